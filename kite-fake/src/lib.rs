@@ -1,1 +1,3 @@
 //! kite-fake
+
+pub mod schema;

@@ -1,0 +1,25 @@
+//! Schemas of Kubernetes kinds: the model, and the pure functions over it.
+//!
+//! A custom resource's schema is parsed once, when its definition is stored
+//! ([`Schema::from_json`], CEL programs and patterns compiled), and then used
+//! for each request in this order: [`prune`], [`apply_defaults`], [`validate`].
+
+mod cel;
+mod default;
+mod error;
+mod meta;
+mod model;
+mod parse;
+mod pattern;
+mod prune;
+mod validate;
+
+pub use cel::Rule;
+pub use default::apply_defaults;
+pub use error::{CauseReason, FieldError, aggregate};
+pub use meta::object_meta;
+pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Schema};
+pub use parse::SchemaError;
+pub use pattern::Pattern;
+pub use prune::prune;
+pub use validate::{Validation, validate};
