@@ -1,1 +1,45 @@
-//! kite-core
+//! What every part of Kite shares: its custom resources, the typed subset of
+//! `KubeVirt` and CDI objects that it reads and writes, the names and labels it
+//! gives, and the [`Cluster`](cluster::Cluster) abstraction through which it
+//! talks to an API server.
+//!
+//! ```text
+//! KiteUser ──► namespace ◄── KiteVirtualMachine ──► KiteImage
+//!     └── KiteSession            └── KiteReservation ("ssh-id.web", "domain.web")
+//! KitePlatform "default": what holds for all of them
+//! ```
+//!
+//! A user's desired state is a custom resource ([`crd`]); reconcilers turn it
+//! into Kubernetes, `KubeVirt` ([`kubevirt`]) and CDI ([`cdi`]) objects; the
+//! status of the custom resource says what was seen. Nothing else is stored.
+//!
+//! ```
+//! use kite_core::crd::{KiteVirtualMachine, KiteVirtualMachineSpec};
+//!
+//! let vm = KiteVirtualMachine::new(
+//!     "web",
+//!     KiteVirtualMachineSpec::new(2, "4Gi".parse()?, "20Gi".parse()?, "debian-12", "web"),
+//! );
+//! assert_eq!(kite_core::names::disk(&vm.metadata.name.unwrap()), "web-disk");
+//! # Ok::<(), kite_core::quantity::ParseQuantityError>(())
+//! ```
+//!
+//! | Module | What |
+//! |---|---|
+//! | [`crd`] | Kite's own custom resources and their generated CRDs |
+//! | [`kubevirt`], [`cdi`] | the subset of foreign kinds that Kite reads and writes |
+//! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError` |
+//! | [`names`], [`labels`] | how objects are called and marked |
+//! | [`conditions`] | conditions after the Kubernetes API conventions |
+//! | [`quantity`] | byte quantities such as `20Gi` |
+//! | [`password`] | PHC password hashes: argon2id written, bcrypt read |
+
+pub mod cdi;
+pub mod cluster;
+pub mod conditions;
+pub mod crd;
+pub mod kubevirt;
+pub mod labels;
+pub mod names;
+pub mod password;
+pub mod quantity;

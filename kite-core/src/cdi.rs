@@ -1,0 +1,206 @@
+//! The subset of CDI objects that Kite reads and writes
+//! (`cdi.kubevirt.io/v1beta1`, CDI 1.66). Minimal for the same reasons as
+//! [`crate::kubevirt`].
+
+use k8s_openapi::{
+    api::core::v1::VolumeResourceRequirements,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    crd::foreign::{Column, ForeignKind},
+    kubevirt::{Empty, StatusCondition},
+};
+
+const COLUMN_AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
+
+const KINDS: &[ForeignKind] = &[
+    ForeignKind {
+        group: "cdi.kubevirt.io",
+        version: "v1beta1",
+        kind: "DataVolume",
+        plural: "datavolumes",
+        short_names: &["dv", "dvs"],
+        columns: &[
+            ("Phase", "string", ".status.phase"),
+            ("Progress", "string", ".status.progress"),
+            ("Restarts", "integer", ".status.restartCount"),
+            COLUMN_AGE,
+        ],
+    },
+    ForeignKind {
+        group: "cdi.kubevirt.io",
+        version: "v1beta1",
+        kind: "DataSource",
+        plural: "datasources",
+        short_names: &["das"],
+        columns: &[COLUMN_AGE],
+    },
+];
+
+/// CRDs of the kinds in this module, for an API server that has no CDI: their
+/// fields are kept as they come and not judged.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    KINDS.iter().map(ForeignKind::crd).collect()
+}
+
+/// A PVC and what fills it. The spec is immutable: a disk grows through its PVC.
+#[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "cdi.kubevirt.io",
+    version = "v1beta1",
+    kind = "DataVolume",
+    plural = "datavolumes",
+    shortname = "dv",
+    namespaced,
+    schema = "disabled",
+    status = "DataVolumeStatus",
+    derive = "PartialEq",
+    derive = "Default"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DataVolumeSpec {
+    /// What to fill it with; or `source_ref`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<DataVolumeSource>,
+    /// The `DataSource` to clone from; or `source`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_ref: Option<DataVolumeSourceRef>,
+    /// The PVC, completed from the `StorageProfile` of its class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<StorageSpec>,
+}
+
+/// What fills a `DataVolume`: exactly one of the fields.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataVolumeSource {
+    /// A file behind a URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<DataVolumeHttp>,
+    /// A container disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<DataVolumeRegistry>,
+    /// Another PVC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc: Option<SourceObject>,
+    /// A `VolumeSnapshot`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SourceObject>,
+    /// Nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blank: Option<Empty>,
+}
+
+/// A file behind a URL.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataVolumeHttp {
+    /// The URL.
+    pub url: String,
+    /// Such as `sha256:…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
+}
+
+/// A container disk.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataVolumeRegistry {
+    /// The URL, with the scheme `docker://`.
+    pub url: String,
+}
+
+/// An object that a disk is cloned from.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceObject {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// A `DataSource` by name.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataVolumeSourceRef {
+    /// `DataSource`.
+    pub kind: String,
+    /// Its namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// The PVC of a `DataVolume`.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageSpec {
+    /// Such as `ReadWriteOnce`; by default the `StorageProfile`'s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access_modes: Vec<String>,
+    /// Its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<VolumeResourceRequirements>,
+    /// Its `StorageClass`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class_name: Option<String>,
+}
+
+/// Observed state of a `DataVolume`.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct DataVolumeStatus {
+    /// Such as `ImportInProgress` or `Succeeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// A percentage such as `42.0%`, or `N/A`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// Name of the PVC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_name: Option<String>,
+    /// How often the worker was restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_count: Option<i32>,
+    /// `Bound`, `Running`, `Ready`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<StatusCondition>,
+}
+
+/// A name for what golden image to clone, so that the image can be refreshed
+/// without an edit of those who clone it.
+#[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "cdi.kubevirt.io",
+    version = "v1beta1",
+    kind = "DataSource",
+    plural = "datasources",
+    namespaced,
+    schema = "disabled",
+    status = "DataSourceStatus",
+    derive = "PartialEq",
+    derive = "Default"
+)]
+pub struct DataSourceSpec {
+    /// What it stands for: exactly one of `pvc` and `snapshot`.
+    pub source: DataSourceSource,
+}
+
+/// What a `DataSource` stands for.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataSourceSource {
+    /// A PVC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc: Option<SourceObject>,
+    /// A `VolumeSnapshot`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SourceObject>,
+}
+
+/// Observed state of a `DataSource`.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct DataSourceStatus {
+    /// `Ready`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<StatusCondition>,
+}

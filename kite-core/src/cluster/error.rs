@@ -1,0 +1,192 @@
+//! What went wrong with a request, by meaning.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// Why a request to the cluster failed. Each variant keeps what was being done
+/// and what the API server said, so callers match on meaning, not on text.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The object (or its kind, or its namespace) is not there.
+    #[error("{operation}: not found: {}", status.message)]
+    NotFound {
+        /// What was being done.
+        operation: String,
+        /// The API server's answer.
+        status: Box<Status>,
+    },
+    /// An object of this name exists already.
+    #[error("{operation}: {}", status.message)]
+    AlreadyExists {
+        /// What was being done.
+        operation: String,
+        /// The API server's answer.
+        status: Box<Status>,
+    },
+    /// The object changed since it was read, is another one than was meant, or
+    /// another field manager owns a field.
+    #[error("{operation}: conflict: {}", status.message)]
+    Conflict {
+        /// What was being done.
+        operation: String,
+        /// The API server's answer.
+        status: Box<Status>,
+    },
+    /// The API server refuses the object itself; sending it again is useless.
+    #[error("{operation}: invalid: {}", status.message)]
+    Invalid {
+        /// What was being done.
+        operation: String,
+        /// The API server's answer.
+        status: Box<Status>,
+    },
+    /// The account may not do this, or a quota or policy forbids it.
+    #[error("{operation}: forbidden: {}", status.message)]
+    Forbidden {
+        /// What was being done.
+        operation: String,
+        /// The API server's answer.
+        status: Box<Status>,
+    },
+    /// The API server could not be reached or could not answer now. Whether the
+    /// request took effect is not known; it may be sent again.
+    #[error("{operation}: the API server is unavailable: {message}")]
+    Unavailable {
+        /// What was being done.
+        operation: String,
+        /// What was heard of it.
+        message: String,
+        /// How long the API server asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// Anything else: an answer that makes no sense, a request that could not be
+    /// built.
+    #[error("{operation}: {message}")]
+    Other {
+        /// What was being done.
+        operation: String,
+        /// What went wrong.
+        message: String,
+    },
+}
+
+impl ClusterError {
+    /// Gives kube's error its meaning.
+    pub fn from_kube(operation: impl Into<String>, error: kube::Error) -> Self {
+        let operation = operation.into();
+        match error {
+            kube::Error::Api(status) => Self::from_status(operation, status),
+            error @ (kube::Error::HyperError(_)
+            | kube::Error::Service(_)
+            | kube::Error::ReadEvents(_)
+            | kube::Error::HttpError(_)) => Self::Unavailable {
+                operation,
+                message: chain(&error),
+                retry_after: None,
+            },
+            error => Self::Other {
+                operation,
+                message: chain(&error),
+            },
+        }
+    }
+
+    fn from_status(operation: String, status: Box<Status>) -> Self {
+        match (status.code, status.reason.as_str()) {
+            (404, _) => Self::NotFound { operation, status },
+            (409, "AlreadyExists") => Self::AlreadyExists { operation, status },
+            (409, _) => Self::Conflict { operation, status },
+            (401 | 403, _) => Self::Forbidden { operation, status },
+            (400 | 405 | 406 | 413 | 415 | 422, _) => Self::Invalid { operation, status },
+            (408 | 410 | 429 | 500..=599, _) => Self::Unavailable {
+                operation,
+                retry_after: status
+                    .details
+                    .as_ref()
+                    .map(|details| details.retry_after_seconds)
+                    .filter(|seconds| *seconds > 0)
+                    .map(|seconds| Duration::from_secs(u64::from(seconds))),
+                message: format!("{} ({})", status.message, status.code),
+            },
+            (code, _) => Self::Other {
+                operation,
+                message: format!("{} ({code})", status.message),
+            },
+        }
+    }
+
+    /// One word for metrics and logs, of few values.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "not_found",
+            Self::AlreadyExists { .. } => "already_exists",
+            Self::Conflict { .. } => "conflict",
+            Self::Invalid { .. } => "invalid",
+            Self::Forbidden { .. } => "forbidden",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Other { .. } => "other",
+        }
+    }
+
+    /// Whether nothing but an edit by a person will help.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Self::Invalid { .. })
+    }
+}
+
+/// An error with its causes on one line: what failed is often only in the last.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: u16, reason: &str) -> ClusterError {
+        let status = Status {
+            code,
+            reason: reason.into(),
+            ..Status::failure("no", reason)
+        };
+        ClusterError::from_kube("get pod a/b", kube::Error::Api(status.boxed()))
+    }
+
+    #[test]
+    fn answers_get_their_meaning_from_code_and_reason() {
+        for (code, reason, category) in [
+            (404, "NotFound", "not_found"),
+            (409, "AlreadyExists", "already_exists"),
+            (409, "Conflict", "conflict"),
+            (422, "Invalid", "invalid"),
+            (403, "Forbidden", "forbidden"),
+            (401, "Unauthorized", "forbidden"),
+            (429, "TooManyRequests", "unavailable"),
+            (500, "InternalError", "unavailable"),
+            (504, "Timeout", "unavailable"),
+            (302, "", "other"),
+        ] {
+            assert_eq!(error(code, reason).category(), category, "{code} {reason}");
+        }
+    }
+
+    #[test]
+    fn the_text_says_what_was_being_done() {
+        assert!(
+            error(404, "NotFound")
+                .to_string()
+                .starts_with("get pod a/b: ")
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! [`Cluster`] over a `kube::Client`.
+
+use async_trait::async_trait;
+use kube::{
+    Client, ResourceExt as _,
+    api::{
+        DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams,
+        Preconditions, PropagationPolicy,
+    },
+    core::Request,
+};
+use serde::de::DeserializeOwned;
+
+use super::{Cluster, ClusterError, FieldManager, Object, ObjectKey};
+
+/// A cluster behind a `kube::Client`: one request per method, nothing added.
+#[derive(Clone)]
+pub struct KubeCluster {
+    client: Client,
+}
+
+impl KubeCluster {
+    /// Uses `client` for every request.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The client, for what [`Cluster`] leaves to `kube_runtime`.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    async fn send<K: Object, T: DeserializeOwned>(
+        &self,
+        verb: &'static str,
+        key: &ObjectKey,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ClusterError> {
+        let request = request.map_err(kube::Error::BuildRequest);
+        let answer = match request {
+            Ok(request) => self.client.request(request).await,
+            Err(error) => Err(error),
+        };
+        answer.map_err(|error| ClusterError::from_kube(operation::<K>(verb, key), error))
+    }
+}
+
+fn operation<K: Object>(verb: &str, key: &ObjectKey) -> String {
+    format!("{verb} {} {key}", K::kind(&()))
+}
+
+fn collection<K: Object>(namespace: Option<&str>) -> Request {
+    Request::new(K::url_path(&(), namespace))
+}
+
+fn at<K: Object>(key: &ObjectKey) -> Request {
+    collection::<K>(key.namespace.as_deref())
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError> {
+        let request = at::<K>(key).get(&key.name, &GetParams::default());
+        self.send::<K, _>("get", key, request).await
+    }
+
+    async fn list<K: Object>(
+        &self,
+        namespace: Option<String>,
+        params: &ListParams,
+    ) -> Result<ObjectList<K>, ClusterError> {
+        let request = collection::<K>(namespace.as_deref()).list(params);
+        let key = ObjectKey {
+            namespace,
+            name: String::new(),
+        };
+        self.send::<K, _>("list", &key, request).await
+    }
+
+    async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let request = encode(object).and_then(|body| {
+            let params = PostParams {
+                field_manager: Some(FieldManager::CONTROLLER.as_str().to_owned()),
+                ..PostParams::default()
+            };
+            at::<K>(&key).create(&params, body)
+        });
+        self.send::<K, _>("create", &key, request).await
+    }
+
+    async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let params = PatchParams::apply(manager.as_str()).force();
+        let request = at::<K>(&key).patch(&key.name, &params, &Patch::Apply(object));
+        self.send::<K, _>("apply", &key, request).await
+    }
+
+    async fn apply_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        object: &K,
+    ) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let params = PatchParams::apply(manager.as_str()).force();
+        let request =
+            at::<K>(&key).patch_subresource("status", &key.name, &params, &Patch::Apply(object));
+        self.send::<K, _>("apply status of", &key, request).await
+    }
+
+    async fn delete<K: Object>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError> {
+        let params = DeleteParams {
+            propagation_policy: Some(propagation),
+            ..DeleteParams::default().preconditions(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            })
+        };
+        let request = at::<K>(key).delete(&key.name, &params);
+        // The answer is a Status or the object, by kind and finalizers.
+        self.send::<K, serde_json::Value>("delete", key, request)
+            .await
+            .map(|_| ())
+    }
+
+    async fn set_finalizers<K: Object>(
+        &self,
+        object: &K,
+        finalizers: Vec<String>,
+    ) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let patch = serde_json::json!({
+            "metadata": {
+                "resourceVersion": object.resource_version(),
+                "uid": object.uid(),
+                "finalizers": finalizers,
+            }
+        });
+        let request =
+            at::<K>(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch));
+        self.send::<K, _>("set finalizers of", &key, request).await
+    }
+}
+
+fn encode<K: Object>(object: &K) -> Result<Vec<u8>, kube::core::request::Error> {
+    serde_json::to_vec(object).map_err(kube::core::request::Error::SerializeBody)
+}

@@ -1,0 +1,206 @@
+//! [`Cluster`]: the few verbs with which Kite changes a Kubernetes cluster.
+//!
+//! Reconcilers are generic over it. [`KubeCluster`] carries it out with a
+//! `kube::Client` and is what production uses; the in-memory API server of
+//! `kite-fake` gives a `kube::Client` too, so tests run the same code.
+//! `MockCluster` (feature `mock`) is for tests of single error paths.
+//!
+//! There is **no watch** here: what triggers a reconcile is `kube_runtime`'s
+//! business, and whoever needs a stream takes one as an argument. There is no
+//! replace either: Kite writes by server-side apply, so that it owns the fields
+//! it sets and leaves all others alone.
+
+mod error;
+mod kube_cluster;
+#[cfg(feature = "mock")]
+mod mock;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use kube::{
+    Resource, ResourceExt as _,
+    api::{ListParams, ObjectList, PropagationPolicy},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+#[cfg(feature = "mock")]
+pub use self::mock::MockCluster;
+pub use self::{error::ClusterError, kube_cluster::KubeCluster};
+
+/// A typed Kubernetes object that a [`Cluster`] can carry: what `kube::Resource`
+/// gives for k8s-openapi's types and for derived custom resources.
+pub trait Object:
+    Resource<DynamicType = ()>
+    + Clone
+    + fmt::Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + fmt::Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// Namespace and name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// The namespace; `None` for cluster-scoped kinds.
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The key of a namespaced object.
+    pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: Some(namespace.into()),
+            name: name.into(),
+        }
+    }
+
+    /// The key of a cluster-scoped object.
+    pub fn cluster(name: impl Into<String>) -> Self {
+        Self {
+            namespace: None,
+            name: name.into(),
+        }
+    }
+
+    /// The key of `object`.
+    pub fn of<K: Resource>(object: &K) -> Self {
+        Self {
+            namespace: object.namespace(),
+            name: object.name_any(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// Who owns the fields of a server-side apply: one manager per concern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FieldManager(&'static str);
+
+impl FieldManager {
+    /// Kite's reconcilers.
+    pub const CONTROLLER: Self = Self("kite-controller");
+    /// Kite's HTTP API.
+    pub const API: Self = Self("kite-api");
+    /// Kite's SSH gateway.
+    pub const GATEWAY: Self = Self("kite-gateway");
+
+    /// The manager of another operator that embeds Kite. At most 128 printable
+    /// characters, as the API server demands.
+    pub const fn new(name: &'static str) -> Self {
+        Self(name)
+    }
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+/// The verbs with which Kite reads and changes a cluster.
+///
+/// Every method is one request, and its error keeps what the API server said.
+/// Implementations retry nothing: who calls knows what may be repeated.
+#[async_trait]
+pub trait Cluster: Send + Sync + 'static {
+    /// Reads one object. [`ClusterError::NotFound`] when it is not there; see
+    /// [`ClusterExt::find`].
+    async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError>;
+
+    /// Lists the objects of a kind in `namespace`, or in all of them.
+    async fn list<K: Object>(
+        &self,
+        namespace: Option<String>,
+        params: &ListParams,
+    ) -> Result<ObjectList<K>, ClusterError>;
+
+    /// Creates `object`, whose name must be set.
+    /// [`ClusterError::AlreadyExists`] when another was first: this is how
+    /// reservations and generated keys are decided.
+    async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError>;
+
+    /// Server-side apply of `object`, taking over the fields it sets.
+    async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError>;
+
+    /// Server-side apply of the status of `object`. Give only the type, name,
+    /// namespace and status; a uid in the metadata is a precondition.
+    async fn apply_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        object: &K,
+    ) -> Result<K, ClusterError>;
+
+    /// Deletes the object with this key *and* this uid; another object of the
+    /// same name stays ([`ClusterError::Conflict`]).
+    async fn delete<K: Object>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError>;
+
+    /// Replaces the finalizers of `object`, on the condition that it is
+    /// unchanged since it was read ([`ClusterError::Conflict`] otherwise).
+    async fn set_finalizers<K: Object>(
+        &self,
+        object: &K,
+        finalizers: Vec<String>,
+    ) -> Result<K, ClusterError>;
+}
+
+/// What can be said with the verbs of [`Cluster`].
+#[async_trait]
+pub trait ClusterExt: Cluster {
+    /// Reads one object, if it is there.
+    async fn find<K: Object>(&self, key: &ObjectKey) -> Result<Option<K>, ClusterError> {
+        match self.get(key).await {
+            Ok(object) => Ok(Some(object)),
+            Err(ClusterError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes `object` as it was read. Gone already, or replaced by another of
+    /// the same name, is as good as deleted.
+    async fn remove<K: Object>(
+        &self,
+        object: &K,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError> {
+        let uid = object.uid().unwrap_or_default();
+        match self
+            .delete::<K>(&ObjectKey::of(object), &uid, propagation)
+            .await
+        {
+            Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+impl<C: Cluster + ?Sized> ClusterExt for C {}

@@ -1,0 +1,161 @@
+//! `KiteImage`: an entry in the catalogue of golden images.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::Bytes;
+
+/// Desired state of an image.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "hy3ons.github.io",
+    version = "v1",
+    kind = "KiteImage",
+    plural = "kiteimages",
+    shortname = "kimg",
+    category = "kite",
+    status = "KiteImageStatus",
+    derive = "PartialEq",
+    doc = "A golden image from which the disks of VMs are cloned.",
+    printcolumn(name = "OS", type_ = "string", json_path = ".spec.osFamily"),
+    printcolumn(name = "Min-Disk", type_ = "string", json_path = ".spec.minDisk"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Progress", type_ = "string", json_path = ".status.progress"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("size(self.metadata.name) <= 63").message("metadata.name must be at most 63 characters"),
+)]
+#[x_kube(validation = Rule::new("!has(self.refreshSchedule) || has(self.source.registry)").message("refreshSchedule works with source.registry only"))]
+#[serde(rename_all = "camelCase")]
+pub struct KiteImageSpec {
+    /// Name for people, such as `Debian 12`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 100))]
+    pub display_name: Option<String>,
+    /// A sentence for people who choose an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1000))]
+    pub description: Option<String>,
+    /// Where the image comes from. Cannot be changed.
+    #[x_kube(validation = Rule::new("self == oldSelf").message("source cannot be changed: create another image"))]
+    pub source: ImageSource,
+    /// Family of the guest's operating system; cloud-init differs by it.
+    #[serde(default)]
+    pub os_family: OsFamily,
+    /// The account that the image's maker set up, for the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub default_user: Option<String>,
+    /// Smallest disk that holds the image.
+    pub min_disk: Bytes,
+    /// When to look for a newer image (cron format, UTC). Only with `registry`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 9, max = 100))]
+    pub refresh_schedule: Option<String>,
+}
+
+/// Where an image comes from: exactly one of the fields.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("[has(self.http), has(self.registry), has(self.pvc), has(self.snapshot)].filter(x, x).size() == 1").message("source needs exactly one of http, registry, pvc, snapshot"))]
+pub struct ImageSource {
+    /// A disk image behind a URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpSource>,
+    /// A container disk in an image registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<RegistrySource>,
+    /// An existing PVC in the image namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc: Option<NamedSource>,
+    /// An existing `VolumeSnapshot` in the image namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<NamedSource>,
+}
+
+/// A disk image behind a URL.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct HttpSource {
+    /// `http://` or `https://`.
+    #[schemars(length(max = 2048), regex(pattern = r"^https?://[^\s]+$"))]
+    pub url: String,
+    /// Checksum of the file, such as `sha256:…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 200),
+        regex(pattern = "^(md5|sha1|sha256|sha512):[0-9a-fA-F]+$")
+    )]
+    pub checksum: Option<String>,
+}
+
+/// A container disk.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct RegistrySource {
+    /// `docker://` and the image reference.
+    #[schemars(length(max = 2048), regex(pattern = r"^docker://[^\s]+$"))]
+    pub url: String,
+}
+
+/// An existing object in the image namespace.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct NamedSource {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// Family of a guest's operating system.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OsFamily {
+    /// Debian, Ubuntu and their kin.
+    #[default]
+    Debian,
+    /// Fedora, CentOS Stream, RHEL, Rocky, Alma.
+    RedHat,
+    /// openSUSE and SLES.
+    Suse,
+    /// Alpine Linux (`OpenRC`, `doas`).
+    Alpine,
+    /// Microsoft Windows.
+    Windows,
+}
+
+/// Observed state of an image.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct KiteImageStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Where the import is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<ImagePhase>,
+    /// Progress of the import as CDI reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// Size of the imported disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+    /// Namespace of the `DataSource` from which VM disks are cloned; its name is the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// `Ready`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// Where an image's import is.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImagePhase {
+    /// The import has not begun.
+    Pending,
+    /// The image is being fetched.
+    Importing,
+    /// Disks can be cloned from it.
+    Ready,
+    /// The image is being removed.
+    Deleting,
+    /// Something needs a person; the conditions say what.
+    Failed,
+}

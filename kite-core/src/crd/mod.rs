@@ -1,0 +1,48 @@
+//! Kite's custom resources, group `hy3ons.github.io`, version `v1`.
+//!
+//! The CRDs are generated from these types ([`all`]) and carry their rules with
+//! them: required fields, enums, patterns, bounds, defaults and CEL rules, so
+//! that an API server refuses what the controller could not carry out.
+
+pub(crate) mod foreign;
+mod image;
+mod platform;
+mod reservation;
+mod session;
+mod user;
+mod virtual_machine;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
+
+pub use self::{image::*, platform::*, reservation::*, session::*, user::*, virtual_machine::*};
+
+/// API group of Kite's kinds.
+pub const GROUP: &str = "hy3ons.github.io";
+/// API version of Kite's kinds.
+pub const VERSION: &str = "v1";
+
+/// The CRDs of all of Kite's kinds, in the order in which to install them.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    vec![
+        KitePlatform::crd(),
+        KiteImage::crd(),
+        KiteUser::crd(),
+        KiteVirtualMachine::crd(),
+        KiteReservation::crd(),
+        KiteSession::crd(),
+    ]
+}
+
+/// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names).
+pub(crate) const PUBLIC_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
+
+/// Schema of a list of SSH public keys: a bounded set.
+pub(crate) fn public_keys_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "items": { "type": "string", "maxLength": 8192, "pattern": PUBLIC_KEY_PATTERN },
+        "x-kubernetes-list-type": "set",
+    })
+}

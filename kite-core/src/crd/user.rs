@@ -1,0 +1,195 @@
+//! `KiteUser`: an account and the namespace that belongs to it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{password::PasswordHash, quantity::Bytes};
+
+/// Desired state of a user.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "hy3ons.github.io",
+    version = "v1",
+    kind = "KiteUser",
+    plural = "kiteusers",
+    shortname = "ku",
+    category = "kite",
+    status = "KiteUserStatus",
+    derive = "PartialEq",
+    doc = "An account of Kite and the namespace that belongs to it.",
+    printcolumn(name = "Username", type_ = "string", json_path = ".spec.username"),
+    printcolumn(name = "Access", type_ = "string", json_path = ".spec.accessLevel"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Namespace", type_ = "string", json_path = ".status.namespace"),
+    printcolumn(name = "VMs", type_ = "integer", json_path = ".status.usage.vms"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("size(self.metadata.name) <= 53 && !self.metadata.name.contains('.')").message("metadata.name must be at most 53 characters without dots: it names the user's namespace"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct KiteUserSpec {
+    /// The name with which the user signs in. Cannot be changed.
+    #[schemars(
+        length(min = 2, max = 32),
+        regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$")
+    )]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("username cannot be changed: create another user"))]
+    pub username: String,
+    /// The user's email address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 3, max = 254),
+        regex(pattern = r"^[^@\s]+@[^@\s]+\.[^@\s]+$")
+    )]
+    pub email: Option<String>,
+    /// Hash of the password (PHC string: argon2id, or bcrypt). Without one the
+    /// user cannot sign in with a password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_hash: Option<PasswordHash>,
+    /// What the user may do.
+    #[serde(default)]
+    pub access_level: AccessLevel,
+    /// Public keys that open every VM of the user at the gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "super::public_keys_schema")]
+    pub ssh_public_keys: Vec<String>,
+    /// What the user may use at most; the default follows the access level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+    /// Refuses sign-in and keeps all of the user's VMs off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
+}
+
+impl KiteUserSpec {
+    /// A user with the default access level and no way to sign in yet.
+    pub fn new(username: impl Into<String>) -> Self {
+        Self {
+            username: username.into(),
+            email: None,
+            password_hash: None,
+            access_level: AccessLevel::default(),
+            ssh_public_keys: Vec::new(),
+            quota: None,
+            suspended: false,
+        }
+    }
+
+    /// The quota that holds: the spec's, or the access level's.
+    pub fn effective_quota(&self) -> Quota {
+        self.quota
+            .clone()
+            .unwrap_or_else(|| self.access_level.default_quota())
+    }
+}
+
+/// What a user may do. The order is that of power.
+#[derive(
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+)]
+pub enum AccessLevel {
+    /// May look at their own VMs.
+    ReadOnly,
+    /// May have VMs of their own.
+    #[default]
+    User,
+    /// May also see and manage other users' VMs.
+    Manager,
+    /// May do everything.
+    Admin,
+}
+
+/// Most that a user may use.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Number of VMs.
+    #[schemars(range(min = 0, max = 10_000))]
+    pub vms: u32,
+    /// Number of virtual CPUs of all VMs together.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub cpu: u32,
+    /// Memory of all VMs together.
+    pub memory: Bytes,
+    /// Size of all disks together.
+    pub disk: Bytes,
+}
+
+/// Observed state of a user.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct KiteUserStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Summary of the conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<UserPhase>,
+    /// The user's namespace, once it is there with its walls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// What the user's VMs use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// `Ready`, `NamespaceReady`, `Reserved`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// What a user's VMs ask for together, whether on or off.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Number of VMs.
+    pub vms: u32,
+    /// Virtual CPUs.
+    pub cpu: u32,
+    /// Memory in bytes.
+    pub memory: i64,
+    /// Disk in bytes.
+    pub disk: i64,
+}
+
+/// Where a user is in its life.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserPhase {
+    /// The namespace is being made.
+    Pending,
+    /// The user can have VMs.
+    Ready,
+    /// Suspended by an administrator.
+    Suspended,
+    /// VMs and namespace are being removed.
+    Deleting,
+    /// Something needs a person; the conditions say what.
+    Failed,
+}
+
+impl AccessLevel {
+    /// Quota of users whose spec names none.
+    pub fn default_quota(self) -> Quota {
+        let (vms, cpu, memory_gi, disk_gi) = match self {
+            Self::ReadOnly => (0, 0, 1, 1),
+            Self::User => (5, 8, 16, 200),
+            Self::Manager => (20, 32, 64, 1000),
+            Self::Admin => (100, 128, 512, 10_000),
+        };
+        Quota {
+            vms,
+            cpu,
+            memory: Bytes::from_gib(memory_gi),
+            disk: Bytes::from_gib(disk_gi),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `KiteVirtualMachine`: a VM as its owner asks for it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{password::PasswordHash, quantity::Bytes};
+
+/// Desired state of a VM.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[kube(
+    group = "hy3ons.github.io",
+    version = "v1",
+    kind = "KiteVirtualMachine",
+    plural = "kitevirtualmachines",
+    shortname = "ktvm",
+    category = "kite",
+    namespaced,
+    status = "KiteVirtualMachineStatus",
+    derive = "PartialEq",
+    doc = "A virtual machine of a user, reached with `ssh <sshId>@gateway`.",
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Power", type_ = "string", json_path = ".spec.powerState"),
+    printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.cpu"),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".spec.memory"),
+    printcolumn(name = "Disk", type_ = "string", json_path = ".spec.disk"),
+    printcolumn(name = "Image", type_ = "string", json_path = ".spec.image"),
+    printcolumn(name = "SSH", type_ = "string", json_path = ".spec.sshId"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
+    printcolumn(name = "Reason", type_ = "string", priority = 1, json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
+    printcolumn(name = "IP", type_ = "string", priority = 1, json_path = ".status.ipAddress"),
+    printcolumn(name = "Node", type_ = "string", priority = 1, json_path = ".status.nodeName"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    selectable = ".spec.sshId",
+    validation = Rule::new("size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')").message("metadata.name must be at most 52 characters without dots: Services and the guest's hostname are named after it"),
+)]
+#[serde(rename_all = "camelCase")]
+pub struct KiteVirtualMachineSpec {
+    /// Number of virtual CPUs.
+    #[schemars(range(min = 1, max = 256))]
+    pub cpu: u32,
+    /// Memory, at least 64Mi.
+    #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('64Mi')) >= 0").message("memory must be at least 64Mi"))]
+    pub memory: Bytes,
+    /// Size of the root disk, at least 1Gi and at least the image's. It can
+    /// grow and never shrinks.
+    #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1Gi')) >= 0").message("disk must be at least 1Gi"))]
+    #[x_kube(validation = Rule::new("!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0").message("disk can only grow: a smaller disk would lose data"))]
+    pub disk: Bytes,
+    /// Name of the `KiteImage` that the disk is cloned from. Cannot be changed.
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+    )]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("image cannot be changed: the disk is already made from it; create another VM"))]
+    pub image: String,
+    /// Whether the VM is to run.
+    #[serde(default)]
+    pub power_state: PowerState,
+    /// Login name at the gateway and of the user in the guest; unique in the
+    /// platform. Cannot be changed.
+    #[schemars(
+        length(min = 2, max = 32),
+        regex(pattern = "^[a-z][a-z0-9-]*[a-z0-9]$")
+    )]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("sshId cannot be changed: it is the user's name in the guest; create another VM"))]
+    #[x_kube(validation = Rule::new("!(self in ['root', 'daemon', 'bin', 'sys', 'sync', 'games', 'man', 'lp', 'mail', 'news', 'uucp', 'proxy', 'www-data', 'backup', 'list', 'irc', 'nobody', 'sshd', 'systemd-network', 'systemd-resolve', 'messagebus', 'admin', 'sudo', 'adm', 'tty', 'disk', 'wheel', 'users', 'operator', 'halt', 'shutdown', 'ftp', 'dbus', 'polkitd', 'kvm', 'docker'])").message("sshId is the name of a system account: choose another"))]
+    pub ssh_id: String,
+    /// Hash of the password for the gateway (PHC string: argon2id, or bcrypt).
+    /// Without one only public keys log in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_password_hash: Option<PasswordHash>,
+    /// Public keys that log in at the gateway, beside the owner's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "super::public_keys_schema")]
+    pub ssh_public_keys: Vec<String>,
+    /// Label below the platform's base domain at which port 80 is reachable;
+    /// unique in the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+    )]
+    pub domain_prefix: Option<String>,
+}
+
+impl KiteVirtualMachineSpec {
+    /// A VM that is to run, with nothing but what it needs.
+    pub fn new(
+        cpu: u32,
+        memory: Bytes,
+        disk: Bytes,
+        image: impl Into<String>,
+        ssh_id: impl Into<String>,
+    ) -> Self {
+        Self {
+            cpu,
+            memory,
+            disk,
+            image: image.into(),
+            power_state: PowerState::On,
+            ssh_id: ssh_id.into(),
+            ssh_password_hash: None,
+            ssh_public_keys: Vec::new(),
+            domain_prefix: None,
+        }
+    }
+}
+
+/// Whether a VM runs.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PowerState {
+    /// It runs.
+    #[default]
+    On,
+    /// It is shut down; the disk stays.
+    Off,
+}
+
+/// Observed state of a VM.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct KiteVirtualMachineStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Where the VM is in its life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<VmPhase>,
+    /// Whether the VM is running now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_state: Option<PowerState>,
+    /// The node on which it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// Its address in the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip_address: Option<String>,
+    /// Its root disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskStatus>,
+    /// How to reach it; set once its login name is reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessStatus>,
+    /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// State of a VM's root disk.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskStatus {
+    /// Name of the `DataVolume` and its PVC.
+    pub name: String,
+    /// The `DataVolume`'s phase as CDI reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Progress of the clone as CDI reports it, such as `42.0%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+}
+
+/// How a VM is reached.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessStatus {
+    /// Service whose `EndpointSlices` say where the guest's port 22 is.
+    pub service: String,
+    /// Secret with the key pairs, see [`crate::names::key_secret`].
+    pub key_secret: String,
+    /// The command that logs in, to copy and paste.
+    pub ssh_command: String,
+    /// Host name at which port 80 is reachable, if the VM has a domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+}
+
+/// Where a VM is in its life.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VmPhase {
+    /// Something is missing before the disk can be made; the conditions say what.
+    Pending,
+    /// The disk is being made.
+    Provisioning,
+    /// The disk is there and the VM boots.
+    Starting,
+    /// It runs.
+    Running,
+    /// It runs and is being moved to another node.
+    Migrating,
+    /// It is paused.
+    Paused,
+    /// It is shutting down.
+    Stopping,
+    /// It is off.
+    Stopped,
+    /// It is being removed.
+    Deleting,
+    /// Something needs a person; the conditions say what.
+    Failed,
+}
+
+/// Types of the conditions in [`KiteVirtualMachineStatus::conditions`].
+pub mod vm_condition {
+    /// Summary: the VM is as its spec wants it.
+    pub const READY: &str = "Ready";
+    /// Its login name and domain belong to it.
+    pub const RESERVED: &str = "Reserved";
+    /// Its image is in the catalogue and ready.
+    pub const IMAGE_READY: &str = "ImageReady";
+    /// Its root disk is filled.
+    pub const DISK_READY: &str = "DiskReady";
+    /// `KubeVirt` runs it (or keeps it off) as asked.
+    pub const VIRTUAL_MACHINE_READY: &str = "VirtualMachineReady";
+    /// It is reachable under its domain.
+    pub const EXPOSED: &str = "Exposed";
+}

@@ -1,0 +1,52 @@
+//! Labels, finalizers and field managers that Kite puts on objects.
+
+use std::collections::BTreeMap;
+
+/// Marks every object that Kite's controller makes.
+pub const MANAGED_BY: &str = "hy3ons.github.io/managed-by";
+/// Value of [`MANAGED_BY`].
+pub const MANAGED_BY_CONTROLLER: &str = "kite-controller";
+/// Name of the `KiteVirtualMachine` that an object belongs to.
+pub const VM_NAME: &str = "hy3ons.github.io/kite-vm-name";
+/// Namespace of the `KiteVirtualMachine` that an object belongs to.
+pub const VM_NAMESPACE: &str = "hy3ons.github.io/kite-vm-namespace";
+/// Name of the `KiteUser` that an object belongs to.
+pub const USER_NAME: &str = "hy3ons.github.io/kite-user-name";
+/// Says what an object is for, where a watch needs to select by that.
+pub const COMPONENT: &str = "hy3ons.github.io/component";
+/// Value of [`COMPONENT`] on a VM's key Secret.
+pub const COMPONENT_SSH_KEY: &str = "ssh-key";
+/// Value of [`COMPONENT`] on a VM's access Service and so on its `EndpointSlices`.
+pub const COMPONENT_ACCESS: &str = "access";
+
+/// Label that `KubeVirt` puts on a VM's launcher pod; Services select by it.
+pub const KUBEVIRT_VM_NAME: &str = "vm.kubevirt.io/name";
+/// Label that Kubernetes puts on the `EndpointSlices` of a Service.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Holds a `KiteVirtualMachine` until everything it caused is gone.
+pub const VM_FINALIZER: &str = "hy3ons.github.io/kite-vm-cleanup";
+/// Holds a `KiteUser` until its VMs and its namespace are gone.
+pub const USER_FINALIZER: &str = "hy3ons.github.io/kite-user-cleanup";
+/// Holds a `KiteImage` until its disk in the image namespace is gone.
+pub const IMAGE_FINALIZER: &str = "hy3ons.github.io/kite-image-cleanup";
+
+/// Labels of an object that belongs to no VM.
+pub fn managed() -> BTreeMap<String, String> {
+    BTreeMap::from([(MANAGED_BY.to_owned(), MANAGED_BY_CONTROLLER.to_owned())])
+}
+
+/// Labels of an object that belongs to the VM `name` in `namespace`.
+pub fn for_vm(namespace: &str, name: &str) -> BTreeMap<String, String> {
+    let mut labels = managed();
+    labels.insert(VM_NAME.to_owned(), name.to_owned());
+    labels.insert(VM_NAMESPACE.to_owned(), namespace.to_owned());
+    labels
+}
+
+/// Labels of an object that belongs to the user `name`.
+pub fn for_user(name: &str) -> BTreeMap<String, String> {
+    let mut labels = managed();
+    labels.insert(USER_NAME.to_owned(), name.to_owned());
+    labels
+}

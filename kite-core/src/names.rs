@@ -1,0 +1,148 @@
+//! How the objects that Kite makes are called. Names are a function of the
+//! owner's name, so that every writer and reader computes the same one.
+//!
+//! The longest derived name that must be a DNS label (63 characters) is
+//! `vps-access-<vm>`, hence [`VM_NAME_MAX`]; for users it is the namespace,
+//! hence [`USER_NAME_MAX`]. The CRDs refuse longer names.
+
+use sha2::{Digest as _, Sha256};
+
+/// Namespace in which the platform's own objects live.
+pub const PLATFORM_NAMESPACE: &str = "kite";
+/// Name of the one `KitePlatform`.
+pub const PLATFORM: &str = "default";
+/// Default namespace of golden images.
+pub const IMAGE_NAMESPACE: &str = "kite-images";
+/// `StorageClass` of VM disks unless the platform names another.
+pub const STORAGE_CLASS: &str = "kite-vm-storage";
+/// Secret with the gateway's host key, in the platform namespace.
+pub const GATEWAY_HOST_KEY_SECRET: &str = "kite-gateway-host-key";
+/// Secret with the one-use token that makes the first administrator.
+pub const BOOTSTRAP_SECRET: &str = "kite-bootstrap";
+/// Key of the token in [`BOOTSTRAP_SECRET`].
+pub const BOOTSTRAP_TOKEN_KEY: &str = "token";
+
+/// Most characters of a `KiteVirtualMachine`'s name.
+pub const VM_NAME_MAX: usize = 52;
+/// Most characters of a `KiteUser`'s name.
+pub const USER_NAME_MAX: usize = 53;
+
+/// Keys in a VM's key Secret.
+pub mod key_secret {
+    /// The private key with which the gateway enters the VM (OpenSSH format).
+    pub const CLIENT_PRIVATE: &str = "id_ed25519";
+    /// Its public half, one `authorized_keys` line.
+    pub const CLIENT_PUBLIC: &str = "id_ed25519.pub";
+    /// The VM's own SSH host key (OpenSSH format), put in by cloud-init.
+    pub const HOST_PRIVATE: &str = "ssh_host_ed25519_key";
+    /// Its public half, by which the gateway knows the VM.
+    pub const HOST_PUBLIC: &str = "ssh_host_ed25519_key.pub";
+}
+
+/// Namespace of the user `user`.
+pub fn user_namespace(user: &str) -> String {
+    format!("kite-user-{user}")
+}
+
+/// The user whose namespace this is, if it is one.
+pub fn user_of_namespace(namespace: &str) -> Option<&str> {
+    namespace
+        .strip_prefix("kite-user-")
+        .filter(|u| !u.is_empty())
+}
+
+/// `DataVolume` (and PVC) of a VM's root disk.
+pub fn disk(vm: &str) -> String {
+    format!("{vm}-disk")
+}
+
+/// Secret with the key pairs of a VM, see [`key_secret`].
+pub fn ssh_key_secret(vm: &str) -> String {
+    format!("{vm}-ssh-key")
+}
+
+/// Secret with a VM's cloud-init user data under the key `userdata`.
+pub fn cloud_init_secret(vm: &str) -> String {
+    format!("{vm}-cloud-init-userdata")
+}
+
+/// Service through which the gateway reaches a VM's port 22.
+pub fn access_service(vm: &str) -> String {
+    format!("vps-access-{vm}")
+}
+
+/// Service behind a VM's domain, port 80.
+pub fn web_service(vm: &str) -> String {
+    format!("vps-web-{vm}")
+}
+
+/// Reservation of a login name at the gateway.
+pub fn ssh_id_reservation(ssh_id: &str) -> String {
+    format!("ssh-id.{ssh_id}")
+}
+
+/// Reservation of a label below the platform's base domain.
+pub fn domain_reservation(prefix: &str) -> String {
+    format!("domain.{prefix}")
+}
+
+/// Reservation of a username.
+pub fn username_reservation(username: &str) -> String {
+    format!("username.{username}")
+}
+
+/// Reservation of an email address. Addresses are compared without regard to
+/// case and hold characters that object names may not, so the name has a hash.
+pub fn email_reservation(email: &str) -> String {
+    format!(
+        "email.{}",
+        hex(&Sha256::digest(email.trim().to_lowercase().as_bytes())[..20])
+    )
+}
+
+/// Name of the `KiteSession` that an opaque token opens.
+pub fn session(token: &str) -> String {
+    format!("s-{}", hex(&Sha256::digest(token.as_bytes())[..28]))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_longest_names_still_fit_a_dns_label() {
+        assert!(access_service(&"v".repeat(VM_NAME_MAX)).len() <= 63);
+        assert!(user_namespace(&"u".repeat(USER_NAME_MAX)).len() <= 63);
+        assert!(session("token").len() <= 63);
+    }
+
+    #[test]
+    fn a_user_namespace_leads_back_to_its_user() {
+        assert_eq!(user_of_namespace(&user_namespace("ann")), Some("ann"));
+        assert_eq!(user_of_namespace("kite-user-"), None);
+        assert_eq!(user_of_namespace("kube-system"), None);
+    }
+
+    #[test]
+    fn email_reservations_ignore_case_and_surrounding_space() {
+        assert_eq!(
+            email_reservation("Ann@Example.org "),
+            email_reservation("ann@example.org")
+        );
+        assert_ne!(
+            email_reservation("ann@example.org"),
+            email_reservation("bob@example.org")
+        );
+    }
+}
