@@ -17,12 +17,24 @@ use super::{Cluster, ClusterError, FieldManager, Object, ObjectKey};
 #[derive(Clone)]
 pub struct KubeCluster {
     client: Client,
+    creator: FieldManager,
 }
 
 impl KubeCluster {
     /// Uses `client` for every request.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self {
+            client,
+            creator: FieldManager::CONTROLLER,
+        }
+    }
+
+    /// The same cluster, with `manager` as the owner of what
+    /// [`Cluster::create`] makes instead of the controller.
+    #[must_use]
+    pub fn creating_as(mut self, manager: FieldManager) -> Self {
+        self.creator = manager;
+        self
     }
 
     /// The client, for what [`Cluster`] leaves to `kube_runtime`.
@@ -81,7 +93,7 @@ impl Cluster for KubeCluster {
         let key = ObjectKey::of(object);
         let request = encode(object).and_then(|body| {
             let params = PostParams {
-                field_manager: Some(FieldManager::CONTROLLER.as_str().to_owned()),
+                field_manager: Some(self.creator.as_str().to_owned()),
                 ..PostParams::default()
             };
             at::<K>(&key).create(&params, body)
@@ -94,6 +106,20 @@ impl Cluster for KubeCluster {
         let params = PatchParams::apply(manager.as_str()).force();
         let request = at::<K>(&key).patch(&key.name, &params, &Patch::Apply(object));
         self.send::<K, _>("apply", &key, request).await
+    }
+
+    async fn edit<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        let params = PatchParams {
+            field_manager: Some(manager.as_str().to_owned()),
+            ..PatchParams::default()
+        };
+        let request = at::<K>(key).patch(&key.name, &params, &Patch::Merge(patch));
+        self.send::<K, _>("edit", key, request).await
     }
 
     async fn apply_status<K: Object>(

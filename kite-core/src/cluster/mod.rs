@@ -147,6 +147,18 @@ pub trait Cluster: Send + Sync + 'static {
     /// Server-side apply of `object`, taking over the fields it sets.
     async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError>;
 
+    /// Changes only the fields that `patch` names (a JSON merge patch, RFC 7386:
+    /// null removes a field) and takes those over for `manager`. This is how an
+    /// edit on a person's behalf leaves alone what others wrote, and can remove
+    /// what others wrote. A uid or resourceVersion in the patch's metadata is a
+    /// precondition ([`ClusterError::Conflict`]). The object must be there.
+    async fn edit<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError>;
+
     /// Server-side apply of the status of `object`. Give only the type, name,
     /// namespace and status; a uid in the metadata is a precondition.
     async fn apply_status<K: Object>(
