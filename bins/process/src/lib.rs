@@ -1,0 +1,58 @@
+//! What every Kite process shares: logs, the end by a signal, a client for the
+//! cluster, and the admin port with `/livez`, `/readyz` and `/metrics`.
+
+mod admin;
+mod logs;
+mod shutdown;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::{Client, Config, config::KubeConfigOptions};
+
+pub use self::{
+    admin::{Admin, Readiness},
+    logs::{LogArgs, LogFormat},
+    shutdown::on_signal,
+};
+
+/// Which cluster a process works on.
+#[derive(Args, Clone, Debug)]
+pub struct ClusterArgs {
+    /// Context of the kubeconfig; by default its current one. The kubeconfig is
+    /// found as kubectl finds it (KUBECONFIG, then the home directory); without
+    /// one the process takes the service account of its pod.
+    #[arg(long, env = "KITE_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+impl ClusterArgs {
+    /// A client for the cluster.
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        let config = match &self.context {
+            None => Config::infer()
+                .await
+                .context("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster")?,
+            Some(context) => {
+                let options = KubeConfigOptions {
+                    context: Some(context.clone()),
+                    ..KubeConfigOptions::default()
+                };
+                Config::from_kubeconfig(&options)
+                    .await
+                    .with_context(|| format!("context {context:?} cannot be used"))?
+            }
+        };
+        Client::try_from(config).context("the kubeconfig cannot be used")
+    }
+}
+
+/// Runs `main` and turns an error into one line on standard error and exit code 1.
+pub fn exit_code(result: anyhow::Result<()>) -> std::process::ExitCode {
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Logs on standard error, as text or JSON.
+
+use clap::{Args, ValueEnum};
+use tracing_subscriber::{EnvFilter, fmt};
+
+/// How a process logs.
+#[derive(Args, Clone, Debug)]
+pub struct LogArgs {
+    /// Format of the logs on standard error.
+    #[arg(long, env = "KITE_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+    /// What is logged, such as `info` or `info,kite_gateway=debug`.
+    #[arg(long, env = "KITE_LOG", value_name = "FILTER", default_value = "info")]
+    pub log: String,
+}
+
+/// Format of logs.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogArgs {
+    /// Starts logging. Call it once, first.
+    pub fn init(&self) -> anyhow::Result<()> {
+        let filter = EnvFilter::try_new(&self.log).map_err(|error| {
+            anyhow::anyhow!(
+                "--log {:?} is no filter: {error}; write info or info,kite_gateway=debug",
+                self.log
+            )
+        })?;
+        let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        match self.log_format {
+            LogFormat::Text => logs
+                .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+                .init(),
+            LogFormat::Json => logs.json().flatten_event(true).init(),
+        }
+        Ok(())
+    }
+}
