@@ -1,0 +1,398 @@
+//! Options of verbs: `ListOptions`, `CreateOptions`, `DeleteOptions` and so on.
+
+use serde_json::Value;
+
+use super::query::Query;
+use super::selector::{FieldSelector, LabelSelector};
+use crate::status::{Cause, Status};
+
+/// 422 about an options object.
+pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
+    Status::invalid("meta.k8s.io", kind, "", causes)
+}
+
+/// How unknown and duplicate fields of a body are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    /// Dropped silently.
+    Ignore,
+    /// Dropped with a `Warning` header.
+    #[default]
+    Warn,
+    /// Refused.
+    Strict,
+}
+
+/// Options of create, update and patch.
+#[derive(Debug, Clone, Default)]
+pub struct WriteOptions {
+    /// Nothing is stored.
+    pub dry_run: bool,
+    /// Who owns the fields; from the parameter or the `User-Agent`.
+    pub manager: String,
+    /// `fieldManager` was given.
+    pub manager_given: bool,
+    /// Takes over conflicting fields of an apply.
+    pub force: bool,
+    /// `force` was given.
+    pub force_given: bool,
+    /// Treatment of unknown fields.
+    pub validation: FieldValidation,
+}
+
+impl WriteOptions {
+    /// Reads the options of `kind` (`CreateOptions`, `UpdateOptions` or `PatchOptions`).
+    ///
+    /// # Errors
+    /// 422 for values that the server does not know.
+    pub fn parse(kind: &str, query: &Query, user_agent: &str) -> Result<Self, Status> {
+        let mut causes = Vec::new();
+        let dry_run = dry_run(query.all("dryRun"), &mut causes);
+        let given = query.text("fieldManager");
+        if given.len() > 128 {
+            causes.push(Cause::new(
+                "FieldValueTooLong",
+                "Too long: may not be more than 128 bytes",
+                "fieldManager",
+            ));
+        } else if let Some(bad) = given.chars().position(char::is_control) {
+            causes.push(Cause::new(
+                "FieldValueInvalid",
+                format!(
+                    "Invalid value: {given:?}: should only contain printable characters (at position {bad})"
+                ),
+                "fieldManager",
+            ));
+        }
+        let validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                causes.push(Cause::new(
+                    "FieldValueNotSupported",
+                    format!(
+                        "Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\""
+                    ),
+                    "fieldValidation",
+                ));
+                FieldValidation::Warn
+            }
+        };
+        if !causes.is_empty() {
+            return Err(invalid_options(kind, causes));
+        }
+        let manager_given = !given.is_empty();
+        Ok(Self {
+            dry_run,
+            manager: if manager_given {
+                given.to_owned()
+            } else {
+                manager_of(user_agent)
+            },
+            manager_given,
+            force: query.flag("force"),
+            force_given: query.has("force"),
+            validation,
+        })
+    }
+}
+
+/// The default field manager: the user agent up to its first slash.
+fn manager_of(user_agent: &str) -> String {
+    let name: String = user_agent
+        .split('/')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(128)
+        .collect();
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name
+    }
+}
+
+fn dry_run<'a>(values: impl Iterator<Item = &'a str>, causes: &mut Vec<Cause>) -> bool {
+    let values: Vec<&str> = values.filter(|v| !v.is_empty()).collect();
+    if values.iter().any(|v| *v != "All") {
+        let list = serde_json::to_string(&values).unwrap_or_default();
+        causes.push(Cause::new(
+            "FieldValueNotSupported",
+            format!("Unsupported value: {list}: supported values: \"All\""),
+            "dryRun",
+        ));
+    }
+    !values.is_empty()
+}
+
+/// What becomes of the objects that a deleted one owns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// They stay, without their owner.
+    Orphan,
+    /// They go afterwards.
+    Background,
+    /// They go first.
+    Foreground,
+}
+
+/// Options of delete and deletecollection.
+#[derive(Debug, Clone, Default)]
+pub struct DeleteOptions {
+    /// Nothing is deleted.
+    pub dry_run: bool,
+    /// Explicit propagation.
+    pub propagation: Option<Propagation>,
+    /// The object must have this uid.
+    pub uid: Option<String>,
+    /// The object must have this resourceVersion.
+    pub resource_version: Option<String>,
+    /// Grace period in seconds, for pods.
+    pub grace_seconds: Option<i64>,
+}
+
+impl DeleteOptions {
+    /// Reads the options from the body if there is one, else from the query.
+    ///
+    /// # Errors
+    /// 400 for a body that is no `DeleteOptions`, 422 for unknown values.
+    pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
+        let mut causes = Vec::new();
+        let mut out = Self::default();
+        let policy;
+        let mut orphan = None;
+        if let Some(body) = body {
+            check_options_body(body)?;
+            let runs = body["dryRun"].as_array().into_iter().flatten();
+            out.dry_run = dry_run(runs.filter_map(Value::as_str), &mut causes);
+            policy = body["propagationPolicy"].as_str().map(str::to_owned);
+            orphan = body["orphanDependents"].as_bool();
+            let conditions = &body["preconditions"];
+            out.uid = conditions["uid"].as_str().map(str::to_owned);
+            out.resource_version = conditions["resourceVersion"].as_str().map(str::to_owned);
+            out.grace_seconds = body["gracePeriodSeconds"].as_i64();
+        } else {
+            out.dry_run = dry_run(query.all("dryRun"), &mut causes);
+            policy = query.get("propagationPolicy").map(str::to_owned);
+            if query.has("orphanDependents") {
+                orphan = Some(query.flag("orphanDependents"));
+            }
+            out.grace_seconds = query.text("gracePeriodSeconds").parse().ok();
+        }
+        if let (Some(policy), Some(_)) = (&policy, orphan) {
+            causes.push(Cause::new(
+                "FieldValueInvalid",
+                format!(
+                    "Invalid value: \"{policy}\": orphanDependents and deletionPropagation cannot be both set"
+                ),
+                "propagationPolicy",
+            ));
+        }
+        out.propagation = match policy.as_deref() {
+            None | Some("") => orphan.map(|o| {
+                if o {
+                    Propagation::Orphan
+                } else {
+                    Propagation::Background
+                }
+            }),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some(other) => {
+                causes.push(Cause::new(
+                    "FieldValueNotSupported",
+                    format!(
+                        "Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+                    ),
+                    "propagationPolicy",
+                ));
+                None
+            }
+        };
+        if causes.is_empty() {
+            Ok(out)
+        } else {
+            Err(invalid_options("DeleteOptions", causes))
+        }
+    }
+}
+
+fn check_options_body(body: &Value) -> Result<(), Status> {
+    let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
+    let version = body["apiVersion"].as_str().unwrap_or("v1");
+    if kind == "DeleteOptions" {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+    )))
+}
+
+/// `resourceVersionMatch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Match {
+    /// The state at that very revision.
+    Exact,
+    /// That revision or a newer one.
+    NotOlderThan,
+}
+
+/// Options of list, watch and deletecollection.
+#[derive(Debug, Clone, Default)]
+pub struct ListOptions {
+    /// Selects by labels.
+    pub labels: LabelSelector,
+    /// Selects by fields.
+    pub fields: FieldSelector,
+    /// Watch instead of list.
+    pub watch: bool,
+    /// Page size; 0 is none.
+    pub limit: usize,
+    /// Token of an earlier page.
+    pub continue_token: Option<String>,
+    /// As given; empty if absent.
+    pub resource_version: String,
+    /// How to read it.
+    pub version_match: Option<Match>,
+    /// Seconds after which a watch ends.
+    pub timeout_seconds: Option<u64>,
+    /// BOOKMARK events are welcome.
+    pub bookmarks: bool,
+    /// The watch starts with the present objects and a marking BOOKMARK.
+    pub send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// Reads the options; `watch` tells whether the request is a watch.
+    ///
+    /// # Errors
+    /// 400 for what cannot be parsed, 422 for what does not fit together.
+    pub fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
+        let number = |name: &str| -> Result<Option<i64>, Status> {
+            match query.get(name) {
+                None | Some("") => Ok(None),
+                Some(text) => text.parse().map(Some).map_err(|_| {
+                    Status::bad_request(format!(
+                        "strconv.ParseInt: parsing {text:?}: invalid syntax"
+                    ))
+                }),
+            }
+        };
+        let limit = number("limit")?.unwrap_or(0);
+        let timeout = number("timeoutSeconds")?;
+        let mut out = Self {
+            labels: LabelSelector::parse(query.text("labelSelector"))?,
+            fields: FieldSelector::parse(query.text("fieldSelector"))?,
+            watch,
+            limit: usize::try_from(limit).unwrap_or(0),
+            continue_token: query
+                .get("continue")
+                .filter(|c| !c.is_empty())
+                .map(str::to_owned),
+            resource_version: query.text("resourceVersion").to_owned(),
+            version_match: None,
+            timeout_seconds: timeout
+                .and_then(|t| u64::try_from(t).ok())
+                .filter(|t| *t > 0),
+            bookmarks: query.flag("allowWatchBookmarks"),
+            send_initial_events: query
+                .has("sendInitialEvents")
+                .then(|| query.flag("sendInitialEvents")),
+        };
+        let causes = out.check_match(query.text("resourceVersionMatch"));
+        if causes.is_empty() {
+            Ok(out)
+        } else {
+            Err(invalid_options("ListOptions", causes))
+        }
+    }
+
+    /// `ValidateListOptions` of the API machinery.
+    fn check_match(&mut self, given: &str) -> Vec<Cause> {
+        let forbidden = |field: &str, why: &str| {
+            Cause::new("FieldValueForbidden", format!("Forbidden: {why}"), field)
+        };
+        let unsupported = |value: &str, supported: &str| {
+            Cause::new(
+                "FieldValueNotSupported",
+                format!("Unsupported value: \"{value}\": supported values: {supported}"),
+                "resourceVersionMatch",
+            )
+        };
+        let field = "resourceVersionMatch";
+        self.version_match = match given {
+            "Exact" => Some(Match::Exact),
+            "NotOlderThan" => Some(Match::NotOlderThan),
+            _ => None,
+        };
+        let mut causes = Vec::new();
+        if self.watch {
+            if self.send_initial_events.is_some() {
+                if given != "NotOlderThan" {
+                    causes.push(forbidden(
+                        field,
+                        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    ));
+                }
+            } else if !given.is_empty() {
+                causes.push(forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ));
+            }
+            if !given.is_empty() && given != "NotOlderThan" {
+                causes.push(unsupported(given, "\"NotOlderThan\""));
+            }
+            return causes;
+        }
+        if !given.is_empty() {
+            if self.resource_version.is_empty() {
+                causes.push(forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
+            }
+            if self.continue_token.is_some() {
+                causes.push(forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+            if self.version_match.is_none() {
+                causes.push(unsupported(given, "\"Exact\", \"NotOlderThan\", \"\""));
+            }
+            if given == "Exact" && self.resource_version == "0" {
+                causes.push(forbidden(
+                    field,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            causes.push(forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            ));
+        }
+        causes
+    }
+}
+
+/// A resourceVersion parameter as a number, for lists and gets: 0 if absent.
+///
+/// # Errors
+/// 400 if it is no number.
+pub fn resource_version(text: &str) -> Result<u64, Status> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().map_err(|_| {
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        ))
+    })
+}

@@ -1,0 +1,90 @@
+//! Query strings.
+
+/// The parameters of a URL, in order, decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Parses `a=b&c=d`; what is not valid UTF-8 after decoding is replaced.
+    pub fn parse(text: &str) -> Self {
+        Self(
+            text.split('&')
+                .filter(|pair| !pair.is_empty())
+                .map(|pair| {
+                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode(name, true), decode(value, true))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
+    }
+
+    /// The first value of a parameter, empty if it is not there.
+    pub fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// All values of a parameter.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
+    }
+
+    /// Whether a parameter is there at all.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// A boolean as Kubernetes converts it: absent, `0` and `false` (in any
+    /// case) are false, all else is true.
+    pub fn flag(&self, name: &str) -> bool {
+        self.get(name)
+            .is_some_and(|v| v != "0" && !v.eq_ignore_ascii_case("false"))
+    }
+}
+
+/// Percent-decoding; in queries `+` is a space.
+pub fn decode(text: &str, plus: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let hex = |b: u8| char::from(b).to_digit(16);
+        match bytes[i] {
+            b'+' if plus => out.push(b' '),
+            b'%' if i + 2 < bytes.len() => match (hex(bytes[i + 1]), hex(bytes[i + 2])) {
+                (Some(high), Some(low)) => {
+                    out.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+                    i += 2;
+                }
+                _ => out.push(b'%'),
+            },
+            other => out.push(other),
+        }
+        i += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_and_may_repeat() {
+        let q = Query::parse("labelSelector=a%3Db%2Cc&dryRun=All&dryRun=All&watch&x=a+b&y=%zz");
+        assert_eq!(q.text("labelSelector"), "a=b,c");
+        assert_eq!(q.all("dryRun").count(), 2);
+        assert!(q.flag("watch") && !q.flag("force"));
+        assert_eq!((q.text("x"), q.text("y")), ("a b", "%zz"));
+    }
+}

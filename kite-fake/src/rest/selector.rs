@@ -1,0 +1,470 @@
+//! Label and field selectors, with the server's grammar and error texts
+//! (`k8s.io/apimachinery/pkg/labels` and `.../fields`).
+
+use serde_json::Value;
+
+use crate::status::Status;
+
+/// What a label must satisfy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Condition {
+    Exists,
+    Absent,
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Greater(i64),
+    Less(i64),
+}
+
+/// A parsed `labelSelector`; the empty one selects everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelSelector(Vec<(String, Condition)>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Word(String),
+    Symbol(&'static str),
+    End,
+}
+
+impl Token {
+    fn text(&self) -> &str {
+        match self {
+            Self::Word(word) => word,
+            Self::Symbol(symbol) => symbol,
+            Self::End => "",
+        }
+    }
+}
+
+fn tokens(text: &str) -> Vec<Token> {
+    const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", "<", ">"];
+    let mut out = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        if let Some(symbol) = SYMBOLS.iter().find(|s| rest.starts_with(**s)) {
+            out.push(Token::Symbol(symbol));
+            rest = &rest[symbol.len()..];
+        } else {
+            let end = rest
+                .find(|c: char| c.is_whitespace() || "=!(),<>".contains(c))
+                .unwrap_or(rest.len());
+            out.push(Token::Word(rest[..end].to_owned()));
+            rest = &rest[end..];
+        }
+        rest = rest.trim_start();
+    }
+    out.push(Token::End);
+    out
+}
+
+struct Parser {
+    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
+}
+
+impl Parser {
+    fn next(&mut self) -> Token {
+        self.tokens.next().unwrap_or(Token::End)
+    }
+
+    fn peek(&mut self) -> Token {
+        self.tokens.peek().cloned().unwrap_or(Token::End)
+    }
+
+    fn requirement(&mut self) -> Result<(String, Condition), String> {
+        let mut token = self.next();
+        let absent = token == Token::Symbol("!");
+        if absent {
+            token = self.next();
+        }
+        let Token::Word(key) = token else {
+            return Err(format!("found '{}', expected: identifier", token.text()));
+        };
+        check_key(&key)?;
+        if absent {
+            return Ok((key, Condition::Absent));
+        }
+        if matches!(self.peek(), Token::End | Token::Symbol(",")) {
+            return Ok((key, Condition::Exists));
+        }
+        let operator = self.next();
+        let condition = match operator.text() {
+            "=" | "==" => Condition::In(self.exact(&key)?),
+            "!=" => Condition::NotIn(self.exact(&key)?),
+            "in" => Condition::In(self.list(&key)?),
+            "notin" => Condition::NotIn(self.list(&key)?),
+            ">" => Condition::Greater(self.number(&key)?),
+            "<" => Condition::Less(self.number(&key)?),
+            other => {
+                return Err(format!(
+                    "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
+                ));
+            }
+        };
+        Ok((key, condition))
+    }
+
+    fn exact(&mut self, key: &str) -> Result<Vec<String>, String> {
+        if matches!(self.peek(), Token::End | Token::Symbol(",")) {
+            return Ok(vec![String::new()]);
+        }
+        match self.next() {
+            Token::Word(value) => {
+                check_value(key, 0, &value)?;
+                Ok(vec![value])
+            }
+            other => Err(format!("found '{}', expected: identifier", other.text())),
+        }
+    }
+
+    fn number(&mut self, key: &str) -> Result<i64, String> {
+        let value = self.exact(key)?.pop().unwrap_or_default();
+        value.parse().map_err(|_| {
+            format!(
+                "values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        })
+    }
+
+    fn list(&mut self, key: &str) -> Result<Vec<String>, String> {
+        let open = self.next();
+        if open != Token::Symbol("(") {
+            return Err(format!("found '{}' expected: '('", open.text()));
+        }
+        let mut values: Vec<String> = Vec::new();
+        loop {
+            match self.next() {
+                Token::Word(value) => {
+                    check_value(key, values.len(), &value)?;
+                    values.push(value);
+                    match self.next() {
+                        Token::Symbol(",") => {
+                            if self.peek() == Token::Symbol(")") {
+                                self.next();
+                                values.push(String::new());
+                                return Ok(values);
+                            }
+                        }
+                        Token::Symbol(")") => return Ok(values),
+                        other => {
+                            return Err(format!("found '{}', expected: ',' or ')'", other.text()));
+                        }
+                    }
+                }
+                Token::Symbol(",") => values.push(String::new()),
+                Token::Symbol(")") => {
+                    values.push(String::new());
+                    return Ok(values);
+                }
+                other => {
+                    return Err(format!(
+                        "found '{}', expected: ',', ')' or identifier",
+                        other.text()
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inner)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(p, n)| (Some(p), n));
+    if is_name(name) && prefix.is_none_or(|p| !p.is_empty() && !p.contains('/')) {
+        return Ok(());
+    }
+    Err(format!(
+        "key: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    ))
+}
+
+fn check_value(key: &str, index: usize, value: &str) -> Result<(), String> {
+    if value.is_empty() || is_name(value) {
+        return Ok(());
+    }
+    let why = if value.len() > 63 {
+        "must be no more than 63 bytes"
+    } else {
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+    };
+    Err(format!(
+        "values[{index}][{key}]: Invalid value: \"{value}\": {why}"
+    ))
+}
+
+impl LabelSelector {
+    /// Parses a selector.
+    ///
+    /// # Errors
+    /// 400 with the position of the first mistake.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        let mut parser = Parser {
+            tokens: tokens(text).into_iter().peekable(),
+        };
+        let fail = |why: String| Status::bad_request(format!("unable to parse requirement: {why}"));
+        let mut out = Vec::new();
+        loop {
+            match parser.peek() {
+                Token::End => return Ok(Self(out)),
+                Token::Word(_) | Token::Symbol("!") => {
+                    out.push(parser.requirement().map_err(fail)?);
+                    match parser.next() {
+                        Token::End => return Ok(Self(out)),
+                        Token::Symbol(",") => {
+                            let next = parser.peek();
+                            if !matches!(next, Token::Word(_) | Token::Symbol("!")) {
+                                return Err(Status::bad_request(format!(
+                                    "found '{}', expected: identifier after ','",
+                                    next.text()
+                                )));
+                            }
+                        }
+                        other => {
+                            return Err(Status::bad_request(format!(
+                                "found '{}', expected: ',' or 'end of string'",
+                                other.text()
+                            )));
+                        }
+                    }
+                }
+                other => {
+                    return Err(Status::bad_request(format!(
+                        "found '{}', expected: !, identifier, or 'end of string'",
+                        other.text()
+                    )));
+                }
+            }
+        }
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an object's labels satisfy every requirement.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.is_empty() || self.matches_labels(&object["metadata"]["labels"])
+    }
+
+    /// Whether a map of labels satisfies every requirement.
+    pub fn matches_labels(&self, labels: &Value) -> bool {
+        self.0.iter().all(|(key, condition)| {
+            let value = labels.get(key).and_then(Value::as_str);
+            match condition {
+                Condition::Exists => value.is_some(),
+                Condition::Absent => value.is_none(),
+                Condition::In(values) => value.is_some_and(|v| values.iter().any(|x| x == v)),
+                Condition::NotIn(values) => value.is_none_or(|v| values.iter().all(|x| x != v)),
+                Condition::Greater(n) => value.and_then(as_number).is_some_and(|v| v > *n),
+                Condition::Less(n) => value.and_then(as_number).is_some_and(|v| v < *n),
+            }
+        })
+    }
+}
+
+fn as_number(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+/// A parsed `fieldSelector`: path, whether equal is wanted, value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldSelector(Vec<(String, bool, String)>);
+
+impl FieldSelector {
+    /// Parses a selector.
+    ///
+    /// # Errors
+    /// 400 for a term without an operator or with a bad escape.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        let mut out = Vec::new();
+        for term in split_terms(text) {
+            if term.is_empty() {
+                continue;
+            }
+            let Some((at, operator)) = operator(term) else {
+                return Err(Status::bad_request(format!(
+                    "invalid selector: '{text}'; can't understand '{term}'"
+                )));
+            };
+            let value = unescape(&term[at + operator.len()..])?;
+            out.push((term[..at].to_owned(), operator != "!=", value));
+        }
+        Ok(Self(out))
+    }
+
+    /// Whether it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The paths it asks about.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(path, ..)| path.as_str())
+    }
+
+    /// The value that a path must have, if the selector says so.
+    pub fn exact(&self, path: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(p, equal, _)| p == path && *equal)
+            .map(|(.., value)| value.as_str())
+    }
+
+    /// Whether an object's fields satisfy every term.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.0
+            .iter()
+            .all(|(path, equal, value)| (field(object, path) == *value) == *equal)
+    }
+}
+
+/// The text of a field as selectors compare it; empty if it is not there.
+fn field(object: &Value, path: &str) -> String {
+    let path = match path {
+        // Legacy labels of a few core types.
+        "name" => "metadata.name",
+        "source" => "source.component",
+        other => other,
+    };
+    let mut at = object;
+    for segment in path.split('.').filter(|s| !s.is_empty()) {
+        at = &at[segment];
+    }
+    match at {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        // Absent booleans and numbers of built-in types compare as their zero.
+        _ if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
+        _ if matches!(path, "status.replicas" | "status.successful") => "0".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (i, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                out.push(&text[start..i]);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    out.push(&text[start..]);
+    out
+}
+
+fn operator(term: &str) -> Option<(usize, &'static str)> {
+    let mut escaped = false;
+    for (i, c) in term.char_indices() {
+        if escaped {
+            escaped = false;
+            continue;
+        }
+        if c == '\\' {
+            escaped = true;
+            continue;
+        }
+        for candidate in ["!=", "==", "="] {
+            if term[i..].starts_with(candidate) {
+                return Some((i, candidate));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(text: &str) -> Result<String, Status> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(e @ ('\\' | ',' | '=')) => out.push(e),
+                Some(other) => {
+                    return Err(Status::bad_request(format!(
+                        "invalid field selector: invalid escape sequence: \\{other}"
+                    )));
+                }
+                None => {
+                    return Err(Status::bad_request(
+                        "invalid field selector: invalid escape sequence: \\",
+                    ));
+                }
+            },
+            ',' | '=' => {
+                return Err(Status::bad_request(format!(
+                    "invalid field selector: unescaped character in value: {c}"
+                )));
+            }
+            other => out.push(other),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn requirements_are_joined_by_and() {
+        let object = json!({"metadata": {"labels": {"app": "web", "n": "3"}}});
+        for (text, expected) in [
+            ("", true),
+            ("app=web,n in (1,3)", true),
+            ("app!=web", false),
+            ("!gone,app", true),
+            ("n>2", true),
+            ("n<3", false),
+            ("app notin (db),other!=x", true),
+            ("app=", false),
+        ] {
+            let selector = LabelSelector::parse(text).unwrap();
+            assert_eq!(selector.matches(&object), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_as_the_server_does() {
+        let why = |text: &str| LabelSelector::parse(text).unwrap_err().message;
+        assert_eq!(
+            why("a===b in"),
+            "unable to parse requirement: found '=', expected: identifier"
+        );
+        assert_eq!(
+            why("app in web"),
+            "unable to parse requirement: found 'web' expected: '('"
+        );
+        assert_eq!(
+            FieldSelector::parse("foo").unwrap_err().message,
+            "invalid selector: 'foo'; can't understand 'foo'"
+        );
+    }
+
+    #[test]
+    fn fields_compare_as_text() {
+        let object = json!({"metadata": {"name": "a"}, "spec": {"n": 3}});
+        let matches = |text: &str| FieldSelector::parse(text).unwrap().matches(&object);
+        assert!(matches("metadata.name=a,spec.n==3,spec.other!=x"));
+        assert!(!matches("metadata.name!=a"));
+    }
+}

@@ -1,0 +1,452 @@
+//! The table of built-in resources.
+
+use std::sync::Arc;
+
+use super::registry::{Origin, Resource, ScalePaths, Subresource};
+
+const STANDARD: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+/// Without deletecollection.
+const SINGLE: &[&str] = &[
+    "create", "delete", "get", "list", "patch", "update", "watch",
+];
+const CREATE: &[&str] = &["create"];
+
+/// One row: what differs from type to type. The plural is given, the singular
+/// is the kind in lower case.
+struct Row {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+    short: &'static [&'static str],
+    all: bool,
+    verbs: &'static [&'static str],
+    subresources: &'static [&'static str],
+}
+
+const fn row(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+) -> Row {
+    Row {
+        group,
+        version,
+        kind,
+        plural,
+        namespaced,
+        short: &[],
+        all: false,
+        verbs: STANDARD,
+        subresources: &[],
+    }
+}
+
+impl Row {
+    const fn short(mut self, short: &'static [&'static str]) -> Self {
+        self.short = short;
+        self
+    }
+    const fn all(mut self) -> Self {
+        self.all = true;
+        self
+    }
+    const fn with(mut self, subresources: &'static [&'static str]) -> Self {
+        self.subresources = subresources;
+        self
+    }
+    const fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
+        self.verbs = verbs;
+        self
+    }
+}
+
+const STATUS: &[&str] = &["status"];
+const STATUS_SCALE: &[&str] = &["scale", "status"];
+
+const NS: bool = true;
+const CLUSTER: bool = false;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
+const NETWORKING: &str = "networking.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const AUTHZ: &str = "authorization.k8s.io";
+
+const TABLE: &[Row] = &[
+    row("", "v1", "ConfigMap", "configmaps", NS).short(&["cm"]),
+    row("", "v1", "Endpoints", "endpoints", NS).short(&["ep"]),
+    row("", "v1", "Event", "events", NS).short(&["ev"]),
+    row("", "v1", "LimitRange", "limitranges", NS).short(&["limits"]),
+    row("", "v1", "Namespace", "namespaces", CLUSTER)
+        .short(&["ns"])
+        .verbs(SINGLE)
+        .with(&["finalize", "status"]),
+    row("", "v1", "Node", "nodes", CLUSTER)
+        .short(&["no"])
+        .with(STATUS),
+    row("", "v1", "PersistentVolume", "persistentvolumes", CLUSTER)
+        .short(&["pv"])
+        .with(STATUS),
+    row(
+        "",
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        NS,
+    )
+    .short(&["pvc"])
+    .with(STATUS),
+    row("", "v1", "Pod", "pods", NS)
+        .short(&["po"])
+        .all()
+        .with(&[
+            "attach",
+            "eviction",
+            "exec",
+            "log",
+            "portforward",
+            "proxy",
+            "status",
+        ]),
+    row("", "v1", "PodTemplate", "podtemplates", NS),
+    row(
+        "",
+        "v1",
+        "ReplicationController",
+        "replicationcontrollers",
+        NS,
+    )
+    .short(&["rc"])
+    .all()
+    .with(STATUS_SCALE),
+    row("", "v1", "ResourceQuota", "resourcequotas", NS)
+        .short(&["quota"])
+        .with(STATUS),
+    row("", "v1", "Secret", "secrets", NS),
+    row("", "v1", "Service", "services", NS)
+        .short(&["svc"])
+        .all()
+        .with(&["proxy", "status"]),
+    row("", "v1", "ServiceAccount", "serviceaccounts", NS)
+        .short(&["sa"])
+        .with(&["token"]),
+    row(
+        "apps",
+        "v1",
+        "ControllerRevision",
+        "controllerrevisions",
+        NS,
+    ),
+    row("apps", "v1", "DaemonSet", "daemonsets", NS)
+        .short(&["ds"])
+        .all()
+        .with(STATUS),
+    row("apps", "v1", "Deployment", "deployments", NS)
+        .short(&["deploy"])
+        .all()
+        .with(STATUS_SCALE),
+    row("apps", "v1", "ReplicaSet", "replicasets", NS)
+        .short(&["rs"])
+        .all()
+        .with(STATUS_SCALE),
+    row("apps", "v1", "StatefulSet", "statefulsets", NS)
+        .short(&["sts"])
+        .all()
+        .with(STATUS_SCALE),
+    row("batch", "v1", "CronJob", "cronjobs", NS)
+        .short(&["cj"])
+        .all()
+        .with(STATUS),
+    row("batch", "v1", "Job", "jobs", NS).all().with(STATUS),
+    row(
+        "policy",
+        "v1",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        NS,
+    )
+    .short(&["pdb"])
+    .with(STATUS),
+    row("coordination.k8s.io", "v1", "Lease", "leases", NS),
+    row(
+        "discovery.k8s.io",
+        "v1",
+        "EndpointSlice",
+        "endpointslices",
+        NS,
+    ),
+    row("events.k8s.io", "v1", "Event", "events", NS).short(&["ev"]),
+    row(NETWORKING, "v1", "Ingress", "ingresses", NS)
+        .short(&["ing"])
+        .with(STATUS),
+    row(NETWORKING, "v1", "IngressClass", "ingressclasses", CLUSTER),
+    row(NETWORKING, "v1", "NetworkPolicy", "networkpolicies", NS).short(&["netpol"]),
+    row(RBAC, "v1", "ClusterRole", "clusterroles", CLUSTER),
+    row(
+        RBAC,
+        "v1",
+        "ClusterRoleBinding",
+        "clusterrolebindings",
+        CLUSTER,
+    ),
+    row(RBAC, "v1", "Role", "roles", NS),
+    row(RBAC, "v1", "RoleBinding", "rolebindings", NS),
+    row(
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        "priorityclasses",
+        CLUSTER,
+    )
+    .short(&["pc"]),
+    row(STORAGE, "v1", "StorageClass", "storageclasses", CLUSTER).short(&["sc"]),
+    row(STORAGE, "v1", "CSIDriver", "csidrivers", CLUSTER),
+    row(STORAGE, "v1", "CSINode", "csinodes", CLUSTER),
+    row(
+        STORAGE,
+        "v1",
+        "VolumeAttachment",
+        "volumeattachments",
+        CLUSTER,
+    )
+    .with(STATUS),
+    row(
+        "autoscaling",
+        "v2",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        NS,
+    )
+    .short(&["hpa"])
+    .all()
+    .with(STATUS),
+    row(
+        ADMISSION,
+        "v1",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        CLUSTER,
+    ),
+    row(
+        ADMISSION,
+        "v1",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        CLUSTER,
+    ),
+    row(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        CLUSTER,
+    )
+    .with(STATUS),
+    row(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        CLUSTER,
+    ),
+    row(
+        "apiregistration.k8s.io",
+        "v1",
+        "APIService",
+        "apiservices",
+        CLUSTER,
+    )
+    .with(STATUS),
+    row(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        CLUSTER,
+    )
+    .short(&["crd", "crds"])
+    .with(STATUS),
+    row(
+        "authentication.k8s.io",
+        "v1",
+        "SelfSubjectReview",
+        "selfsubjectreviews",
+        CLUSTER,
+    )
+    .verbs(CREATE),
+    row(
+        "authentication.k8s.io",
+        "v1",
+        "TokenReview",
+        "tokenreviews",
+        CLUSTER,
+    )
+    .verbs(CREATE),
+    row(
+        AUTHZ,
+        "v1",
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        NS,
+    )
+    .verbs(CREATE),
+    row(
+        AUTHZ,
+        "v1",
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+        CLUSTER,
+    )
+    .verbs(CREATE),
+    row(
+        AUTHZ,
+        "v1",
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+        CLUSTER,
+    )
+    .verbs(CREATE),
+    row(
+        AUTHZ,
+        "v1",
+        "SubjectAccessReview",
+        "subjectaccessreviews",
+        CLUSTER,
+    )
+    .verbs(CREATE),
+];
+
+/// The built-in resources with their schemas.
+pub(super) fn resources() -> impl Iterator<Item = Resource> {
+    TABLE.iter().map(resource)
+}
+
+fn resource(row: &Row) -> Resource {
+    let selectable = selectable_fields(row.group, row.kind);
+    Resource {
+        group: row.group.into(),
+        version: row.version.into(),
+        kind: row.kind.into(),
+        list_kind: format!("{}List", row.kind),
+        plural: row.plural.into(),
+        singular: row.kind.to_lowercase(),
+        short_names: row.short.iter().map(|s| (*s).to_owned()).collect(),
+        categories: categories(row),
+        namespaced: row.namespaced,
+        verbs: row.verbs.to_vec(),
+        subresources: row.subresources.iter().map(|s| subresource(s)).collect(),
+        schema: Arc::new(crate::schema::Schema {
+            preserve_unknown: true,
+            ..crate::schema::Schema::default()
+        }),
+        columns: Vec::new(),
+        selectable_fields: selectable.iter().map(|s| (*s).to_owned()).collect(),
+        storage_version: row.version.into(),
+        origin: if row.verbs == CREATE {
+            Origin::Virtual
+        } else {
+            Origin::BuiltIn
+        },
+        epoch: 0,
+        deprecation: None,
+        definition: None,
+        terminating: false,
+    }
+}
+
+fn categories(row: &Row) -> Vec<String> {
+    if row.all {
+        vec!["all".to_owned()]
+    } else if matches!(
+        row.kind,
+        "MutatingWebhookConfiguration"
+            | "ValidatingWebhookConfiguration"
+            | "ValidatingAdmissionPolicy"
+            | "ValidatingAdmissionPolicyBinding"
+            | "APIService"
+            | "CustomResourceDefinition"
+    ) && row.kind != "ValidatingAdmissionPolicyBinding"
+    {
+        vec!["api-extensions".to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
+fn subresource(name: &str) -> Subresource {
+    const STREAM: &[&str] = &["create", "get"];
+    let unsupported = |name, kind, verbs| Subresource::Unsupported { name, kind, verbs };
+    match name {
+        "status" => Subresource::Status,
+        "finalize" => Subresource::Finalize,
+        "token" => Subresource::Token,
+        "eviction" => Subresource::Eviction,
+        "attach" => unsupported("attach", "PodAttachOptions", STREAM),
+        "exec" => unsupported("exec", "PodExecOptions", STREAM),
+        "log" => unsupported("log", "Pod", &["get"]),
+        "portforward" => unsupported("portforward", "PodPortForwardOptions", STREAM),
+        "proxy" => unsupported(
+            "proxy",
+            "ProxyOptions",
+            &["create", "delete", "get", "patch", "update"],
+        ),
+        _ => Subresource::Scale(ScalePaths {
+            spec_replicas: ".spec.replicas".into(),
+            status_replicas: ".status.replicas".into(),
+            label_selector: None,
+        }),
+    }
+}
+
+/// Paths that field selectors may use beside name and namespace
+/// (`ToSelectableFields` of each type's strategy).
+fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
+    match (group, kind) {
+        ("", "Pod") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+        ("", "Secret") => &["type"],
+        ("", "Namespace") => &["status.phase", "name"],
+        ("", "Node") => &["spec.unschedulable"],
+        ("", "Service") => &["spec.clusterIP", "spec.type"],
+        ("", "PersistentVolume") => &["name"],
+        ("", "PersistentVolumeClaim") => &["name"],
+        ("", "ReplicationController") => &["status.replicas"],
+        ("apps", "ReplicaSet") => &["status.replicas"],
+        ("batch", "Job") => &["status.successful"],
+        ("" | "events.k8s.io", "Event") => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        _ => &[],
+    }
+}

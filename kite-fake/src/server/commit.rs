@@ -1,0 +1,39 @@
+//! The last step of every write: into the store, and what follows from it.
+
+use serde_json::Value;
+
+use super::ApiServer;
+use super::registry::Resource;
+use crate::store::{Key, Object};
+
+impl ApiServer {
+    /// Stores a state and gives it as the resource's version sees it.
+    pub(crate) fn commit(&mut self, resource: &Resource, key: Key, mut value: Value) -> Object {
+        if resource.version != resource.storage_version
+            && let Some(storage) = self.registry.storage(&resource.collection())
+        {
+            value = super::rules::convert(storage, value);
+        }
+        let object = self
+            .store
+            .put(&resource.collection(), key, value, resource.epoch);
+        if is_crd(resource) {
+            self.publish_crd(object.value(), true);
+        }
+        Self::view(resource, &object)
+    }
+
+    /// Removes an object for good.
+    pub(crate) fn remove(&mut self, resource: &Resource, key: &Key) {
+        let removed = self.store.remove(&resource.collection(), key);
+        if let Some(object) = removed
+            && is_crd(resource)
+        {
+            self.publish_crd(object.value(), false);
+        }
+    }
+}
+
+fn is_crd(resource: &Resource) -> bool {
+    resource.group == "apiextensions.k8s.io" && resource.kind == "CustomResourceDefinition"
+}

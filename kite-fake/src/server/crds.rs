@@ -1,0 +1,148 @@
+//! Stored `CustomResourceDefinition`s become served resources.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ApiServer;
+use super::registry::{Column, Origin, Resource, ScalePaths, Subresource};
+use crate::schema::Schema;
+use crate::store::GroupResource;
+
+/// Verbs of custom resources, in the order of discovery.
+const VERBS: &[&str] = &[
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(text).collect()
+}
+
+/// The resources that a CRD defines, one for each served version; versions
+/// whose schema does not parse are left out.
+pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
+    let spec = &crd["spec"];
+    let names = &spec["names"];
+    let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let storage_version = versions
+        .iter()
+        .find(|v| v["storage"] == true)
+        .map(|v| text(&v["name"]))
+        .unwrap_or_default();
+    let kind = text(&names["kind"]);
+    let or = |value: &Value, other: String| {
+        let given = text(value);
+        if given.is_empty() { other } else { given }
+    };
+    versions
+        .iter()
+        .filter(|v| v["served"] == true)
+        .filter_map(|version| {
+            let schema = Schema::from_json(&version["schema"]["openAPIV3Schema"]).ok()?;
+            Some(Resource {
+                group: text(&spec["group"]),
+                version: text(&version["name"]),
+                list_kind: or(&names["listKind"], format!("{kind}List")),
+                plural: text(&names["plural"]),
+                singular: or(&names["singular"], kind.to_lowercase()),
+                kind: kind.clone(),
+                short_names: texts(&names["shortNames"]),
+                categories: texts(&names["categories"]),
+                namespaced: spec["scope"] == "Namespaced",
+                verbs: VERBS.to_vec(),
+                subresources: subresources(&version["subresources"]),
+                schema: Arc::new(schema),
+                columns: columns(&version["additionalPrinterColumns"]),
+                selectable_fields: version["selectableFields"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|f| text(&f["jsonPath"]).trim_start_matches('.').to_owned())
+                    .collect(),
+                storage_version: storage_version.clone(),
+                origin: Origin::Custom,
+                epoch,
+                deprecation: deprecation(spec, version, &kind),
+                definition: Some(Arc::new(version.clone())),
+                terminating: !crd["metadata"]["deletionTimestamp"].is_null(),
+            })
+        })
+        .collect()
+}
+
+fn deprecation(spec: &Value, version: &Value, kind: &str) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    let given = text(&version["deprecationWarning"]);
+    Some(if given.is_empty() {
+        format!(
+            "{}/{} {kind} is deprecated",
+            text(&spec["group"]),
+            text(&version["name"])
+        )
+    } else {
+        given
+    })
+}
+
+fn subresources(value: &Value) -> Vec<Subresource> {
+    let mut out = Vec::new();
+    if value["status"].is_object() {
+        out.push(Subresource::Status);
+    }
+    if value["scale"].is_object() {
+        let scale = &value["scale"];
+        out.push(Subresource::Scale(ScalePaths {
+            spec_replicas: text(&scale["specReplicasPath"]),
+            status_replicas: text(&scale["statusReplicasPath"]),
+            label_selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
+        }));
+    }
+    out
+}
+
+fn columns(value: &Value) -> Vec<Column> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|c| Column {
+            name: text(&c["name"]),
+            kind: text(&c["type"]),
+            format: text(&c["format"]),
+            description: text(&c["description"]),
+            priority: c["priority"].as_i64().unwrap_or(0),
+            json_path: text(&c["jsonPath"]),
+        })
+        .collect()
+}
+
+impl ApiServer {
+    /// Serves what a stored CRD defines, or stops serving it.
+    pub(crate) fn publish_crd(&mut self, crd: &Value, present: bool) {
+        let of = GroupResource::new(
+            text(&crd["spec"]["group"]),
+            text(&crd["spec"]["names"]["plural"]),
+        );
+        self.registry.remove(&of);
+        if !present {
+            return;
+        }
+        let epoch = self.registry.generation();
+        for resource in resources(crd, epoch) {
+            self.registry.insert(resource);
+        }
+    }
+}

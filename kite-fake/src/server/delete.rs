@@ -1,0 +1,186 @@
+//! Delete and deletecollection.
+
+use serde_json::{Value, json};
+
+use super::{Answer, ApiServer, Call, Outcome, Produced, respond};
+use crate::clock::rfc3339;
+use crate::rest::options::{DeleteOptions, ListOptions, Propagation};
+use crate::status::Status;
+use crate::store::{Key, Object, Stored};
+
+/// Finalizer that keeps an object until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer that keeps an object until its dependents are let go.
+const ORPHAN: &str = "orphan";
+
+/// What a deletion did.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    /// The object is gone; its last state.
+    Gone(Object),
+    /// It waits for finalizers.
+    Waiting(Object),
+}
+
+impl ApiServer {
+    /// DELETE of one object.
+    pub(crate) fn delete(&mut self, call: &Call) -> Result<Outcome, Status> {
+        let options = Self::delete_options(call)?;
+        let key = call.key();
+        let body = match self.delete_one(call, &key, &options)? {
+            Deleted::Waiting(object) => Produced::Object(object),
+            Deleted::Gone(object) if returns_object(call) => Produced::Object(object),
+            Deleted::Gone(object) => Produced::Status(Status::deleted(
+                &call.resource.group,
+                &call.resource.plural,
+                &key.name,
+                object.meta("uid"),
+            )),
+        };
+        Ok(Outcome {
+            body,
+            code: 200,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// DELETE of a collection: a list of what was there.
+    pub(crate) fn delete_collection(&mut self, call: &Call) -> Result<Answer, Status> {
+        if !call.resource.verbs.contains(&"deletecollection") {
+            return Err(Status::method_not_allowed());
+        }
+        let options = Self::delete_options(call)?;
+        let selection = ListOptions::parse(&call.query, false)?;
+        self.check_fields(call, &selection)?;
+        let list = self.list(call, &selection)?;
+        for object in &list.items {
+            let key = Key::new(object.meta("namespace"), object.meta("name"));
+            match self.delete_one(call, &key, &options) {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(Answer::Response(respond::list(call, list)?))
+    }
+
+    fn delete_one(
+        &mut self,
+        call: &Call,
+        key: &Key,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let resource = &call.resource;
+        let collection = resource.collection();
+        let live = self
+            .store
+            .get(&collection, key)
+            .ok_or_else(|| Status::not_found(&resource.group, &resource.plural, &key.name))?
+            .clone();
+        let conflict =
+            |why: String| Status::conflict(&resource.group, &resource.kind, &key.name, &why);
+        if let Some(uid) = &options.uid
+            && uid != live.meta("uid")
+        {
+            return Err(conflict(format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                live.meta("uid")
+            )));
+        }
+        if let Some(version) = &options.resource_version
+            && version != live.meta("resourceVersion")
+        {
+            return Err(conflict(format!(
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
+                live.meta("resourceVersion")
+            )));
+        }
+        let mut value = Self::view(resource, &live).value().clone();
+        let marked = mark(&mut value, options, call, resource.kind == "Namespace");
+        let held = is_held(&value);
+        if !held {
+            if !options.dry_run {
+                self.remove(resource, key);
+            }
+            return Ok(Deleted::Gone(Self::view(resource, &live)));
+        }
+        if !marked {
+            return Ok(Deleted::Waiting(Self::view(resource, &live)));
+        }
+        let object = if options.dry_run {
+            Stored::transient(value, live.revision(), resource.epoch)
+        } else {
+            self.commit(resource, key.clone(), value)
+        };
+        Ok(Deleted::Waiting(object))
+    }
+}
+
+/// Whether finalizers (a namespace's own included) keep the object.
+fn is_held(value: &Value) -> bool {
+    let some = |list: &Value| list.as_array().is_some_and(|l| !l.is_empty());
+    some(&value["metadata"]["finalizers"])
+        || (value["kind"] == "Namespace"
+            && value["apiVersion"] == "v1"
+            && some(&value["spec"]["finalizers"]))
+}
+
+/// Sets what a deletion sets; tells whether anything changed.
+fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, namespace: bool) -> bool {
+    let before = value.clone();
+    let deleting = !value["metadata"]["deletionTimestamp"].is_null();
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return false;
+    };
+    // The policy of the request decides which of the collector's finalizers stand.
+    let mut finalizers: Vec<Value> = metadata
+        .get("finalizers")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if let Some(policy) = options.propagation {
+        finalizers.retain(|f| f != FOREGROUND && f != ORPHAN);
+        match policy {
+            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+            Propagation::Orphan => finalizers.push(ORPHAN.into()),
+            Propagation::Background => {}
+        }
+    }
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), finalizers.into());
+    }
+    if !deleting {
+        metadata.insert("deletionTimestamp".into(), rfc3339(call.now).into());
+        if !namespace {
+            metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
+        }
+        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+            && generation > 0
+        {
+            metadata.insert("generation".into(), json!(generation + 1));
+        }
+    }
+    if namespace && !deleting {
+        value["status"]["phase"] = "Terminating".into();
+    }
+    *value != before
+}
+
+/// Types whose deletion answers the object instead of a `Status`
+/// (`ReturnDeletedObject` of their registries).
+fn returns_object(call: &Call) -> bool {
+    matches!(
+        (call.resource.group.as_str(), call.resource.kind.as_str()),
+        (
+            "",
+            "Service"
+                | "ServiceAccount"
+                | "Pod"
+                | "PersistentVolume"
+                | "PersistentVolumeClaim"
+                | "PodTemplate"
+                | "ResourceQuota"
+        )
+    )
+}

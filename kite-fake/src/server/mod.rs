@@ -1,0 +1,265 @@
+//! The server proper: requests in, answers out; no I/O, no clock, no entropy of
+//! its own.
+//!
+//! [`ApiServer::handle`] takes a request and the time and gives an [`Answer`].
+//! A watch is an answer that goes on: [`ApiServer::poll`] gives what has
+//! happened since. The tower service and the HTTP server are shells around this.
+
+mod admission;
+mod builtins;
+mod commit;
+pub mod crds;
+mod create;
+mod delete;
+mod read;
+pub mod registry;
+mod respond;
+mod rules;
+mod update;
+pub mod watch;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::sync::Arc;
+
+use crate::clock::Ids;
+use crate::rest::media::{self, Accepted, Encoding};
+use crate::rest::options::{DeleteOptions, ListOptions, WriteOptions};
+use crate::rest::path::{self, Route, Target};
+use crate::rest::query::Query;
+use crate::status::Status;
+use crate::store::{Key, Store};
+use registry::{Registry, Resource};
+pub use watch::Watch;
+
+/// Largest body that is read, in bytes, as in a real API server.
+pub const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// What a request got.
+#[derive(Debug)]
+pub enum Answer {
+    /// A whole response.
+    Response(Response<Bytes>),
+    /// A stream of events.
+    Watch(Box<Watch>),
+}
+
+/// The in-memory API server.
+#[derive(Debug)]
+pub struct ApiServer {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) ids: Ids,
+}
+
+/// What every handler needs to know of its request.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) target: Target,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) query: Query,
+    pub(crate) accepted: Accepted,
+    pub(crate) content_type: Option<String>,
+    pub(crate) user_agent: String,
+    pub(crate) body: Bytes,
+    pub(crate) now: Timestamp,
+}
+
+impl Call {
+    /// Key of the object that the path names.
+    fn key(&self) -> Key {
+        Key::new(
+            self.namespace(),
+            self.target.name.clone().unwrap_or_default(),
+        )
+    }
+
+    /// Namespace of the objects concerned, empty for cluster-scoped ones.
+    fn namespace(&self) -> &str {
+        if self.resource.namespaced {
+            self.target.namespace.as_deref().unwrap_or_default()
+        } else {
+            ""
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    fn not_found(&self) -> Status {
+        Status::not_found(&self.resource.group, &self.resource.plural, self.name())
+    }
+
+    fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
+        WriteOptions::parse(kind, &self.query, &self.user_agent)
+    }
+}
+
+/// What a write produced.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) body: Produced,
+    pub(crate) code: u16,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The body of an [`Outcome`].
+#[derive(Debug)]
+pub(crate) enum Produced {
+    Object(crate::store::Object),
+    Value(Value),
+    Status(Status),
+}
+
+impl ApiServer {
+    /// An empty server: built-in resources, no objects.
+    pub fn new(seed: u64, history: usize) -> Self {
+        Self {
+            store: Store::new(history),
+            registry: Registry::built_in(),
+            ids: Ids::new(seed),
+        }
+    }
+
+    /// The resources that are served now.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The objects.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Answers one request.
+    pub fn handle(&mut self, request: Request<Bytes>, now: Timestamp) -> Answer {
+        self.dispatch(request, now)
+            .unwrap_or_else(|status| Answer::Response(respond::status(&status)))
+    }
+
+    fn dispatch(&mut self, request: Request<Bytes>, now: Timestamp) -> Result<Answer, Status> {
+        let (parts, body) = request.into_parts();
+        let header = |name: http::HeaderName| parts.headers.get(name).and_then(|v| v.to_str().ok());
+        let target = match path::parse(parts.uri.path()) {
+            Route::Document | Route::Version(_) => {
+                return Ok(Answer::Response(respond::page_not_found()));
+            }
+            Route::Resource(target) => target,
+        };
+        let Some(resource) = self
+            .registry
+            .get(&target.group, &target.version, &target.plural)
+            .cloned()
+        else {
+            if self.registry.is_built_in_group(&target.group) {
+                return Err(Status::no_such_resource());
+            }
+            return Ok(Answer::Response(respond::page_not_found()));
+        };
+        let call = Call {
+            method: parts.method.clone(),
+            target,
+            resource,
+            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            accepted: media::accepted(header(http::header::ACCEPT))?,
+            content_type: header(http::header::CONTENT_TYPE).map(str::to_owned),
+            user_agent: header(http::header::USER_AGENT)
+                .unwrap_or_default()
+                .to_owned(),
+            body,
+            now,
+        };
+        self.resource_request(&call)
+    }
+
+    fn resource_request(&mut self, call: &Call) -> Result<Answer, Status> {
+        if let Some(name) = &call.target.subresource
+            && call.resource.subresource(name).is_none()
+        {
+            return Err(Status::no_such_resource());
+        }
+        let outcome = match (&call.method, &call.target.name) {
+            (&Method::GET, None) => return self.list_or_watch(call),
+            (&Method::GET, Some(_)) => {
+                if call.target.watch_prefix {
+                    return self.list_or_watch(call);
+                }
+                self.get(call)?
+            }
+            (&Method::POST, None) => self.create(call)?,
+            (&Method::POST, Some(_)) if call.resource.is_custom() => self.create(call)?,
+            (&Method::PUT, Some(_)) => self.put(call)?,
+            (&Method::PATCH, Some(_)) => self.patch(call)?,
+            (&Method::DELETE, Some(_)) => self.delete(call)?,
+            (&Method::DELETE, None) => return self.delete_collection(call),
+            _ => return Err(Status::method_not_allowed()),
+        };
+        Ok(Answer::Response(respond::outcome(call, &outcome)?))
+    }
+
+    fn list_or_watch(&mut self, call: &Call) -> Result<Answer, Status> {
+        let watch = call.target.watch_prefix || call.query.flag("watch");
+        let options = ListOptions::parse(&call.query, watch)?;
+        self.check_fields(call, &options)?;
+        if watch {
+            return Ok(match self.open_watch(call, &options)? {
+                Ok(watch) => Answer::Watch(Box::new(watch)),
+                Err(response) => Answer::Response(response),
+            });
+        }
+        let list = self.list(call, &options)?;
+        Ok(Answer::Response(respond::list(call, list)?))
+    }
+
+    fn check_fields(&self, call: &Call, options: &ListOptions) -> Result<(), Status> {
+        let resource = &call.resource;
+        for path in options.fields.paths() {
+            let known = path == "metadata.name"
+                || path == "metadata.namespace"
+                || resource.selectable_fields.iter().any(|f| f == path);
+            if known {
+                continue;
+            }
+            return Err(Status::bad_request(if resource.is_custom() {
+                format!("field label not supported: {path}")
+            } else if resource.selectable_fields.is_empty() {
+                format!(
+                    "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                )
+            } else {
+                format!("field label not supported: {path}")
+            }));
+        }
+        Ok(())
+    }
+
+    fn delete_options(call: &Call) -> Result<DeleteOptions, Status> {
+        if call.body.is_empty() {
+            return DeleteOptions::parse(&call.query, None);
+        }
+        let encoding = media::content_type(call.content_type.as_deref(), false)?;
+        let body = parse_text(&call.body, encoding).map_err(|why| {
+            Status::bad_request(format!(
+                "couldn't get version/kind; json parse error: {why}"
+            ))
+        })?;
+        DeleteOptions::parse(&call.query, Some(&body))
+    }
+}
+
+/// A `Status` as a response, for shells that refuse a request themselves.
+pub fn status_response(status: &Status) -> Response<Bytes> {
+    respond::status(status)
+}
+
+/// Parses JSON or YAML.
+fn parse_text(body: &[u8], encoding: Encoding) -> Result<Value, String> {
+    match encoding {
+        Encoding::Json => serde_json::from_slice(body).map_err(|e| e.to_string()),
+        Encoding::Yaml => serde_saphyr::from_slice::<Value>(body).map_err(|e| e.to_string()),
+    }
+}

@@ -1,0 +1,211 @@
+//! Get and list.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use serde_json::{Value, json};
+
+use super::registry::Resource;
+use super::{ApiServer, Call, Outcome, Produced};
+use crate::rest::options::{ListOptions, Match, resource_version};
+use crate::status::Status;
+use crate::store::{Key, Object, Stored};
+
+/// What a list found.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    pub(crate) items: Vec<Object>,
+    pub(crate) revision: u64,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<usize>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Where a paged list goes on.
+struct Continue {
+    /// State to list, or `None` for whatever is there now.
+    revision: Option<u64>,
+    after: Key,
+}
+
+impl Continue {
+    fn encode(&self) -> String {
+        // The server's own tokens are opaque, too: base64 of JSON.
+        let text = json!({
+            "v": "meta.k8s.io/v1",
+            "rv": self.revision.map_or(-1, |r| i64::try_from(r).unwrap_or(-1)),
+            "start": format!("{}/{}\u{0}", self.after.namespace, self.after.name),
+        });
+        STANDARD_NO_PAD.encode(text.to_string())
+    }
+
+    fn decode(token: &str) -> Result<Self, Status> {
+        let fail = |why: &str| {
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let bytes = STANDARD_NO_PAD
+            .decode(token.trim_end_matches('='))
+            .map_err(|e| fail(&e.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
+            let shown = bytes
+                .first()
+                .map(|b| char::from(*b).to_string())
+                .unwrap_or_default();
+            fail(&format!(
+                "invalid character '{shown}' looking for beginning of value"
+            ))
+        })?;
+        let start = value["start"].as_str().unwrap_or_default();
+        let (namespace, name) = start
+            .trim_end_matches('\u{0}')
+            .split_once('/')
+            .ok_or_else(|| fail("no start key"))?;
+        let revision = value["rv"].as_i64().ok_or_else(|| fail("no revision"))?;
+        Ok(Self {
+            revision: u64::try_from(revision).ok(),
+            after: Key::new(namespace, name),
+        })
+    }
+}
+
+impl ApiServer {
+    /// The object as a client of `resource`'s version sees it.
+    pub(crate) fn view(resource: &Resource, object: &Object) -> Object {
+        if resource.version == resource.storage_version && object.epoch() == resource.epoch {
+            return object.clone();
+        }
+        let value = super::rules::convert(resource, object.value().clone());
+        Stored::transient(value, object.revision(), resource.epoch)
+    }
+
+    /// GET of one object.
+    pub(crate) fn get(&mut self, call: &Call) -> Result<Outcome, Status> {
+        let asked = resource_version(call.query.text("resourceVersion"))?;
+        self.not_from_the_future(asked)?;
+        let object = self
+            .store
+            .get(&call.resource.collection(), &call.key())
+            .ok_or_else(|| call.not_found())?;
+        Ok(Outcome {
+            body: Produced::Object(Self::view(&call.resource, object)),
+            code: 200,
+            warnings: Vec::new(),
+        })
+    }
+
+    fn not_from_the_future(&self, asked: u64) -> Result<(), Status> {
+        let current = self.store.revision();
+        if asked > current {
+            return Err(Status::too_large_resource_version(asked, current));
+        }
+        Ok(())
+    }
+
+    /// The objects that the path and options select, page by page.
+    pub(crate) fn list(&mut self, call: &Call, options: &ListOptions) -> Result<List, Status> {
+        let asked = resource_version(&options.resource_version)?;
+        let current = self.store.revision();
+        let mut after = None;
+        let mut exact = None;
+        let mut limit = options.limit;
+        if let Some(token) = &options.continue_token {
+            if asked > 0 {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            let at = Continue::decode(token)?;
+            exact = at.revision;
+            after = Some(at.after);
+        } else if options.version_match == Some(Match::Exact) {
+            exact = Some(asked);
+        } else if options.resource_version == "0" {
+            // Served from the watch cache, which does not page.
+            limit = 0;
+        }
+        self.not_from_the_future(exact.unwrap_or(asked))?;
+        let collection = call.resource.collection();
+        let namespace = call
+            .resource
+            .namespaced
+            .then(|| call.target.namespace.as_deref())
+            .flatten();
+        let past;
+        let objects: Box<dyn Iterator<Item = (&Key, &Object)>> = match exact {
+            Some(revision) if revision != current => {
+                past = self
+                    .store
+                    .at(&collection, namespace, revision)
+                    .map_err(|_| expired(after.as_ref()))?;
+                let start = after.clone();
+                Box::new(
+                    past.iter()
+                        .filter(move |(k, _)| start.as_ref().is_none_or(|s| *k > s)),
+                )
+            }
+            _ => Box::new(self.store.range(&collection, namespace, after.as_ref())),
+        };
+        let revision = exact.unwrap_or(current);
+        let selecting = !options.labels.is_empty() || !options.fields.is_empty();
+        let mut list = List {
+            revision,
+            ..List::default()
+        };
+        let mut last: Option<Key> = None;
+        let mut remaining = 0;
+        for (key, object) in objects {
+            if limit > 0 && list.items.len() >= limit {
+                if selecting && !selects(options, object.value()) {
+                    continue;
+                }
+                remaining += 1;
+                if selecting {
+                    break;
+                }
+                continue;
+            }
+            let object = Self::view(&call.resource, object);
+            if selecting && !selects(options, object.value()) {
+                continue;
+            }
+            list.items.push(object);
+            last = Some(key.clone());
+        }
+        if remaining > 0
+            && let Some(after) = last
+        {
+            let token = Continue {
+                revision: Some(revision),
+                after,
+            };
+            list.continue_token = Some(token.encode());
+            list.remaining = (!selecting).then_some(remaining);
+        }
+        Ok(list)
+    }
+}
+
+/// Whether an object is in the selection.
+pub(crate) fn selects(options: &ListOptions, object: &Value) -> bool {
+    options.labels.matches(object) && options.fields.matches(object)
+}
+
+fn expired(after: Option<&Key>) -> Status {
+    match after {
+        None => Status::expired("The resourceVersion for the provided list is too old."),
+        Some(after) => {
+            let mut status = Status::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+            );
+            status.continue_token = Some(
+                Continue {
+                    revision: None,
+                    after: after.clone(),
+                }
+                .encode(),
+            );
+            status
+        }
+    }
+}

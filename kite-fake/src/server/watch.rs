@@ -1,0 +1,243 @@
+//! Watches: a cursor over the event log.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::Response;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::registry::Resource;
+use super::{ApiServer, Call, read, respond, rules};
+use crate::rest::media::Shape;
+use crate::rest::options::ListOptions;
+use crate::status::Status;
+use crate::store::{Change, Event, GroupResource, Object};
+
+/// How long a watch runs if the client does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// An open watch. The shell asks [`ApiServer::poll`] whenever `changes` says so.
+#[derive(Debug)]
+pub struct Watch {
+    resource: Arc<Resource>,
+    collection: GroupResource,
+    namespace: Option<String>,
+    options: ListOptions,
+    shape: Shape,
+    include: String,
+    revision: u64,
+    /// Objects to send first, and whether a BOOKMARK marks their end.
+    initial: Vec<Object>,
+    mark_end: bool,
+    failed: Option<Status>,
+    table_started: bool,
+    bookmark_sent: u64,
+    /// Fires when the collection changes.
+    pub changes: tokio::sync::watch::Receiver<u64>,
+    /// After this the watch ends.
+    pub timeout: Duration,
+}
+
+impl ApiServer {
+    /// Opens a watch, or gives the response that refuses it.
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn open_watch(
+        &mut self,
+        call: &Call,
+        options: &ListOptions,
+    ) -> Result<Result<Watch, Response<Bytes>>, Status> {
+        let asked: u64 = if options.resource_version.is_empty() {
+            0
+        } else {
+            options.resource_version.parse().map_err(|_| {
+                let text = &options.resource_version;
+                Status::internal(format!(
+                    "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+                ))
+            })?
+        };
+        let mut options = options.clone();
+        let named = call.target.name.clone();
+        if let Some(name) = named {
+            options.fields =
+                crate::rest::selector::FieldSelector::parse(&format!("metadata.name={name}"))?;
+        }
+        let collection = call.resource.collection();
+        let namespace = call
+            .resource
+            .namespaced
+            .then(|| call.target.namespace.clone())
+            .flatten();
+        let send_initial = match options.send_initial_events {
+            Some(flag) => flag,
+            None => asked == 0,
+        };
+        let current = self.store.revision();
+        let initial = if send_initial {
+            self.store
+                .range(&collection, namespace.as_deref(), None)
+                .map(|(_, o)| Self::view(&call.resource, o))
+                .filter(|o| read::selects(&options, o.value()))
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let revision = if asked == 0 || send_initial {
+            current
+        } else {
+            asked
+        };
+        let mark_end = options.send_initial_events == Some(true) && options.bookmarks;
+        let changes = self.store.subscribe(&collection);
+        Ok(Ok(Watch {
+            resource: call.resource.clone(),
+            collection,
+            namespace,
+            timeout: options
+                .timeout_seconds
+                .map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            options,
+            shape: call.accepted.shape,
+            include: call.query.text("includeObject").to_owned(),
+            revision,
+            initial,
+            mark_end,
+            failed: None,
+            table_started: false,
+            bookmark_sent: current,
+            changes,
+        }))
+    }
+
+    /// What has happened since the last call, as lines to send; `None` when the
+    /// watch is over.
+    pub fn poll(&self, watch: &mut Watch, now: jiff::Timestamp) -> Option<Vec<Bytes>> {
+        if watch.failed.is_some() {
+            return None;
+        }
+        let mut lines = Vec::new();
+        for object in std::mem::take(&mut watch.initial) {
+            lines.push(watch.line("ADDED", &object, now));
+        }
+        if std::mem::take(&mut watch.mark_end) {
+            let annotations = json!({"k8s.io/initial-events-end": "true"});
+            lines.push(watch.bookmark(watch.revision, Some(annotations)));
+        }
+        let events = match self.store.events_since(&watch.collection, watch.revision) {
+            Ok(events) => events,
+            Err(forgotten) => {
+                let status = Status::expired(forgotten.to_string());
+                lines.push(line("ERROR", &status.to_json()));
+                watch.failed = Some(status);
+                return Some(lines);
+            }
+        };
+        let events: Vec<&Event> = events.collect();
+        let mut reached = watch.revision;
+        for event in events {
+            reached = event.revision;
+            if let Some((change, object)) = watch.seen(event) {
+                lines.push(watch.line(change, &object, now));
+            }
+        }
+        watch.revision = reached.max(watch.revision);
+        Some(lines)
+    }
+
+    /// A BOOKMARK, if the client wants them and there has been progress since
+    /// the last.
+    pub fn bookmark(&self, watch: &mut Watch) -> Option<Bytes> {
+        let current = self.store.revision();
+        if !watch.options.bookmarks || current <= watch.bookmark_sent || watch.failed.is_some() {
+            return None;
+        }
+        watch.bookmark_sent = current;
+        watch.revision = watch.revision.max(current);
+        Some(watch.bookmark(current, None))
+    }
+}
+
+impl Watch {
+    /// What an event is to this watch: objects enter and leave a selection.
+    fn seen(&self, event: &Event) -> Option<(&'static str, Object)> {
+        if self
+            .namespace
+            .as_ref()
+            .is_some_and(|n| *n != event.key.namespace)
+        {
+            return None;
+        }
+        let object = ApiServer::view(&self.resource, &event.object);
+        let now = event.change != Change::Deleted && read::selects(&self.options, object.value());
+        let before = event
+            .previous
+            .as_ref()
+            .map(|p| ApiServer::view(&self.resource, p))
+            .filter(|p| read::selects(&self.options, p.value()));
+        match (before, now) {
+            (None, false) => None,
+            (None, true) => Some(("ADDED", object)),
+            (Some(_), true) => Some(("MODIFIED", object)),
+            (Some(_), false) if event.change == Change::Deleted => Some(("DELETED", object)),
+            (Some(previous), false) => {
+                // It left the selection: the state before, at the revision of the change.
+                let mut value = previous.value().clone();
+                value["metadata"]["resourceVersion"] = event.revision.to_string().into();
+                Some((
+                    "DELETED",
+                    crate::store::Stored::transient(value, event.revision, previous.epoch()),
+                ))
+            }
+        }
+    }
+
+    fn line(&mut self, change: &str, object: &Object, now: jiff::Timestamp) -> Bytes {
+        match self.shape {
+            Shape::Plain => {
+                let text = object.json();
+                let mut out = BytesMut::with_capacity(text.len() + 40);
+                out.put_slice(b"{\"type\":\"");
+                out.put_slice(change.as_bytes());
+                out.put_slice(b"\",\"object\":");
+                out.put_slice(&text);
+                out.put_slice(b"}\n");
+                out.freeze()
+            }
+            Shape::Partial { .. } => line(change, &respond::partial(object.value())),
+            Shape::Table => {
+                let first = !std::mem::replace(&mut self.table_started, true);
+                let metadata = json!({"resourceVersion": object.meta("resourceVersion")});
+                line(
+                    change,
+                    &rules::table(
+                        &self.resource,
+                        &[object.value()],
+                        &metadata,
+                        &self.include,
+                        first,
+                        now,
+                    ),
+                )
+            }
+        }
+    }
+
+    fn bookmark(&self, revision: u64, annotations: Option<Value>) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if let Some(annotations) = annotations {
+            metadata["annotations"] = annotations;
+        }
+        line(
+            "BOOKMARK",
+            &json!({
+                "kind": self.resource.kind,
+                "apiVersion": self.resource.api_version(),
+                "metadata": metadata,
+            }),
+        )
+    }
+}
+
+fn line(change: &str, object: &Value) -> Bytes {
+    format!("{{\"type\":\"{change}\",\"object\":{object}}}\n").into()
+}

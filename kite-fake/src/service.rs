@@ -1,0 +1,165 @@
+//! The server as a tower service: what `kube::Client::new` takes.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http::{HeaderValue, Request, Response, header};
+use http_body::{Body, Frame};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use tokio::time::Instant;
+
+use crate::cluster::FakeCluster;
+use crate::server::{Answer, MAX_BODY, Watch};
+use crate::status::Status;
+
+/// Body of an answer: whole, or a stream of watch events.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Time before the end of a watch at which a BOOKMARK tells where it got to.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// Time between BOOKMARKs.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// A tower service over a [`FakeCluster`]; clones share the cluster.
+#[derive(Debug, Clone)]
+pub struct FakeService {
+    cluster: FakeCluster,
+}
+
+impl FakeService {
+    pub(crate) fn new(cluster: FakeCluster) -> Self {
+        Self { cluster }
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let bytes = match Limited::new(body, MAX_BODY).collect().await {
+            Ok(all) => all.to_bytes(),
+            Err(_) => {
+                return whole(crate::server::status_response(&Status::new(
+                    413,
+                    "RequestEntityTooLarge",
+                    format!("Request entity too large: limit is {MAX_BODY}"),
+                )));
+            }
+        };
+        match self.cluster.handle(Request::from_parts(parts, bytes)) {
+            Answer::Response(response) => whole(response),
+            Answer::Watch(watch) => follow(self.cluster, *watch),
+        }
+    }
+}
+
+fn whole(response: Response<Bytes>) -> Response<ResponseBody> {
+    response.map(|bytes| Full::new(bytes).boxed_unsync())
+}
+
+/// A watch as a stream of newline-delimited events.
+fn follow(cluster: FakeCluster, watch: Watch) -> Response<ResponseBody> {
+    let start = Instant::now();
+    let state = Follow {
+        deadline: start + watch.timeout,
+        next_bookmark: next_bookmark(start, start + watch.timeout),
+        cluster,
+        watch,
+        over: false,
+    };
+    let frames = stream::unfold(state, |mut state| async move {
+        let bytes = state.next().await?;
+        Some((Ok::<_, Infallible>(Frame::data(bytes)), state))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let last = deadline.checked_sub(LAST_BOOKMARK).unwrap_or(deadline);
+    let next = now + BOOKMARK_EVERY;
+    if now < last { next.min(last) } else { deadline }
+}
+
+struct Follow {
+    cluster: FakeCluster,
+    watch: Watch,
+    deadline: Instant,
+    next_bookmark: Instant,
+    over: bool,
+}
+
+impl Follow {
+    /// The next events, joined; `None` when the watch is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        while !self.over {
+            self.watch.changes.borrow_and_update();
+            let now = self.cluster.now();
+            let lines = self.cluster.server().poll(&mut self.watch, now)?;
+            if !lines.is_empty() {
+                return Some(join(lines));
+            }
+            let stop = self.cluster.stopped().clone();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => self.over = true,
+                changed = self.watch.changes.changed() => self.over = changed.is_err(),
+                () = tokio::time::sleep_until(self.next_bookmark.min(self.deadline)) => {
+                    let now = Instant::now();
+                    if now >= self.deadline {
+                        self.over = true;
+                        break;
+                    }
+                    self.next_bookmark = next_bookmark(now, self.deadline);
+                    let line = self.cluster.server().bookmark(&mut self.watch);
+                    if line.is_some() {
+                        return line;
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+fn join(mut lines: Vec<Bytes>) -> Bytes {
+    if lines.len() == 1 {
+        return lines.remove(0);
+    }
+    let mut out = BytesMut::with_capacity(lines.iter().map(Bytes::len).sum());
+    for line in &lines {
+        out.extend_from_slice(line);
+    }
+    out.freeze()
+}
+
+impl<B> tower::Service<Request<B>> for FakeService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}

@@ -1,0 +1,315 @@
+//! Objects by resource and key, one revision counter, and a bounded history.
+//!
+//! The store is what etcd is to a real API server: it knows values and
+//! revisions, and nothing of kinds, schemas or who asks. Every change takes the
+//! next revision of *one* counter, is stamped into `metadata.resourceVersion`,
+//! and is appended to the log of its collection, from which watches read and
+//! from which the state at an older revision is rebuilt (for `continue` tokens
+//! and `resourceVersionMatch=Exact`).
+
+mod object;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use object::{Object, Stored};
+
+/// API group and plural: what names a collection, whatever version is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupResource {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Plural name.
+    pub plural: String,
+}
+
+impl GroupResource {
+    /// From its two parts.
+    pub fn new(group: impl Into<String>, plural: impl Into<String>) -> Self {
+        Self {
+            group: group.into(),
+            plural: plural.into(),
+        }
+    }
+}
+
+/// Namespace and name within a collection; the order is that of lists.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// From its two parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It was created.
+    Added,
+    /// It was written.
+    Modified,
+    /// It is gone; the event carries its last state with a new resourceVersion.
+    Deleted,
+}
+
+/// One entry of a collection's history.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// The revision that the change took.
+    pub revision: u64,
+    /// What happened.
+    pub change: Change,
+    /// To which object.
+    pub key: Key,
+    /// Its state then.
+    pub object: Object,
+    /// Its state before, if it existed.
+    pub previous: Option<Object>,
+}
+
+#[derive(Debug)]
+struct Collection {
+    objects: BTreeMap<Key, Object>,
+    log: VecDeque<Event>,
+    /// Revisions up to this one are no longer in the log.
+    floor: u64,
+    signal: watch::Sender<u64>,
+}
+
+impl Collection {
+    fn new(floor: u64) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            log: VecDeque::new(),
+            floor,
+            signal: watch::Sender::new(floor),
+        }
+    }
+
+    fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Event> {
+        let start = self.log.partition_point(|e| e.revision <= revision);
+        self.log.range(start..)
+    }
+}
+
+/// History asked for that has been forgotten (410 Gone).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too old resource version: {asked} ({oldest})")]
+pub struct Forgotten {
+    /// The revision asked for.
+    pub asked: u64,
+    /// The oldest that can be answered.
+    pub oldest: u64,
+}
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct Store {
+    revision: u64,
+    /// Revisions up to this one are forgotten in every collection.
+    floor: u64,
+    history: usize,
+    collections: BTreeMap<GroupResource, Collection>,
+    progress: watch::Sender<u64>,
+}
+
+impl Store {
+    /// An empty store that remembers at most `history` events per collection.
+    pub fn new(history: usize) -> Self {
+        Self {
+            revision: 1,
+            floor: 1,
+            history,
+            collections: BTreeMap::new(),
+            progress: watch::Sender::new(1),
+        }
+    }
+
+    /// The revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// One object.
+    pub fn get(&self, resource: &GroupResource, key: &Key) -> Option<&Object> {
+        self.collections.get(resource)?.objects.get(key)
+    }
+
+    /// Objects in the order of their keys, of one namespace or of all, starting
+    /// after a key if one is given.
+    pub fn range<'a>(
+        &'a self,
+        resource: &GroupResource,
+        namespace: Option<&'a str>,
+        after: Option<&Key>,
+    ) -> impl Iterator<Item = (&'a Key, &'a Object)> {
+        let first = Key::new(namespace.unwrap_or_default(), "");
+        let start = match after {
+            Some(key) if *key >= first => Bound::Excluded(key.clone()),
+            _ => Bound::Included(first),
+        };
+        self.collections
+            .get(resource)
+            .into_iter()
+            .flat_map(move |c| c.objects.range((start.clone(), Bound::Unbounded)))
+            .take_while(move |(key, _)| namespace.is_none_or(|n| key.namespace == n))
+    }
+
+    /// How many objects a collection holds, in one namespace or in all.
+    pub fn count(&self, resource: &GroupResource, namespace: Option<&str>) -> usize {
+        match namespace {
+            None => self
+                .collections
+                .get(resource)
+                .map_or(0, |c| c.objects.len()),
+            some => self.range(resource, some, None).count(),
+        }
+    }
+
+    /// The collections that hold or held something.
+    pub fn resources(&self) -> impl Iterator<Item = &GroupResource> {
+        self.collections.keys()
+    }
+
+    /// The objects as they were at `revision`.
+    pub fn at(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<BTreeMap<Key, Object>, Forgotten> {
+        let mut state: BTreeMap<Key, Object> = self
+            .range(resource, namespace, None)
+            .map(|(k, o)| (k.clone(), o.clone()))
+            .collect();
+        for event in self.events_since(resource, revision)?.rev() {
+            if namespace.is_some_and(|n| n != event.key.namespace) {
+                continue;
+            }
+            match &event.previous {
+                Some(object) => state.insert(event.key.clone(), object.clone()),
+                None => state.remove(&event.key),
+            };
+        }
+        Ok(state)
+    }
+
+    /// The events after `revision`, oldest first.
+    pub fn events_since(
+        &self,
+        resource: &GroupResource,
+        revision: u64,
+    ) -> Result<impl DoubleEndedIterator<Item = &Event> + use<'_>, Forgotten> {
+        let collection = self.collections.get(resource);
+        let floor = collection.map_or(self.floor, |c| c.floor.max(self.floor));
+        if revision < floor {
+            return Err(Forgotten {
+                asked: revision,
+                oldest: floor,
+            });
+        }
+        Ok(collection.into_iter().flat_map(move |c| c.since(revision)))
+    }
+
+    /// Tells when a collection changes (the value is the revision).
+    pub fn subscribe(&mut self, resource: &GroupResource) -> watch::Receiver<u64> {
+        self.collection(resource).signal.subscribe()
+    }
+
+    /// Tells when anything changes.
+    pub fn subscribe_all(&self) -> watch::Receiver<u64> {
+        self.progress.subscribe()
+    }
+
+    /// Creates or replaces an object; stamps its resourceVersion.
+    pub fn put(&mut self, resource: &GroupResource, key: Key, value: Value, epoch: u64) -> Object {
+        self.revision += 1;
+        let object = Stored::stamped(value, self.revision, epoch);
+        let previous = self
+            .collection(resource)
+            .objects
+            .insert(key.clone(), object.clone());
+        let change = if previous.is_some() {
+            Change::Modified
+        } else {
+            Change::Added
+        };
+        self.record(resource, change, key, object.clone(), previous);
+        object
+    }
+
+    /// Removes an object; `None` if there is none. The event carries the last
+    /// stored state, with the revision of the removal.
+    pub fn remove(&mut self, resource: &GroupResource, key: &Key) -> Option<Object> {
+        let previous = self.collections.get_mut(resource)?.objects.remove(key)?;
+        self.revision += 1;
+        let object = Stored::stamped(previous.value().clone(), self.revision, previous.epoch());
+        self.record(
+            resource,
+            Change::Deleted,
+            key.clone(),
+            object.clone(),
+            Some(previous),
+        );
+        Some(object)
+    }
+
+    /// Forgets the history up to now, as an etcd compaction does.
+    pub fn compact(&mut self) {
+        self.floor = self.revision;
+        for collection in self.collections.values_mut() {
+            collection.log.clear();
+            collection.floor = self.revision;
+        }
+    }
+
+    fn collection(&mut self, resource: &GroupResource) -> &mut Collection {
+        let floor = self.floor;
+        self.collections
+            .entry(resource.clone())
+            .or_insert_with(|| Collection::new(floor))
+    }
+
+    fn record(
+        &mut self,
+        resource: &GroupResource,
+        change: Change,
+        key: Key,
+        object: Object,
+        previous: Option<Object>,
+    ) {
+        let (revision, history) = (self.revision, self.history);
+        let collection = self.collection(resource);
+        collection.log.push_back(Event {
+            revision,
+            change,
+            key,
+            object,
+            previous,
+        });
+        while collection.log.len() > history {
+            if let Some(event) = collection.log.pop_front() {
+                collection.floor = event.revision;
+            }
+        }
+        collection.signal.send_replace(revision);
+        self.progress.send_replace(revision);
+    }
+}
+
+#[cfg(test)]
+mod tests;
