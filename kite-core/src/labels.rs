@@ -12,6 +12,8 @@ pub const VM_NAME: &str = "hy3ons.github.io/kite-vm-name";
 pub const VM_NAMESPACE: &str = "hy3ons.github.io/kite-vm-namespace";
 /// Name of the `KiteUser` that an object belongs to.
 pub const USER_NAME: &str = "hy3ons.github.io/kite-user-name";
+/// Name of the `KiteImage` that an object belongs to.
+pub const IMAGE_NAME: &str = "hy3ons.github.io/kite-image-name";
 /// Says what an object is for, where a watch needs to select by that.
 pub const COMPONENT: &str = "hy3ons.github.io/component";
 /// Value of [`COMPONENT`] on a VM's key Secret.
@@ -48,5 +50,12 @@ pub fn for_vm(namespace: &str, name: &str) -> BTreeMap<String, String> {
 pub fn for_user(name: &str) -> BTreeMap<String, String> {
     let mut labels = managed();
     labels.insert(USER_NAME.to_owned(), name.to_owned());
+    labels
+}
+
+/// Labels of an object that belongs to the image `name`.
+pub fn for_image(name: &str) -> BTreeMap<String, String> {
+    let mut labels = managed();
+    labels.insert(IMAGE_NAME.to_owned(), name.to_owned());
     labels
 }

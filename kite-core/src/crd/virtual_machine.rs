@@ -171,8 +171,10 @@ pub struct AccessStatus {
     pub service: String,
     /// Secret with the key pairs, see [`crate::names::key_secret`].
     pub key_secret: String,
-    /// The command that logs in, to copy and paste.
-    pub ssh_command: String,
+    /// The command that logs in, to copy and paste; absent while the platform
+    /// does not say at which host the gateway is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_command: Option<String>,
     /// Host name at which port 80 is reachable, if the VM has a domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
