@@ -43,7 +43,14 @@ impl FakeCluster {
     /// # Errors
     /// The address cannot be bound.
     pub async fn serve(&self, address: SocketAddr) -> io::Result<Served> {
-        let listener = TcpListener::bind(address).await?;
+        self.serve_on(TcpListener::bind(address).await?)
+    }
+
+    /// Serves on a listener that is bound already. Needs a running tokio runtime.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub fn serve_on(&self, listener: TcpListener) -> io::Result<Served> {
         let address = listener.local_addr()?;
         let cluster = self.clone();
         let task = tokio::spawn(async move { accept(cluster, listener).await });
