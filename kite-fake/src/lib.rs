@@ -1,7 +1,10 @@
 //! kite-fake: an in-memory Kubernetes API server for tests and demos.
 
+pub mod builtin;
 pub mod clock;
 mod cluster;
+pub mod fields;
+pub mod patch;
 pub mod rest;
 pub mod schema;
 pub mod serve;
@@ -9,5 +12,7 @@ pub mod server;
 pub mod service;
 pub mod status;
 pub mod store;
+#[cfg(test)]
+mod testing;
 
 pub use cluster::{BuildError, Builder, FakeCluster};

@@ -16,6 +16,7 @@ mod validate;
 
 pub use cel::Rule;
 pub use default::apply_defaults;
+pub(crate) use error::go_quote;
 pub use error::{CauseReason, FieldError, aggregate};
 pub use meta::object_meta;
 pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Schema};

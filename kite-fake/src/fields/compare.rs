@@ -1,0 +1,250 @@
+//! What differs between two states of an object.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::path::PathElement;
+use super::set::FieldSet;
+use super::typed::{Shape, element_of, items, member, shape};
+use crate::schema::Schema;
+
+/// The fields in which the new state differs from the old one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Difference {
+    /// Fields with another value, or new ones: what the change takes over.
+    pub(super) taken: FieldSet,
+    /// Fields that are gone.
+    pub(super) removed: FieldSet,
+}
+
+impl Difference {
+    pub(super) fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.removed.is_empty()
+    }
+
+    /// Looks only at members that pass.
+    pub(super) fn retain_members(&mut self, keep: impl Fn(&str) -> bool) {
+        self.taken.retain_members(&keep);
+        self.removed.retain_members(&keep);
+    }
+
+    /// Compares two states.
+    pub(super) fn between(schema: &Schema, old: &Value, new: &Value) -> Self {
+        let mut difference = Self::default();
+        compare(
+            Some(schema),
+            Some(old),
+            Some(new),
+            &mut difference.taken,
+            &mut difference.removed,
+        );
+        difference
+    }
+}
+
+/// Whether the value as a whole was taken or removed; parts go into the sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Same,
+    Taken,
+    Removed,
+}
+
+fn compare(
+    schema: Option<&Schema>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    taken: &mut FieldSet,
+    removed: &mut FieldSet,
+) -> Whole {
+    let whole = match (old, new) {
+        (None, None) => return Whole::Same,
+        (None, Some(_)) => Whole::Taken,
+        (Some(_), None) => Whole::Removed,
+        (Some(old), Some(new)) if old == new => return Whole::Same,
+        (Some(_), Some(_)) => Whole::Same,
+    };
+    let changed = || match whole {
+        Whole::Same => Whole::Taken,
+        other => other,
+    };
+    let kinds = shape(schema, new.or(old));
+    match kinds {
+        Shape::Leaf => changed(),
+        Shape::Map(schema) => {
+            let (before, after) = (members(old), members(new));
+            if before.is_none_or(serde_json::Map::is_empty)
+                && after.is_none_or(serde_json::Map::is_empty)
+            {
+                return changed();
+            }
+            let parts = before
+                .into_iter()
+                .flat_map(|members| members.iter())
+                .map(|(name, old)| (name, Some(old), after.and_then(|m| m.get(name))))
+                .chain(
+                    after
+                        .into_iter()
+                        .flat_map(|members| members.iter())
+                        .filter(|(name, _)| before.is_none_or(|m| !m.contains_key(*name)))
+                        .map(|(name, new)| (name, None, Some(new))),
+                );
+            for (name, old, new) in parts {
+                if old != new {
+                    let element = PathElement::Field(name.clone());
+                    descend(member(schema, name), element, old, new, taken, removed);
+                }
+            }
+            whole
+        }
+        Shape::Set | Shape::Keyed(..) => {
+            let (before, after) = (elements(old), elements(new));
+            if before.is_empty() && after.is_empty() {
+                return changed();
+            }
+            compare_elements(kinds, before, after, taken, removed);
+            whole
+        }
+    }
+}
+
+fn members(value: Option<&Value>) -> Option<&serde_json::Map<String, Value>> {
+    value.and_then(Value::as_object)
+}
+
+fn elements(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn descend(
+    schema: Option<&Schema>,
+    element: PathElement,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    taken: &mut FieldSet,
+    removed: &mut FieldSet,
+) {
+    let mut below_taken = FieldSet::default();
+    let mut below_removed = FieldSet::default();
+    let whole = compare(schema, old, new, &mut below_taken, &mut below_removed);
+    taken.graft(element.clone(), whole == Whole::Taken, below_taken);
+    removed.graft(element, whole == Whole::Removed, below_removed);
+}
+
+fn compare_elements(
+    list: Shape<'_>,
+    before: &[Value],
+    after: &[Value],
+    taken: &mut FieldSet,
+    removed: &mut FieldSet,
+) {
+    let inner = match list {
+        Shape::Keyed(_, schema) => items(schema),
+        _ => None,
+    };
+    let mut named: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+    for element in before {
+        if let Ok(name) = element_of(list, element) {
+            named.entry(name).or_default().0.push(element);
+        }
+    }
+    for element in after {
+        if let Ok(name) = element_of(list, element) {
+            named.entry(name).or_default().1.push(element);
+        }
+    }
+    for (name, (old, new)) in named {
+        match (old.as_slice(), new.as_slice()) {
+            ([] | [_], [] | [_]) => {
+                let (old, new) = (old.first().copied(), new.first().copied());
+                if old != new {
+                    descend(inner, name, old, new, taken, removed);
+                }
+            }
+            // Duplicates, which only old objects have: they count as one field.
+            (old, new) if old == new => {}
+            (_, []) => removed.insert(name),
+            _ => taken.insert(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Schema {
+        Schema::from_json(&json!({"type": "object", "properties": {
+            "keyed": {"type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["n"], "items": {"type": "object",
+                "properties": {"n": {"type": "string"}, "v": {"type": "integer"}}}},
+            "map": {"type": "object", "additionalProperties": {"type": "string"}},
+            "spec": {"type": "object", "properties": {"a": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "string"}}}},
+        }}))
+        .unwrap()
+    }
+
+    #[test]
+    fn differences_name_containers_that_come_and_go() {
+        for (old, new, taken, removed) in [
+            (
+                json!({}),
+                json!({"map": {"a": "1"}}),
+                json!({"f:map": {".": {}, "f:a": {}}}),
+                json!({}),
+            ),
+            (
+                json!({"map": {}}),
+                json!({"map": {"a": "1"}}),
+                json!({"f:map": {"f:a": {}}}),
+                json!({}),
+            ),
+            (
+                json!({"map": null}),
+                json!({"map": {"a": "1"}}),
+                json!({"f:map": {"f:a": {}}}),
+                json!({}),
+            ),
+            (
+                json!({}),
+                json!({"map": {}}),
+                json!({"f:map": {}}),
+                json!({}),
+            ),
+            (
+                json!({"map": {"a": "1"}}),
+                json!({}),
+                json!({}),
+                json!({"f:map": {".": {}, "f:a": {}}}),
+            ),
+            (
+                json!({"spec": {"a": "1"}}),
+                json!({"spec": {"a": "2"}}),
+                json!({"f:spec": {"f:a": {}}}),
+                json!({}),
+            ),
+            (
+                json!({"spec": {"list": ["1"]}}),
+                json!({"spec": {"list": []}}),
+                json!({"f:spec": {"f:list": {}}}),
+                json!({}),
+            ),
+            (
+                json!({"keyed": [{"n": "a"}]}),
+                json!({"keyed": [{"n": "b", "v": 1}]}),
+                json!({"f:keyed": {"k:{\"n\":\"b\"}": {".": {}, "f:n": {}, "f:v": {}}}}),
+                json!({"f:keyed": {"k:{\"n\":\"a\"}": {".": {}, "f:n": {}}}}),
+            ),
+        ] {
+            let difference = Difference::between(&schema(), &old, &new);
+            assert_eq!(difference.taken.encode(), taken, "{old} → {new}");
+            assert_eq!(difference.removed.encode(), removed, "{old} → {new}");
+        }
+    }
+}
