@@ -263,3 +263,10 @@ fn parse_text(body: &[u8], encoding: Encoding) -> Result<Value, String> {
         Encoding::Yaml => serde_saphyr::from_slice::<Value>(body).map_err(|e| e.to_string()),
     }
 }
+
+impl ApiServer {
+    /// Forgets the history up to now, as an etcd compaction does.
+    pub fn compact(&mut self) {
+        self.store.compact();
+    }
+}

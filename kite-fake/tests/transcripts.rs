@@ -1,0 +1,129 @@
+//! Replays what a real API server answered; see `transcripts/`.
+//!
+//! `TRANSCRIPT=name cargo test -p kite-fake --test transcripts -- --nocapture`
+//! prints the differences of one scenario (a substring is enough), and
+//! `TRANSCRIPT_RATCHET=write` raises the expectations after progress.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout
+)]
+
+mod replay;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kite_fake::FakeCluster;
+use replay::Runner;
+use replay::compare::{self, Binding};
+use serde_json::Value;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
+}
+
+fn scenarios() -> Vec<Value> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "json"))
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|p| serde_json::from_slice(&std::fs::read(p).unwrap()).unwrap())
+        .collect()
+}
+
+/// The differences of each step.
+async fn run(scenario: &Value) -> Vec<(String, Vec<String>)> {
+    let requires = |what: &str| {
+        scenario["requires"]
+            .as_array()
+            .is_some_and(|r| r.iter().any(|x| x == what))
+    };
+    let cluster = FakeCluster::builder()
+        .rbac(requires("rbac"))
+        .build()
+        .unwrap();
+    let mut runner = Runner::new(cluster.clone());
+    runner.setup(scenario).await;
+    let mut bind = Binding::default();
+    let mut out = Vec::new();
+    for step in scenario["steps"].as_array().unwrap() {
+        // Without a deadline a hang would be a hang of the whole suite.
+        let limit = Duration::from_secs(600);
+        let id = step["id"].as_str().unwrap_or("action").to_owned();
+        let found = match tokio::time::timeout(limit, runner.step(step)).await {
+            Ok(got) => compare::step(step, &got, &mut bind),
+            Err(_) => vec!["no answer in ten minutes".to_owned()],
+        };
+        out.push((id, found));
+    }
+    cluster.shut_down();
+    out
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_server_answered_the_same() {
+    let only = std::env::var("TRANSCRIPT").ok();
+    let file = folder().join("expected.txt");
+    let expected = read_expectations(&file);
+    let (mut passed, mut total) = (BTreeMap::new(), 0);
+    let mut behind = Vec::new();
+    for scenario in scenarios() {
+        let name = scenario["name"].as_str().unwrap().to_owned();
+        if only.as_ref().is_some_and(|o| !name.contains(o.as_str())) {
+            continue;
+        }
+        let steps = run(&scenario).await;
+        let good = steps.iter().filter(|(_, d)| d.is_empty()).count();
+        println!("{good:>4} of {:>3} {name}", steps.len());
+        if only.is_some() {
+            for (id, differences) in steps.iter().filter(|(_, d)| !d.is_empty()) {
+                println!("  {id}");
+                for line in differences.iter().take(12) {
+                    println!("     {line}");
+                }
+            }
+        }
+        let wanted = expected.get(&name).copied().unwrap_or(0);
+        if good < wanted {
+            let failing: Vec<&str> = steps
+                .iter()
+                .filter(|(_, d)| !d.is_empty())
+                .map(|(id, _)| id.as_str())
+                .collect();
+            behind.push(format!(
+                "{name}: {good} pass, {wanted} expected; failing: {failing:?}"
+            ));
+        }
+        total += steps.len();
+        passed.insert(name, good);
+    }
+    println!("{} of {total} steps pass", passed.values().sum::<usize>());
+    if only.is_none() && std::env::var("TRANSCRIPT_RATCHET").is_ok() {
+        let lines: Vec<String> = passed
+            .iter()
+            .map(|(n, c)| format!("{n} {}\n", c.max(expected.get(n).unwrap_or(&0))))
+            .collect();
+        std::fs::write(&file, lines.concat()).unwrap();
+    }
+    assert!(
+        behind.is_empty(),
+        "steps that passed before fail:\n{}",
+        behind.join("\n")
+    );
+}
+
+fn read_expectations(file: &Path) -> BTreeMap<String, usize> {
+    std::fs::read_to_string(file)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|l| l.split_once(' '))
+        .map(|(name, count)| (name.to_owned(), count.parse().unwrap()))
+        .collect()
+}
