@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::model::Schema;
 
 /// Sets the defaults of absent members, also below those just set. A `null`
-/// counts as absent unless the member is nullable.
+/// that the schema does not allow counts as absent: it is replaced by the
+/// default, or dropped if there is none.
 pub fn apply_defaults(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -13,29 +14,29 @@ pub fn apply_defaults(schema: &Schema, value: &mut Value) {
                 if let Some(default) = &inner.default
                     && members
                         .get(name)
-                        .is_none_or(|v| v.is_null() && !inner.nullable)
+                        .is_none_or(|member| refused_null(inner, member))
                 {
                     members.insert(name.clone(), default.clone());
                 }
             }
-            for (name, member) in members {
+            members.retain(|name, member| {
                 let Some(inner) = schema.member(name) else {
-                    continue;
+                    return true;
                 };
-                if member.is_null()
-                    && !inner.nullable
-                    && let Some(default) = &inner.default
-                {
+                if refused_null(inner, member) {
+                    let Some(default) = &inner.default else {
+                        return false;
+                    };
                     *member = default.clone();
                 }
                 apply_defaults(inner, member);
-            }
+                true
+            });
         }
         Value::Array(elements) => {
             let Some(inner) = &schema.items else { return };
             for element in elements {
-                if element.is_null()
-                    && !inner.nullable
+                if refused_null(inner, element)
                     && let Some(default) = &inner.default
                 {
                     *element = default.clone();
@@ -45,4 +46,8 @@ pub fn apply_defaults(schema: &Schema, value: &mut Value) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+fn refused_null(schema: &Schema, value: &Value) -> bool {
+    value.is_null() && !schema.nullable
 }

@@ -181,9 +181,10 @@ pub fn aggregate(errors: &[FieldError]) -> String {
 }
 
 /// A value as an error quotes it: strings as in Go's `%q`, the rest as JSON.
-fn quote(value: &Value) -> String {
+pub(super) fn quote(value: &Value) -> String {
     match value {
         Value::String(text) => go_quote(text),
+        Value::Number(number) if number.is_f64() => go_float(number.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     }
 }
@@ -212,4 +213,19 @@ pub(crate) fn go_quote(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// Go's `%v` of a float: the shortest digits, with an exponent below 1e-4 and from 1e6.
+pub(crate) fn go_float(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }

@@ -5,11 +5,17 @@
 //! for each request in this order: [`prune`], [`apply_defaults`], [`validate`].
 
 mod cel;
+mod constraints;
+mod correlate;
 mod default;
+mod embedded;
 mod error;
+mod formats;
+mod lists;
 mod meta;
 mod model;
 mod parse;
+mod path;
 mod pattern;
 mod prune;
 mod validate;
@@ -24,3 +30,6 @@ pub use parse::SchemaError;
 pub use pattern::Pattern;
 pub use prune::prune;
 pub use validate::{Validation, validate};
+
+#[cfg(test)]
+mod tests;

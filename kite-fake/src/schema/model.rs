@@ -102,6 +102,8 @@ pub struct Schema {
     pub constraints: Constraints,
     /// CEL rules (`x-kubernetes-validations`), compiled.
     pub rules: Vec<Rule>,
+    /// This node or one below it has CEL rules.
+    pub has_rules_below: bool,
     /// What people read about it.
     pub description: Option<String>,
 }

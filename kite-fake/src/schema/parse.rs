@@ -156,6 +156,7 @@ impl Parser<'_> {
             rules: Rule::parse_all(object.get("x-kubernetes-validations")),
             description: text(object, "description").map(str::to_owned),
             properties: BTreeMap::new(),
+            has_rules_below: false,
         };
         if let Some(Value::Object(members)) = object.get("properties") {
             for (name, inner) in members {
@@ -166,6 +167,13 @@ impl Parser<'_> {
         if schema.embedded_resource {
             schema.add_type_meta();
         }
+        schema.has_rules_below = !schema.rules.is_empty()
+            || schema
+                .properties
+                .values()
+                .chain(&schema.additional)
+                .chain(&schema.items)
+                .any(|child| child.has_rules_below);
         Ok(schema)
     }
 

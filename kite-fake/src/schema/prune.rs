@@ -1,56 +1,59 @@
 //! Dropping the members that a schema does not know.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use super::model::Schema;
+use super::model::{Kind, Schema};
+use super::path;
 
 /// Removes unknown members, and returns their paths (`spec.list[0].name`) in
 /// alphabetical order, as warnings and strict errors name them.
+///
+/// Whole numbers written as fractions (`1.0`) become whole on the way.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
     let mut unknown = Vec::new();
-    walk(Some(schema), value, "", &mut unknown);
+    walk(schema, value, "", &mut unknown);
     unknown.sort();
     unknown
 }
 
-/// `schema` is `None` below a node that keeps what it does not know.
-fn walk(schema: Option<&Schema>, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
-    let Some(schema) = schema else { return };
+fn walk(schema: &Schema, value: &mut Value, at: &str, unknown: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
-            let keep = schema.preserve_unknown;
+            let keep =
+                schema.preserve_unknown || schema.kind == Kind::Any && schema.properties.is_empty();
             members.retain(|name, _| {
                 let known = keep || schema.member(name).is_some();
                 if !known {
-                    unknown.push(join(path, name));
+                    unknown.push(path::member(at, name));
                 }
                 known
             });
             for (name, member) in members {
-                let inner = schema.member(name).map(AsRef::as_ref);
-                if inner.is_some() {
-                    walk(inner, member, &join(path, name), unknown);
+                if let Some(inner) = schema.member(name) {
+                    walk(inner, member, &path::member(at, name), unknown);
                 }
             }
         }
         Value::Array(elements) => {
+            let Some(inner) = &schema.items else { return };
             for (i, element) in elements.iter_mut().enumerate() {
-                walk(
-                    schema.items.as_deref(),
-                    element,
-                    &format!("{path}[{i}]"),
-                    unknown,
-                );
+                walk(inner, element, &path::element(at, i), unknown);
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Number(number) => make_whole(number),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
+/// Turns `1.0` into `1`, as the API server's decoder does.
+fn make_whole(number: &mut Number) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if let Some(float) = number
+        .as_f64()
+        .filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < EXACT)
+    {
+        #[expect(clippy::cast_possible_truncation, reason = "whole, and below 2^53")]
+        let whole = float as i64;
+        *number = whole.into();
     }
 }

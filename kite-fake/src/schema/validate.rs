@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::error::FieldError;
+use super::cel::evaluate;
+use super::constraints::Checker;
+use super::embedded;
+use super::error::{CauseReason, FieldError};
+use super::lists;
 use super::model::Schema;
 
 /// What [`validate`] found.
@@ -10,13 +14,50 @@ use super::model::Schema;
 pub struct Validation {
     /// What makes the object invalid.
     pub errors: Vec<FieldError>,
-    /// `Warning` header texts: rules that fail, but failed before too.
+    /// `Warning` header texts: rules that fail, but on a value that did not change.
     pub warnings: Vec<String>,
 }
 
-/// Checks `new`, whose previous state is `old`. What was invalid before and did
-/// not change is tolerated (ratcheting).
+/// Checks `new`, whose previous state is `old`: types and limits, unique list
+/// elements, embedded objects, CEL rules. What was invalid before and did not
+/// change is tolerated (ratcheting).
 pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>) -> Validation {
-    let _ = (schema, new, old);
-    Validation::default()
+    let mut found = Validation {
+        errors: Checker::check(schema, new, old),
+        warnings: Vec::new(),
+    };
+    embedded::check(schema, new, &mut found.errors);
+    let duplicates = lists::duplicates(schema, new);
+    if old.is_none_or(|old| lists::duplicates(schema, old).is_empty()) {
+        found.errors.extend(duplicates);
+    }
+    if schema.has_rules_below {
+        if found.errors.iter().any(is_blocking) {
+            found.errors.push(FieldError::with(
+                CauseReason::Invalid,
+                "<nil>",
+                "Invalid value: null: some validation rules were not checked because the object was invalid; \
+                 correct the existing errors to complete validation",
+            ));
+        } else {
+            evaluate(schema, new, old, &mut found);
+        }
+    }
+    found
+}
+
+/// After such an error rules could not rely on the types they were compiled for.
+fn is_blocking(error: &FieldError) -> bool {
+    match error.reason {
+        CauseReason::NotSupported
+        | CauseReason::Required
+        | CauseReason::TooLong
+        | CauseReason::TooMany
+        | CauseReason::TypeInvalid => true,
+        CauseReason::NotFound
+        | CauseReason::Duplicate
+        | CauseReason::Invalid
+        | CauseReason::Forbidden
+        | CauseReason::Internal => false,
+    }
 }

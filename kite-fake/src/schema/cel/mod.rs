@@ -1,0 +1,73 @@
+//! CEL rules of a schema (`x-kubernetes-validations`): compiled once with the
+//! schema, evaluated for each write.
+
+mod check;
+mod evaluate;
+mod program;
+mod value;
+
+use serde_json::Value;
+
+pub(crate) use check::check;
+pub(super) use evaluate::evaluate;
+pub(crate) use program::Program;
+
+/// One rule with its programs.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The expression that must be true.
+    pub rule: String,
+    /// What people read if it is not.
+    pub message: Option<String>,
+    /// An expression that makes the message.
+    pub message_expression: Option<String>,
+    /// The cause's reason, such as `FieldValueForbidden`.
+    pub reason: Option<String>,
+    /// The member that is to blame, relative to the node.
+    pub field_path: Option<String>,
+    /// The rule also holds where there was no value before.
+    pub optional_old_self: bool,
+    /// The rule, or why it does not compile.
+    pub(crate) program: Result<Program, String>,
+    /// The message expression, or why it does not compile.
+    pub(crate) message_program: Option<Result<Program, String>>,
+}
+
+impl Rule {
+    /// The rules of a node's `x-kubernetes-validations`.
+    pub(super) fn parse_all(value: Option<&Value>) -> Vec<Self> {
+        let Some(Value::Array(rules)) = value else {
+            return Vec::new();
+        };
+        rules.iter().map(Self::parse).collect()
+    }
+
+    fn parse(rule: &Value) -> Self {
+        let text = |name: &str| {
+            rule.get(name)
+                .and_then(Value::as_str)
+                .filter(|s| !s.is_empty())
+                .map(str::to_owned)
+        };
+        let source = text("rule").unwrap_or_default();
+        let message_expression = text("messageExpression");
+        Self {
+            program: Program::compile(&source),
+            message_program: message_expression.as_deref().map(Program::compile),
+            rule: source,
+            message: text("message"),
+            message_expression,
+            reason: text("reason"),
+            field_path: text("fieldPath"),
+            optional_old_self: rule
+                .get("optionalOldSelf")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
+        }
+    }
+
+    /// The rule compares with the value before.
+    pub fn is_transition(&self) -> bool {
+        self.program.as_ref().is_ok_and(|p| p.uses("oldSelf"))
+    }
+}

@@ -1,0 +1,5 @@
+//! The schema functions against answers of a real API server, and against arbitrary input.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod properties;
+mod recorded;
