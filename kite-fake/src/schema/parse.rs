@@ -1,6 +1,5 @@
 //! From the JSON of a schema to the model.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -62,6 +61,7 @@ impl Schema {
             open: Vec::new(),
         }
         .node(value, "", 0)
+        .map(|schema| *schema)
     }
 
     /// Parses the schema of a custom resource's version: as [`Schema::from_json`],
@@ -106,6 +106,7 @@ fn with_declared(base: &Schema, declared: &Schema) -> Schema {
     merged
 }
 
+/// Follows references while it descends.
 struct Parser<'a> {
     root: &'a Value,
     /// References being resolved, outermost first.
@@ -113,14 +114,21 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn node(&mut self, value: &Value, path: &str, depth: usize) -> Result<Schema, SchemaError> {
+    /// One node and all below it. Frames stay small, for there can be many:
+    /// what does not recurse is read in functions of their own.
+    fn node(
+        &mut self,
+        value: &Value,
+        path: &str,
+        depth: usize,
+    ) -> Result<Box<Schema>, SchemaError> {
         if depth > MAX_DEPTH {
             return Err(SchemaError::TooDeep {
                 path: path.to_owned(),
             });
         }
         let object = match value {
-            Value::Bool(_) => return Ok(Schema::any()),
+            Value::Bool(_) => return Ok(Box::new(Schema::any())),
             Value::Object(object) => object,
             _ => {
                 return Err(SchemaError::NotAnObject {
@@ -131,39 +139,8 @@ impl Parser<'_> {
         if let Some(reference) = object.get("$ref").and_then(Value::as_str) {
             return self.reference(object, reference, path, depth);
         }
-        let mut schema = Schema {
-            kind: kind_of(object),
-            additional: match object.get("additionalProperties") {
-                None | Some(Value::Bool(false) | Value::Null) => None,
-                Some(inner) => Some(self.child(inner, path, "additionalProperties", depth)?),
-            },
-            items: match object.get("items") {
-                None | Some(Value::Null) => None,
-                Some(inner) => Some(self.child(inner, path, "items", depth)?),
-            },
-            list_type: list_type(object),
-            map_type: match text(object, "x-kubernetes-map-type") {
-                Some("atomic") => MapType::Atomic,
-                _ => MapType::Granular,
-            },
-            preserve_unknown: flag(object, "x-kubernetes-preserve-unknown-fields"),
-            embedded_resource: flag(object, "x-kubernetes-embedded-resource"),
-            nullable: flag(object, "nullable"),
-            default: object.get("default").filter(|v| !v.is_null()).cloned(),
-            patch_merge_key: text(object, "x-kubernetes-patch-merge-key").map(str::to_owned),
-            patch_strategy: patch_strategy(object),
-            constraints: self.constraints(object, path, depth)?,
-            rules: Rule::parse_all(object.get("x-kubernetes-validations")),
-            description: text(object, "description").map(str::to_owned),
-            properties: BTreeMap::new(),
-            has_rules_below: false,
-        };
-        if let Some(Value::Object(members)) = object.get("properties") {
-            for (name, inner) in members {
-                let child = self.child(inner, path, &format!("properties[{name}]"), depth)?;
-                schema.properties.insert(name.clone(), child);
-            }
-        }
+        let mut schema = own_part(object, path)?;
+        self.children(&mut schema, object, path, depth)?;
         if schema.embedded_resource {
             schema.add_type_meta();
         }
@@ -175,6 +152,37 @@ impl Parser<'_> {
                 .chain(&schema.items)
                 .any(|child| child.has_rules_below);
         Ok(schema)
+    }
+
+    /// The schemas within a schema.
+    fn children(
+        &mut self,
+        schema: &mut Schema,
+        object: &Map<String, Value>,
+        path: &str,
+        depth: usize,
+    ) -> Result<(), SchemaError> {
+        if let Some(inner) = object.get("additionalProperties")
+            && !matches!(inner, Value::Bool(false) | Value::Null)
+        {
+            schema.additional = Some(self.child(inner, path, "additionalProperties", depth)?);
+        }
+        if let Some(inner) = object.get("items").filter(|v| !v.is_null()) {
+            schema.items = Some(self.child(inner, path, "items", depth)?);
+        }
+        if let Some(inner) = object.get("not").filter(|v| !v.is_null()) {
+            schema.constraints.not = Some(self.child(inner, path, "not", depth)?);
+        }
+        schema.constraints.all_of = self.list(object, "allOf", path, depth)?;
+        schema.constraints.any_of = self.list(object, "anyOf", path, depth)?;
+        schema.constraints.one_of = self.list(object, "oneOf", path, depth)?;
+        if let Some(Value::Object(members)) = object.get("properties") {
+            for (name, inner) in members {
+                let child = self.child(inner, path, &format!("properties[{name}]"), depth)?;
+                schema.properties.insert(name.clone(), child);
+            }
+        }
+        Ok(())
     }
 
     fn child(
@@ -189,7 +197,7 @@ impl Parser<'_> {
         } else {
             format!("{path}.{name}")
         };
-        self.node(value, &path, depth + 1).map(Arc::new)
+        self.node(value, &path, depth + 1).map(Arc::from)
     }
 
     /// A reference and what stands beside it (a description, a default).
@@ -199,13 +207,14 @@ impl Parser<'_> {
         reference: &str,
         path: &str,
         depth: usize,
-    ) -> Result<Schema, SchemaError> {
+    ) -> Result<Box<Schema>, SchemaError> {
         if self.open.iter().any(|open| open == reference) {
-            return Ok(Schema::any());
+            return Ok(Box::new(Schema::any()));
         }
+        let root = self.root;
         let target = reference
             .strip_prefix('#')
-            .and_then(|pointer| self.root.pointer(pointer));
+            .and_then(|pointer| root.pointer(pointer));
         let Some(target) = target else {
             return Err(SchemaError::Reference {
                 path: path.to_owned(),
@@ -213,7 +222,7 @@ impl Parser<'_> {
             });
         };
         self.open.push(reference.to_owned());
-        let resolved = self.node(&target.clone(), path, depth + 1);
+        let resolved = self.node(target, path, depth + 1);
         self.open.pop();
         let mut schema = resolved?;
         if let Some(description) = text(object, "description") {
@@ -223,60 +232,6 @@ impl Parser<'_> {
             schema.default = Some(default.clone());
         }
         Ok(schema)
-    }
-
-    fn constraints(
-        &mut self,
-        object: &Map<String, Value>,
-        path: &str,
-        depth: usize,
-    ) -> Result<Constraints, SchemaError> {
-        let pattern = match text(object, "pattern") {
-            None | Some("") => None,
-            Some(source) => Some(Pattern::new(source).map_err(|error| SchemaError::Pattern {
-                path: path.to_owned(),
-                pattern: source.to_owned(),
-                reason: error.to_string(),
-            })?),
-        };
-        let count = |name: &str| object.get(name).and_then(Value::as_u64);
-        Ok(Constraints {
-            required: object
-                .get("required")
-                .and_then(Value::as_array)
-                .map(|names| {
-                    names
-                        .iter()
-                        .filter_map(Value::as_str)
-                        .map(str::to_owned)
-                        .collect()
-                })
-                .unwrap_or_default(),
-            enumeration: object
-                .get("enum")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
-            pattern,
-            format: text(object, "format").map(str::to_owned),
-            minimum: bound(object, "minimum", "exclusiveMinimum"),
-            maximum: bound(object, "maximum", "exclusiveMaximum"),
-            multiple_of: object.get("multipleOf").and_then(Value::as_f64),
-            min_length: count("minLength"),
-            max_length: count("maxLength"),
-            min_items: count("minItems"),
-            max_items: count("maxItems"),
-            unique_items: flag(object, "uniqueItems"),
-            min_properties: count("minProperties"),
-            max_properties: count("maxProperties"),
-            all_of: self.list(object, "allOf", path, depth)?,
-            any_of: self.list(object, "anyOf", path, depth)?,
-            one_of: self.list(object, "oneOf", path, depth)?,
-            not: match object.get("not") {
-                None | Some(Value::Null) => None,
-                Some(inner) => Some(self.child(inner, path, "not", depth)?),
-            },
-        })
     }
 
     fn list(
@@ -295,6 +250,71 @@ impl Parser<'_> {
             .map(|(i, inner)| self.child(inner, path, &format!("{name}[{i}]"), depth))
             .collect()
     }
+}
+
+/// What a node says about itself.
+fn own_part(object: &Map<String, Value>, path: &str) -> Result<Box<Schema>, SchemaError> {
+    Ok(Box::new(Schema {
+        kind: kind_of(object),
+        list_type: list_type(object),
+        map_type: match text(object, "x-kubernetes-map-type") {
+            Some("atomic") => MapType::Atomic,
+            _ => MapType::Granular,
+        },
+        preserve_unknown: flag(object, "x-kubernetes-preserve-unknown-fields"),
+        embedded_resource: flag(object, "x-kubernetes-embedded-resource"),
+        nullable: flag(object, "nullable"),
+        default: object.get("default").filter(|v| !v.is_null()).cloned(),
+        patch_merge_key: text(object, "x-kubernetes-patch-merge-key").map(str::to_owned),
+        patch_strategy: patch_strategy(object),
+        constraints: own_constraints(object, path)?,
+        rules: Rule::parse_all(object.get("x-kubernetes-validations")),
+        description: text(object, "description").map(str::to_owned),
+        ..Schema::default()
+    }))
+}
+
+fn own_constraints(object: &Map<String, Value>, path: &str) -> Result<Constraints, SchemaError> {
+    let pattern = match text(object, "pattern") {
+        None | Some("") => None,
+        Some(source) => Some(Pattern::new(source).map_err(|error| SchemaError::Pattern {
+            path: path.to_owned(),
+            pattern: source.to_owned(),
+            reason: error.to_string(),
+        })?),
+    };
+    let count = |name: &str| object.get(name).and_then(Value::as_u64);
+    Ok(Constraints {
+        required: object
+            .get("required")
+            .and_then(Value::as_array)
+            .map(|names| {
+                names
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect()
+            })
+            .unwrap_or_default(),
+        enumeration: object
+            .get("enum")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default(),
+        pattern,
+        format: text(object, "format").map(str::to_owned),
+        minimum: bound(object, "minimum", "exclusiveMinimum"),
+        maximum: bound(object, "maximum", "exclusiveMaximum"),
+        multiple_of: object.get("multipleOf").and_then(Value::as_f64),
+        min_length: count("minLength"),
+        max_length: count("maxLength"),
+        min_items: count("minItems"),
+        max_items: count("maxItems"),
+        unique_items: flag(object, "uniqueItems"),
+        min_properties: count("minProperties"),
+        max_properties: count("maxProperties"),
+        ..Constraints::default()
+    })
 }
 
 fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a str> {

@@ -5,17 +5,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use kube_cel::cel::parser::{Expression, Parser};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
 /// Longer expressions are refused, in bytes.
 const MAX_LENGTH: usize = 16 << 10;
+/// More brackets within brackets, or unary operators in a row, are refused: the
+/// parser descends once for each.
+const MAX_NESTING: usize = 32;
+/// The parser and the evaluator need tens of kilobytes of stack for each level:
+/// where that is too much for a common thread, they get one with a large stack.
+const STACK: usize = 64 << 20;
+/// Trees up to this height are evaluated on the caller's stack.
+const SHALLOW: usize = 16;
+/// More operators and selections of fields than this are refused; a chain of
+/// them is as deep as it is long.
+const MAX_OPERATORS: usize = 512;
 
 /// A compiled expression.
 #[derive(Clone)]
 pub(crate) struct Program {
     expression: Arc<Expression>,
     variables: Arc<[String]>,
+    depth: usize,
 }
 
 impl Program {
@@ -24,10 +37,19 @@ impl Program {
         if source.len() > MAX_LENGTH {
             return Err(format!("expressions may have at most {MAX_LENGTH} bytes"));
         }
-        // The parser is generated code; a panic of its must not take the server down.
-        let parsed = catch_unwind(|| Parser::default().enable_optional_syntax(true).parse(source))
-            .map_err(|_| "the expression cannot be parsed".to_owned())?;
-        let expression = parsed.map_err(|errors| errors.to_string().trim().to_owned())?;
+        bounded(source)?;
+        let text = source.to_owned();
+        let expression = std::thread::Builder::new()
+            .stack_size(STACK)
+            .spawn(move || {
+                let parser = Parser::default().enable_optional_syntax(true);
+                parser
+                    .parse(&text)
+                    .map_err(|errors| errors.to_string().trim().to_owned())
+            })
+            .map_err(|error| format!("cannot start the parser: {error}"))?
+            .join()
+            .map_err(|_| "the expression cannot be parsed".to_owned())??;
         let variables = expression
             .references()
             .variables()
@@ -35,6 +57,7 @@ impl Program {
             .map(str::to_owned)
             .collect();
         Ok(Self {
+            depth: depth(&expression),
             expression: Arc::new(expression),
             variables,
         })
@@ -53,15 +76,67 @@ impl Program {
     /// Evaluates with the given variables; the error is what the API server's
     /// evaluator says.
     pub(crate) fn run(&self, variables: &[(&str, Value)]) -> Result<Value, String> {
-        let mut scope = root().new_inner_scope();
-        for (name, value) in variables {
-            scope.add_variable_from_value(*name, value.clone());
-        }
-        catch_unwind(AssertUnwindSafe(|| {
+        let evaluate = || {
+            let mut scope = root().new_inner_scope();
+            for (name, value) in variables {
+                scope.add_variable_from_value(*name, value.clone());
+            }
             Value::resolve(&self.expression, &scope)
-        }))
-        .map_err(|_| "internal error".to_owned())?
-        .map_err(|error| describe(&error))
+        };
+        // A panic of a function of the library must not take the server down.
+        let outcome = if self.depth <= SHALLOW {
+            catch_unwind(AssertUnwindSafe(evaluate)).ok()
+        } else {
+            std::thread::scope(|scope| {
+                let thread = std::thread::Builder::new()
+                    .stack_size(STACK)
+                    .spawn_scoped(scope, evaluate);
+                thread.ok()?.join().ok()
+            })
+        };
+        outcome
+            .ok_or_else(|| "internal error".to_owned())?
+            .map_err(|error| describe(&error))
+    }
+}
+
+/// The height of an expression's tree.
+fn depth(expr: &IdedExpr) -> usize {
+    let deepest = |parts: &mut dyn Iterator<Item = &IdedExpr>| parts.map(depth).max().unwrap_or(0);
+    1 + match &expr.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => 0,
+        Expr::Select(select) => depth(&select.operand),
+        Expr::Call(call) => deepest(&mut call.target.as_deref().into_iter().chain(&call.args)),
+        Expr::List(list) => deepest(&mut list.elements.iter()),
+        Expr::Map(map) => map
+            .entries
+            .iter()
+            .map(|e| entry_depth(&e.expr))
+            .max()
+            .unwrap_or(0),
+        Expr::Struct(object) => object
+            .entries
+            .iter()
+            .map(|e| entry_depth(&e.expr))
+            .max()
+            .unwrap_or(0),
+        Expr::Comprehension(inner) => deepest(
+            &mut [
+                &inner.iter_range,
+                &inner.accu_init,
+                &inner.loop_cond,
+                &inner.loop_step,
+                &inner.result,
+            ]
+            .into_iter(),
+        ),
+    }
+}
+
+fn entry_depth(entry: &EntryExpr) -> usize {
+    match entry {
+        EntryExpr::StructField(field) => depth(&field.value),
+        EntryExpr::MapEntry(entry) => depth(&entry.key).max(depth(&entry.value)),
     }
 }
 
@@ -71,6 +146,37 @@ impl fmt::Debug for Program {
             .field("variables", &self.variables)
             .finish_non_exhaustive()
     }
+}
+
+/// Refuses what could exhaust the stack of the parser or of the evaluator.
+fn bounded(source: &str) -> Result<(), String> {
+    let (mut open, mut deepest, mut run, mut longest, mut operators) = (0usize, 0, 0usize, 0, 0);
+    for byte in source.bytes() {
+        match byte {
+            b'(' | b'[' | b'{' => open += 1,
+            b')' | b']' | b'}' => open = open.saturating_sub(1),
+            b'.' | b'+' | b'*' | b'/' | b'%' | b'?' | b'&' | b'|' | b'<' | b'>' | b'=' => {
+                operators += 1
+            }
+            _ => {}
+        }
+        run = match byte {
+            b'!' | b'-' => run + 1,
+            b' ' | b'\t' | b'\n' | b'\r' => run,
+            _ => 0,
+        };
+        deepest = deepest.max(open);
+        longest = longest.max(run);
+    }
+    if deepest > MAX_NESTING || longest > MAX_NESTING {
+        return Err(format!("expressions may nest at most {MAX_NESTING} levels"));
+    }
+    if operators > MAX_OPERATORS {
+        return Err(format!(
+            "expressions may have at most {MAX_OPERATORS} operators"
+        ));
+    }
+    Ok(())
 }
 
 /// The functions of Kubernetes' CEL, registered once.
