@@ -12,6 +12,7 @@ pub mod server;
 pub mod service;
 pub mod status;
 pub mod store;
+pub mod table;
 #[cfg(test)]
 mod testing;
 

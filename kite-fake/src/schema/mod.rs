@@ -7,6 +7,7 @@
 mod cel;
 mod constraints;
 mod correlate;
+pub mod crd;
 mod default;
 mod embedded;
 mod error;
@@ -14,6 +15,7 @@ mod formats;
 mod lists;
 mod meta;
 mod model;
+pub mod names;
 mod parse;
 mod path;
 mod pattern;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 use kube_cel::cel::parser::{Expression, Parser};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
@@ -17,6 +17,8 @@ const MAX_NESTING: usize = 32;
 /// The parser and the evaluator need tens of kilobytes of stack for each level:
 /// where that is too much for a common thread, they get one with a large stack.
 const STACK: usize = 64 << 20;
+/// More loops within loops than this are refused; the API server estimates costs instead.
+const MAX_LOOPS: usize = 4;
 /// Trees up to this height are evaluated on the caller's stack.
 const SHALLOW: usize = 16;
 /// More operators and selections of fields than this are refused; a chain of
@@ -50,6 +52,11 @@ impl Program {
             .map_err(|error| format!("cannot start the parser: {error}"))?
             .join()
             .map_err(|_| "the expression cannot be parsed".to_owned())??;
+        if loops(&expression) > MAX_LOOPS {
+            return Err(format!(
+                "the estimated cost of more than {MAX_LOOPS} nested loops exceeds the budget"
+            ));
+        }
         let variables = expression
             .references()
             .variables()
@@ -102,41 +109,52 @@ impl Program {
 
 /// The height of an expression's tree.
 fn depth(expr: &IdedExpr) -> usize {
-    let deepest = |parts: &mut dyn Iterator<Item = &IdedExpr>| parts.map(depth).max().unwrap_or(0);
-    1 + match &expr.expr {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => 0,
-        Expr::Select(select) => depth(&select.operand),
-        Expr::Call(call) => deepest(&mut call.target.as_deref().into_iter().chain(&call.args)),
-        Expr::List(list) => deepest(&mut list.elements.iter()),
-        Expr::Map(map) => map
-            .entries
-            .iter()
-            .map(|e| entry_depth(&e.expr))
-            .max()
-            .unwrap_or(0),
-        Expr::Struct(object) => object
-            .entries
-            .iter()
-            .map(|e| entry_depth(&e.expr))
-            .max()
-            .unwrap_or(0),
-        Expr::Comprehension(inner) => deepest(
-            &mut [
+    1 + parts(expr).into_iter().map(depth).max().unwrap_or(0)
+}
+
+/// How many loops (`all`, `map`, …) stand within one another.
+fn loops(expr: &IdedExpr) -> usize {
+    let own = usize::from(matches!(expr.expr, Expr::Comprehension(_)));
+    own + parts(expr).into_iter().map(loops).max().unwrap_or(0)
+}
+
+/// The expressions directly below one.
+fn parts(expr: &IdedExpr) -> Vec<&IdedExpr> {
+    match &expr.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Call(call) => call
+            .target
+            .as_deref()
+            .into_iter()
+            .chain(&call.args)
+            .collect(),
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => entries(&map.entries),
+        Expr::Struct(object) => entries(&object.entries),
+        Expr::Comprehension(inner) => {
+            vec![
                 &inner.iter_range,
                 &inner.accu_init,
                 &inner.loop_cond,
                 &inner.loop_step,
                 &inner.result,
             ]
-            .into_iter(),
-        ),
+        }
     }
 }
 
-fn entry_depth(entry: &EntryExpr) -> usize {
+fn entries(entries: &[IdedEntryExpr]) -> Vec<&IdedExpr> {
+    entries
+        .iter()
+        .flat_map(|entry| entry_parts(&entry.expr))
+        .collect()
+}
+
+fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
     match entry {
-        EntryExpr::StructField(field) => depth(&field.value),
-        EntryExpr::MapEntry(entry) => depth(&entry.key).max(depth(&entry.value)),
+        EntryExpr::StructField(field) => vec![&field.value],
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
     }
 }
 

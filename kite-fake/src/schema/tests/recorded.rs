@@ -24,7 +24,7 @@ impl World {
     }
 }
 
-fn merge(target: &mut Value, patch: &Value) {
+pub(super) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;
@@ -42,7 +42,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-fn causes(errors: &[FieldError]) -> BTreeSet<(String, String, String)> {
+pub(super) fn causes(errors: &[FieldError]) -> BTreeSet<(String, String, String)> {
     errors
         .iter()
         .map(|e| {
@@ -55,7 +55,7 @@ fn causes(errors: &[FieldError]) -> BTreeSet<(String, String, String)> {
         .collect()
 }
 
-fn recorded_causes(body: &Value) -> BTreeSet<(String, String, String)> {
+pub(super) fn recorded_causes(body: &Value) -> BTreeSet<(String, String, String)> {
     let text = |cause: &Value, name: &str| cause[name].as_str().unwrap_or_default().to_owned();
     body["details"]["causes"]
         .as_array()
@@ -75,8 +75,8 @@ fn warnings(response: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// Replays one scenario; gives the number of writes compared.
-fn replay(name: &str) -> Option<usize> {
+/// A recorded scenario, or a word that it is not there.
+pub(super) fn scenario(name: &str) -> Option<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/transcripts")
         .join(format!("{name}.json"));
@@ -84,7 +84,12 @@ fn replay(name: &str) -> Option<usize> {
         eprintln!("skipped: {} is not there", path.display());
         return None;
     };
-    let scenario: Value = serde_json::from_str(&text).unwrap();
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+/// Replays one scenario; gives the number of writes compared.
+fn replay(name: &str) -> Option<usize> {
+    let scenario = scenario(name)?;
     let mut world = World {
         schemas: BTreeMap::new(),
         objects: BTreeMap::new(),
