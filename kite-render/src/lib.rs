@@ -1,1 +1,62 @@
-//! kite-render
+//! From Kite's specs to typed Kubernetes, `KubeVirt` and CDI objects.
+//!
+//! Everything here is a pure function: no I/O, no clock, no randomness. The
+//! same input gives the same bytes, so a reconciler can tell from a rendered
+//! object and the one in the cluster whether there is anything to do.
+//!
+//! ```text
+//! KiteUser ──► Namespace, NetworkPolicies (walls), ResourceQuota
+//! KiteImage ─► DataVolume, DataSource (in the image namespace)
+//! KiteVirtualMachine
+//!    ├─► Secret <vm>-ssh-key ──► Secret <vm>-cloud-init-userdata ─┐
+//!    ├─► DataVolume <vm>-disk ────────────────────────────────────┴─► VirtualMachine <vm>
+//!    └─► Service vps-access-<vm>, Service vps-web-<vm> ──► Ingress <vm>
+//! ```
+//!
+//! Rendered objects set only fields that the API server leaves as they are, so
+//! that applying one twice changes nothing the second time. They carry Kite's
+//! labels, and an owner wherever Kubernetes allows it.
+//!
+//! ```
+//! use kite_core::{crd::{KiteVirtualMachine, KiteVirtualMachineSpec}, names};
+//! use kite_render::{Vm, service};
+//!
+//! let mut object = KiteVirtualMachine::new(
+//!     "web",
+//!     KiteVirtualMachineSpec::new(2, "4Gi".parse()?, "20Gi".parse()?, "debian-12", "web"),
+//! );
+//! object.metadata.namespace = Some("kite-user-ann".into());
+//! object.metadata.uid = Some("7a0e".into());
+//! let vm = Vm::of(&object)?;
+//! let service = service::access(&vm);
+//! assert_eq!(service.metadata.name.as_deref(), Some("vps-access-web"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | Module | Renders |
+//! |---|---|
+//! | [`namespace`], [`walls`], [`quota`] | what a user gets |
+//! | [`image`] | a golden image in the image namespace |
+//! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
+//! | [`disk`], [`machine`] | the VM itself |
+//! | [`service`], [`exposure`] | how it is reached |
+//! | [`reservation`] | claims of which there can be one |
+
+pub mod cloud_init;
+pub mod disk;
+mod error;
+pub mod exposure;
+pub mod image;
+pub mod keys;
+pub mod machine;
+pub mod namespace;
+mod owner;
+pub mod quota;
+pub mod reservation;
+pub mod service;
+pub mod walls;
+
+pub use self::{
+    error::RenderError,
+    owner::{Image, User, Vm},
+};

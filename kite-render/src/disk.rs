@@ -1,0 +1,77 @@
+//! The root disk of a VM.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements},
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+use kite_core::{
+    cdi::{DataVolume, DataVolumeSourceRef, DataVolumeSpec, StorageSpec},
+    crd::KitePlatformSpec,
+    names,
+    quantity::Bytes,
+};
+
+use crate::Vm;
+
+/// The disk, cloned from the VM's image in the image namespace. The spec of a
+/// `DataVolume` is immutable: this is for one that is not there yet, see
+/// [`metadata`] and [`grown_claim`] for one that is.
+pub fn data_volume(vm: &Vm<'_>, platform: &KitePlatformSpec) -> DataVolume {
+    DataVolume {
+        metadata: metadata(vm),
+        spec: DataVolumeSpec {
+            source: None,
+            source_ref: Some(DataVolumeSourceRef {
+                kind: "DataSource".to_owned(),
+                namespace: Some(platform.image_namespace().to_owned()),
+                name: vm.object.spec.image.clone(),
+            }),
+            storage: Some(storage(&vm.object.spec.disk, platform)),
+        },
+        status: None,
+    }
+}
+
+/// Metadata of the disk: all of it that can be put right once it is there.
+pub fn metadata(vm: &Vm<'_>) -> ObjectMeta {
+    vm.metadata(names::disk(vm.name))
+}
+
+/// The disk's claim with the size that the VM's spec asks for, and nothing
+/// else: applied over the claim that CDI made, it grows it.
+pub fn grown_claim(vm: &Vm<'_>) -> PersistentVolumeClaim {
+    PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(names::disk(vm.name)),
+            namespace: Some(vm.namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PersistentVolumeClaimSpec {
+            resources: Some(size(&vm.object.spec.disk)),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// The claim of a disk of `bytes`. Access and volume mode are left to the
+/// `StorageProfile` of the class.
+pub(crate) fn storage(bytes: &Bytes, platform: &KitePlatformSpec) -> StorageSpec {
+    StorageSpec {
+        access_modes: Vec::new(),
+        resources: Some(size(bytes)),
+        storage_class_name: Some(platform.storage_class().to_owned()),
+    }
+}
+
+fn size(bytes: &Bytes) -> VolumeResourceRequirements {
+    VolumeResourceRequirements {
+        requests: Some(BTreeMap::from([(
+            "storage".to_owned(),
+            Quantity(bytes.as_str().to_owned()),
+        )])),
+        limits: None,
+    }
+}

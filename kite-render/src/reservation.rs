@@ -1,0 +1,56 @@
+//! Reservations: objects whose name is a claim of which there can be one.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kite_core::{
+    crd::{Claim, KiteReservation, KiteReservationSpec},
+    labels, names,
+};
+
+use crate::{User, Vm};
+
+/// The claims of a VM: its login name, and its domain if it has one. A VM
+/// cannot own a cluster-scoped object, so its finalizer releases them.
+pub fn of_vm(vm: &Vm<'_>) -> Vec<KiteReservation> {
+    let spec = &vm.object.spec;
+    let claim = |name, claim| KiteReservation {
+        metadata: ObjectMeta {
+            name: Some(name),
+            labels: Some(labels::for_vm(vm.namespace, vm.name)),
+            ..ObjectMeta::default()
+        },
+        spec: KiteReservationSpec {
+            claim,
+            holder: vm.holder(),
+        },
+    };
+    let ssh_id = claim(names::ssh_id_reservation(&spec.ssh_id), Claim::SshId);
+    let domain = spec
+        .domain_prefix
+        .as_deref()
+        .map(|prefix| claim(names::domain_reservation(prefix), Claim::Domain));
+    [ssh_id].into_iter().chain(domain).collect()
+}
+
+/// The claims of a user: the username, and the email address if there is one.
+/// They are released by the user's finalizer, not by garbage collection, so
+/// that a name is free only once everything of its last bearer is gone.
+pub fn of_user(user: &User<'_>) -> Vec<KiteReservation> {
+    let spec = &user.object.spec;
+    let claim = |name, claim| KiteReservation {
+        metadata: ObjectMeta {
+            name: Some(name),
+            labels: Some(labels::for_user(user.name)),
+            ..ObjectMeta::default()
+        },
+        spec: KiteReservationSpec {
+            claim,
+            holder: user.holder(),
+        },
+    };
+    let username = claim(names::username_reservation(&spec.username), Claim::Username);
+    let email = spec
+        .email
+        .as_deref()
+        .map(|email| claim(names::email_reservation(email), Claim::Email));
+    [username].into_iter().chain(email).collect()
+}
