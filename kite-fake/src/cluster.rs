@@ -210,6 +210,11 @@ impl FakeCluster {
         self.inner.server.lock()
     }
 
+    /// The clock that the cluster goes by.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.inner.clock)
+    }
+
     /// The time as the cluster sees it.
     pub fn now(&self) -> jiff::Timestamp {
         self.inner.clock.now()

@@ -1,5 +1,6 @@
 //! kite-fake: an in-memory Kubernetes API server for tests and demos.
 
+pub mod actors;
 pub mod builtin;
 pub mod clock;
 mod cluster;

@@ -14,9 +14,11 @@ mod replay;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kite_fake::FakeCluster;
+use kite_fake::actors::{Actor, Actors, CrdCleanup, GarbageCollector, NamespaceLifecycle, Rules};
 use replay::Runner;
 use replay::compare::{self, Binding};
 use serde_json::Value;
@@ -49,6 +51,23 @@ async fn run(scenario: &Value) -> Vec<(String, Vec<String>)> {
         .rbac(requires("rbac"))
         .build()
         .unwrap();
+    let mut controllers: Vec<Arc<dyn Actor>> = Vec::new();
+    if requires("garbage-collector") {
+        controllers.push(Arc::new(GarbageCollector::default()));
+    }
+    if requires("namespace-controller") {
+        controllers.push(Arc::new(NamespaceLifecycle::default()));
+    }
+    if requires("crd-deletion-cascade") {
+        controllers.push(Arc::new(CrdCleanup));
+    }
+    let actors = Actors::spawn(
+        &cluster.client(),
+        &cluster.clock(),
+        &Arc::new(Rules::instant()),
+        controllers,
+        cluster.stopped(),
+    );
     let mut runner = Runner::new(cluster.clone());
     runner.setup(scenario).await;
     let mut bind = Binding::default();
@@ -64,6 +83,7 @@ async fn run(scenario: &Value) -> Vec<(String, Vec<String>)> {
         out.push((id, found));
     }
     cluster.shut_down();
+    actors.ended().await;
     out
 }
 

@@ -1,0 +1,29 @@
+//! The actors that play the rest of a cluster on the in-memory API server.
+//!
+//! An [`Actor`] is a small level-triggered reconciler. It is written against
+//! the Kubernetes API alone, so each one can be used by itself, next to any
+//! others, on any API server; [`Actors::spawn`] runs a list of them on tokio.
+//! Delays and failures are set by [`Rules`], time is tokio's, so a paused
+//! runtime lets an hour pass at once.
+
+mod actor;
+mod catalog;
+mod crds;
+mod driver;
+mod garbage;
+mod informer;
+pub mod kind;
+mod namespaces;
+mod objects;
+mod queue;
+mod rules;
+mod timers;
+
+pub use actor::{Actor, ActorError, Change, Context, Next, Watches};
+pub use catalog::Catalog;
+pub use crds::CrdCleanup;
+pub use driver::Actors;
+pub use garbage::GarbageCollector;
+pub use kind::{Key, Kind};
+pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
+pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};

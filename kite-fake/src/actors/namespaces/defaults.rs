@@ -1,0 +1,80 @@
+//! What every namespace has: the ServiceAccount `default` and the ConfigMap
+//! with the cluster's certificate authority.
+
+use async_trait::async_trait;
+use serde_json::json;
+
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{CONFIG_MAP, Key, NAMESPACE, SERVICE_ACCOUNT};
+use crate::actors::objects::{Objects, is_deleting};
+
+const ACCOUNT: &str = "default";
+const AUTHORITY: &str = "kube-root-ca.crt";
+
+/// Plays the service account controller and the publisher of the root
+/// certificate: both objects are made in each active namespace, and made again
+/// when they are deleted. The in-memory cluster has no certificate authority,
+/// so the ConfigMap's `ca.crt` is empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamespaceDefaults;
+
+#[async_trait]
+impl Actor for NamespaceDefaults {
+    fn name(&self) -> &'static str {
+        "kube-controller-manager"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![NAMESPACE, SERVICE_ACCOUNT, CONFIG_MAP])
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        let key = change.key();
+        if change.kind == NAMESPACE {
+            return if change.gone { Vec::new() } else { vec![key] };
+        }
+        let ours = (change.kind == SERVICE_ACCOUNT && key.name == ACCOUNT)
+            || (change.kind == CONFIG_MAP && key.name == AUTHORITY);
+        if ours && change.gone {
+            vec![Key::new(&NAMESPACE, None, key.space())]
+        } else {
+            Vec::new()
+        }
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let namespace = objects.get(key).await?;
+        if namespace.is_none_or(|namespace| is_deleting(&namespace)) {
+            return Ok(Next::Done);
+        }
+        let within = Some(key.name.as_str());
+        if objects
+            .find(&SERVICE_ACCOUNT, within, ACCOUNT)
+            .await?
+            .is_none()
+        {
+            let account = json!({"metadata": {"name": ACCOUNT, "namespace": key.name}});
+            objects.create(&SERVICE_ACCOUNT, within, account).await?;
+        }
+        if objects
+            .find(&CONFIG_MAP, within, AUTHORITY)
+            .await?
+            .is_none()
+        {
+            let map = json!({
+                "metadata": {
+                    "name": AUTHORITY,
+                    "namespace": key.name,
+                    "annotations": {
+                        "kubernetes.io/description":
+                            "Certificates for Pods to verify the API server with."
+                    },
+                },
+                "data": {"ca.crt": ""},
+            });
+            objects.create(&CONFIG_MAP, within, map).await?;
+        }
+        Ok(Next::Done)
+    }
+}

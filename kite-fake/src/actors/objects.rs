@@ -1,0 +1,261 @@
+//! Reading and writing objects as an actor does: by its field manager, with
+//! the preconditions that keep it from harming what it has not seen.
+
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy, TypeMeta,
+};
+use serde_json::{Value, json};
+
+use super::actor::{ActorError, Context};
+use super::kind::{Key, Kind};
+
+/// Turns a client's error into an actor's.
+pub(super) fn api_error(doing: &'static str) -> impl FnOnce(kube::Error) -> ActorError {
+    move |source| ActorError::Api {
+        doing,
+        source: Box::new(source),
+    }
+}
+
+fn has_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+/// The objects of the API server, as one actor uses them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Objects<'a> {
+    context: &'a Context,
+    manager: &'static str,
+}
+
+impl<'a> Objects<'a> {
+    pub(super) fn new(context: &'a Context, manager: &'static str) -> Self {
+        Self { context, manager }
+    }
+
+    fn post(self) -> PostParams {
+        PostParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PostParams::default()
+        }
+    }
+
+    /// The object, if it is there.
+    pub(super) async fn get(self, key: &Key) -> Result<Option<DynamicObject>, ActorError> {
+        let api = key.api(&self.context.client);
+        api.get_opt(&key.name)
+            .await
+            .map_err(api_error("reading an object"))
+    }
+
+    /// The object `name` of `kind`, if it is there.
+    pub(super) async fn find(
+        self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, ActorError> {
+        self.get(&Key::new(kind, namespace, name)).await
+    }
+
+    /// All objects of `kind` in `namespace` with the labels that `selector` asks for.
+    pub(super) async fn list(
+        self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<Vec<DynamicObject>, ActorError> {
+        let params = ListParams::default().labels(selector);
+        let api = kind.api(&self.context.client, namespace);
+        let listed = api.list(&params).await;
+        Ok(listed.map_err(api_error("listing objects"))?.items)
+    }
+
+    /// Creates an object. `None` when one of that name is there already.
+    pub(super) async fn create(
+        self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        body: Value,
+    ) -> Result<Option<DynamicObject>, ActorError> {
+        let object = self.decode(kind, namespace, body)?;
+        let api = kind.api(&self.context.client, namespace);
+        match api.create(&self.post(), &object).await {
+            Ok(created) => Ok(Some(created)),
+            Err(error) if has_code(&error, 409) => Ok(None),
+            Err(error) => Err(api_error("creating an object")(error)),
+        }
+    }
+
+    fn decode(
+        self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        mut body: Value,
+    ) -> Result<DynamicObject, ActorError> {
+        let name = body["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        body["apiVersion"] = json!(kind.api_version());
+        body["kind"] = json!(kind.kind);
+        serde_json::from_value(body).map_err(|error| ActorError::Unreadable {
+            key: Box::new(Key::new(kind, namespace, &name)),
+            why: error.to_string(),
+        })
+    }
+
+    /// Changes an object by a merge patch, as it is there or, where `seen` is
+    /// given, only if it still is as seen.
+    pub(super) async fn merge(
+        self,
+        key: &Key,
+        seen: Option<&DynamicObject>,
+        mut patch: Value,
+    ) -> Result<DynamicObject, ActorError> {
+        if let Some(version) = seen.and_then(|o| o.metadata.resource_version.as_ref()) {
+            patch["metadata"]["resourceVersion"] = json!(version);
+        }
+        let params = PatchParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PatchParams::default()
+        };
+        let api = key.api(&self.context.client);
+        api.patch(&key.name, &params, &Patch::Merge(&patch))
+            .await
+            .map_err(api_error("patching an object"))
+    }
+
+    /// Gives `object` another status, unless it has it already.
+    pub(super) async fn set_status(
+        self,
+        key: &Key,
+        object: &DynamicObject,
+        status: Value,
+    ) -> Result<bool, ActorError> {
+        if object.data.get("status") == Some(&status) {
+            return Ok(false);
+        }
+        let mut changed = object.clone();
+        changed.data["status"] = status;
+        // Items of lists of core kinds come without their type.
+        changed.types = Some(TypeMeta {
+            api_version: key.kind.api_version(),
+            kind: key.kind.kind.to_string(),
+        });
+        let api = key.api(&self.context.client);
+        let post = self.post();
+        let written = if self.context.catalog.has_status(&key.kind) {
+            api.replace_status(&key.name, &post, &changed).await
+        } else {
+            api.replace(&key.name, &post, &changed).await
+        };
+        written.map_err(api_error("writing a status"))?;
+        Ok(true)
+    }
+
+    /// Takes a finalizer off.
+    pub(super) async fn remove_finalizer(
+        self,
+        key: &Key,
+        object: &DynamicObject,
+        finalizer: &str,
+    ) -> Result<(), ActorError> {
+        let all = object.metadata.finalizers.clone().unwrap_or_default();
+        let rest: Vec<&String> = all.iter().filter(|f| *f != finalizer).collect();
+        if rest.len() == all.len() {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {"finalizers": rest}});
+        ignore_missing(self.merge(key, Some(object), patch).await)
+    }
+
+    /// Deletes exactly the object that was seen; fine when it is gone or has
+    /// been replaced by another.
+    pub(super) async fn delete(
+        self,
+        key: &Key,
+        object: &DynamicObject,
+        options: Deletion,
+    ) -> Result<(), ActorError> {
+        let params = DeleteParams {
+            propagation_policy: options.propagation,
+            grace_period_seconds: options.grace_seconds,
+            preconditions: Some(Preconditions {
+                uid: object.metadata.uid.clone(),
+                resource_version: options
+                    .unchanged
+                    .then(|| object.metadata.resource_version.clone())
+                    .flatten(),
+            }),
+            ..DeleteParams::default()
+        };
+        let api: Api<DynamicObject> = key.api(&self.context.client);
+        match api.delete(&key.name, &params).await {
+            Ok(_) => Ok(()),
+            Err(error) if has_code(&error, 404) => Ok(()),
+            Err(error) if has_code(&error, 409) && !options.unchanged => Ok(()),
+            Err(error) => Err(api_error("deleting an object")(error)),
+        }
+    }
+}
+
+/// How an object is deleted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deletion {
+    /// What becomes of its dependents; by default what the kind says.
+    pub(super) propagation: Option<PropagationPolicy>,
+    /// Seconds it gets to end; by default what the object says.
+    pub(super) grace_seconds: Option<u32>,
+    /// Only if it is still as it was seen.
+    pub(super) unchanged: bool,
+}
+
+/// Fine when the object was not there any more.
+pub(super) fn ignore_missing<T>(result: Result<T, ActorError>) -> Result<(), ActorError> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(ActorError::Api { source, .. }) if has_code(&source, 404) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text at a JSON pointer of `object`'s data; empty when there is none.
+pub(super) fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
+    object
+        .data
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Whether `object` is being deleted.
+pub(super) fn is_deleting(object: &DynamicObject) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+}
+
+/// The uid of `object`; empty when it has none.
+pub(super) fn uid(object: &DynamicObject) -> &str {
+    object.metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// An owner reference to `owner` as its controller.
+pub(super) fn controller_reference(kind: &Kind, owner: &DynamicObject) -> Value {
+    json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// Whether `object`'s controller is the object with this uid.
+pub(super) fn is_controlled_by(object: &DynamicObject, owner: &str) -> bool {
+    let owners = object.metadata.owner_references.iter().flatten();
+    owners
+        .into_iter()
+        .any(|o| o.controller == Some(true) && o.uid == owner)
+}

@@ -1,0 +1,313 @@
+//! Rules: how long the parts of the cluster take, and where they fail.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::core::ObjectMeta;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+/// A point that an object passes on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// A Pod gets its node.
+    PodScheduled,
+    /// A Pod's containers are ready.
+    PodReady,
+    /// A Pod's containers have ended after its deletion.
+    PodStopped,
+    /// A `PersistentVolumeClaim` is bound.
+    ClaimBound,
+    /// A `DataVolume`'s worker is scheduled.
+    DiskScheduled,
+    /// A `DataVolume` is filled by one step more (see [`Rules::disk_steps`]).
+    DiskStep,
+    /// A VM's guest has booted.
+    GuestBooted,
+    /// A VM's guest has shut down.
+    GuestStopped,
+    /// A Service or an Ingress gets its external address.
+    LoadBalancerAddress,
+    /// A Deployment's replicas are ready.
+    DeploymentReady,
+}
+
+/// What an object finds at a [`Stage`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// It passes.
+    Open,
+    /// It passes or fails after this time.
+    Wait(Duration),
+    /// It stays where it is until the rules change.
+    Held,
+    /// It fails for good.
+    Fail(Failure),
+}
+
+/// How something fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// One word for programs, as in a condition's reason.
+    pub reason: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// Which objects a [`Rule`] is for: those that match everything that is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Their namespace.
+    pub namespace: Option<String>,
+    /// Their name.
+    pub name: Option<String>,
+    /// Labels they have.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Selector {
+    /// Every object.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// The object `name` of any namespace.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Only in `namespace`.
+    #[must_use]
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Only with the label `name=value`.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Whether an object is meant.
+    pub fn matches(&self, object: &ObjectMeta) -> bool {
+        let same = |want: &Option<String>, have: &Option<String>| want.is_none() || want == have;
+        same(&self.namespace, &object.namespace)
+            && same(&self.name, &object.name)
+            && self.labels.iter().all(|(name, value)| {
+                object.labels.as_ref().and_then(|l| l.get(name)) == Some(value)
+            })
+    }
+}
+
+/// What happens to selected objects at a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The stage.
+    pub stage: Stage,
+    /// The objects.
+    pub selector: Selector,
+    /// How long it takes before the outcome.
+    pub delay: Duration,
+    /// What comes of it.
+    pub outcome: Outcome,
+}
+
+/// What comes of a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The object passes.
+    Pass,
+    /// It fails.
+    Fail(Failure),
+    /// It stays there until the rules change.
+    Hold,
+}
+
+impl Rule {
+    /// Selected objects pass `stage` after `delay`.
+    pub fn delay(stage: Stage, selector: Selector, delay: Duration) -> Self {
+        Self {
+            stage,
+            selector,
+            delay,
+            outcome: Outcome::Pass,
+        }
+    }
+
+    /// Selected objects fail at `stage`, at once.
+    pub fn fail(stage: Stage, selector: Selector, reason: &str, message: &str) -> Self {
+        Self {
+            stage,
+            selector,
+            delay: Duration::ZERO,
+            outcome: Outcome::Fail(Failure {
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+            }),
+        }
+    }
+
+    /// Selected objects stay before `stage` until the rule is taken away.
+    pub fn hold(stage: Stage, selector: Selector) -> Self {
+        Self {
+            stage,
+            selector,
+            delay: Duration::ZERO,
+            outcome: Outcome::Hold,
+        }
+    }
+}
+
+/// Delays and failures of the whole cluster. The last rule that selects an
+/// object at a stage decides; without one the default delay of the stage does.
+#[derive(Debug)]
+pub struct Rules {
+    rules: RwLock<Vec<Rule>>,
+    delays: BTreeMap<Stage, Duration>,
+    disk_steps: u32,
+    version: watch::Sender<u64>,
+}
+
+impl Rules {
+    fn with_delays(delays: BTreeMap<Stage, Duration>, disk_steps: u32) -> Self {
+        Self {
+            rules: RwLock::default(),
+            delays,
+            disk_steps,
+            version: watch::Sender::new(0),
+        }
+    }
+
+    /// Nothing takes any time; for tests.
+    pub fn instant() -> Self {
+        Self::with_delays(BTreeMap::new(), 1)
+    }
+
+    /// Things take as long as a person likes to watch: a VM runs about two
+    /// seconds after its creation.
+    pub fn demo() -> Self {
+        let ms = Duration::from_millis;
+        Self::with_delays(
+            BTreeMap::from([
+                (Stage::PodScheduled, ms(100)),
+                (Stage::PodReady, ms(200)),
+                (Stage::PodStopped, ms(100)),
+                (Stage::ClaimBound, ms(50)),
+                (Stage::DiskScheduled, ms(150)),
+                (Stage::DiskStep, ms(200)),
+                (Stage::GuestBooted, ms(400)),
+                (Stage::GuestStopped, ms(400)),
+                (Stage::LoadBalancerAddress, ms(300)),
+                (Stage::DeploymentReady, ms(500)),
+            ]),
+            4,
+        )
+    }
+
+    /// In how many steps a disk is filled; progress shows after each.
+    pub fn disk_steps(&self) -> u32 {
+        self.disk_steps.max(1)
+    }
+
+    /// Adds a rule, which goes before those that are there.
+    pub fn add(&self, rule: Rule) {
+        self.rules.write().push(rule);
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Takes every rule of `stage` away; default delays stay.
+    pub fn clear(&self, stage: Stage) {
+        self.rules.write().retain(|rule| rule.stage != stage);
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Tells whenever rules change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// The delay at `stage` for an object and the gate behind it; no gate where
+    /// the object is held.
+    pub(super) fn effect(&self, stage: Stage, object: &ObjectMeta) -> (Duration, Option<Gate>) {
+        let rules = self.rules.read();
+        let rule = rules
+            .iter()
+            .rev()
+            .find(|rule| rule.stage == stage && rule.selector.matches(object));
+        match rule {
+            None => {
+                let delay = self.delays.get(&stage).copied().unwrap_or_default();
+                (delay, Some(Gate::Open))
+            }
+            Some(rule) => {
+                let gate = match &rule.outcome {
+                    Outcome::Pass => Some(Gate::Open),
+                    Outcome::Fail(failure) => Some(Gate::Fail(failure.clone())),
+                    Outcome::Hold => None,
+                };
+                (rule.delay, gate)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn meta(name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("a".to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn the_last_rule_that_selects_decides() {
+        let rules = Rules::demo();
+        let at = |name| rules.effect(Stage::GuestBooted, &meta(name));
+        assert_eq!(at("x"), (Duration::from_millis(400), Some(Gate::Open)));
+        rules.add(Rule::hold(Stage::GuestBooted, Selector::all()));
+        rules.add(Rule::fail(
+            Stage::GuestBooted,
+            Selector::named("x").within("a"),
+            "NoBoot",
+            "no bootable device",
+        ));
+        assert!(matches!(at("x").1, Some(Gate::Fail(f)) if f.reason == "NoBoot"));
+        assert_eq!(at("y").1, None);
+        rules.clear(Stage::GuestBooted);
+        assert_eq!(at("y").1, Some(Gate::Open));
+    }
+
+    #[test]
+    fn a_selector_wants_all_that_it_names() {
+        let mut object = meta("x");
+        let selector = Selector::all().label("tier", "db");
+        assert!(!selector.matches(&object));
+        object.labels = Some(BTreeMap::from([("tier".to_owned(), "db".to_owned())]));
+        assert!(selector.matches(&object));
+        assert!(!selector.within("b").matches(&object));
+    }
+
+    #[test]
+    fn a_change_of_rules_is_told() {
+        let rules = Rules::instant();
+        let mut changes = rules.changes();
+        assert!(!changes.has_changed().unwrap());
+        rules.add(Rule::delay(
+            Stage::PodReady,
+            Selector::all(),
+            Duration::ZERO,
+        ));
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+    }
+}
