@@ -1,1 +1,55 @@
-//! kite-api
+//! Kite's HTTP API as an axum `Router`, with its web page.
+//!
+//! Writes are desired state: the API creates and edits custom resources, and
+//! reconcilers make the cluster match. Reads come from watched copies
+//! ([`caches`]). Nothing is stored here: login sessions are objects too, so any
+//! number of replicas may run.
+//!
+//! ```no_run
+//! # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use std::net::SocketAddr;
+//!
+//! use kite_api::{ApiState, router};
+//!
+//! let state = ApiState::builder(client).secure_cookies(true).build().await?;
+//! state.synced().await;
+//! let app = router(state).into_make_service_with_connect_info::<SocketAddr>();
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//! # let _ = (app, listener);
+//! // axum::serve(listener, app).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Another project that has its own way of signing in mounts [`api_router`] and
+//! puts a [`Principal`] into each request's extensions.
+//!
+//! | Module | What |
+//! |---|---|
+//! | [`policy`] | who may do what to whose: one pure table |
+//! | [`problem`] | errors as RFC 9457 problem details |
+//! | [`caches`] | watched copies of Kite's objects |
+//! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
+//! | `vms`, `users`, `images`, `platform` | the handlers |
+//! | `web` | bodies, and what surrounds every request |
+//! | `page` | the web page in `kite-api/ui` |
+
+mod auth;
+pub mod caches;
+mod images;
+mod page;
+mod platform;
+pub mod policy;
+pub mod problem;
+mod router;
+mod state;
+mod users;
+mod vms;
+mod web;
+
+pub use self::{
+    auth::{Caller, Principal},
+    router::{api_router, router},
+    state::{ApiState, ApiStateBuilder, BuildError},
+    web::BODY_LIMIT,
+};

@@ -1,0 +1,22 @@
+//! Who is calling: sessions, passwords, sign-in and what guards it.
+
+pub(crate) mod bootstrap;
+mod caller;
+mod cookie;
+mod origin;
+mod passwords;
+mod session;
+pub(crate) mod sign_in;
+pub(crate) mod sign_up;
+mod sweep;
+mod throttle;
+
+pub use self::caller::{Caller, Principal};
+pub(crate) use self::{
+    caller::Client,
+    passwords::{Passwords, read_password},
+    session::{end_session, end_sessions_of, open_session},
+    sign_up::create_user,
+    sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
+    throttle::{Limits, Throttle},
+};

@@ -1,0 +1,165 @@
+//! Signing in and out.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use kite_core::{conditions, crd::KiteUser};
+use serde::Serialize;
+
+use super::{Caller, Client, cookie, end_session, open_session};
+use crate::{
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    users::UserView,
+    web::Form,
+};
+
+/// What a client gets for signing in.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SignedIn {
+    /// Absent if the client asked for a cookie instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    expires_at: String,
+    user: UserView,
+}
+
+/// `POST /api/v1/auth/sign-in`
+pub(crate) async fn sign_in(
+    State(state): State<ApiState>,
+    client: Client,
+    mut form: Form,
+) -> Result<Response, Problem> {
+    let username: Option<String> = form.required("username");
+    let password: Option<String> = form.required("password");
+    let cookie = form.optional("cookie").unwrap_or(false);
+    form.finish()?;
+    let (Some(username), Some(password)) = (username, password) else {
+        return Err(Problem::invalid(Vec::new()));
+    };
+    // No username is longer; the throttle must not keep whole bodies.
+    let account: String = username.trim().chars().take(64).collect();
+
+    let attempt = state
+        .sign_in_throttle()
+        .attempt(&account, client.address)
+        .map_err(too_many)?;
+    let user = find_by_username(&state, &account);
+    let hash = user
+        .as_ref()
+        .and_then(|user| user.spec.password_hash.as_ref());
+    let fits = match state.passwords().verify(hash, password).await {
+        Ok(fits) => fits,
+        Err(problem) => {
+            attempt.undecided();
+            return Err(problem);
+        }
+    };
+    let Some(user) = user.filter(|_| fits) else {
+        return Err(Problem::new(
+            ProblemKind::WrongCredentials,
+            "username and password do not fit: mind upper and lower case, then try again",
+        ));
+    };
+    attempt.succeeded();
+    if user.spec.suspended || user.metadata.deletion_timestamp.is_some() {
+        return Err(Problem::new(
+            ProblemKind::Suspended,
+            "the account is suspended: ask an administrator",
+        ));
+    }
+    greet(&state, &user, &client, cookie, StatusCode::OK).await
+}
+
+/// The account that may sign in by `username`. Objects are usually called like
+/// their username; where two claim the same one it is who has it reserved, and
+/// nobody while that is not decided.
+fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
+    let claimants = state
+        .caches()
+        .users
+        .list(|user| user.spec.username == username);
+    let reserved = |user: &KiteUser| {
+        let conditions = user
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice());
+        conditions::find(conditions.unwrap_or_default(), "Reserved")
+            .map(|condition| condition.status == "True")
+    };
+    match claimants.as_slice() {
+        [only] if reserved(only) != Some(false) => Some(Arc::clone(only)),
+        several => several
+            .iter()
+            .find(|user| reserved(user) == Some(true))
+            .cloned(),
+    }
+}
+
+/// Opens a session and answers with it.
+pub(super) async fn greet(
+    state: &ApiState,
+    user: &KiteUser,
+    client: &Client,
+    as_cookie: bool,
+    status: StatusCode,
+) -> Result<Response, Problem> {
+    let session = open_session(state, user, client.agent.as_deref()).await?;
+    let settings = state.settings();
+    let set_cookie = as_cookie
+        .then(|| {
+            cookie::set(
+                &session.token,
+                settings.session_lifetime,
+                settings.secure_cookies,
+            )
+        })
+        .flatten();
+    let body = SignedIn {
+        token: (!as_cookie).then_some(session.token),
+        expires_at: session.expires_at.to_string(),
+        user: UserView::of(user),
+    };
+    Ok(with_cookie(
+        (status, Json(body)).into_response(),
+        set_cookie,
+    ))
+}
+
+/// `POST /api/v1/auth/sign-out`
+pub(crate) async fn sign_out(
+    State(state): State<ApiState>,
+    caller: Caller,
+) -> Result<Response, Problem> {
+    if let Some(session) = caller.session() {
+        end_session(&state, session).await?;
+        tracing::info!(user = caller.name(), "signed out");
+    }
+    Ok(with_cookie(
+        StatusCode::NO_CONTENT.into_response(),
+        cookie::clear(state.settings().secure_cookies),
+    ))
+}
+
+fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
+    if let Some(cookie) = cookie {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// The problem of a client that must wait.
+pub(super) fn too_many(wait: Duration) -> Problem {
+    let seconds = wait.as_secs() + 1;
+    Problem::new(
+        ProblemKind::TooManyRequests,
+        format!("too many attempts: try again in {seconds} s"),
+    )
+    .retry_after(wait)
+}

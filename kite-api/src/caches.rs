@@ -1,0 +1,208 @@
+//! What the API reads from: one watched copy per kind, so that a request costs
+//! the API server nothing.
+//!
+//! A copy lags behind by the time an event travels. Whoever writes waits until
+//! the copy has caught up with the write ([`Cache::caught_up_with`]), so a client
+//! reads its own writes. While a watch is broken its copy is not [live](Cache::is_live)
+//! and what must not be stale is asked of the API server instead.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::StreamExt as _;
+use kite_core::{
+    cluster::{Object, ObjectKey},
+    crd::{KiteImage, KitePlatform, KiteSession, KiteUser, KiteVirtualMachine},
+};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    runtime::{
+        WatchStreamExt as _,
+        reflector::{self, ObjectRef, Store},
+        watcher,
+    },
+};
+use tokio::{sync::watch, task::JoinSet};
+
+/// Longest wait for an event that must come.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
+/// A watched copy of all objects of a kind.
+pub struct Cache<K: Object> {
+    store: Store<K>,
+    changes: watch::Receiver<()>,
+    live: Arc<AtomicBool>,
+}
+
+impl<K: Object> Cache<K> {
+    fn start(client: Client, tasks: &mut JoinSet<()>) -> Self {
+        let (store, writer) = reflector::store();
+        let (changed, changes) = watch::channel(());
+        let live = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&live);
+        let api: Api<K> = Api::all(client);
+        tasks.spawn(async move {
+            let stream = watcher(api, watcher::Config::default()).default_backoff();
+            let mut stream = std::pin::pin!(reflector::reflector(writer, stream));
+            while let Some(event) = stream.next().await {
+                match event {
+                    Ok(_) => flag.store(true, Ordering::Release),
+                    Err(error) => {
+                        if flag.swap(false, Ordering::AcqRel) {
+                            tracing::warn!(kind = %K::kind(&()), %error, "a watch broke");
+                        }
+                    }
+                }
+                // Nobody is listening only when the cache is gone.
+                let _ = changed.send(());
+            }
+        });
+        Self {
+            store,
+            changes,
+            live,
+        }
+    }
+
+    /// The object with this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        let mut reference = ObjectRef::new(&key.name);
+        if let Some(namespace) = &key.namespace {
+            reference = reference.within(namespace);
+        }
+        self.store.get(&reference)
+    }
+
+    /// The objects for which `wanted` holds, by namespace and name.
+    pub fn list(&self, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let mut objects = self.store.state_filter(wanted);
+        objects.sort_by_cached_key(|object| ObjectKey::of(object.as_ref()));
+        objects
+    }
+
+    /// Some object for which `wanted` holds.
+    pub fn find(&self, wanted: impl Fn(&K) -> bool) -> Option<Arc<K>> {
+        self.store.find(wanted)
+    }
+
+    /// Whether the watch behind the copy works at the moment.
+    pub fn is_live(&self) -> bool {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// Waits until `check` gives something, at most `timeout`.
+    pub async fn wait_for<T>(
+        &self,
+        timeout: Duration,
+        check: impl Fn(&Self) -> Option<T>,
+    ) -> Option<T> {
+        let mut changes = self.changes.clone();
+        let wait = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(found) = check(self) {
+                    return Some(found);
+                }
+                if changes.changed().await.is_err() {
+                    return None;
+                }
+            }
+        };
+        tokio::time::timeout(timeout, wait).await.ok().flatten()
+    }
+
+    /// Waits until the copy has seen `written` or something later, within
+    /// bounds: after that the write stands all the same and shows up when the
+    /// watch recovers.
+    pub async fn caught_up_with(&self, written: &K) {
+        let key = ObjectKey::of(written);
+        let version = version(written);
+        self.wait_for(CATCH_UP, |cache| {
+            let seen = cache.get(&key)?;
+            (seen.uid() != written.uid() || self::version(seen.as_ref()) >= version).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits, within bounds, until the copy knows that `deleted` is gone or on
+    /// its way out.
+    pub async fn caught_up_with_deletion(&self, deleted: &K) {
+        let key = ObjectKey::of(deleted);
+        self.wait_for(CATCH_UP, |cache| match cache.get(&key) {
+            Some(seen) if seen.uid() == deleted.uid() => {
+                seen.meta().deletion_timestamp.as_ref().map(|_| ())
+            }
+            _ => Some(()),
+        })
+        .await;
+    }
+}
+
+/// Resource versions of one kind are ordered numbers (Kubernetes 1.35 made that
+/// a promise). One that is no number counts as oldest, so that nobody waits for
+/// it in vain.
+fn version<K: Resource>(object: &K) -> Option<u64> {
+    object.resource_version()?.parse().ok()
+}
+
+/// The copies of all kinds that the API reads. Dropping it ends the watches.
+pub struct Caches {
+    /// Accounts.
+    pub users: Cache<KiteUser>,
+    /// Virtual machines of all users.
+    pub vms: Cache<KiteVirtualMachine>,
+    /// The catalogue of images.
+    pub images: Cache<KiteImage>,
+    /// The platform's settings.
+    pub platforms: Cache<KitePlatform>,
+    /// Login sessions.
+    pub sessions: Cache<KiteSession>,
+    _tasks: JoinSet<()>,
+}
+
+impl Caches {
+    /// Begins to watch. The copies are empty until [`Caches::synced`].
+    pub fn start(client: &Client) -> Self {
+        let mut tasks = JoinSet::new();
+        Self {
+            users: Cache::start(client.clone(), &mut tasks),
+            vms: Cache::start(client.clone(), &mut tasks),
+            images: Cache::start(client.clone(), &mut tasks),
+            platforms: Cache::start(client.clone(), &mut tasks),
+            sessions: Cache::start(client.clone(), &mut tasks),
+            _tasks: tasks,
+        }
+    }
+
+    /// Waits until every copy was filled once. Never ends while a CRD is
+    /// missing: callers bound it or report that they are not ready.
+    pub async fn synced(&self) {
+        // An error means that the writer is gone, which only happens with `self`.
+        let _ = futures::join!(
+            self.users.store.wait_until_ready(),
+            self.vms.store.wait_until_ready(),
+            self.images.store.wait_until_ready(),
+            self.platforms.store.wait_until_ready(),
+            self.sessions.store.wait_until_ready(),
+        );
+    }
+
+    /// The kinds whose watch is broken at the moment, for readiness probes.
+    pub fn broken(&self) -> Vec<&'static str> {
+        [
+            ("KiteUser", self.users.is_live()),
+            ("KiteVirtualMachine", self.vms.is_live()),
+            ("KiteImage", self.images.is_live()),
+            ("KitePlatform", self.platforms.is_live()),
+            ("KiteSession", self.sessions.is_live()),
+        ]
+        .into_iter()
+        .filter_map(|(kind, live)| (!live).then_some(kind))
+        .collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! Who may do what to whose: one pure table, asked by every handler.
+//!
+//! The table is also printed into `docs/api.md`; a test keeps the two equal.
+
+use kite_core::crd::AccessLevel;
+
+/// Everything that the API can do for a signed-in user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// See one's account, sign out.
+    UseAccount,
+    /// See the catalogue of images.
+    SeeImages,
+    /// See a VM and its state.
+    SeeVm,
+    /// Create a VM.
+    CreateVm,
+    /// Start or stop a VM.
+    PowerVm,
+    /// Change size and domain of a VM.
+    EditVm,
+    /// Change who can log in to a VM: password and keys.
+    EditVmAccess,
+    /// Delete a VM and its disk.
+    DeleteVm,
+    /// See accounts.
+    SeeUsers,
+    /// Create an account.
+    CreateUser,
+    /// Change an account's email address, quota or keys.
+    EditUser,
+    /// Change an account's access level.
+    SetAccessLevel,
+    /// Suspend an account or let it in again.
+    SuspendUser,
+    /// Delete an account with its VMs.
+    DeleteUser,
+}
+
+impl Action {
+    /// Every action, in the order of the documentation.
+    pub const ALL: [Self; 14] = [
+        Self::UseAccount,
+        Self::SeeImages,
+        Self::SeeVm,
+        Self::CreateVm,
+        Self::PowerVm,
+        Self::EditVm,
+        Self::EditVmAccess,
+        Self::DeleteVm,
+        Self::SeeUsers,
+        Self::CreateUser,
+        Self::EditUser,
+        Self::SetAccessLevel,
+        Self::SuspendUser,
+        Self::DeleteUser,
+    ];
+
+    /// What it is, after "you may not".
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::UseAccount => "use an account",
+            Self::SeeImages => "see images",
+            Self::SeeVm => "see the VM",
+            Self::CreateVm => "create a VM",
+            Self::PowerVm => "start or stop the VM",
+            Self::EditVm => "edit the VM",
+            Self::EditVmAccess => "change the VM's password or keys",
+            Self::DeleteVm => "delete the VM",
+            Self::SeeUsers => "see accounts",
+            Self::CreateUser => "create an account",
+            Self::EditUser => "edit the account",
+            Self::SetAccessLevel => "change the access level of the account",
+            Self::SuspendUser => "suspend the account",
+            Self::DeleteUser => "delete the account",
+        }
+    }
+}
+
+/// Whose thing it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// The caller's own.
+    Own,
+    /// Of another account, of this level.
+    Other(AccessLevel),
+}
+
+impl Whose {
+    /// Every value.
+    pub const ALL: [Self; 5] = [
+        Self::Own,
+        Self::Other(AccessLevel::ReadOnly),
+        Self::Other(AccessLevel::User),
+        Self::Other(AccessLevel::Manager),
+        Self::Other(AccessLevel::Admin),
+    ];
+}
+
+/// Whether an account of level `who` may do `action` to what is `whose`.
+///
+/// - Everybody looks after themselves; `ReadOnly` only looks.
+/// - A `Manager` sees all VMs and runs, edits and deletes those of accounts
+///   below `Admin`, but does not get into them: password and keys of a VM are
+///   its owner's and the administrators'.
+/// - An `Admin` may do everything, except take the own account away from
+///   itself: so there is always one left.
+pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
+    use AccessLevel::{Admin, Manager, ReadOnly, User};
+    match (action, whose) {
+        (Action::UseAccount, whose) => whose == Whose::Own,
+        (Action::SeeImages, _) => true,
+        (Action::SeeVm, Whose::Own) => true,
+        (Action::SeeVm, Whose::Other(_)) => who >= Manager,
+        (
+            Action::CreateVm
+            | Action::PowerVm
+            | Action::EditVm
+            | Action::EditVmAccess
+            | Action::DeleteVm,
+            Whose::Own,
+        ) => who >= User,
+        (Action::PowerVm | Action::EditVm | Action::DeleteVm, Whose::Other(owner)) => match owner {
+            ReadOnly | User | Manager => who >= Manager,
+            Admin => who >= Admin,
+        },
+        (Action::CreateVm | Action::EditVmAccess, Whose::Other(_)) => who >= Admin,
+        (Action::SeeUsers | Action::CreateUser | Action::EditUser, _) => who >= Admin,
+        (Action::SetAccessLevel | Action::SuspendUser | Action::DeleteUser, Whose::Other(_)) => {
+            who >= Admin
+        }
+        (Action::SetAccessLevel | Action::SuspendUser | Action::DeleteUser, Whose::Own) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEVELS: [AccessLevel; 4] = [
+        AccessLevel::ReadOnly,
+        AccessLevel::User,
+        AccessLevel::Manager,
+        AccessLevel::Admin,
+    ];
+
+    /// One character per level in ascending order, one word per [`Whose`].
+    const EXPECTED: [(Action, &str); 14] = [
+        (Action::UseAccount, "RUMA ---- ---- ---- ----"),
+        (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
+        (Action::SeeVm, "RUMA --MA --MA --MA --MA"),
+        (Action::CreateVm, "-UMA ---A ---A ---A ---A"),
+        (Action::PowerVm, "-UMA --MA --MA --MA ---A"),
+        (Action::EditVm, "-UMA --MA --MA --MA ---A"),
+        (Action::EditVmAccess, "-UMA ---A ---A ---A ---A"),
+        (Action::DeleteVm, "-UMA --MA --MA --MA ---A"),
+        (Action::SeeUsers, "---A ---A ---A ---A ---A"),
+        (Action::CreateUser, "---A ---A ---A ---A ---A"),
+        (Action::EditUser, "---A ---A ---A ---A ---A"),
+        (Action::SetAccessLevel, "---- ---A ---A ---A ---A"),
+        (Action::SuspendUser, "---- ---A ---A ---A ---A"),
+        (Action::DeleteUser, "---- ---A ---A ---A ---A"),
+    ];
+
+    fn row(action: Action) -> String {
+        Whose::ALL
+            .map(|whose| {
+                LEVELS
+                    .iter()
+                    .zip("RUMA".chars())
+                    .map(|(who, letter)| {
+                        if allows(*who, action, whose) {
+                            letter
+                        } else {
+                            '-'
+                        }
+                    })
+                    .collect::<String>()
+            })
+            .join(" ")
+    }
+
+    #[test]
+    fn the_table_is_the_documented_one() {
+        assert_eq!(EXPECTED.map(|(action, _)| action), Action::ALL);
+        for (action, expected) in EXPECTED {
+            assert_eq!(row(action), expected, "{action:?}");
+        }
+    }
+
+    #[test]
+    fn more_power_never_means_fewer_rights_over_others() {
+        for action in Action::ALL {
+            for whose in Whose::ALL {
+                for pair in LEVELS.windows(2) {
+                    assert!(
+                        !allows(pair[0], action, whose) || allows(pair[1], action, whose),
+                        "{action:?} {whose:?} {pair:?}"
+                    );
+                }
+            }
+        }
+    }
+}

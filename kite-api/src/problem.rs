@@ -1,0 +1,344 @@
+//! Errors as RFC 9457 problem details: one shape for every refusal, with the
+//! fields to mend and how.
+
+mod cluster;
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::Value;
+
+/// What kind of problem it is. Clients match on its `type`, people read its
+/// title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProblemKind {
+    /// The request is not HTTP or JSON that makes sense.
+    Malformed,
+    /// Nobody is signed in, or the session has ended.
+    Unauthenticated,
+    /// Username and password, or the bootstrap token, do not fit.
+    WrongCredentials,
+    /// The account may not do this.
+    Forbidden,
+    /// The account is suspended.
+    Suspended,
+    /// The request comes from another web site.
+    CrossOrigin,
+    /// The platform does not let people sign up.
+    SignUpClosed,
+    /// The user's quota does not allow it.
+    QuotaExceeded,
+    /// There is no such thing.
+    NotFound,
+    /// The path exists but not with this method.
+    MethodNotAllowed,
+    /// Somebody else was first with a name of which there can be one.
+    Taken,
+    /// The object changed, is being deleted, or is not in a state for this.
+    Conflict,
+    /// The bootstrap token has been used.
+    BootstrapClosed,
+    /// The body is too large.
+    TooLarge,
+    /// The body is not `application/json`.
+    UnsupportedMediaType,
+    /// Fields of the body are wrong.
+    Invalid,
+    /// Too many attempts: wait.
+    TooManyRequests,
+    /// A fault of Kite itself.
+    Internal,
+    /// Something is not ready yet; the same request will do later.
+    NotReady,
+    /// The cluster or this server cannot answer now.
+    Unavailable,
+}
+
+impl ProblemKind {
+    /// Every kind, for the documentation and its test.
+    pub const ALL: [Self; 20] = [
+        Self::Malformed,
+        Self::Unauthenticated,
+        Self::WrongCredentials,
+        Self::Forbidden,
+        Self::Suspended,
+        Self::CrossOrigin,
+        Self::SignUpClosed,
+        Self::QuotaExceeded,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::Taken,
+        Self::Conflict,
+        Self::BootstrapClosed,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::Invalid,
+        Self::TooManyRequests,
+        Self::Internal,
+        Self::NotReady,
+        Self::Unavailable,
+    ];
+
+    /// Last part of the problem's type URI, title and status.
+    fn facts(self) -> (&'static str, &'static str, StatusCode) {
+        match self {
+            Self::Malformed => ("malformed", "Malformed request", StatusCode::BAD_REQUEST),
+            Self::Unauthenticated => ("unauthenticated", "Sign in first", StatusCode::UNAUTHORIZED),
+            Self::WrongCredentials => (
+                "wrong-credentials",
+                "Wrong credentials",
+                StatusCode::UNAUTHORIZED,
+            ),
+            Self::Forbidden => ("forbidden", "Not allowed", StatusCode::FORBIDDEN),
+            Self::Suspended => ("suspended", "Account suspended", StatusCode::FORBIDDEN),
+            Self::CrossOrigin => (
+                "cross-origin",
+                "Request from another site",
+                StatusCode::FORBIDDEN,
+            ),
+            Self::SignUpClosed => ("sign-up-closed", "Sign-up is closed", StatusCode::FORBIDDEN),
+            Self::QuotaExceeded => ("quota-exceeded", "Quota exceeded", StatusCode::FORBIDDEN),
+            Self::NotFound => ("not-found", "Not found", StatusCode::NOT_FOUND),
+            Self::MethodNotAllowed => (
+                "method-not-allowed",
+                "Method not allowed",
+                StatusCode::METHOD_NOT_ALLOWED,
+            ),
+            Self::Taken => ("taken", "Already taken", StatusCode::CONFLICT),
+            Self::Conflict => ("conflict", "Conflict", StatusCode::CONFLICT),
+            Self::BootstrapClosed => (
+                "bootstrap-closed",
+                "Bootstrap is closed",
+                StatusCode::CONFLICT,
+            ),
+            Self::TooLarge => ("too-large", "Body too large", StatusCode::PAYLOAD_TOO_LARGE),
+            Self::UnsupportedMediaType => (
+                "unsupported-media-type",
+                "Unsupported media type",
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ),
+            Self::Invalid => ("invalid", "Invalid input", StatusCode::UNPROCESSABLE_ENTITY),
+            Self::TooManyRequests => (
+                "too-many-requests",
+                "Too many attempts",
+                StatusCode::TOO_MANY_REQUESTS,
+            ),
+            Self::Internal => (
+                "internal",
+                "Internal error",
+                StatusCode::INTERNAL_SERVER_ERROR,
+            ),
+            Self::NotReady => (
+                "not-ready",
+                "Not ready yet",
+                StatusCode::SERVICE_UNAVAILABLE,
+            ),
+            Self::Unavailable => (
+                "unavailable",
+                "Temporarily unavailable",
+                StatusCode::SERVICE_UNAVAILABLE,
+            ),
+        }
+    }
+
+    /// The HTTP status with which it is answered.
+    pub fn status(self) -> StatusCode {
+        self.facts().2
+    }
+
+    /// The problem's type, a URI that never changes.
+    pub fn type_uri(self) -> String {
+        format!("urn:kite:problem:{}", self.facts().0)
+    }
+
+    /// A short summary, the same for every problem of the kind.
+    pub fn title(self) -> &'static str {
+        self.facts().1
+    }
+}
+
+/// A field that is wrong, and the remedy.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct FieldError {
+    /// The field's name in the request's body.
+    pub field: String,
+    /// What was given; absent where nothing was, and for secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// What is wrong and what to write instead.
+    pub message: String,
+}
+
+/// An answer that says why a request was refused (RFC 9457).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    kind: ProblemKind,
+    detail: String,
+    errors: Vec<FieldError>,
+    retry_after: Option<Duration>,
+}
+
+/// The body as it travels.
+#[derive(Serialize)]
+struct Body<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
+    errors: &'a [FieldError],
+}
+
+impl Problem {
+    /// A problem of `kind`; `detail` tells a person what happened and what to do.
+    pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// A problem with one field.
+    pub fn field(kind: ProblemKind, field: &str, value: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::new(kind, format!("{field}: {message}")).with_error(FieldError {
+            field: field.to_owned(),
+            value: Some(Value::from(value)),
+            message,
+        })
+    }
+
+    /// Fields of the body are wrong.
+    pub fn invalid(errors: Vec<FieldError>) -> Self {
+        let detail = match errors.as_slice() {
+            [only] if only.field.is_empty() => only.message.clone(),
+            [only] => format!("{}: {}", only.field, only.message),
+            _ => format!(
+                "{} fields need another value: {}",
+                errors.len(),
+                errors
+                    .iter()
+                    .map(|error| error.field.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        };
+        Self {
+            errors,
+            ..Self::new(ProblemKind::Invalid, detail)
+        }
+    }
+
+    /// Nothing of this name.
+    pub fn not_found(what: &str, name: &str) -> Self {
+        Self::new(
+            ProblemKind::NotFound,
+            format!("there is no {what} named {name:?}"),
+        )
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ProblemKind {
+        self.kind
+    }
+
+    /// What a person is told.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The fields that are wrong.
+    pub fn errors(&self) -> &[FieldError] {
+        &self.errors
+    }
+
+    /// Adds a field.
+    #[must_use]
+    pub fn with_error(mut self, error: FieldError) -> Self {
+        self.errors.push(error);
+        self
+    }
+
+    /// Says when to try again (`Retry-After`, whole seconds, rounded up).
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// Gives each field error the value that the request had for it.
+    #[must_use]
+    pub(crate) fn with_values(mut self, value_of: impl Fn(&str) -> Option<Value>) -> Self {
+        for error in &mut self.errors {
+            if error.value.is_none() {
+                error.value = value_of(&error.field);
+            }
+        }
+        self
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.kind.status();
+        let body = Body {
+            r#type: self.kind.type_uri(),
+            title: self.kind.title(),
+            status: status.as_u16(),
+            detail: &self.detail,
+            errors: &self.errors,
+        };
+        let mut response = (status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"kite\""),
+            );
+        }
+        if let Some(after) = self.retry_after {
+            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_type_of_its_own() {
+        let types: HashSet<_> = ProblemKind::ALL
+            .iter()
+            .map(|kind| kind.type_uri())
+            .collect();
+        assert_eq!(types.len(), ProblemKind::ALL.len());
+    }
+
+    #[test]
+    fn retry_after_is_rounded_up_to_whole_seconds() {
+        let response = Problem::new(ProblemKind::TooManyRequests, "wait")
+            .retry_after(Duration::from_millis(1_001))
+            .into_response();
+        assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+        assert_eq!(
+            response.headers()[header::CONTENT_TYPE],
+            "application/problem+json"
+        );
+    }
+}

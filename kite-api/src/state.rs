@@ -1,0 +1,255 @@
+//! [`ApiState`]: what every handler shares, and how it is built.
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use kite_core::{
+    cluster::{FieldManager, KubeCluster},
+    crd::KitePlatformSpec,
+    names,
+};
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
+
+use crate::{
+    auth::{Limits, Passwords, SWEEP_INTERVAL, Throttle, sweep},
+    caches::Caches,
+    problem::Problem,
+};
+
+/// How long a session lasts unless told otherwise.
+const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
+/// Sessions that may be looked up at the API server at once.
+const SESSION_LOOKUPS: usize = 16;
+
+/// Settings of the API that are not the platform's but this process's.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) secure_cookies: bool,
+    pub(crate) origins: Vec<String>,
+    pub(crate) trusted_proxies: usize,
+    pub(crate) session_lifetime: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) namespace_wait: Duration,
+}
+
+/// What every handler shares. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiState {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) cluster: KubeCluster,
+    pub(crate) caches: Caches,
+    passwords: Passwords,
+    sign_in: Throttle,
+    sign_up: Throttle,
+    session_lookups: Semaphore,
+    /// When somebody last looked for the bootstrap Secret, and whether it was there.
+    bootstrap_seen: Mutex<Option<(Instant, bool)>>,
+    synced: AtomicBool,
+    settings: Settings,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// Why the API could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("the HTTP API could not be set up: {0}")]
+pub struct BuildError(String);
+
+/// Builds an [`ApiState`]; see [`ApiState::builder`].
+#[must_use = "call build"]
+pub struct ApiStateBuilder {
+    client: Client,
+    hashing: usize,
+    settings: Settings,
+}
+
+impl ApiState {
+    /// Begins to set up the API over `client`'s cluster.
+    pub fn builder(client: Client) -> ApiStateBuilder {
+        ApiStateBuilder {
+            client,
+            hashing: std::thread::available_parallelism().map_or(1, usize::from),
+            settings: Settings {
+                secure_cookies: false,
+                origins: Vec::new(),
+                trusted_proxies: 0,
+                session_lifetime: SESSION_LIFETIME,
+                request_timeout: Duration::from_secs(30),
+                namespace_wait: Duration::from_secs(5),
+            },
+        }
+    }
+
+    /// Waits until the caches were filled once. Until then every request but
+    /// `health` is answered with 503.
+    pub async fn synced(&self) {
+        self.inner.caches.synced().await;
+        self.inner.synced.store(true, Ordering::Release);
+    }
+
+    /// Whether requests can be answered: the caches were filled and no watch is
+    /// broken. For readiness probes; the error names what is missing.
+    pub fn ready(&self) -> Result<(), String> {
+        if !self.is_synced() {
+            return Err("the caches are being filled".to_owned());
+        }
+        match self.inner.caches.broken().as_slice() {
+            [] => Ok(()),
+            broken => Err(format!("no watch on {}", broken.join(", "))),
+        }
+    }
+
+    /// The watched copies of Kite's objects.
+    pub fn caches(&self) -> &Caches {
+        &self.inner.caches
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        self.inner.synced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cluster(&self) -> &KubeCluster {
+        &self.inner.cluster
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    pub(crate) fn passwords(&self) -> &Passwords {
+        &self.inner.passwords
+    }
+
+    /// Guards passwords and the bootstrap token.
+    pub(crate) fn sign_in_throttle(&self) -> &Throttle {
+        &self.inner.sign_in
+    }
+
+    /// Guards the making of accounts.
+    pub(crate) fn sign_up_throttle(&self) -> &Throttle {
+        &self.inner.sign_up
+    }
+
+    pub(crate) fn session_lookups(&self) -> &Semaphore {
+        &self.inner.session_lookups
+    }
+
+    /// Whether the bootstrap Secret was there when somebody last looked, if that
+    /// was within `age`.
+    pub(crate) fn bootstrap_seen(&self, age: Duration) -> Option<bool> {
+        let seen = *self.inner.bootstrap_seen.lock();
+        seen.filter(|(when, _)| when.elapsed() < age)
+            .map(|(_, open)| open)
+    }
+
+    pub(crate) fn note_bootstrap(&self, open: bool) {
+        *self.inner.bootstrap_seen.lock() = Some((Instant::now(), open));
+    }
+
+    /// The platform's settings; the defaults while there is no `KitePlatform`.
+    pub(crate) fn platform(&self) -> KitePlatformSpec {
+        self.inner
+            .caches
+            .platforms
+            .get(&kite_core::cluster::ObjectKey::cluster(names::PLATFORM))
+            .map(|platform| platform.spec.clone())
+            .unwrap_or_default()
+    }
+}
+
+impl ApiStateBuilder {
+    /// Marks cookies `Secure` and tells browsers to keep to HTTPS: for a server
+    /// that is reached by HTTPS only.
+    pub fn secure_cookies(mut self, secure: bool) -> Self {
+        self.settings.secure_cookies = secure;
+        self
+    }
+
+    /// Origins such as `https://kite.example.org` whose pages may use the cookie
+    /// though the `Host` header does not name them, as behind a proxy that
+    /// rewrites it.
+    pub fn origins(mut self, origins: impl IntoIterator<Item = String>) -> Self {
+        self.settings.origins = origins.into_iter().collect();
+        self
+    }
+
+    /// How many proxies in front of this server append to `X-Forwarded-For`.
+    /// With none (the default) the header is ignored.
+    pub fn trusted_proxies(mut self, count: usize) -> Self {
+        self.settings.trusted_proxies = count;
+        self
+    }
+
+    /// How long a session lasts (12 hours).
+    pub fn session_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.session_lifetime = lifetime;
+        self
+    }
+
+    /// Longest time for one request (30 seconds).
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.request_timeout = timeout;
+        self
+    }
+
+    /// How long the creation of a VM waits for a new user's namespace before it
+    /// answers that it is not ready (5 seconds).
+    pub fn namespace_wait(mut self, wait: Duration) -> Self {
+        self.settings.namespace_wait = wait;
+        self
+    }
+
+    /// How many passwords are hashed at once (the number of processors).
+    pub fn hashing_concurrency(mut self, count: usize) -> Self {
+        self.hashing = count;
+        self
+    }
+
+    /// Starts the watches. The state can be used at once; see
+    /// [`ApiState::synced`]. Needs a tokio runtime.
+    pub async fn build(self) -> Result<ApiState, BuildError> {
+        let passwords = Passwords::new(self.hashing)
+            .await
+            .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
+        let inner = Arc::new(Inner {
+            caches: Caches::start(&self.client),
+            cluster: KubeCluster::new(self.client).creating_as(FieldManager::API),
+            passwords,
+            sign_in: Throttle::new(Limits::SIGN_IN),
+            sign_up: Throttle::new(Limits::SIGN_UP),
+            session_lookups: Semaphore::new(SESSION_LOOKUPS),
+            bootstrap_seen: Mutex::default(),
+            synced: AtomicBool::new(false),
+            settings: self.settings,
+            tasks: Mutex::default(),
+        });
+        inner.tasks.lock().spawn(background(Arc::downgrade(&inner)));
+        Ok(ApiState { inner })
+    }
+}
+
+/// Notes the first sync, then sweeps sessions until the state is dropped.
+async fn background(inner: Weak<Inner>) {
+    loop {
+        let Some(inner) = inner.upgrade() else { return };
+        let filled = tokio::time::timeout(Duration::from_secs(1), inner.caches.synced()).await;
+        if filled.is_ok() {
+            inner.synced.store(true, Ordering::Release);
+            break;
+        }
+    }
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        let Some(inner) = inner.upgrade() else { return };
+        sweep(&inner).await;
+    }
+}

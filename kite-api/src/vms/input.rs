@@ -1,0 +1,199 @@
+//! What a request for a VM may say.
+
+use kite_core::{crd::PowerState, quantity::Bytes};
+use rand::RngExt as _;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    auth::read_password,
+    policy::Action,
+    problem::Problem,
+    users::change_to_json,
+    web::{Change, Form},
+};
+
+/// A VM that somebody wants to have.
+pub(super) struct NewVm {
+    pub(super) name: String,
+    pub(super) cpu: u32,
+    pub(super) memory: Bytes,
+    pub(super) disk: Bytes,
+    pub(super) image: String,
+    pub(super) power_state: PowerState,
+    /// `None`: choose one.
+    pub(super) ssh_id: Option<String>,
+    pub(super) ssh_password: Option<String>,
+    pub(super) ssh_public_keys: Vec<String>,
+    pub(super) domain_prefix: Option<String>,
+}
+
+impl NewVm {
+    /// Reads the fields. `None` only if an error was noted.
+    pub(super) fn read(form: &mut Form) -> Option<Self> {
+        let name: Option<String> = form.required("name");
+        let cpu = form.required("cpu");
+        let memory = form.required("memory");
+        let disk = form.required("disk");
+        let image = form.required("image");
+        let power_state = form.optional("powerState").unwrap_or_default();
+        let ssh_id: Option<String> = form.optional("sshId");
+        let ssh_password: Option<String> = form.optional("sshPassword");
+        let ssh_public_keys = form.optional("sshPublicKeys").unwrap_or_default();
+        let domain_prefix = form.optional("domainPrefix");
+        if let Some(password) = &ssh_password {
+            read_password(
+                form,
+                "sshPassword",
+                password,
+                &[name.as_deref(), ssh_id.as_deref()],
+            );
+        }
+        Some(Self {
+            name: name?,
+            cpu: cpu?,
+            memory: memory?,
+            disk: disk?,
+            image: image?,
+            power_state,
+            ssh_id,
+            ssh_password,
+            ssh_public_keys,
+            domain_prefix,
+        })
+    }
+}
+
+/// What somebody wants to change.
+pub(super) struct Edit {
+    /// The fields of the spec, as a merge patch has them.
+    pub(super) spec: Map<String, Value>,
+    /// A password that is still to be hashed.
+    pub(super) ssh_password: Option<String>,
+    /// What one must be allowed to do for it.
+    pub(super) actions: Vec<Action>,
+    /// The new sizes, for the quota.
+    pub(super) cpu: Option<u32>,
+    pub(super) memory: Option<Bytes>,
+    pub(super) disk: Option<Bytes>,
+    /// The new label below the base domain.
+    pub(super) domain_prefix: Option<String>,
+}
+
+impl Edit {
+    /// Reads the fields.
+    pub(super) fn read(form: &mut Form) -> Result<Self, Problem> {
+        for (field, why) in [
+            ("name", "cannot be changed: create another VM"),
+            (
+                "image",
+                "cannot be changed: the disk is already made from it; create another VM",
+            ),
+            (
+                "sshId",
+                "cannot be changed: it is the user's name in the guest; create another VM",
+            ),
+        ] {
+            form.fixed(field, why);
+        }
+        let power: Option<PowerState> = form.changed("powerState");
+        let cpu: Option<u32> = form.changed("cpu");
+        let memory: Option<Bytes> = form.changed("memory");
+        let disk: Option<Bytes> = form.changed("disk");
+        let domain = form.change::<String>("domainPrefix");
+        let keys = form.change::<Vec<String>>("sshPublicKeys");
+        let password = form.change::<String>("sshPassword");
+        if let Change::Set(password) = &password {
+            read_password(form, "sshPassword", password, &[]);
+        }
+        form.finish()?;
+
+        let mut edit = Self {
+            spec: Map::new(),
+            ssh_password: None,
+            actions: Vec::new(),
+            domain_prefix: match &domain {
+                Change::Set(prefix) => Some(prefix.clone()),
+                Change::Keep | Change::Clear => None,
+            },
+            cpu,
+            memory,
+            disk,
+        };
+        edit.put(
+            Action::PowerVm,
+            power.map(|power| ("powerState", json!(power))),
+        );
+        edit.put(Action::EditVm, cpu.map(|cpu| ("cpu", json!(cpu))));
+        let memory = edit.memory.as_ref().map(|size| ("memory", json!(size)));
+        edit.put(Action::EditVm, memory);
+        let disk = edit.disk.as_ref().map(|size| ("disk", json!(size)));
+        edit.put(Action::EditVm, disk);
+        edit.put(Action::EditVm, change_to_json("domainPrefix", domain));
+        edit.put(Action::EditVmAccess, change_to_json("sshPublicKeys", keys));
+        match password {
+            Change::Keep => {}
+            Change::Clear => edit.put(Action::EditVmAccess, Some(("sshPasswordHash", Value::Null))),
+            Change::Set(password) => {
+                edit.ssh_password = Some(password);
+                edit.actions.push(Action::EditVmAccess);
+            }
+        }
+        Ok(edit)
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    fn put(&mut self, action: Action, field: Option<(&'static str, Value)>) {
+        if let Some((field, value)) = field {
+            self.spec.insert(field.to_owned(), value);
+            self.actions.push(action);
+        }
+    }
+}
+
+/// Characters of a generated suffix: none that are taken for each other.
+const SUFFIX_ALPHABET: &[u8] = b"abcdefghjkmnpqrstuvwxyz23456789";
+/// Most characters of a login name.
+const SSH_ID_MAX: usize = 32;
+
+/// A login name for the VM `name`: the name and four random characters.
+pub(super) fn generate_ssh_id(name: &str) -> String {
+    let mut rng = rand::rng();
+    let suffix: String = (0..4)
+        .map(|_| char::from(SUFFIX_ALPHABET[rng.random_range(0..SUFFIX_ALPHABET.len())]))
+        .collect();
+    ssh_id(name, &suffix)
+}
+
+fn ssh_id(name: &str, suffix: &str) -> String {
+    // A VM's name may begin with a digit, a user's in the guest may not.
+    let start = if name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        ""
+    } else {
+        "vm-"
+    };
+    let stem: String = start
+        .chars()
+        .chain(name.chars())
+        .take(SSH_ID_MAX - 1 - suffix.len())
+        .collect();
+    format!("{}-{suffix}", stem.trim_end_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_login_names_are_names_that_a_guest_takes() {
+        assert_eq!(ssh_id("web", "ab2c"), "web-ab2c");
+        assert_eq!(ssh_id("9lives", "ab2c"), "vm-9lives-ab2c");
+        let long = ssh_id(&"x".repeat(52), "ab2c");
+        assert_eq!(long.len(), SSH_ID_MAX);
+        assert_eq!(ssh_id(&format!("{}-y", "x".repeat(26)), "ab2c").len(), 31);
+        assert_ne!(generate_ssh_id("web"), generate_ssh_id("web"));
+    }
+}

@@ -1,0 +1,117 @@
+//! A VM as the API shows it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_core::{
+    crd::{KiteVirtualMachine, PowerState, VmPhase},
+    names,
+    quantity::Bytes,
+};
+use kube::ResourceExt as _;
+use serde::Serialize;
+
+/// Desired and observed state, under the names of the custom resource.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct VmView {
+    name: String,
+    /// Name of the account it belongs to.
+    owner: String,
+    namespace: String,
+    uid: String,
+    cpu: u32,
+    memory: Bytes,
+    disk: Bytes,
+    image: String,
+    power_state: PowerState,
+    ssh_id: String,
+    /// Whether a password opens it; the hash stays inside.
+    has_ssh_password: bool,
+    ssh_public_keys: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain_prefix: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+    deleting: bool,
+    status: StatusView,
+}
+
+/// What was seen.
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct StatusView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<VmPhase>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    power_state: Option<PowerState>,
+    /// Whether the status speaks of the spec as it is now.
+    up_to_date: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip_address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_phase: Option<String>,
+    /// Such as `42.0%`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_progress: Option<String>,
+    /// The command that logs in, once the login name is reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ssh_command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
+    conditions: Vec<Condition>,
+}
+
+impl VmView {
+    pub(crate) fn of(vm: &KiteVirtualMachine) -> Self {
+        let namespace = vm.namespace().unwrap_or_default();
+        Self {
+            name: vm.name_any(),
+            owner: names::user_of_namespace(&namespace)
+                .unwrap_or(&namespace)
+                .to_owned(),
+            namespace,
+            uid: vm.uid().unwrap_or_default(),
+            cpu: vm.spec.cpu,
+            memory: vm.spec.memory.clone(),
+            disk: vm.spec.disk.clone(),
+            image: vm.spec.image.clone(),
+            power_state: vm.spec.power_state,
+            ssh_id: vm.spec.ssh_id.clone(),
+            has_ssh_password: vm.spec.ssh_password_hash.is_some(),
+            ssh_public_keys: vm.spec.ssh_public_keys.clone(),
+            domain_prefix: vm.spec.domain_prefix.clone(),
+            created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
+            deleting: vm.metadata.deletion_timestamp.is_some(),
+            status: StatusView::of(vm),
+        }
+    }
+}
+
+impl StatusView {
+    fn of(vm: &KiteVirtualMachine) -> Self {
+        let Some(status) = vm.status.clone() else {
+            return Self::default();
+        };
+        let (disk_phase, disk_progress) = status
+            .disk
+            .map(|disk| (disk.phase, disk.progress))
+            .unwrap_or_default();
+        let (ssh_command, domain) = status
+            .access
+            .map(|access| (access.ssh_command, access.domain))
+            .unwrap_or_default();
+        Self {
+            phase: status.phase,
+            power_state: status.power_state,
+            up_to_date: status.observed_generation == vm.metadata.generation,
+            node_name: status.node_name,
+            ip_address: status.ip_address,
+            disk_phase,
+            disk_progress,
+            ssh_command,
+            domain,
+            conditions: status.conditions,
+        }
+    }
+}
