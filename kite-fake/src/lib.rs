@@ -5,6 +5,7 @@ pub mod builtin;
 pub mod clock;
 mod cluster;
 pub mod fields;
+pub mod guest;
 pub mod patch;
 pub mod rest;
 pub mod schema;
