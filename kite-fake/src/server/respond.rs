@@ -9,6 +9,7 @@ use super::{Call, Outcome, Produced};
 use crate::rest::media::{Encoding, Shape};
 use crate::status::Status;
 use crate::store::Object;
+pub(crate) use crate::table::partial;
 
 /// A JSON response.
 pub(crate) fn json(code: u16, body: Bytes) -> Response<Bytes> {
@@ -64,15 +65,6 @@ pub(crate) fn add_warnings(response: &mut Response<Bytes>, warnings: &[String]) 
             response.headers_mut().append(header::WARNING, value);
         }
     }
-}
-
-/// The object as `PartialObjectMetadata`.
-pub(crate) fn partial(value: &Value) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": value.get("metadata").cloned().unwrap_or_else(|| json!({})),
-    })
 }
 
 fn encoded(call: &Call, code: u16, text: Bytes) -> Result<Response<Bytes>, Status> {

@@ -2,7 +2,7 @@
 //! tables: one place, so that handlers read alike for every kind.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::registry::Resource;
 use crate::rest::options::{FieldValidation, WriteOptions};
@@ -64,22 +64,13 @@ pub(crate) fn admit_body(
 
 /// The objects as a Table.
 pub(crate) fn table(
-    _resource: &Resource,
+    resource: &Resource,
     objects: &[&Value],
     metadata: &Value,
-    _include: &str,
-    _definitions: bool,
-    _now: Timestamp,
+    include: &str,
+    definitions: bool,
+    now: Timestamp,
 ) -> Value {
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|o| json!({"cells": [o["metadata"]["name"]], "object": super::respond::partial(o)}))
-        .collect();
-    json!({
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": metadata,
-        "columnDefinitions": [{"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}],
-        "rows": rows,
-    })
+    let include = crate::table::IncludeObject::parse(include);
+    crate::table::table(resource, objects, metadata, include, definitions, now)
 }

@@ -1,6 +1,185 @@
 //! Objects as tables (`meta.k8s.io/v1 Table`) and as their metadata alone,
 //! which clients ask for with `as=` in `Accept`.
 
+mod age;
+mod builtin;
+mod cells;
+mod custom;
 mod jsonpath;
+mod others;
+mod workloads;
 
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+pub use age::human_duration;
 pub use jsonpath::JsonPath;
+
+use crate::schema::object_meta;
+use crate::server::registry::Resource;
+
+/// What the rows of a table carry beside their cells (`includeObject`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// The object's metadata.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+impl IncludeObject {
+    /// The parameter's value; what is not known counts as the default.
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "None" => Self::None,
+            "Object" => Self::Object,
+            _ => Self::Metadata,
+        }
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    name: &'static str,
+    kind: &'static str,
+    format: &'static str,
+    /// A path into the schema whose description is the column's, or the description itself.
+    description: &'static str,
+    /// Above 0: shown only when wide.
+    priority: u8,
+}
+
+impl Column {
+    const fn text(name: &'static str, description: &'static str) -> Self {
+        Self {
+            name,
+            kind: "string",
+            format: "",
+            description,
+            priority: 0,
+        }
+    }
+    const fn number(name: &'static str, description: &'static str) -> Self {
+        Self {
+            kind: "integer",
+            ..Self::text(name, description)
+        }
+    }
+    const fn wide(self) -> Self {
+        Self {
+            priority: 1,
+            ..self
+        }
+    }
+}
+
+/// The object's name, as every table has it first.
+pub(crate) const NAME: Column = Column {
+    name: "Name",
+    kind: "string",
+    format: "name",
+    description: "metadata.name",
+    priority: 0,
+};
+/// How long the object is there.
+pub(crate) const AGE: Column = Column::text("Age", "metadata.creationTimestamp");
+
+/// Makes a table of objects.
+///
+/// `metadata` is the list's, or holds the object's `resourceVersion`. A watch
+/// asks for `definitions` only in its first event.
+pub fn table(
+    resource: &Resource,
+    objects: &[&Value],
+    metadata: &Value,
+    include: IncludeObject,
+    definitions: bool,
+    now: Timestamp,
+) -> Value {
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            json!({
+                "cells": cells_of(resource, object, now),
+                "object": match include {
+                    IncludeObject::None => Value::Null,
+                    IncludeObject::Metadata => partial(object),
+                    IncludeObject::Object => (*object).clone(),
+                },
+            })
+        })
+        .collect();
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": if definitions { columns_of(resource) } else { Value::Null },
+        "rows": rows,
+    })
+}
+
+/// The object as `PartialObjectMetadata`.
+pub fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+fn columns_of(resource: &Resource) -> Value {
+    if resource.is_custom() {
+        return custom::columns(resource);
+    }
+    let (columns, _) = builtin::printer(&resource.group, &resource.kind);
+    columns
+        .iter()
+        .map(|column| definition(resource, column))
+        .collect()
+}
+
+fn cells_of(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    if resource.is_custom() {
+        return custom::cells(resource, object, now);
+    }
+    let (_, cells) = builtin::printer(&resource.group, &resource.kind);
+    cells(object, now)
+}
+
+fn definition(resource: &Resource, column: &Column) -> Value {
+    json!({
+        "name": column.name,
+        "type": column.kind,
+        "format": column.format,
+        "description": described(resource, column.description),
+        "priority": column.priority,
+    })
+}
+
+/// The documentation of a member of `metadata`.
+fn described_metadata(name: &str) -> String {
+    object_meta()
+        .properties
+        .get(name)
+        .and_then(|s| s.description.clone())
+        .unwrap_or_default()
+}
+
+/// The documentation of a field, or the text itself if it names none.
+fn described(resource: &Resource, text: &str) -> String {
+    let meta = object_meta();
+    let (mut schema, path) = match text.strip_prefix("metadata.") {
+        Some(rest) => (Some(&meta), rest),
+        None => (Some(&resource.schema), text),
+    };
+    for name in path.split('.') {
+        schema = schema.and_then(|s| s.properties.get(name));
+    }
+    schema
+        .and_then(|s| s.description.clone())
+        .unwrap_or_else(|| text.to_owned())
+}
