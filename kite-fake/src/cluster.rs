@@ -172,6 +172,8 @@ impl Builder {
         for object in self.crds.iter().chain(&self.objects) {
             cluster.create(object)?;
         }
+        // Watches of what was before the start are told that it is too old.
+        cluster.server().compact();
         Ok(cluster)
     }
 }

@@ -6,6 +6,7 @@ pub mod clock;
 mod cluster;
 pub mod fields;
 pub mod guest;
+pub mod metadata;
 pub mod patch;
 pub mod rest;
 pub mod schema;

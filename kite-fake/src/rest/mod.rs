@@ -7,3 +7,4 @@ pub mod options;
 pub mod path;
 pub mod query;
 pub mod selector;
+pub mod strict;

@@ -18,7 +18,7 @@ impl ApiServer {
             .store
             .put(&resource.collection(), key, value, resource.epoch);
         if is_crd(resource) {
-            self.publish_crd(object.value(), true);
+            self.settle_crd(resource, &object);
         }
         Self::view(resource, &object)
     }

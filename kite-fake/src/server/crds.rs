@@ -6,8 +6,11 @@ use serde_json::Value;
 
 use super::ApiServer;
 use super::registry::{Column, Origin, Resource, ScalePaths, Subresource};
+use crate::clock::rfc3339;
+use crate::fields::{self, Context, Manager, Operation, Reset};
 use crate::schema::Schema;
-use crate::store::GroupResource;
+use crate::schema::crd;
+use crate::store::{GroupResource, Key, Object};
 
 /// Verbs of custom resources, in the order of discovery.
 const VERBS: &[&str] = &[
@@ -49,7 +52,7 @@ pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
         .iter()
         .filter(|v| v["served"] == true)
         .filter_map(|version| {
-            let schema = Schema::from_json(&version["schema"]["openAPIV3Schema"]).ok()?;
+            let schema = Schema::for_custom_resource(&version["schema"]["openAPIV3Schema"]).ok()?;
             Some(Resource {
                 group: text(&spec["group"]),
                 version: text(&version["name"]),
@@ -129,7 +132,53 @@ fn columns(value: &Value) -> Vec<Column> {
         .collect()
 }
 
+/// Whether the definition's names are its own, so that it is served.
+fn is_established(crd: &Value) -> bool {
+    crd["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
 impl ApiServer {
+    /// What the controllers of the extensions API server do once a definition
+    /// was written: accept its names and serve it.
+    pub(crate) fn settle_crd(&mut self, resource: &Resource, object: &Object) {
+        let collection = resource.collection();
+        let crd = object.value();
+        let others: Vec<Object> = self
+            .store
+            .range(&collection, None, None)
+            .map(|(_, o)| o.clone())
+            .collect();
+        let now = rfc3339(self.now);
+        let status = crd::accept(crd, others.iter().map(|o| o.value()), &now);
+        if crd["status"] == status {
+            self.publish_crd(crd, is_established(crd));
+            return;
+        }
+        let mut new = crd.clone();
+        new["status"] = status;
+        let manager = Manager {
+            name: "kube-apiserver".into(),
+            operation: Operation::Update,
+            api_version: resource.api_version(),
+            subresource: "status".into(),
+        };
+        let context = Context {
+            schema: &resource.schema,
+            manager: &manager,
+            reset: Reset::AllBut(&["status"]),
+            empty: &Value::Null,
+            now: self.now,
+        };
+        let new = fields::update(&context, Some(crd), new);
+        self.publish_crd(&new, is_established(&new));
+        let key = Key::new("", text(&crd["metadata"]["name"]));
+        self.store.put(&collection, key, new, resource.epoch);
+    }
+
     /// Serves what a stored CRD defines, or stops serving it.
     pub(crate) fn publish_crd(&mut self, crd: &Value, present: bool) {
         let of = GroupResource::new(

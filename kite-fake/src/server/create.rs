@@ -2,77 +2,91 @@
 
 use serde_json::{Map, Value, json};
 
-use super::registry::Resource;
-use super::{ApiServer, Call, Outcome, Produced, parse_text, rules};
+use super::rules::{self, Rules};
+use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::clock::rfc3339;
-use crate::rest::media::{self, Encoding};
 use crate::rest::options::WriteOptions;
+use crate::rest::strict::Outline;
 use crate::status::{Cause, Status};
 use crate::store::{Key, Object, Stored};
 
 /// Members of `metadata` that only the server sets.
-const SYSTEM_ON_CREATE: &[&str] = &[
+const SYSTEM: &[&str] = &[
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "selfLink",
+    "resourceVersion",
 ];
+
+/// Longest prefix of a generated name.
+const MAX_PREFIX: usize = 58;
 
 impl ApiServer {
     /// POST to a collection.
     pub(crate) fn create(&mut self, call: &Call) -> Result<Outcome, Status> {
         let options = call.write_options("CreateOptions")?;
-        let body = decode(call)?;
-        check_type(call, &body)?;
-        let body = fill_type(&call.resource, body);
-        let decoded = rules::admit_body(&call.resource, body, &options)?;
-        let object = self.create_object(call, decoded.value, &options)?;
+        let body = body::decode(call)?;
+        body::check_type(call, &body)?;
+        let body = body::fill_type(&call.resource, body);
+        let outline = Outline::of(&call.body);
+        let decoded = rules::decode(&call.resource, body, &outline, &options, None)?;
+        let mut warnings = decoded.warnings;
+        check_namespace(call, &decoded.value)?;
+        let mut object = decoded.value;
+        if object["metadata"].is_null() {
+            object["metadata"] = json!({});
+        }
+        if call.resource.namespaced {
+            object["metadata"]["namespace"] = call.namespace().into();
+        }
+        // Nobody owns what only the server sets.
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+            metadata_mut(&mut object)?.remove(field);
+        }
+        let object = rules::track(call, &options, None, object);
+        let (object, more) = self.create_object(call, object, &options)?;
+        warnings.extend(more);
         Ok(Outcome {
             body: Produced::Object(object),
             code: 201,
-            warnings: decoded.warnings,
+            warnings,
         })
     }
 
-    /// Creates an object that has been decoded, pruned and defaulted. Also how
+    /// Creates an object that has been decoded, defaulted and tracked. Also how
     /// an apply of a missing object ends.
     pub(crate) fn create_object(
         &mut self,
         call: &Call,
         mut object: Value,
         options: &WriteOptions,
-    ) -> Result<Object, Status> {
+    ) -> Result<(Object, Vec<String>), Status> {
         let resource = call.resource.clone();
         let namespace = call.namespace().to_owned();
         let metadata = metadata_mut(&mut object)?;
-        match metadata.get("namespace").and_then(Value::as_str) {
-            Some(other) if !other.is_empty() && resource.namespaced && other != namespace => {
-                return Err(Status::bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request",
-                ));
-            }
-            _ => {}
-        }
-        if resource.namespaced {
-            metadata.insert("namespace".into(), namespace.as_str().into());
-        } else {
-            metadata.remove("namespace");
-        }
         let given = text(metadata, "name").to_owned();
         self.admit_namespace(&resource, &namespace, &given)?;
-        for field in SYSTEM_ON_CREATE {
-            metadata.remove(*field);
+        if resource.terminating {
+            return Err(Status::method_not_allowed());
         }
         if !text(metadata, "resourceVersion").is_empty() {
             return Err(Status::internal(
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        metadata.remove("resourceVersion");
+        for field in SYSTEM {
+            metadata.remove(*field);
+        }
+        if resource.namespaced {
+            metadata.insert("namespace".into(), namespace.as_str().into());
+        } else {
+            metadata.remove("namespace");
+        }
         let prefix = text(metadata, "generateName").to_owned();
         let name = if given.is_empty() && !prefix.is_empty() {
-            let base: String = prefix.chars().take(58).collect();
+            let base: String = prefix.chars().take(MAX_PREFIX).collect();
             format!("{base}{}", self.ids.suffix())
         } else {
             given
@@ -92,16 +106,15 @@ impl ApiServer {
         metadata.insert("name".into(), name.as_str().into());
         metadata.insert("uid".into(), self.ids.uid().into());
         metadata.insert("creationTimestamp".into(), rfc3339(call.now).into());
-        if resource.is_custom() {
-            metadata.insert("generation".into(), json!(1));
-            if resource.has_status()
-                && let Some(members) = object.as_object_mut()
-            {
-                members.remove("status");
-            }
-        }
+        let rules = Rules::of(&resource);
+        rules.prepare_create(&resource, &mut object);
+        self.mutate_admission(&resource, &mut object);
+        let found = rules.validate_create(&resource, &object);
+        rules::refuse(&resource, &name, found.errors)?;
+        self.validate_admission(call, &object, None)?;
         let key = Key::new(namespace, name.as_str());
         let collection = resource.collection();
+        self.charge_quota(&resource, &object, None, options.dry_run)?;
         if let Some(existing) = self.store.get(&collection, &key) {
             let mut status = Status::already_exists(&resource.group, &resource.plural, &name);
             if !existing.value()["metadata"]["deletionTimestamp"].is_null() {
@@ -109,109 +122,25 @@ impl ApiServer {
             }
             return Err(status);
         }
-        if options.dry_run {
-            return Ok(Stored::transient(object, 0, resource.epoch));
-        }
-        Ok(self.commit(&resource, key, object))
+        self.allocate(&resource, &name, &mut object, None)?;
+        let object = if options.dry_run {
+            Stored::transient(object, 0, resource.epoch)
+        } else {
+            self.commit(&resource, key, object)
+        };
+        Ok((object, found.warnings))
     }
 }
 
-/// The body of a write as a value.
-pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
-    let encoding = media::content_type(call.content_type.as_deref(), call.resource.is_custom())?;
-    let kind = &call.resource.kind;
-    let value = parse_text(&call.body, encoding).map_err(|why| {
-        let shown = String::from_utf8_lossy(&call.body).chars().take(32).collect::<String>();
-        let format = if encoding == Encoding::Json { "json" } else { "yaml" };
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {format} parse error: {why} ({shown})"
-        ))
-    })?;
-    if value.is_object() {
-        return Ok(value);
+/// 400 if the body names another namespace than the path.
+pub(crate) fn check_namespace(call: &Call, body: &Value) -> Result<(), Status> {
+    let given = body["metadata"]["namespace"].as_str().unwrap_or_default();
+    if call.resource.namespaced && !given.is_empty() && given != call.namespace() {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
-    Err(Status::bad_request(format!(
-        "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: json: cannot unmarshal into an object"
-    )))
-}
-
-/// Whether `kind` and `apiVersion` of a body fit the path.
-pub(crate) fn check_type(call: &Call, body: &Value) -> Result<(), Status> {
-    let resource = &call.resource;
-    let kind = body["kind"].as_str().unwrap_or_default();
-    let version = body["apiVersion"].as_str().unwrap_or_default();
-    let expected = resource.api_version();
-    if resource.is_custom() {
-        if kind.is_empty() {
-            let text = String::from_utf8_lossy(&call.body);
-            let start: String = text.chars().take(24).collect();
-            return Err(Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{text}' ({start} ...)",
-                resource.kind
-            )));
-        }
-        if !version.is_empty() && version != expected {
-            return Err(Status::bad_request(format!(
-                "the API version in the data ({version}) does not match the expected API version ({expected})"
-            )));
-        }
-        if kind != resource.kind {
-            let name = body["metadata"]["name"].as_str().unwrap_or_default();
-            return Err(Status::invalid(
-                &resource.group,
-                kind,
-                name,
-                vec![Cause::new(
-                    "FieldValueInvalid",
-                    format!("Invalid value: \"{kind}\": must be {}", resource.kind),
-                    "kind",
-                )],
-            ));
-        }
-        return Ok(());
-    }
-    let kind_given = if kind.is_empty() {
-        &resource.kind
-    } else {
-        kind
-    };
-    let version_given = if version.is_empty() {
-        &expected
-    } else {
-        version
-    };
-    if kind_given == resource.kind && version_given == expected {
-        return Ok(());
-    }
-    let go_package = |api: &str| {
-        let (group, version) = api.split_once('/').unwrap_or(("core", api));
-        (
-            group.split('.').next().unwrap_or(group).to_owned(),
-            version.to_owned(),
-        )
-    };
-    let (package, package_version) = go_package(&expected);
-    Err(Status::bad_request(if version_given == expected {
-        format!(
-            "{kind_given} in version \"{package_version}\" cannot be handled as a {}: converting ({package_version}.{kind_given}) to ({package}.{}): unknown conversion",
-            resource.kind, resource.kind
-        )
-    } else {
-        let (_, shown) = go_package(version_given);
-        format!(
-            "{kind_given} in version \"{shown}\" cannot be handled as a {}: no kind \"{kind_given}\" is registered for version \"{version_given}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-            resource.kind
-        )
-    }))
-}
-
-/// The body with the `kind` and `apiVersion` of the path.
-pub(crate) fn fill_type(resource: &Resource, mut body: Value) -> Value {
-    if let Some(members) = body.as_object_mut() {
-        members.insert("kind".into(), resource.kind.as_str().into());
-        members.insert("apiVersion".into(), resource.api_version().into());
-    }
-    body
+    Ok(())
 }
 
 /// `metadata` of an object, made if it is not there.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Answer, ApiServer, Call, Outcome, Produced, respond};
 use crate::clock::rfc3339;
 use crate::rest::options::{DeleteOptions, ListOptions, Propagation};
+use crate::schema::crd::CLEANUP_FINALIZER;
 use crate::status::Status;
 use crate::store::{Key, Object, Stored};
 
@@ -161,10 +162,37 @@ fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, namespace: bool
             metadata.insert("generation".into(), json!(generation + 1));
         }
     }
+    if call.resource.kind == "CustomResourceDefinition" && !call.resource.is_custom() && !deleting {
+        end_definition(value, call);
+    }
     if namespace && !deleting {
         value["status"]["phase"] = "Terminating".into();
     }
     *value != before
+}
+
+/// A definition waits for its objects.
+fn end_definition(value: &mut Value, call: &Call) {
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("deletionGracePeriodSeconds");
+        let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+        if let Some(list) = finalizers.as_array_mut()
+            && !list.iter().any(|f| f == CLEANUP_FINALIZER)
+        {
+            list.push(CLEANUP_FINALIZER.into());
+        }
+    }
+    let condition = json!({
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": rfc3339(call.now),
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    });
+    if let Some(conditions) = value["status"]["conditions"].as_array_mut() {
+        conditions.retain(|c| c["type"] != "Terminating");
+        conditions.push(condition);
+    }
 }
 
 /// Types whose deletion answers the object instead of a `Status`

@@ -6,11 +6,13 @@
 //! happened since. The tower service and the HTTP server are shells around this.
 
 mod admission;
+mod body;
 mod builtins;
 mod commit;
 pub mod crds;
 mod create;
 mod delete;
+mod patch;
 mod read;
 pub mod registry;
 mod respond;
@@ -52,6 +54,8 @@ pub struct ApiServer {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) ids: Ids,
+    /// Time of the request that is being handled.
+    pub(crate) now: Timestamp,
 }
 
 /// What every handler needs to know of its request.
@@ -122,6 +126,7 @@ impl ApiServer {
             store: Store::new(history),
             registry: Registry::built_in(),
             ids: Ids::new(seed),
+            now: Timestamp::UNIX_EPOCH,
         }
     }
 
@@ -137,6 +142,7 @@ impl ApiServer {
 
     /// Answers one request.
     pub fn handle(&mut self, request: Request<Bytes>, now: Timestamp) -> Answer {
+        self.now = now;
         self.dispatch(request, now)
             .unwrap_or_else(|status| Answer::Response(respond::status(&status)))
     }
@@ -160,6 +166,12 @@ impl ApiServer {
             }
             return Ok(Answer::Response(respond::page_not_found()));
         };
+        if !fits_scope(&target, &resource) {
+            if resource.is_custom() {
+                return Ok(Answer::Response(respond::page_not_found()));
+            }
+            return Err(Status::no_such_resource());
+        }
         let call = Call {
             method: parts.method.clone(),
             target,
@@ -189,6 +201,11 @@ impl ApiServer {
                     return self.list_or_watch(call);
                 }
                 self.get(call)?
+            }
+            (&Method::POST | &Method::DELETE, None)
+                if call.resource.namespaced && call.target.namespace.is_none() =>
+            {
+                return Err(Status::method_not_allowed());
             }
             (&Method::POST, None) => self.create(call)?,
             (&Method::POST, Some(_)) if call.resource.is_custom() => self.create(call)?,
@@ -254,6 +271,15 @@ impl ApiServer {
 /// A `Status` as a response, for shells that refuse a request themselves.
 pub fn status_response(status: &Status) -> Response<Bytes> {
     respond::status(status)
+}
+
+/// Whether a path has a namespace exactly where the resource wants one; lists
+/// and watches also go over all namespaces.
+fn fits_scope(target: &Target, resource: &Resource) -> bool {
+    if resource.namespaced {
+        return target.namespace.is_some() || target.name.is_none();
+    }
+    target.namespace.is_none() || (target.group.is_empty() && target.plural == "namespaces")
 }
 
 /// Parses JSON or YAML.

@@ -1,19 +1,212 @@
-//! Where the server meets schemas, field ownership, patches, built-in rules and
-//! tables: one place, so that handlers read alike for every kind.
+//! Where the server meets schemas, field ownership and the rules of built-in
+//! kinds: one place, so that handlers read alike for every kind.
+
+use std::net::Ipv4Addr;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::registry::Resource;
+use super::{ApiServer, Call};
+use crate::builtin::{self, BuiltIn, Env};
+use crate::fields::{self, Context, Manager, Operation, Reset};
+use crate::metadata::{self, NameRule};
 use crate::rest::options::{FieldValidation, WriteOptions};
-use crate::schema;
-use crate::status::Status;
+use crate::rest::strict::Outline;
+use crate::schema::{self, FieldError, Validation, crd};
+use crate::status::{Cause, Status};
+use crate::store::{GroupResource, Store};
 
 /// What a body became.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
+}
+
+/// Which rules a resource follows.
+pub(crate) enum Rules {
+    BuiltIn(&'static BuiltIn),
+    Custom,
+    /// Definitions of custom resources.
+    Definition,
+    /// A built-in type that is only stored.
+    Plain,
+}
+
+impl Rules {
+    pub(crate) fn of(resource: &Resource) -> Self {
+        if resource.is_custom() {
+            return Self::Custom;
+        }
+        if resource.kind == "CustomResourceDefinition" {
+            return Self::Definition;
+        }
+        builtin::kind(&resource.group, &resource.version, &resource.kind)
+            .map_or(Self::Plain, Self::BuiltIn)
+    }
+
+    /// A PUT of a missing object creates it.
+    pub(crate) fn creates_on_update(&self) -> bool {
+        matches!(self, Self::BuiltIn(kind) if kind.creates_on_update())
+    }
+
+    /// A PUT may leave `resourceVersion` out.
+    pub(crate) fn updates_unconditionally(&self) -> bool {
+        match self {
+            Self::BuiltIn(kind) => kind.updates_unconditionally(),
+            Self::Custom | Self::Definition => false,
+            Self::Plain => true,
+        }
+    }
+
+    fn reset(&self, resource: &Resource, subresource: &str) -> Reset {
+        match self {
+            Self::BuiltIn(kind) => kind.reset(subresource),
+            _ if subresource == "status" => Reset::AllBut(&["status"]),
+            _ if resource.has_status() => Reset::Members(&["status"]),
+            _ => Reset::Nothing,
+        }
+    }
+
+    /// Sets what only the server sets on a new object.
+    pub(crate) fn prepare_create(&self, resource: &Resource, object: &mut Value) {
+        match self {
+            Self::BuiltIn(kind) => kind.prepare_create(object),
+            Self::Custom => {
+                object["metadata"]["generation"] = json!(1);
+                if resource.has_status()
+                    && let Some(members) = object.as_object_mut()
+                {
+                    members.remove("status");
+                }
+            }
+            Self::Definition => {
+                object["metadata"]["generation"] = json!(1);
+                object["status"] = crd::initial_status(object);
+            }
+            Self::Plain => {}
+        }
+    }
+
+    /// Restores what the endpoint does not change, and counts `generation`.
+    pub(crate) fn prepare_update(
+        &self,
+        resource: &Resource,
+        new: &mut Value,
+        old: &Value,
+        subresource: &str,
+    ) {
+        match self {
+            Self::BuiltIn(kind) => kind.prepare_update(new, old, subresource),
+            Self::Definition => {
+                restrict(resource, new, old, subresource);
+                crd::record_storage_version(new);
+            }
+            _ => restrict(resource, new, old, subresource),
+        }
+    }
+
+    pub(crate) fn validate_create(&self, resource: &Resource, object: &Value) -> Validation {
+        match self {
+            Self::BuiltIn(kind) => kind.validate_create(object),
+            Self::Custom => {
+                let mut found = schema::validate(&resource.schema, object, None);
+                let names = metadata::validate_create(&object["metadata"], NameRule::Subdomain);
+                found.errors.splice(0..0, names);
+                found
+            }
+            Self::Definition => {
+                let mut errors =
+                    metadata::validate_create(&object["metadata"], NameRule::Subdomain);
+                errors.extend(crd::validate(object, None));
+                Validation {
+                    errors,
+                    warnings: Vec::new(),
+                }
+            }
+            Self::Plain => Validation {
+                errors: metadata::validate_create(&object["metadata"], NameRule::Subdomain),
+                warnings: Vec::new(),
+            },
+        }
+    }
+
+    pub(crate) fn validate_update(
+        &self,
+        resource: &Resource,
+        new: &Value,
+        old: &Value,
+        subresource: &str,
+    ) -> Validation {
+        // The server checks metadata before it asks the kind, which checks it
+        // again: mistakes are listed twice.
+        let mut errors = metadata::validate_update(&new["metadata"], &old["metadata"]);
+        let mut found = match self {
+            Self::BuiltIn(kind) => kind.validate_update(new, old, subresource),
+            Self::Custom => {
+                let mut found = schema::validate(&resource.schema, new, Some(old));
+                found.errors.splice(0..0, errors.iter().cloned());
+                found
+            }
+            Self::Definition => Validation {
+                errors: if subresource.is_empty() {
+                    crd::validate(new, Some(old))
+                } else {
+                    Vec::new()
+                },
+                warnings: Vec::new(),
+            },
+            Self::Plain => Validation::default(),
+        };
+        errors.append(&mut found.errors);
+        found.errors = errors;
+        found
+    }
+}
+
+/// What a write to a custom resource may touch: `/status` only the status, the
+/// object everything else; and what that does to `generation`.
+fn restrict(resource: &Resource, new: &mut Value, old: &Value, subresource: &str) {
+    let (Some(members), Some(before)) = (new.as_object_mut(), old.as_object()) else {
+        return;
+    };
+    if subresource == "status" {
+        let status = members.remove("status");
+        let managed = members
+            .get("metadata")
+            .and_then(|m| m.get("managedFields"))
+            .cloned();
+        members.clone_from(before);
+        match status {
+            Some(status) => members.insert("status".into(), status),
+            None => members.remove("status"),
+        };
+        if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
+            match managed {
+                Some(entries) => metadata.insert("managedFields".into(), entries),
+                None => metadata.remove("managedFields"),
+            };
+        }
+        return;
+    }
+    if resource.has_status() {
+        match before.get("status") {
+            Some(status) => members.insert("status".into(), status.clone()),
+            None => members.remove("status"),
+        };
+    }
+    let changed = members.len() != before.len()
+        || members
+            .iter()
+            .any(|(name, value)| name != "metadata" && before.get(name) != Some(value));
+    if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
+        let generation = &old["metadata"]["generation"];
+        match generation.as_i64() {
+            Some(n) => metadata.insert("generation".into(), json!(n + i64::from(changed))),
+            None => metadata.remove("generation"),
+        };
+    }
 }
 
 /// Reads an object in another version than the one it was stored in, or under
@@ -29,37 +222,180 @@ pub(crate) fn convert(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
-/// Prunes and defaults what a client sent.
-pub(crate) fn admit_body(
+/// Brings what a client sent into the form of the kind: prunes, defaults, and
+/// tells of what was dropped. `patch` is the text of a patch for errors, where
+/// the value came from one.
+pub(crate) fn decode(
     resource: &Resource,
     mut value: Value,
+    outline: &Outline,
     options: &WriteOptions,
+    patch: Option<&str>,
 ) -> Result<Decoded, Status> {
-    let unknown = schema::prune(&resource.schema, &mut value);
-    let mut warnings = Vec::new();
-    if !unknown.is_empty() {
-        match options.validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => {
-                warnings.extend(unknown.iter().map(|f| format!("unknown field \"{f}\"")));
-            }
-            FieldValidation::Strict => {
-                let list: Vec<String> = unknown
-                    .iter()
-                    .map(|f| format!("unknown field \"{f}\""))
-                    .collect();
-                return Err(Status::bad_request(format!(
-                    "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
-                    resource.kind,
-                    resource.version,
-                    resource.kind,
-                    list.join(", ")
-                )));
-            }
+    let rules = Rules::of(resource);
+    let mut unknown = match rules {
+        Rules::Plain | Rules::Definition => Vec::new(),
+        _ => schema::prune(&resource.schema, &mut value),
+    };
+    if !resource.is_custom() {
+        outline.sort(&mut unknown);
+    }
+    let problems: Vec<String> = outline
+        .duplicates
+        .iter()
+        .map(|f| format!("duplicate field \"{f}\""))
+        .chain(unknown.iter().map(|f| format!("unknown field \"{f}\"")))
+        .collect();
+    let cannot = |why: &str| {
+        Status::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {why}",
+            resource.kind, resource.version, resource.kind
+        ))
+    };
+    if options.validation == FieldValidation::Strict && !problems.is_empty() {
+        let list = format!("strict decoding error: {}", problems.join(", "));
+        return Err(match patch {
+            None => cannot(&list),
+            Some(text) => Status::invalid(
+                "",
+                "",
+                "",
+                vec![Cause::new(
+                    "FieldValueInvalid",
+                    format!("Invalid value: {}: {list}", json!(text)),
+                    "patch",
+                )],
+            ),
+        });
+    }
+    if !matches!(rules, Rules::BuiltIn(_)) && value.is_object() {
+        metadata::normalise(&mut value["metadata"]).map_err(|why| cannot(&why))?;
+    }
+    match rules {
+        Rules::BuiltIn(kind) => kind.decode(&mut value).map_err(|why| cannot(&why))?,
+        Rules::Custom => schema::apply_defaults(&resource.schema, &mut value),
+        Rules::Definition => crd::set_defaults(&mut value),
+        Rules::Plain => {}
+    }
+    let warnings = if options.validation == FieldValidation::Ignore {
+        Vec::new()
+    } else {
+        problems
+    };
+    Ok(Decoded { value, warnings })
+}
+
+/// Who writes, as `managedFields` names it.
+pub(crate) fn manager(call: &Call, options: &WriteOptions, operation: Operation) -> Manager {
+    Manager {
+        name: options.manager.clone(),
+        operation,
+        api_version: call.resource.api_version(),
+        subresource: call.target.subresource.clone().unwrap_or_default(),
+    }
+}
+
+/// Runs `work` with what field ownership needs to know.
+pub(crate) fn with_context<T>(
+    call: &Call,
+    manager: &Manager,
+    work: impl FnOnce(&Context<'_>) -> T,
+) -> T {
+    const NOTHING: &Value = &Value::Null;
+    let rules = Rules::of(&call.resource);
+    let none = json!({});
+    let empty = match &rules {
+        Rules::BuiltIn(kind) if kind.empty() != NOTHING => kind.empty(),
+        _ => &none,
+    };
+    work(&Context {
+        schema: &call.resource.schema,
+        manager,
+        reset: rules.reset(&call.resource, &manager.subresource),
+        empty,
+        now: call.now,
+    })
+}
+
+/// Books a create, an update or a patch.
+pub(crate) fn track(
+    call: &Call,
+    options: &WriteOptions,
+    live: Option<&Value>,
+    new: Value,
+) -> Value {
+    let manager = manager(call, options, Operation::Update);
+    with_context(call, &manager, |context| fields::update(context, live, new))
+}
+
+/// 422 about an object, if there is something to tell.
+pub(crate) fn refuse(
+    resource: &Resource,
+    name: &str,
+    errors: Vec<FieldError>,
+) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let causes = errors
+        .into_iter()
+        .map(|e| Cause::new(e.reason.as_str(), e.message, e.field))
+        .collect();
+    Err(Status::invalid(
+        &resource.group,
+        &resource.kind,
+        name,
+        causes,
+    ))
+}
+
+/// What allocations see of the store.
+struct Services<'a>(&'a Store);
+
+impl Services<'_> {
+    fn any(&self, found: impl Fn(&Value) -> bool) -> bool {
+        let services = GroupResource::new("", "services");
+        self.0
+            .range(&services, None, None)
+            .any(|(_, o)| found(&o.value()["spec"]))
+    }
+}
+
+impl Env for Services<'_> {
+    fn cluster_ip_taken(&self, ip: Ipv4Addr) -> bool {
+        let ip = ip.to_string();
+        self.any(|spec| spec["clusterIP"] == ip.as_str())
+    }
+
+    fn node_port_taken(&self, port: u16) -> bool {
+        self.any(|spec| {
+            spec["healthCheckNodePort"] == port
+                || spec["ports"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|p| p["nodePort"] == port)
+        })
+    }
+}
+
+impl ApiServer {
+    /// Sets what must be unique in the cluster.
+    pub(crate) fn allocate(
+        &self,
+        resource: &Resource,
+        name: &str,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let Rules::BuiltIn(kind) = Rules::of(resource) else {
+            return Ok(());
+        };
+        match kind.allocate(new, old, &Services(&self.store)) {
+            Ok(()) => Ok(()),
+            Err(errors) => refuse(resource, name, errors),
         }
     }
-    schema::apply_defaults(&resource.schema, &mut value);
-    Ok(Decoded { value, warnings })
 }
 
 /// The objects as a Table.

@@ -1,194 +1,198 @@
-//! Update and patch.
+//! Update.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::create::{check_type, decode, fill_type, metadata_mut, text};
-use super::{ApiServer, Call, Outcome, Produced, rules};
+use super::create::{check_namespace, metadata_mut, text};
+use super::rules::{self, Rules};
+use super::{ApiServer, Call, Outcome, Produced, body};
+use crate::fields::same_but_for_times;
+use crate::rest::options::WriteOptions;
+use crate::rest::strict::Outline;
 use crate::status::{Cause, Status};
 use crate::store::{Object, Stored};
 
-/// Members of `metadata` that a write cannot change.
-const SYSTEM_ON_UPDATE: &[&str] = &[
-    "creationTimestamp",
+/// Members of `metadata` that stay where a client leaves them out.
+const KEPT: &[&str] = &[
+    "uid",
+    "namespace",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
-    "selfLink",
 ];
 
 impl ApiServer {
     /// PUT of an object or a subresource.
     pub(crate) fn put(&mut self, call: &Call) -> Result<Outcome, Status> {
         let options = call.write_options("UpdateOptions")?;
-        let body = decode(call)?;
-        check_type(call, &body)?;
-        let body = fill_type(&call.resource, body);
-        check_name(call, &body)?;
-        let decoded = rules::admit_body(&call.resource, body, &options)?;
+        let sent = body::decode(call)?;
+        body::check_type(call, &sent)?;
+        let sent = body::fill_type(&call.resource, sent);
+        let outline = Outline::of(&call.body);
+        let decoded = rules::decode(&call.resource, sent, &outline, &options, None)?;
+        let mut warnings = decoded.warnings;
+        body::check_name(call, &decoded.value)?;
+        check_namespace(call, &decoded.value)?;
         let live = self
             .store
             .get(&call.resource.collection(), &call.key())
-            .ok_or_else(|| call.not_found())?
-            .clone();
-        let object = self.write(call, &live, decoded.value, options.dry_run)?;
+            .cloned();
+        let Some(live) = live else {
+            if call.target.subresource.is_some() || !Rules::of(&call.resource).creates_on_update() {
+                return Err(call.not_found());
+            }
+            let object = rules::track(call, &options, None, decoded.value);
+            let (object, more) = self.create_object(call, object, &options)?;
+            warnings.extend(more);
+            return Ok(Outcome {
+                body: Produced::Object(object),
+                code: 201,
+                warnings,
+            });
+        };
+        let uid = decoded.value["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default();
+        if !uid.is_empty() && uid != live.meta("uid") {
+            return Err(self.uid_conflict(call, uid, live.meta("uid")));
+        }
+        let old = Self::view(&call.resource, &live);
+        let new = rules::track(call, &options, Some(old.value()), decoded.value);
+        let (object, more) = self.write(call, &old, new, &options)?;
+        warnings.extend(more);
         Ok(Outcome {
             body: Produced::Object(object),
             code: 200,
-            warnings: decoded.warnings,
+            warnings,
         })
     }
 
-    /// PATCH of an object or a subresource.
-    pub(crate) fn patch(&mut self, call: &Call) -> Result<Outcome, Status> {
-        let options = call.write_options("PatchOptions")?;
-        let live = self
-            .store
-            .get(&call.resource.collection(), &call.key())
-            .ok_or_else(|| call.not_found())?
-            .clone();
-        let patch: Value = serde_json::from_slice(&call.body)
-            .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
-        let mut new = Self::view(&call.resource, &live).value().clone();
-        merge(&mut new, &patch);
-        let decoded = rules::admit_body(&call.resource, new, &options)?;
-        let object = self.write(call, &live, decoded.value, options.dry_run)?;
-        Ok(Outcome {
-            body: Produced::Object(object),
-            code: 200,
-            warnings: decoded.warnings,
-        })
+    /// The storage layer's words for a uid that does not fit.
+    fn uid_conflict(&self, call: &Call, given: &str, live: &str) -> Status {
+        let resource = &call.resource;
+        let key = call.key();
+        let mut path = String::from("/registry/");
+        if resource.is_custom() {
+            path.push_str(&resource.group);
+            path.push('/');
+        }
+        path.push_str(&resource.plural);
+        if !key.namespace.is_empty() {
+            path.push('/');
+            path.push_str(&key.namespace);
+        }
+        Status::conflict(
+            &resource.group,
+            &resource.plural,
+            &key.name,
+            &format!(
+                "StorageError: invalid object, Code: 4, Key: {path}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {live}",
+                key.name
+            ),
+        )
     }
 
-    /// Stores a new state of an object, if it is one.
+    /// Stores a new state of an object, if it is one. `new` has been decoded,
+    /// defaulted and tracked; the second value is what to warn of.
     pub(crate) fn write(
         &mut self,
         call: &Call,
-        live: &Object,
+        old: &Object,
         mut new: Value,
-        dry_run: bool,
-    ) -> Result<Object, Status> {
-        let resource = &call.resource;
-        let old = Self::view(resource, live);
+        options: &WriteOptions,
+    ) -> Result<(Object, Vec<String>), Status> {
+        let resource = call.resource.clone();
+        let rules = Rules::of(&resource);
+        check_version(call, &rules, old, &mut new)?;
+        let before = &old.value()["metadata"];
         let metadata = metadata_mut(&mut new)?;
-        let given = text(metadata, "resourceVersion").to_owned();
-        if given.is_empty() || given == "0" {
-            if resource.is_custom() && call.method == http::Method::PUT {
-                return Err(Status::invalid(
-                    &resource.group,
-                    &resource.plural,
-                    call.name(),
-                    vec![Cause::new(
-                        "FieldValueInvalid",
-                        "Invalid value: 0: must be specified for an update",
-                        "metadata.resourceVersion",
-                    )],
-                ));
+        for field in KEPT {
+            if !metadata.contains_key(*field)
+                && let Some(value) = before.get(*field)
+            {
+                metadata.insert((*field).into(), value.clone());
             }
-        } else if given != live.meta("resourceVersion") {
-            return Err(Status::modified(
-                &resource.group,
-                &resource.plural,
-                call.name(),
-            ));
         }
-        let old_metadata = &old.value()["metadata"];
-        for field in SYSTEM_ON_UPDATE
-            .iter()
-            .chain(&["uid", "namespace", "resourceVersion"])
-        {
-            match old_metadata.get(*field) {
-                Some(value) => metadata.insert((*field).into(), value.clone()),
-                None => metadata.remove(*field),
+        for field in [
+            "creationTimestamp",
+            "generation",
+            "resourceVersion",
+            "selfLink",
+        ] {
+            match before.get(field) {
+                Some(value) => metadata.insert(field.into(), value.clone()),
+                None => metadata.remove(field),
             };
         }
-        restrict(call, old.value(), &mut new);
-        if new == *old.value() {
-            return Ok(old);
+        let subresource = call.target.subresource.as_deref().unwrap_or_default();
+        rules.prepare_update(&resource, &mut new, old.value(), subresource);
+        self.mutate_admission(&resource, &mut new);
+        let found = rules.validate_update(&resource, &new, old.value(), subresource);
+        rules::refuse(&resource, call.name(), found.errors)?;
+        self.validate_admission(call, &new, Some(old.value()))?;
+        self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
+        self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
+        let released = is_released(&new, old.value());
+        if !released && same_but_for_times(old.value(), &new) {
+            return Ok((old.clone(), found.warnings));
         }
         let key = call.key();
-        let deleting = !new["metadata"]["deletionTimestamp"].is_null();
-        let held = new["metadata"]["finalizers"]
-            .as_array()
-            .is_some_and(|f| !f.is_empty());
-        if dry_run || (deleting && !held) {
-            if !dry_run {
-                self.remove(resource, &key);
+        if options.dry_run || released {
+            if !options.dry_run {
+                self.remove(&resource, &key);
             }
-            return Ok(Stored::transient(new, live.revision(), resource.epoch));
+            let object = Stored::transient(new, old.revision(), resource.epoch);
+            return Ok((object, found.warnings));
         }
-        Ok(self.commit(resource, key, new))
+        Ok((self.commit(&resource, key, new), found.warnings))
     }
 }
 
-/// What a write may touch: `/status` only the status, the object everything
-/// else; and what that does to `generation`.
-fn restrict(call: &Call, old: &Value, new: &mut Value) {
+/// Whether the last thing that kept a deleted object is gone with this write.
+fn is_released(new: &Value, old: &Value) -> bool {
+    let none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let held = |v: &Value| {
+        !none(&v["metadata"]["finalizers"])
+            || (v["kind"] == "Namespace"
+                && v["apiVersion"] == "v1"
+                && !none(&v["spec"]["finalizers"]))
+    };
+    let grace = old["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or(0);
+    !old["metadata"]["deletionTimestamp"].is_null() && grace == 0 && !held(new)
+}
+
+/// Optimistic concurrency: the resourceVersion must be the live one, where one
+/// is given or the kind demands one.
+fn check_version(call: &Call, rules: &Rules, old: &Object, new: &mut Value) -> Result<(), Status> {
     let resource = &call.resource;
-    let status_write = call.target.subresource.as_deref() == Some("status");
-    let Some(members) = new.as_object_mut() else {
-        return;
-    };
-    if status_write {
-        let status = members.remove("status");
-        if let Value::Object(before) = old {
-            members.clone_from(before);
+    let given = text(metadata_mut(new)?, "resourceVersion").to_owned();
+    if !given.is_empty() && given.parse::<u64>().is_err() {
+        return Err(Status::internal(format!(
+            "strconv.ParseUint: parsing {}: invalid syntax",
+            json!(given)
+        )));
+    }
+    if given.is_empty() || given == "0" {
+        if rules.updates_unconditionally() || call.method != http::Method::PUT {
+            return Ok(());
         }
-        match status {
-            Some(status) => members.insert("status".into(), status),
-            None => members.remove("status"),
-        };
-        return;
+        return Err(Status::invalid(
+            &resource.group,
+            &resource.plural,
+            call.name(),
+            vec![Cause::new(
+                "FieldValueInvalid",
+                "Invalid value: 0: must be specified for an update",
+                "metadata.resourceVersion",
+            )],
+        ));
     }
-    if resource.has_status() {
-        match old.get("status") {
-            Some(status) => members.insert("status".into(), status.clone()),
-            None => members.remove("status"),
-        };
+    if given != old.meta("resourceVersion") {
+        return Err(Status::modified(
+            &resource.group,
+            &resource.plural,
+            call.name(),
+        ));
     }
-    if resource.is_custom() {
-        let content = |v: &serde_json::Map<String, Value>| {
-            let mut v = v.clone();
-            v.remove("metadata");
-            v
-        };
-        let changed = old
-            .as_object()
-            .is_none_or(|o| content(o) != content(members));
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(1) + i64::from(changed);
-        if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("generation".into(), generation.into());
-        }
-    }
-}
-
-fn check_name(call: &Call, body: &Value) -> Result<(), Status> {
-    let url = call.name();
-    match body["metadata"]["name"].as_str().unwrap_or_default() {
-        "" => Err(Status::bad_request(format!(
-            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
-        ))),
-        name if name != url => Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// JSON merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    if let Value::Object(target) = target {
-        for (name, value) in patch {
-            if value.is_null() {
-                target.remove(name);
-            } else {
-                merge(target.entry(name.clone()).or_insert(Value::Null), value);
-            }
-        }
-    }
+    Ok(())
 }

@@ -65,6 +65,24 @@ fn substitute(value: &Value, variables: &HashMap<String, Value>) -> Value {
     }
 }
 
+/// JSON as Python writes it: the recorder's bodies are quoted in messages.
+fn spaced(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let members: Vec<String> = map
+                .iter()
+                .map(|(k, v)| format!("{}: {}", Value::from(k.as_str()), spaced(v)))
+                .collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        Value::Array(list) => {
+            let elements: Vec<String> = list.iter().map(spaced).collect();
+            format!("[{}]", elements.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
 impl Runner {
     pub fn new(cluster: FakeCluster) -> Self {
         Self {
@@ -107,7 +125,7 @@ impl Runner {
         ];
         let body = match (spec["body_raw"].as_str(), spec.get("body")) {
             (Some(raw), _) => Some(raw.to_owned()),
-            (None, Some(body)) => Some(body.to_string()),
+            (None, Some(body)) => Some(spaced(body)),
             _ => None,
         };
         if body.is_some() || spec["content_type"].is_string() {

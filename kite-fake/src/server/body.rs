@@ -1,0 +1,129 @@
+//! Bodies: decoding, and whether their type fits the path.
+
+use serde_json::Value;
+
+use super::registry::Resource;
+use super::{Call, parse_text};
+use crate::rest::media::{self, Encoding};
+use crate::status::{Cause, Status};
+
+/// The body of a write as a value.
+pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
+    let encoding = media::content_type(call.content_type.as_deref(), call.resource.is_custom())?;
+    let kind = &call.resource.kind;
+    let fail = |why: &str| {
+        let shown: String = String::from_utf8_lossy(&call.body)
+            .chars()
+            .take(32)
+            .collect();
+        let format = if encoding == Encoding::Json {
+            "json"
+        } else {
+            "yaml"
+        };
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {format} parse error: {why} ({shown})"
+        ))
+    };
+    let value = parse_text(&call.body, encoding).map_err(|why| fail(&why))?;
+    if value.is_object() {
+        return Ok(value);
+    }
+    Err(fail("the body is not an object"))
+}
+
+/// Whether `kind` and `apiVersion` of a body fit the path.
+pub(crate) fn check_type(call: &Call, body: &Value) -> Result<(), Status> {
+    let resource = &call.resource;
+    let kind = body["kind"].as_str().unwrap_or_default();
+    let version = body["apiVersion"].as_str().unwrap_or_default();
+    let expected = resource.api_version();
+    if resource.is_custom() {
+        return check_custom(call, body, kind, version);
+    }
+    let kind_given = if kind.is_empty() {
+        &resource.kind
+    } else {
+        kind
+    };
+    let version_given = if version.is_empty() {
+        &expected
+    } else {
+        version
+    };
+    if kind_given == resource.kind && version_given == expected {
+        return Ok(());
+    }
+    let (package, package_version) = go_package(&expected);
+    Err(Status::bad_request(if version_given == expected {
+        format!(
+            "{kind_given} in version \"{package_version}\" cannot be handled as a {}: converting ({package_version}.{kind_given}) to ({package}.{}): unknown conversion",
+            resource.kind, resource.kind
+        )
+    } else {
+        let (_, shown) = go_package(version_given);
+        format!(
+            "{kind_given} in version \"{shown}\" cannot be handled as a {}: no kind \"{kind_given}\" is registered for version \"{version_given}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+            resource.kind
+        )
+    }))
+}
+
+fn check_custom(call: &Call, body: &Value, kind: &str, version: &str) -> Result<(), Status> {
+    let resource = &call.resource;
+    if kind.is_empty() {
+        let text = String::from_utf8_lossy(&call.body);
+        let start: String = text.chars().take(30).collect();
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{text}' ({start} ...)",
+            resource.kind
+        )));
+    }
+    let expected = resource.api_version();
+    if !version.is_empty() && version != expected {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if kind == resource.kind {
+        return Ok(());
+    }
+    let name = body["metadata"]["name"].as_str().unwrap_or_default();
+    let why = format!("Invalid value: \"{kind}\": must be {}", resource.kind);
+    Err(Status::invalid(
+        &resource.group,
+        kind,
+        name,
+        vec![Cause::new("FieldValueInvalid", why, "kind")],
+    ))
+}
+
+/// Go package of a version's types, as conversion errors name it, and the version.
+fn go_package(api: &str) -> (String, String) {
+    let (group, version) = api.split_once('/').unwrap_or(("core", api));
+    let package = group.split('.').next().unwrap_or(group);
+    (package.to_owned(), version.to_owned())
+}
+
+/// The body with the `kind` and `apiVersion` of the path.
+pub(crate) fn fill_type(resource: &Resource, mut body: Value) -> Value {
+    if let Some(members) = body.as_object_mut() {
+        members.insert("kind".into(), resource.kind.as_str().into());
+        members.insert("apiVersion".into(), resource.api_version().into());
+    }
+    body
+}
+
+/// 400 if the body names no object, or another than the path.
+pub(crate) fn check_name(call: &Call, body: &Value) -> Result<(), Status> {
+    let url = call.name();
+    match body["metadata"]["name"].as_str().unwrap_or_default() {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        ))),
+        name if name != url => Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        ))),
+        _ => Ok(()),
+    }
+}

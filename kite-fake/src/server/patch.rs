@@ -1,0 +1,277 @@
+//! Patch, in all its formats.
+
+use serde_json::Value;
+
+use super::create::{check_namespace, metadata_mut};
+use super::rules;
+use super::{ApiServer, Call, Outcome, Produced, body, parse_text};
+use crate::fields::{self, Applied, ApplyError, Operation};
+use crate::patch::{self, PatchError};
+use crate::rest::media::Encoding;
+use crate::rest::options::{WriteOptions, invalid_options};
+use crate::rest::strict::Outline;
+use crate::status::{Cause, Details, Status};
+
+/// The format of a patch, from its media type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl Format {
+    fn of(call: &Call) -> Result<Self, Status> {
+        let media = call
+            .content_type
+            .as_deref()
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let custom = call.resource.is_custom();
+        match media {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" if !custom => Ok(Self::Strategic),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
+            _ if custom => Err(Status::unsupported_media_type(
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+            _ => Err(
+                Status::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+                    .with_details(Details::default()),
+            ),
+        }
+    }
+}
+
+impl ApiServer {
+    /// PATCH of an object or a subresource.
+    pub(crate) fn patch(&mut self, call: &Call) -> Result<Outcome, Status> {
+        let format = Format::of(call)?;
+        let options = call.write_options("PatchOptions")?;
+        check_options(format, &options)?;
+        if format == Format::Apply {
+            return self.apply(call, &options);
+        }
+        let live = self
+            .store
+            .get(&call.resource.collection(), &call.key())
+            .ok_or_else(|| call.not_found())?
+            .clone();
+        let old = Self::view(&call.resource, &live);
+        let patched = patched(call, format, old.value()).map_err(refusal)?;
+        body::check_type(call, &patched)?;
+        let outline = match format {
+            Format::Json => Outline::default(),
+            _ => Outline::of(&call.body),
+        };
+        let shown = shown(call, format, &patched);
+        let decoded = rules::decode(&call.resource, patched, &outline, &options, Some(&shown))?;
+        let mut warnings = decoded.warnings;
+        body::check_name(call, &decoded.value)?;
+        check_namespace(call, &decoded.value)?;
+        let new = rules::track(call, &options, Some(old.value()), decoded.value);
+        let (object, more) = self.write(call, &old, new, &options)?;
+        warnings.extend(more);
+        Ok(Outcome {
+            body: Produced::Object(object),
+            code: 200,
+            warnings,
+        })
+    }
+
+    /// Server-side apply.
+    fn apply(&mut self, call: &Call, options: &WriteOptions) -> Result<Outcome, Status> {
+        let config = parse_config(call)?;
+        let resource = call.resource.clone();
+        let live = self
+            .store
+            .get(&resource.collection(), &call.key())
+            .map(|o| Self::view(&resource, o));
+        if live.is_none() && call.target.subresource.is_some() {
+            return Err(call.not_found());
+        }
+        let manager = rules::manager(call, options, Operation::Apply);
+        let before = live.as_ref().map(|o| o.value());
+        let applied = rules::with_context(call, &manager, |context| {
+            fields::apply(context, before, &config, options.force)
+        })
+        .map_err(apply_refusal)?;
+        body::check_name(call, &config)?;
+        check_namespace(call, &config)?;
+        let merged = match (applied, &live) {
+            (Applied::Changed(merged), _) => merged,
+            (Applied::Unchanged, Some(live)) => {
+                let given = config["metadata"]["resourceVersion"]
+                    .as_str()
+                    .unwrap_or_default();
+                if !given.is_empty() && given != live.meta("resourceVersion") {
+                    return Err(Status::modified(
+                        &resource.group,
+                        &resource.plural,
+                        call.name(),
+                    ));
+                }
+                return Ok(Outcome {
+                    body: Produced::Object(live.clone()),
+                    code: 200,
+                    warnings: Vec::new(),
+                });
+            }
+            (Applied::Unchanged, None) => config,
+        };
+        let decoded = rules::decode(&resource, merged, &Outline::default(), options, None)?;
+        let mut warnings = decoded.warnings;
+        let (object, more, code) = match live {
+            Some(live) => {
+                let (object, more) = self.write(call, &live, decoded.value, options)?;
+                (object, more, 200)
+            }
+            None => {
+                let mut object = decoded.value;
+                let metadata = metadata_mut(&mut object)?;
+                metadata.remove("resourceVersion");
+                if let Some(uid) = metadata
+                    .get("uid")
+                    .and_then(Value::as_str)
+                    .filter(|u| !u.is_empty())
+                {
+                    return Err(Status::conflict(
+                        &resource.group,
+                        &resource.plural,
+                        call.name(),
+                        &format!(
+                            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                        ),
+                    ));
+                }
+                let (object, more) = self.create_object(call, object, options)?;
+                (object, more, 201)
+            }
+        };
+        warnings.extend(more);
+        Ok(Outcome {
+            body: Produced::Object(object),
+            code,
+            warnings,
+        })
+    }
+}
+
+fn check_options(format: Format, options: &WriteOptions) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    if format == Format::Apply {
+        if !options.manager_given {
+            causes.push(Cause::new(
+                "FieldValueRequired",
+                "Required value: is required for apply patch",
+                "fieldManager",
+            ));
+        }
+    } else if options.force_given {
+        causes.push(Cause::new(
+            "FieldValueForbidden",
+            "Forbidden: may not be specified for non-apply patch",
+            "force",
+        ));
+    }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(invalid_options("PatchOptions", causes))
+    }
+}
+
+fn patched(call: &Call, format: Format, document: &Value) -> Result<Value, PatchError> {
+    match format {
+        Format::Json => patch::json_patch(document, &call.body),
+        Format::Merge => patch::merge_patch(document, &call.body),
+        Format::Strategic | Format::Apply => {
+            patch::strategic_merge_patch(&call.resource.schema, document, &call.body)
+        }
+    }
+}
+
+fn refusal(error: PatchError) -> Status {
+    let message = error.to_string();
+    match error {
+        PatchError::BadRequest(_) => Status::bad_request(message),
+        PatchError::TooLarge(_) => Status::new(413, "RequestEntityTooLarge", message),
+        PatchError::Unprocessable => {
+            Status::new(422, "Invalid", message).with_details(Details::default())
+        }
+        PatchError::Internal(_) => Status::internal(message),
+    }
+}
+
+fn apply_refusal(error: ApplyError) -> Status {
+    match error {
+        ApplyError::Conflict(conflicts) => {
+            let causes = conflicts.causes().into_iter().map(|c| {
+                let text = |f: &str| c[f].as_str().unwrap_or_default().to_owned();
+                Cause::new(text("reason"), text("message"), text("field"))
+            });
+            Status::new(409, "Conflict", conflicts.message()).with_causes(causes)
+        }
+        ApplyError::BadRequest(message) => Status::bad_request(message),
+        ApplyError::Typed(message) => Status::internal(message),
+    }
+}
+
+/// The body of an apply, whose type must be that of the path.
+fn parse_config(call: &Call) -> Result<Value, Status> {
+    let fail = |why: &str| Status::bad_request(format!("error decoding YAML: {why}"));
+    let config = if call.body.iter().all(u8::is_ascii_whitespace) {
+        Value::Object(serde_json::Map::new())
+    } else {
+        parse_text(&call.body, Encoding::Yaml).map_err(|why| fail(&why))?
+    };
+    if !config.is_object() {
+        return Err(fail(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal the body into an object",
+        ));
+    }
+    let text = |field: &str| config[field].as_str().unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if version == call.resource.api_version() && kind == call.resource.kind {
+        return Ok(config);
+    }
+    let slash = if version.contains('/') { "" } else { "/" };
+    Err(Status::bad_request(format!(
+        "invalid object type: {slash}{version}, Kind={kind}"
+    )))
+}
+
+/// The patch as strict errors quote it.
+fn shown(call: &Call, format: Format, patched: &Value) -> String {
+    match (format, serde_json::from_slice::<Value>(&call.body)) {
+        (Format::Strategic, Ok(patch)) => go_map(&patch),
+        _ => patched.to_string(),
+    }
+}
+
+/// Go's `%v` of a decoded JSON value.
+fn go_map(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            let list: Vec<String> = members
+                .iter()
+                .map(|(name, value)| format!("{name}:{}", go_map(value)))
+                .collect();
+            format!("map[{}]", list.join(" "))
+        }
+        Value::Array(elements) => {
+            let list: Vec<String> = elements.iter().map(go_map).collect();
+            format!("[{}]", list.join(" "))
+        }
+        Value::String(text) => text.clone(),
+        Value::Null => "<nil>".to_owned(),
+        other => other.to_string(),
+    }
+}
