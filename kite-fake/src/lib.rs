@@ -4,6 +4,7 @@ pub mod actors;
 pub mod builtin;
 pub mod clock;
 mod cluster;
+pub mod discovery;
 pub mod fields;
 pub mod guest;
 pub mod metadata;

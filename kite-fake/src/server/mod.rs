@@ -27,6 +27,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 use crate::clock::Ids;
+use crate::discovery;
 use crate::rest::media::{self, Accepted, Encoding};
 use crate::rest::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::rest::path::{self, Route, Target};
@@ -152,7 +153,10 @@ impl ApiServer {
         let header = |name: http::HeaderName| parts.headers.get(name).and_then(|v| v.to_str().ok());
         let target = match path::parse(parts.uri.path()) {
             Route::Document | Route::Version(_) => {
-                return Ok(Answer::Response(respond::page_not_found()));
+                let accept = header(http::header::ACCEPT).unwrap_or_default();
+                return self
+                    .document(parts.uri.path(), accept)
+                    .map(Answer::Response);
             }
             Route::Resource(target) => target,
         };
@@ -186,6 +190,19 @@ impl ApiServer {
             now,
         };
         self.resource_request(&call)
+    }
+
+    /// A document about the API itself.
+    fn document(&mut self, path: &str, accept: &str) -> Result<Response<Bytes>, Status> {
+        if let Some(found) = discovery::document(&self.registry, path, accept) {
+            return Ok(respond::document(found));
+        }
+        match path::parse(path) {
+            Route::Version(target) if self.registry.is_built_in_group(&target.group) => {
+                Err(Status::no_such_resource())
+            }
+            _ => Ok(respond::page_not_found()),
+        }
     }
 
     fn resource_request(&mut self, call: &Call) -> Result<Answer, Status> {

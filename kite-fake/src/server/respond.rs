@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::read::List;
 use super::{Call, Outcome, Produced};
+use crate::discovery::Document;
 use crate::rest::media::{Encoding, Shape};
 use crate::status::Status;
 use crate::store::Object;
@@ -35,6 +36,23 @@ pub(crate) fn status(status: &Status) -> Response<Bytes> {
         response
             .headers_mut()
             .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A document about the API.
+pub(crate) fn document(document: Document) -> Response<Bytes> {
+    let mut response = json(200, document.body);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(document.content_type),
+    );
+    if let Some(tag) = document
+        .etag
+        .and_then(|tag| HeaderValue::from_str(&tag).ok())
+    {
+        headers.insert(header::ETAG, tag);
     }
     response
 }
