@@ -1,1 +1,91 @@
-fn main() {}
+//! `kite-api`: the HTTP API and web page as a process.
+
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use clap::Parser;
+use kite_api::ApiState;
+use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+/// Kite's HTTP API and web page.
+#[derive(Parser)]
+#[command(name = "kite-api", version, about)]
+struct Cli {
+    /// Address of the HTTP API and web page.
+    #[arg(
+        long,
+        env = "KITE_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDRESS"
+    )]
+    listen: SocketAddr,
+    /// Address of /livez, /readyz and /metrics.
+    #[arg(
+        long,
+        env = "KITE_ADMIN_LISTEN",
+        default_value = "127.0.0.1:8083",
+        value_name = "ADDRESS"
+    )]
+    admin_listen: SocketAddr,
+    /// Users reach this server by HTTPS only: mark cookies Secure.
+    #[arg(long, env = "KITE_SECURE_COOKIES")]
+    secure_cookies: bool,
+    /// Origin such as https://kite.example.org whose pages may use the cookie,
+    /// where a proxy rewrites the Host header. May be given several times.
+    #[arg(
+        long,
+        env = "KITE_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
+    origin: Vec<String>,
+    /// How many proxies in front of this server append to X-Forwarded-For.
+    #[arg(
+        long,
+        env = "KITE_TRUSTED_PROXIES",
+        value_name = "COUNT",
+        default_value_t = 0
+    )]
+    trusted_proxies: usize,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    logs: LogArgs,
+}
+
+fn main() -> ExitCode {
+    kite_process::exit_code(run(Cli::parse()))
+}
+
+#[tokio::main]
+async fn run(cli: Cli) -> anyhow::Result<()> {
+    cli.logs.init()?;
+    let shutdown = kite_process::on_signal()?;
+    let listener = TcpListener::bind(cli.listen)
+        .await
+        .with_context(|| format!("--listen {} cannot be listened on", cli.listen))?;
+    let admin = Admin::bind(cli.admin_listen).await?;
+    let client = cli.cluster.client().await?;
+    let state = ApiState::builder(client)
+        .secure_cookies(cli.secure_cookies)
+        .origins(cli.origin)
+        .trusted_proxies(cli.trusted_proxies)
+        .build()
+        .await?;
+
+    let readiness = Readiness::default();
+    let watched = (state.clone(), readiness.clone());
+    tokio::spawn(async move {
+        let (state, readiness) = watched;
+        loop {
+            readiness.set(state.ready().is_ok());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let admin = tokio::spawn(admin.serve(readiness, Registry::default(), shutdown.clone()));
+    tracing::info!(address = %listener.local_addr()?, "the HTTP API serves");
+    kite_process::serve_http(listener, kite_api::router(state), shutdown).await?;
+    admin.await?
+}

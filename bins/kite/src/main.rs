@@ -1,1 +1,57 @@
-fn main() {}
+//! `kite`: the demo, the CRDs, the in-memory API server.
+
+mod apiserver;
+mod cluster;
+mod crds;
+mod listen;
+mod password;
+mod state;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use kite_process::LogArgs;
+
+/// Kite turns a Kubernetes cluster with KubeVirt into self-service VMs.
+#[derive(Parser)]
+#[command(name = "kite", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    logs: LogArgs,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start only the in-memory API server.
+    Apiserver(apiserver::Options),
+    /// Print Kite's CRDs as YAML.
+    Crds(crds::Options),
+    /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
+    PasswordHash,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    kite_process::exit_code(run(cli))
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Crds(options) => crds::run(&options),
+        Command::PasswordHash => password::run(),
+        Command::Apiserver(options) => served(cli.logs, apiserver::run(options)),
+    }
+}
+
+fn served(logs: LogArgs, task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    logs.init()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(task);
+    // A blocking task, such as a password hash, must not hold up the end.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    result
+}

@@ -2,6 +2,7 @@
 //! cluster, and the admin port with `/livez`, `/readyz` and `/metrics`.
 
 mod admin;
+mod http;
 mod logs;
 mod shutdown;
 
@@ -11,6 +12,7 @@ use kube::{Client, Config, config::KubeConfigOptions};
 
 pub use self::{
     admin::{Admin, Readiness},
+    http::serve_http,
     logs::{LogArgs, LogFormat},
     shutdown::on_signal,
 };

@@ -1,0 +1,83 @@
+//! The in-memory cluster as this program starts it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kite_fake::{
+    FakeCluster,
+    actors::{
+        Actor, Actors, CrdCleanup, GarbageCollector, NamespaceDefaults, NamespaceLifecycle, Rules,
+    },
+    serve::Served,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::state::StateDir;
+
+/// How long connections and tasks get to end after a signal.
+pub(crate) const GRACE: Duration = Duration::from_millis(1500);
+
+/// A cluster whose uids and tokens nobody can guess.
+pub(crate) fn builder() -> kite_fake::Builder {
+    FakeCluster::builder().seed(rand::random())
+}
+
+/// Reads the CRDs of a YAML text; another kind is an error.
+pub(crate) fn read_crds(text: &str) -> anyhow::Result<Vec<CustomResourceDefinition>> {
+    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(text)?;
+    documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .map(|document| {
+            let kind = document["kind"].as_str().unwrap_or_default();
+            ensure!(
+                kind == "CustomResourceDefinition",
+                "kind is {kind:?}, not CustomResourceDefinition"
+            );
+            serde_json::from_value(document)
+                .context("not a CustomResourceDefinition of apiextensions.k8s.io/v1")
+        })
+        .collect()
+}
+
+/// Starts everybody who plays the rest of a cluster.
+pub(crate) fn spawn_actors(fake: &FakeCluster, shutdown: &CancellationToken) -> Actors {
+    let rules = Arc::new(Rules::demo());
+    let actors: Vec<Arc<dyn Actor>> = vec![
+        Arc::new(NamespaceDefaults),
+        Arc::new(NamespaceLifecycle::default()),
+        Arc::new(GarbageCollector::default()),
+        Arc::new(CrdCleanup),
+    ];
+    Actors::spawn(&fake.client(), &fake.clock(), &rules, actors, shutdown)
+}
+
+/// Writes a kubeconfig with full rights into the state directory.
+pub(crate) fn write_kubeconfig(state: &StateDir, served: &Served) -> anyhow::Result<PathBuf> {
+    let text = serde_saphyr::to_string(&json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "kite", "cluster": { "server": served.url() } }],
+        "users": [{ "name": "admin", "user": {} }],
+        "contexts": [{ "name": "kite", "context": { "cluster": "kite", "user": "admin" } }],
+        "current-context": "kite",
+    }))?;
+    state.write("kubeconfig", text.as_bytes())
+}
+
+/// A path as a shell takes it.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
