@@ -72,6 +72,12 @@ impl VmKeys {
 /// The Secret that holds `keys`. It is immutable: keys that were replaced would
 /// open nothing, since a guest learns them when its disk is made.
 pub fn secret(vm: &Vm<'_>, keys: &VmKeys) -> Secret {
+    fill(secret_metadata(vm), keys)
+}
+
+/// `template` with `keys` in it: for whoever generates keys and is handed what
+/// [`secret_metadata`] rendered.
+pub fn fill(template: Secret, keys: &VmKeys) -> Secret {
     let entries = [
         (entry::CLIENT_PRIVATE, &keys.client_private),
         (entry::CLIENT_PUBLIC, &keys.client_public),
@@ -86,7 +92,7 @@ pub fn secret(vm: &Vm<'_>, keys: &VmKeys) -> Secret {
                 .collect::<BTreeMap<_, _>>(),
         ),
         immutable: Some(true),
-        ..secret_metadata(vm)
+        ..template
     }
 }
 

@@ -1,0 +1,192 @@
+//! Claims of which there can be one: who has them.
+//!
+//! A claim is won by *creating* its [`KiteReservation`]: the API server lets one
+//! creator through. The loser looks who was first, and takes over only when the
+//! holder is gone for certain: not there, or there with another uid.
+
+use std::collections::BTreeMap;
+
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    crd::{Holder, HolderKind, KiteReservation, KiteUser, KiteVirtualMachine},
+};
+use kube::{ResourceExt as _, api::ListParams};
+
+use crate::plan::Step;
+
+/// How a claim stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClaimState {
+    /// Nobody has it.
+    Free,
+    /// The one who asks has it.
+    Mine(KiteReservation),
+    /// Somebody else has it.
+    Held {
+        /// Their reservation.
+        reservation: KiteReservation,
+        /// Whether they still exist.
+        alive: bool,
+    },
+}
+
+/// A claim that the reconciled object makes, and how it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedClaim {
+    /// The reservation to make.
+    pub wanted: KiteReservation,
+    /// How it stands.
+    pub state: ClaimState,
+}
+
+impl WantedClaim {
+    /// Whether the claim is won.
+    pub fn is_mine(&self) -> bool {
+        matches!(self.state, ClaimState::Mine(_))
+    }
+}
+
+/// The claims of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claims {
+    /// The claims that its spec makes.
+    pub wanted: Vec<WantedClaim>,
+    /// Reservations that it holds and does not want any more.
+    pub stale: Vec<KiteReservation>,
+}
+
+impl Claims {
+    /// Reads how the claims `wanted` stand. With `selector` also finds what the
+    /// object holds beyond that, by its labels.
+    pub async fn observe<C: Cluster>(
+        cluster: &C,
+        wanted: Vec<KiteReservation>,
+        held_by: Option<&BTreeMap<String, String>>,
+    ) -> Result<Self, ClusterError> {
+        let mut claims = Self::default();
+        if let (Some(labels), Some(holder)) = (held_by, wanted.first().map(|c| &c.spec.holder)) {
+            let selector = labels
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect::<Vec<_>>()
+                .join(",");
+            let all = cluster
+                .list::<KiteReservation>(None, &ListParams::default().labels(&selector))
+                .await?;
+            claims.stale = all
+                .items
+                .into_iter()
+                .filter(|held| held.spec.holder == *holder)
+                .filter(|held| wanted.iter().all(|w| w.metadata.name != held.metadata.name))
+                .collect();
+        }
+        for wanted in wanted {
+            let state = inspect(cluster, &wanted).await?;
+            claims.wanted.push(WantedClaim { wanted, state });
+        }
+        Ok(claims)
+    }
+
+    /// What to do now: free claims are made, those of the departed are freed
+    /// first, and what is not wanted any more is given back last.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for claim in &self.wanted {
+            match &claim.state {
+                ClaimState::Mine(_) | ClaimState::Held { alive: true, .. } => {}
+                ClaimState::Free => steps.push(Step::Claim(claim.wanted.clone())),
+                ClaimState::Held {
+                    reservation,
+                    alive: false,
+                } => steps.push(Step::Unclaim(reservation.clone())),
+            }
+        }
+        if steps.is_empty() {
+            steps.extend(self.stale.iter().cloned().map(Step::Unclaim));
+        }
+        steps
+    }
+
+    /// What is to be given back when the object goes.
+    pub fn release(&self) -> Vec<Step> {
+        let mine = self.wanted.iter().filter_map(|claim| match &claim.state {
+            ClaimState::Mine(reservation) => Some(reservation),
+            ClaimState::Free | ClaimState::Held { .. } => None,
+        });
+        mine.chain(&self.stale)
+            .cloned()
+            .map(Step::Unclaim)
+            .collect()
+    }
+
+    /// Takes in what came of a step.
+    pub(crate) fn absorb(&mut self, claim: &KiteReservation, state: ClaimState) {
+        if let Some(wanted) = self
+            .wanted
+            .iter_mut()
+            .find(|wanted| wanted.wanted.metadata.name == claim.metadata.name)
+        {
+            wanted.state = state;
+        } else {
+            self.stale
+                .retain(|stale| stale.metadata.name != claim.metadata.name);
+        }
+    }
+}
+
+/// How the claim `wanted` stands now.
+pub(crate) async fn inspect<C: Cluster>(
+    cluster: &C,
+    wanted: &KiteReservation,
+) -> Result<ClaimState, ClusterError> {
+    let key = ObjectKey::of(wanted);
+    let Some(reservation) = cluster.find::<KiteReservation>(&key).await? else {
+        return Ok(ClaimState::Free);
+    };
+    if reservation.spec.holder == wanted.spec.holder {
+        return Ok(ClaimState::Mine(reservation));
+    }
+    let alive = is_alive(cluster, &reservation.spec.holder).await?;
+    Ok(ClaimState::Held { reservation, alive })
+}
+
+/// Makes a claim, and says how it stands after that.
+pub(crate) async fn make<C: Cluster>(
+    cluster: &C,
+    wanted: &KiteReservation,
+) -> Result<ClaimState, ClusterError> {
+    match cluster.create(wanted).await {
+        Ok(made) => Ok(ClaimState::Mine(made)),
+        Err(ClusterError::AlreadyExists { .. }) => inspect(cluster, wanted).await,
+        Err(error) => Err(error),
+    }
+}
+
+async fn is_alive<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {
+    let key = ObjectKey {
+        namespace: holder.namespace.clone(),
+        name: holder.name.clone(),
+    };
+    let uid = match holder.kind {
+        HolderKind::KiteVirtualMachine => cluster
+            .find::<KiteVirtualMachine>(&key)
+            .await?
+            .and_then(|holder| holder.uid()),
+        HolderKind::KiteUser => cluster
+            .find::<KiteUser>(&key)
+            .await?
+            .and_then(|holder| holder.uid()),
+    };
+    Ok(uid.as_deref() == Some(holder.uid.as_str()))
+}
+
+/// Who holds a claim, for people.
+pub(crate) fn holder_text(holder: &Holder) -> String {
+    match (&holder.kind, &holder.namespace) {
+        (HolderKind::KiteVirtualMachine, Some(namespace)) => {
+            format!("VM {namespace}/{}", holder.name)
+        }
+        (HolderKind::KiteVirtualMachine, None) => format!("VM {}", holder.name),
+        (HolderKind::KiteUser, _) => format!("user {}", holder.name),
+    }
+}

@@ -1,0 +1,103 @@
+//! What every reconciler works with.
+
+use std::{fmt, sync::Arc};
+
+use jiff::Timestamp;
+use kite_core::cluster::FieldManager;
+use kite_render::{quota::Overhead, walls::Walls};
+
+use crate::{
+    backoff::Backoff,
+    keys::{KeySource, RandomKeys},
+    metrics::Metrics,
+};
+
+/// What an installation may set differently.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the walls around users' namespaces let through.
+    pub walls: Walls,
+    /// What quotas add for what VMs need beside their own.
+    pub overhead: Overhead,
+    /// Under whose name objects are applied.
+    pub manager: FieldManager,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            walls: Walls::default(),
+            overhead: Overhead::default(),
+            manager: FieldManager::CONTROLLER,
+        }
+    }
+}
+
+/// Where the time of a condition comes from.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What every reconciler works with: the cluster, and what is not to be had
+/// from it.
+pub struct Context<C> {
+    /// The cluster to change.
+    pub cluster: C,
+    /// What an installation may set differently.
+    pub settings: Settings,
+    /// Where new key pairs come from.
+    pub keys: Arc<dyn KeySource>,
+    /// What time it is.
+    pub clock: Clock,
+    /// What is counted.
+    pub metrics: Metrics,
+    pub(crate) backoff: Backoff,
+}
+
+impl<C> Context<C> {
+    /// A context with default settings, random keys and the system's clock.
+    pub fn new(cluster: C) -> Self {
+        Self {
+            cluster,
+            settings: Settings::default(),
+            keys: Arc::new(RandomKeys),
+            clock: Arc::new(Timestamp::now),
+            metrics: Metrics::default(),
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// With other settings.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// With keys from elsewhere.
+    #[must_use]
+    pub fn with_keys(mut self, keys: impl KeySource) -> Self {
+        self.keys = Arc::new(keys);
+        self
+    }
+
+    /// With another clock, such as the in-memory cluster's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Counting into `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+}
+
+impl<C> fmt::Debug for Context<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

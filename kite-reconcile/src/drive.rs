@@ -1,0 +1,254 @@
+//! The one loop behind every reconciler: observe, plan, execute, and write the
+//! status last.
+
+use async_trait::async_trait;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
+    conditions::{self, NewCondition},
+};
+use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
+
+use crate::{
+    Error, claims,
+    context::{Context, Settings},
+    objects::AnyObject,
+    plan::{Outcome, Plan, Step},
+};
+
+/// Rounds of planning and executing in one reconcile. The longest way, from
+/// nothing to a VM, takes half as many.
+const MAX_ROUNDS: usize = 12;
+
+/// A kind of object that is reconciled: what is to be looked at, and what
+/// follows from it.
+#[async_trait]
+pub(crate) trait Reconciler: Send + Sync + 'static {
+    /// The kind.
+    type Object: Object;
+    /// Its status.
+    type Status: Clone + PartialEq + Send + Sync;
+    /// What is looked at.
+    type Observed: Send + Sync;
+
+    /// The kind's name.
+    const KIND: &'static str;
+
+    /// Looks at all that the plan depends on: a fixed, small set of reads.
+    async fn observe<C: Cluster>(
+        object: &Self::Object,
+        cluster: &C,
+    ) -> Result<Self::Observed, Error>;
+
+    /// What to do. Pure.
+    fn plan(
+        object: &Self::Object,
+        observed: &Self::Observed,
+        settings: &Settings,
+    ) -> Result<Plan<Self::Status>, Error>;
+
+    /// Takes what came of a step into what was observed.
+    fn absorb(observed: &mut Self::Observed, outcome: Outcome);
+
+    /// The status that the object has.
+    fn status(object: &Self::Object) -> Option<&Self::Status>;
+
+    /// The conditions in a status.
+    fn conditions(status: &Self::Status) -> &[Condition];
+
+    /// `status` with these conditions and this generation.
+    fn complete(status: Self::Status, conditions: Vec<Condition>, generation: i64) -> Self::Status;
+
+    /// The object with nothing but what an apply of its status needs.
+    fn carrier(object: &Self::Object, status: Self::Status) -> Self::Object;
+}
+
+/// Reconciles `object` until there is nothing left to do but wait.
+pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    context: &Context<C>,
+) -> Result<Action, Error> {
+    let _timer = context.metrics.start(R::KIND);
+    let key = ObjectKey::of(object);
+    let done = rounds::<R, C>(object.clone(), context).await;
+    match &done {
+        Ok(_) => context.backoff.reset(R::KIND, key),
+        Err(error) => context.metrics.error(R::KIND, error.category()),
+    }
+    done
+}
+
+async fn rounds<R: Reconciler, C: Cluster>(
+    mut object: R::Object,
+    context: &Context<C>,
+) -> Result<Action, Error> {
+    let mut observed = R::observe(&object, &context.cluster).await?;
+    let mut wanted = String::new();
+    for _ in 0..MAX_ROUNDS {
+        let plan = R::plan(&object, &observed, &context.settings)?;
+        let Some(first) = plan.steps.first() else {
+            write_status::<R, C>(&object, plan.status, &plan.conditions, context).await?;
+            return Ok(Action::requeue(plan.again));
+        };
+        wanted = first.describe();
+        for step in &plan.steps {
+            match execute::<R, C>(step, &object, context).await {
+                Ok(Done::Outcome(outcome)) => R::absorb(&mut observed, outcome),
+                Ok(Done::Changed(changed)) => object = *changed,
+                Ok(Done::Finished) => return Ok(Action::await_change()),
+                Err(error) => {
+                    tracing::debug!(step = step.describe(), %error, "step failed");
+                    return Err(report_refusal::<R, C>(&object, plan, error, context).await);
+                }
+            }
+        }
+    }
+    Err(Error::Endless {
+        rounds: MAX_ROUNDS,
+        step: wanted,
+    })
+}
+
+enum Done<K> {
+    /// Something else changed.
+    Outcome(Outcome),
+    /// The reconciled object changed.
+    Changed(Box<K>),
+    /// The reconciled object may be gone.
+    Finished,
+}
+
+async fn execute<R: Reconciler, C: Cluster>(
+    step: &Step,
+    object: &R::Object,
+    context: &Context<C>,
+) -> Result<Done<R::Object>, Error> {
+    let cluster = &context.cluster;
+    tracing::debug!(step = step.describe(), "step");
+    context.metrics.write(R::KIND);
+    Ok(match step {
+        Step::AddFinalizer(name) => {
+            let mut finalizers = object.finalizers().to_vec();
+            finalizers.push((*name).to_owned());
+            let changed = cluster.set_finalizers(object, finalizers).await?;
+            Done::Changed(Box::new(changed))
+        }
+        Step::RemoveFinalizer(name) => {
+            let mut finalizers = object.finalizers().to_vec();
+            finalizers.retain(|finalizer| finalizer != name);
+            match cluster.set_finalizers(object, finalizers).await {
+                Ok(_) | Err(ClusterError::NotFound { .. }) => Done::Finished,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Step::Claim(claim) => {
+            let state = claims::make(cluster, claim).await?;
+            Done::Outcome(Outcome::Claimed(claim.clone(), state))
+        }
+        Step::Unclaim(claim) => {
+            cluster
+                .remove(claim, kube::api::PropagationPolicy::Background)
+                .await?;
+            Done::Outcome(Outcome::Claimed(claim.clone(), claims::ClaimState::Free))
+        }
+        Step::CreateKeys(template) => {
+            let stored = create_keys(template, context).await?;
+            Done::Outcome(Outcome::Stored(stored))
+        }
+        Step::Apply(desired) => {
+            let manager = context.settings.manager;
+            Done::Outcome(Outcome::Stored(desired.apply(cluster, manager).await?))
+        }
+        Step::Delete(object, propagation) => {
+            object.remove(cluster, propagation.clone()).await?;
+            Done::Outcome(match object.find(cluster).await? {
+                Some(left) => Outcome::Stored(left),
+                None => Outcome::Gone(object.clone()),
+            })
+        }
+    })
+}
+
+/// Creates the key Secret of a VM, or reads the one that another was first to
+/// create: keys are never replaced.
+async fn create_keys<C: Cluster>(
+    template: &k8s_openapi::api::core::v1::Secret,
+    context: &Context<C>,
+) -> Result<AnyObject, Error> {
+    let vm = template.labels().get(kite_core::labels::VM_NAME);
+    let keys = context
+        .keys
+        .generate(vm.map(String::as_str).unwrap_or_default())?;
+    let secret = AnyObject::from(kite_render::keys::fill(template.clone(), &keys));
+    match secret.create(&context.cluster).await {
+        Ok(made) => Ok(made),
+        Err(error @ ClusterError::AlreadyExists { .. }) => {
+            // Gone again within the same breath: let it be tried anew.
+            Ok(secret.find(&context.cluster).await?.ok_or(error)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn write_status<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    status: R::Status,
+    new: &[NewCondition],
+    context: &Context<C>,
+) -> Result<(), Error> {
+    let old = R::status(object);
+    let generation = object.meta().generation.unwrap_or_default();
+    let conditions = conditions::merge(
+        old.map(R::conditions).unwrap_or_default(),
+        new,
+        generation,
+        (context.clock)(),
+    );
+    let status = R::complete(status, conditions, generation);
+    if old == Some(&status) {
+        return Ok(());
+    }
+    context.metrics.write(R::KIND);
+    let carrier = R::carrier(object, status);
+    let manager: FieldManager = context.settings.manager;
+    match context.cluster.apply_status(manager, &carrier).await {
+        // Deleted meanwhile, or deleted and made anew: another reconcile's.
+        Ok(_) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Shows a person that the API server refused a step: in the `Ready` condition.
+/// Gives `error` back.
+async fn report_refusal<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    plan: Plan<R::Status>,
+    error: Error,
+    context: &Context<C>,
+) -> Error {
+    let Some(refusal) = error.refusal() else {
+        return error;
+    };
+    let mut conditions = plan.conditions;
+    conditions.retain(|condition| condition.type_ != "Ready");
+    conditions.insert(
+        0,
+        NewCondition::new("Ready", false, "Refused", refusal.to_string()),
+    );
+    // The status is a courtesy; the error is what counts.
+    if let Err(unwritten) = write_status::<R, C>(object, plan.status, &conditions, context).await {
+        tracing::debug!(error = %unwritten, "refusal could not be shown in the status");
+    }
+    error
+}
+
+/// Metadata that an apply of a status needs: what names the object, and its uid
+/// so that another of the same name gets nothing.
+pub(crate) fn carrier_metadata(of: &kube::api::ObjectMeta) -> kube::api::ObjectMeta {
+    kube::api::ObjectMeta {
+        name: of.name.clone(),
+        namespace: of.namespace.clone(),
+        uid: of.uid.clone(),
+        ..kube::api::ObjectMeta::default()
+    }
+}

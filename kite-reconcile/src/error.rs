@@ -1,0 +1,71 @@
+//! Why a reconcile did not come to its end.
+
+use std::time::Duration;
+
+use kite_core::cluster::ClusterError;
+use kite_render::RenderError;
+
+use crate::keys::KeyError;
+
+/// Why a reconcile did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The cluster refused or did not answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The object cannot be rendered; only an edit helps.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// No key pair could be made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The plan still wanted changes after many rounds: two writers disagree
+    /// about a field, and this is one of them.
+    #[error("no end after {rounds} rounds of changes; the last wanted: {step}")]
+    Endless {
+        /// How many rounds were carried out.
+        rounds: usize,
+        /// The first step of the round that was not.
+        step: String,
+    },
+}
+
+impl Error {
+    /// One word for metrics and logs, of few values.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Cluster(error) => error.category(),
+            Self::Render(_) => "render",
+            Self::Key(_) => "key",
+            Self::Endless { .. } => "endless",
+        }
+    }
+
+    /// Whether nothing but an edit by a person will help.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Cluster(error) => error.is_permanent(),
+            Self::Render(_) => true,
+            Self::Key(_) | Self::Endless { .. } => false,
+        }
+    }
+
+    /// How long the API server asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Cluster(ClusterError::Unavailable { retry_after, .. }) => *retry_after,
+            Self::Cluster(_) | Self::Render(_) | Self::Key(_) | Self::Endless { .. } => None,
+        }
+    }
+
+    /// Whether the API server said no to an object, so that a person should
+    /// read why: it is invalid, or a quota or policy forbids it.
+    pub(crate) fn refusal(&self) -> Option<&ClusterError> {
+        match self {
+            Self::Cluster(
+                error @ (ClusterError::Invalid { .. } | ClusterError::Forbidden { .. }),
+            ) => Some(error),
+            Self::Cluster(_) | Self::Render(_) | Self::Key(_) | Self::Endless { .. } => None,
+        }
+    }
+}

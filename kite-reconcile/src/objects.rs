@@ -1,0 +1,105 @@
+//! All kinds of objects that reconcilers write, as one type, so that a plan can
+//! be a list of steps over any of them.
+
+use k8s_openapi::api::{
+    core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    networking::v1::{Ingress, NetworkPolicy},
+};
+use kite_core::{
+    cdi::{DataSource, DataVolume},
+    cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    crd::KiteVirtualMachine,
+    kubevirt::VirtualMachine,
+};
+use kube::{Resource, api::PropagationPolicy};
+
+macro_rules! any_object {
+    ($($kind:ident),* $(,)?) => {
+        /// An object of one of the kinds that reconcilers write.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum AnyObject {
+            $(
+                #[doc = concat!("A `", stringify!($kind), "`.")]
+                $kind(Box<$kind>),
+            )*
+        }
+
+        $(
+            impl From<$kind> for AnyObject {
+                fn from(object: $kind) -> Self {
+                    Self::$kind(Box::new(object))
+                }
+            }
+        )*
+
+        impl AnyObject {
+            /// Its kind.
+            pub fn kind(&self) -> &'static str {
+                match self { $( Self::$kind(_) => stringify!($kind), )* }
+            }
+
+            /// Its namespace and name.
+            pub fn key(&self) -> ObjectKey {
+                match self { $( Self::$kind(object) => ObjectKey::of(&**object), )* }
+            }
+
+            /// Its metadata.
+            pub fn metadata(&self) -> &kube::api::ObjectMeta {
+                match self { $( Self::$kind(object) => object.meta(), )* }
+            }
+
+            pub(crate) async fn apply<C: Cluster>(
+                &self,
+                cluster: &C,
+                manager: FieldManager,
+            ) -> Result<Self, ClusterError> {
+                match self {
+                    $( Self::$kind(object) => {
+                        cluster.apply(manager, &**object).await.map(Self::from)
+                    } )*
+                }
+            }
+
+            pub(crate) async fn create<C: Cluster>(&self, cluster: &C) -> Result<Self, ClusterError> {
+                match self {
+                    $( Self::$kind(object) => cluster.create(&**object).await.map(Self::from), )*
+                }
+            }
+
+            pub(crate) async fn find<C: Cluster>(
+                &self,
+                cluster: &C,
+            ) -> Result<Option<Self>, ClusterError> {
+                match self {
+                    $( Self::$kind(object) => {
+                        Ok(cluster.find::<$kind>(&ObjectKey::of(&**object)).await?.map(Self::from))
+                    } )*
+                }
+            }
+
+            pub(crate) async fn remove<C: Cluster>(
+                &self,
+                cluster: &C,
+                propagation: PropagationPolicy,
+            ) -> Result<(), ClusterError> {
+                match self {
+                    $( Self::$kind(object) => cluster.remove(&**object, propagation).await, )*
+                }
+            }
+        }
+    };
+}
+
+any_object!(
+    DataSource,
+    DataVolume,
+    Ingress,
+    KiteVirtualMachine,
+    Namespace,
+    NetworkPolicy,
+    PersistentVolumeClaim,
+    ResourceQuota,
+    Secret,
+    Service,
+    VirtualMachine,
+);

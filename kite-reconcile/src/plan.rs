@@ -1,0 +1,79 @@
+//! What a reconciler decides: steps to carry out, and the status to report.
+
+use std::time::Duration;
+
+use kite_core::{conditions::NewCondition, crd::KiteReservation};
+use kube::api::PropagationPolicy;
+
+use crate::objects::AnyObject;
+
+/// The outcome of planning: pure data, without times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan<S> {
+    /// What can be done now, in this order. When all of it is done, there is to
+    /// be planned again with what came of it; no steps means that nothing is
+    /// left to do but wait.
+    pub steps: Vec<Step>,
+    /// The status to report when there are no steps, without its conditions.
+    pub status: S,
+    /// The status's conditions.
+    pub conditions: Vec<NewCondition>,
+    /// When to look again though nothing changes.
+    pub again: Duration,
+}
+
+/// One change to the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Put the finalizer on the reconciled object.
+    AddFinalizer(&'static str),
+    /// Take the finalizer off. Always the last step of all: the object may be
+    /// gone after it.
+    RemoveFinalizer(&'static str),
+    /// Make a claim; whether it was won is seen when planning again.
+    Claim(KiteReservation),
+    /// Remove a claim: one's own, or one whose holder is gone.
+    Unclaim(KiteReservation),
+    /// Make the key Secret of a VM, unless there is one. The object has
+    /// everything but the keys.
+    CreateKeys(Box<k8s_openapi::api::core::v1::Secret>),
+    /// Server-side apply.
+    Apply(AnyObject),
+    /// Delete the object as it was observed: this uid and no other.
+    Delete(AnyObject, PropagationPolicy),
+}
+
+impl Step {
+    /// What it does, for logs: kinds and names, never contents.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::AddFinalizer(name) => format!("add finalizer {name}"),
+            Self::RemoveFinalizer(name) => format!("remove finalizer {name}"),
+            Self::Claim(claim) => format!("claim {}", name(claim)),
+            Self::Unclaim(claim) => format!("release {}", name(claim)),
+            Self::CreateKeys(secret) => {
+                format!(
+                    "create keys {}",
+                    secret.metadata.name.as_deref().unwrap_or_default()
+                )
+            }
+            Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
+            Self::Delete(object, _) => format!("delete {} {}", object.kind(), object.key()),
+        }
+    }
+}
+
+fn name(claim: &KiteReservation) -> &str {
+    claim.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// What came of a step, to be taken into what was observed.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The object is in the cluster like this now.
+    Stored(AnyObject),
+    /// The object is gone.
+    Gone(AnyObject),
+    /// The claim stands like this now.
+    Claimed(KiteReservation, crate::claims::ClaimState),
+}

@@ -1,0 +1,191 @@
+//! How a VM goes: first nobody reaches it, then it stops, then its disk goes,
+//! and its names are free last.
+
+use std::time::Duration;
+
+use kite_core::{
+    cluster::Object,
+    conditions::NewCondition,
+    crd::{KiteVirtualMachineStatus, VmPhase, vm_condition},
+    labels::VM_FINALIZER,
+    names,
+};
+use kite_render::Vm;
+use kube::api::PropagationPolicy;
+
+use super::observe::Observed;
+use crate::{
+    objects::AnyObject,
+    plan::{Plan, Step},
+    standing::{Standing, standing},
+};
+
+/// When to look again at what is on its way out; most of it is watched too.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// What to do about a VM that is to go.
+pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatus> {
+    let (steps, waiting_for) = next(vm, seen);
+    let message = format!("waiting for {} to go", waiting_for.unwrap_or("nothing"));
+    let old = vm.object.status.clone().unwrap_or_default();
+    Plan {
+        steps,
+        status: KiteVirtualMachineStatus {
+            phase: Some(VmPhase::Deleting),
+            // Nobody is to be let in any more.
+            access: None,
+            conditions: Vec::new(),
+            ..old
+        },
+        conditions: vec![NewCondition::new(
+            vm_condition::READY,
+            false,
+            "Deleting",
+            message,
+        )],
+        again: LOOK_AGAIN,
+    }
+}
+
+/// The steps of the first stage that has not been passed, and what it waits for.
+fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
+    let held = vm
+        .object
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|finalizer| finalizer == VM_FINALIZER);
+    if !held {
+        return (Vec::new(), Some("the finalizers of others"));
+    }
+    let stages: [(&str, Vec<Left>); 4] = [
+        (
+            "its Ingress and Services",
+            vec![
+                left(vm, seen.ingress.as_ref(), vm.name.to_owned()),
+                left(
+                    vm,
+                    seen.access_service.as_ref(),
+                    names::access_service(vm.name),
+                ),
+                left(vm, seen.web_service.as_ref(), names::web_service(vm.name)),
+            ],
+        ),
+        (
+            "its VirtualMachine",
+            vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())],
+        ),
+        (
+            "its disk",
+            vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))],
+        ),
+        (
+            "its disk's claim and its Secrets",
+            vec![
+                claim(vm, seen),
+                left(
+                    vm,
+                    seen.cloud_init.as_ref(),
+                    names::cloud_init_secret(vm.name),
+                ),
+                left(vm, seen.key_secret.as_ref(), names::ssh_key_secret(vm.name)),
+            ],
+        ),
+    ];
+    for (index, (what, left)) in stages.into_iter().enumerate() {
+        let steps = left.iter().filter_map(Left::step).collect::<Vec<_>>();
+        if !steps.is_empty() || left.iter().any(Left::is_there) {
+            return (steps, Some(what));
+        }
+        // The instance goes with its VirtualMachine, but after it: until then
+        // it writes to the disk.
+        if index == 1 && instance_is_ours(vm, seen) {
+            return (Vec::new(), Some("its running instance"));
+        }
+    }
+    let mut steps = seen.claims.release();
+    steps.push(Step::RemoveFinalizer(VM_FINALIZER));
+    (steps, None)
+}
+
+/// Whether something of the VM is still there.
+enum Left {
+    /// No, or it is not the VM's.
+    Nothing,
+    /// It is to be deleted.
+    Delete(AnyObject),
+    /// It is on its way out.
+    Leaving,
+}
+
+impl Left {
+    fn step(&self) -> Option<Step> {
+        match self {
+            Self::Delete(object) => {
+                Some(Step::Delete(object.clone(), PropagationPolicy::Background))
+            }
+            Self::Nothing | Self::Leaving => None,
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+}
+
+fn left<K: Object>(vm: &Vm<'_>, stored: Option<&K>, name: String) -> Left
+where
+    AnyObject: From<K>,
+{
+    let Some(stored) = stored else {
+        return Left::Nothing;
+    };
+    match standing(stored.meta(), &vm.metadata(name)) {
+        Standing::Ours => Left::Delete(stored.clone().into()),
+        Standing::Leaving => Left::Leaving,
+        Standing::Foreign => Left::Nothing,
+    }
+}
+
+/// The disk's claim belongs to the disk, which is gone when this is asked: what
+/// the garbage collector has not fetched yet is deleted here, so that "gone" is
+/// true when the finalizer comes off.
+fn claim(vm: &Vm<'_>, seen: &Observed) -> Left {
+    let Some(claim) = &seen.claim else {
+        return Left::Nothing;
+    };
+    let of_the_disk = claim
+        .metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| {
+            owner.controller == Some(true)
+                && owner.kind == "DataVolume"
+                && owner.name == names::disk(vm.name)
+        });
+    let by_labels = standing(&claim.metadata, &vm.metadata(names::disk(vm.name)));
+    if !of_the_disk && by_labels == Standing::Foreign {
+        Left::Nothing
+    } else if claim.metadata.deletion_timestamp.is_some() {
+        Left::Leaving
+    } else {
+        Left::Delete(claim.clone().into())
+    }
+}
+
+fn instance_is_ours(vm: &Vm<'_>, seen: &Observed) -> bool {
+    seen.instance.as_ref().is_some_and(|instance| {
+        instance
+            .metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .any(|owner| {
+                owner.controller == Some(true)
+                    && owner.kind == "VirtualMachine"
+                    && owner.name == vm.name
+            })
+    })
+}

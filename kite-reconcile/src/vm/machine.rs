@@ -1,0 +1,218 @@
+//! What KubeVirt's and CDI's reports mean for a VM's owner.
+//!
+//! The disk is looked at first: while it is being cloned, `KubeVirt` reports
+//! `ErrorPvcNotFound` and `ErrorUnschedulable` of a VM that only has to wait.
+
+use kite_core::{
+    cdi::DataVolume,
+    conditions::ConditionStatus,
+    crd::{PowerState, VmPhase},
+    kubevirt::{StatusCondition, VirtualMachine, VirtualMachineInstance},
+};
+
+/// Where the root disk is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DiskState {
+    /// There is none.
+    Missing,
+    /// It is being filled.
+    Filling,
+    /// It is filled when the VM is first switched on, so that it lies where
+    /// the VM will run.
+    WaitingForStart,
+    /// It is filled.
+    Filled,
+    /// It could not be filled.
+    Failed,
+}
+
+impl DiskState {
+    /// Reads a `DataVolume`'s phase; one that is not known is on its way.
+    pub(super) fn of(disk: Option<&DataVolume>) -> Self {
+        let Some(disk) = disk else {
+            return Self::Missing;
+        };
+        let phase = disk
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
+        match phase {
+            Some("Succeeded") => Self::Filled,
+            Some("Failed") => Self::Failed,
+            Some("WaitForFirstConsumer" | "PendingPopulation") => Self::WaitingForStart,
+            _ => Self::Filling,
+        }
+    }
+}
+
+/// What is made of the reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Judgement {
+    /// Where the VM is in its life.
+    pub phase: VmPhase,
+    /// Whether `KubeVirt` keeps it as asked.
+    pub status: ConditionStatus,
+    /// One word for programs.
+    pub reason: String,
+    /// A sentence for people, with the remedy where there is one.
+    pub message: String,
+}
+
+impl Judgement {
+    fn new(
+        phase: VmPhase,
+        status: impl Into<ConditionStatus>,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            phase,
+            status: status.into(),
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+/// Where the VM stands that is to be `power`.
+pub(super) fn judge(
+    power: PowerState,
+    disk: DiskState,
+    machine: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Judgement {
+    let printable = machine
+        .and_then(|machine| machine.status.as_ref())
+        .and_then(|status| status.printable_status.as_deref());
+    match (disk, power) {
+        (DiskState::Failed, _) => Judgement::new(
+            VmPhase::Failed,
+            false,
+            "DiskFailed",
+            "the disk could not be made: delete the VM and create it again; if that fails too, \
+             an administrator must look at the image",
+        ),
+        (DiskState::Missing | DiskState::Filling, _)
+        | (DiskState::WaitingForStart, PowerState::On) => Judgement::new(
+            VmPhase::Provisioning,
+            false,
+            "DiskNotReady",
+            "waiting for the disk",
+        ),
+        (DiskState::WaitingForStart | DiskState::Filled, PowerState::Off) => {
+            off(printable, instance)
+        }
+        (DiskState::Filled, PowerState::On) => on(printable, machine),
+    }
+}
+
+fn off(printable: Option<&str>, instance: Option<&VirtualMachineInstance>) -> Judgement {
+    let stopped = || Judgement::new(VmPhase::Stopped, true, "Stopped", "the VM is off");
+    match (printable, instance) {
+        (Some("Stopped") | None, _) | (_, None) => stopped(),
+        (Some(_), Some(_)) => Judgement::new(
+            VmPhase::Stopping,
+            false,
+            "Stopping",
+            "the guest is shutting down",
+        ),
+    }
+}
+
+fn on(printable: Option<&str>, machine: Option<&VirtualMachine>) -> Judgement {
+    let starting =
+        |reason: &str, message: &str| Judgement::new(VmPhase::Starting, false, reason, message);
+    let failed =
+        |reason: &str, message: &str| Judgement::new(VmPhase::Failed, false, reason, message);
+    let Some(printable) = printable else {
+        return starting("Starting", "KubeVirt has not seen the VM yet");
+    };
+    match printable {
+        "Running" => running(machine),
+        "Stopped" | "Provisioning" | "Starting" => starting("Starting", "the VM is being started"),
+        "WaitingForVolumeBinding" => starting(
+            "WaitingForVolumeBinding",
+            "the disk is being attached to a node",
+        ),
+        "WaitingForReceiver" => {
+            starting("WaitingForReceiver", "waiting to take over a migrated VM")
+        }
+        "Migrating" => Judgement::new(
+            VmPhase::Migrating,
+            true,
+            "Migrating",
+            "the VM runs and is being moved to another node",
+        ),
+        "Paused" => Judgement::new(
+            VmPhase::Paused,
+            false,
+            "Paused",
+            "the VM is paused: unpause it, or switch it off and on",
+        ),
+        "Stopping" | "Terminating" => Judgement::new(
+            VmPhase::Stopping,
+            false,
+            "Restarting",
+            "the former instance is shutting down",
+        ),
+        // Left over from the time of the clone until KubeVirt looks again.
+        "ErrorPvcNotFound" => starting("Starting", "KubeVirt has not seen the disk yet"),
+        "ErrorUnschedulable" if !disks_are_ready(machine) => {
+            starting("Starting", "KubeVirt has not seen the disk yet")
+        }
+        "ErrorUnschedulable" => failed(
+            "Unschedulable",
+            "no node has room for the VM: it starts when there is some; until then make it \
+             smaller (spec.cpu, spec.memory), switch others off, or have nodes added",
+        ),
+        "CrashLoopBackOff" => failed(
+            "CrashLoopBackOff",
+            "the guest crashes again and again: look at its console; it is started again and again",
+        ),
+        "ErrImagePull" | "ImagePullBackOff" => failed(
+            "ImagePull",
+            "KubeVirt's launcher image cannot be fetched: an administrator must look at the \
+             node's registry access",
+        ),
+        "DataVolumeError" => failed(
+            "DataVolumeError",
+            "the disk has an error: an administrator must look at its DataVolume",
+        ),
+        "Unknown" => Judgement::new(
+            VmPhase::Failed,
+            ConditionStatus::Unknown,
+            "NodeUnreachable",
+            "the node of the VM does not report: an administrator must look at the node",
+        ),
+        // A state of a newer KubeVirt is neither ready nor failed.
+        other => Judgement::new(
+            VmPhase::Starting,
+            ConditionStatus::Unknown,
+            "UnknownStatus",
+            format!("KubeVirt reports {other:?}, which Kite does not know"),
+        ),
+    }
+}
+
+fn running(machine: Option<&VirtualMachine>) -> Judgement {
+    if condition(machine, "RestartRequired").is_some_and(|found| found.status == "True") {
+        return Judgement::new(
+            VmPhase::Running,
+            true,
+            "RestartRequired",
+            "the VM runs; changes to its size take effect when it is switched off and on",
+        );
+    }
+    Judgement::new(VmPhase::Running, true, "Running", "the VM runs")
+}
+
+/// Whether `KubeVirt` itself has seen that the disk is filled. Without the
+/// condition it has no reason to doubt it.
+fn disks_are_ready(machine: Option<&VirtualMachine>) -> bool {
+    condition(machine, "DataVolumesReady").is_none_or(|found| found.status == "True")
+}
+
+fn condition<'a>(machine: Option<&'a VirtualMachine>, type_: &str) -> Option<&'a StatusCondition> {
+    let status = machine?.status.as_ref()?;
+    status.conditions.iter().find(|found| found.type_ == type_)
+}

@@ -1,0 +1,102 @@
+//! `KiteVirtualMachine`: from its spec to a running VM, and back to nothing.
+//!
+//! ```text
+//! finalizer ► claims ► image ► keys ► cloud-init ► disk ► VirtualMachine ► Services ► Ingress
+//! deletion:  Ingress, Services ► VirtualMachine ► disk ► Secrets ► claims ► finalizer
+//! ```
+
+mod delete;
+mod machine;
+mod observe;
+mod plan;
+mod status;
+
+use async_trait::async_trait;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kite_core::{
+    cluster::Cluster,
+    crd::{KiteVirtualMachine, KiteVirtualMachineStatus},
+};
+use kube::runtime::controller::Action;
+
+pub use self::{
+    observe::{ImageSeen, Observed},
+    plan::plan,
+};
+use crate::{
+    Error,
+    context::{Context, Settings},
+    drive::{self, Reconciler},
+    plan::{Outcome, Plan},
+};
+
+/// Reconciles one VM: makes the cluster match its spec as far as can be done
+/// now, and reports what was seen in its status. A settled VM costs reads only.
+pub async fn reconcile<C: Cluster>(
+    vm: &KiteVirtualMachine,
+    context: &Context<C>,
+) -> Result<Action, Error> {
+    drive::reconcile::<Vms, C>(vm, context).await
+}
+
+/// The reconciler of VMs.
+pub(crate) struct Vms;
+
+#[async_trait]
+impl Reconciler for Vms {
+    type Object = KiteVirtualMachine;
+    type Status = KiteVirtualMachineStatus;
+    type Observed = Observed;
+
+    const KIND: &'static str = "KiteVirtualMachine";
+
+    async fn observe<C: Cluster>(
+        object: &KiteVirtualMachine,
+        cluster: &C,
+    ) -> Result<Observed, Error> {
+        Observed::read(object, cluster).await
+    }
+
+    fn plan(
+        object: &KiteVirtualMachine,
+        observed: &Observed,
+        _: &Settings,
+    ) -> Result<Plan<KiteVirtualMachineStatus>, Error> {
+        plan(object, observed)
+    }
+
+    fn absorb(observed: &mut Observed, outcome: Outcome) {
+        observed.absorb(outcome);
+    }
+
+    fn status(object: &KiteVirtualMachine) -> Option<&KiteVirtualMachineStatus> {
+        object.status.as_ref()
+    }
+
+    fn conditions(status: &KiteVirtualMachineStatus) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn complete(
+        status: KiteVirtualMachineStatus,
+        conditions: Vec<Condition>,
+        generation: i64,
+    ) -> KiteVirtualMachineStatus {
+        KiteVirtualMachineStatus {
+            conditions,
+            observed_generation: Some(generation),
+            ..status
+        }
+    }
+
+    fn carrier(
+        object: &KiteVirtualMachine,
+        status: KiteVirtualMachineStatus,
+    ) -> KiteVirtualMachine {
+        KiteVirtualMachine {
+            metadata: drive::carrier_metadata(&object.metadata),
+            spec: object.spec.clone(),
+            status: Some(status),
+        }
+    }
+}

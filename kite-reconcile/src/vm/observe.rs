@@ -1,0 +1,191 @@
+//! What the plan of a VM depends on.
+
+use futures::try_join;
+use k8s_openapi::api::{
+    core::v1::{PersistentVolumeClaim, Secret, Service},
+    networking::v1::Ingress,
+};
+use kite_core::{
+    cdi::DataVolume,
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    crd::{KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteVirtualMachine},
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
+    labels, names,
+};
+use kite_render::{Vm, reservation};
+use kube::{ResourceExt, api::ListParams};
+
+use crate::{Error, claims::Claims, objects::AnyObject, plan::Outcome};
+
+/// Names of images that are named to a person at most.
+const IMAGES_NAMED: usize = 20;
+
+/// What was seen of a VM and of what it depends on.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The platform's settings; the defaults if there are none.
+    pub platform: KitePlatformSpec,
+    /// The user in whose namespace the VM is, if it is a user's.
+    pub owner: Option<KiteUser>,
+    /// The image that the spec names.
+    pub image: ImageSeen,
+    /// Who has the VM's login name and domain.
+    pub claims: Claims,
+    /// Secret with the VM's keys.
+    pub key_secret: Option<Secret>,
+    /// Secret with the guest's user data.
+    pub cloud_init: Option<Secret>,
+    /// The root disk.
+    pub disk: Option<DataVolume>,
+    /// The root disk's claim; only looked at when it may have to grow or to go.
+    pub claim: Option<PersistentVolumeClaim>,
+    /// The VM as `KubeVirt` knows it.
+    pub machine: Option<VirtualMachine>,
+    /// Its instance, while it is on.
+    pub instance: Option<VirtualMachineInstance>,
+    /// Service for SSH.
+    pub access_service: Option<Service>,
+    /// Service for the domain.
+    pub web_service: Option<Service>,
+    /// Exposure under the domain.
+    pub ingress: Option<Ingress>,
+}
+
+/// The image that a VM names.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ImageSeen {
+    /// It is in the catalogue.
+    Found(Box<KiteImage>),
+    /// It is not; these are.
+    Unknown {
+        /// Some names of images in the catalogue.
+        available: Vec<String>,
+    },
+}
+
+impl Default for ImageSeen {
+    fn default() -> Self {
+        Self::Unknown {
+            available: Vec::new(),
+        }
+    }
+}
+
+impl Observed {
+    /// Reads all of it.
+    pub async fn read<C: Cluster>(object: &KiteVirtualMachine, cluster: &C) -> Result<Self, Error> {
+        let vm = Vm::of(object)?;
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        // What is held beyond the spec's claims can only be there after an edit.
+        let edited = object
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation)
+            != object.metadata.generation;
+        let held_by = (edited || deleting).then(|| labels::for_vm(vm.namespace, vm.name));
+        let own = |name: String| ObjectKey::namespaced(vm.namespace, name);
+
+        let (platform, owner, image, claims) = try_join!(
+            find::<KitePlatform, C>(cluster, ObjectKey::cluster(names::PLATFORM)),
+            owner(cluster, vm.namespace),
+            image(cluster, &object.spec.image),
+            Claims::observe(cluster, reservation::of_vm(&vm), held_by.as_ref()),
+        )?;
+        let (key_secret, cloud_init, disk, machine, instance) = try_join!(
+            find(cluster, own(names::ssh_key_secret(vm.name))),
+            find(cluster, own(names::cloud_init_secret(vm.name))),
+            find::<DataVolume, C>(cluster, own(names::disk(vm.name))),
+            find(cluster, own(vm.name.to_owned())),
+            find(cluster, own(vm.name.to_owned())),
+        )?;
+        let (access_service, web_service, ingress) = try_join!(
+            find(cluster, own(names::access_service(vm.name))),
+            find(cluster, own(names::web_service(vm.name))),
+            find(cluster, own(vm.name.to_owned())),
+        )?;
+        let may_grow = disk.as_ref().is_some_and(|disk| {
+            super::plan::disk_size(disk).is_none_or(|size| size < object.spec.disk)
+        });
+        let claim = if may_grow || deleting {
+            find(cluster, own(names::disk(vm.name))).await?
+        } else {
+            None
+        };
+        Ok(Self {
+            platform: platform.map(|platform| platform.spec).unwrap_or_default(),
+            owner,
+            image,
+            claims,
+            key_secret,
+            cloud_init,
+            disk,
+            claim,
+            machine,
+            instance,
+            access_service,
+            web_service,
+            ingress,
+        })
+    }
+
+    /// Takes in what came of a step.
+    pub fn absorb(&mut self, outcome: Outcome) {
+        let (object, gone) = match outcome {
+            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, state),
+            Outcome::Stored(object) => (object, false),
+            Outcome::Gone(object) => (object, true),
+        };
+        let name = object.key().name;
+        match object {
+            AnyObject::Secret(secret) if name.ends_with("-ssh-key") => {
+                self.key_secret = (!gone).then_some(*secret);
+            }
+            AnyObject::Secret(secret) => self.cloud_init = (!gone).then_some(*secret),
+            AnyObject::DataVolume(disk) => self.disk = (!gone).then_some(*disk),
+            AnyObject::PersistentVolumeClaim(claim) => self.claim = (!gone).then_some(*claim),
+            AnyObject::VirtualMachine(machine) => self.machine = (!gone).then_some(*machine),
+            AnyObject::Service(service) if name.starts_with("vps-access-") => {
+                self.access_service = (!gone).then_some(*service);
+            }
+            AnyObject::Service(service) => self.web_service = (!gone).then_some(*service),
+            AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
+            AnyObject::DataSource(_)
+            | AnyObject::KiteVirtualMachine(_)
+            | AnyObject::Namespace(_)
+            | AnyObject::NetworkPolicy(_)
+            | AnyObject::ResourceQuota(_) => {}
+        }
+    }
+}
+
+async fn find<K: Object, C: Cluster>(
+    cluster: &C,
+    key: ObjectKey,
+) -> Result<Option<K>, ClusterError> {
+    cluster.find(&key).await
+}
+
+/// The user whose namespace this is.
+async fn owner<C: Cluster>(cluster: &C, namespace: &str) -> Result<Option<KiteUser>, ClusterError> {
+    match names::user_of_namespace(namespace) {
+        Some(user) => cluster.find(&ObjectKey::cluster(user)).await,
+        None => Ok(None),
+    }
+}
+
+async fn image<C: Cluster>(cluster: &C, name: &str) -> Result<ImageSeen, ClusterError> {
+    if let Some(image) = cluster.find::<KiteImage>(&ObjectKey::cluster(name)).await? {
+        return Ok(ImageSeen::Found(Box::new(image)));
+    }
+    let all = cluster
+        .list::<KiteImage>(None, &ListParams::default().limit(100))
+        .await?;
+    let mut available = all
+        .items
+        .iter()
+        .map(ResourceExt::name_any)
+        .collect::<Vec<_>>();
+    available.sort();
+    available.truncate(IMAGES_NAMED);
+    Ok(ImageSeen::Unknown { available })
+}

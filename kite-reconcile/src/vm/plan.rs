@@ -1,0 +1,328 @@
+//! What to do about a VM. Pure: the same spec and the same observations give
+//! the same plan.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kite_core::{
+    cdi::DataVolume,
+    cluster::Object,
+    conditions::NewCondition,
+    crd::{
+        ImagePhase, KiteImage, KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase,
+        vm_condition::IMAGE_READY,
+    },
+    labels::VM_FINALIZER,
+    quantity::Bytes,
+};
+use kite_render::{RenderError, Vm, cloud_init, disk, exposure, keys, machine, service};
+use kube::api::PropagationPolicy;
+
+use super::{
+    delete,
+    observe::{ImageSeen, Observed},
+    status,
+};
+use crate::{
+    Error,
+    matches::is_applied,
+    objects::AnyObject,
+    plan::{Plan, Step},
+    standing::{Standing, standing},
+};
+
+/// When to look at a VM again that waits for nothing: everything that concerns
+/// it is watched, this is for what a watch has missed.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// What to do about the VM `object`, given what was observed.
+pub fn plan(
+    object: &KiteVirtualMachine,
+    seen: &Observed,
+) -> Result<Plan<KiteVirtualMachineStatus>, Error> {
+    let vm = Vm::of(object)?;
+    if object.metadata.deletion_timestamp.is_some() {
+        return Ok(delete::plan(&vm, seen));
+    }
+    let mut obstacles = Vec::new();
+    let steps = steps(&vm, seen, &mut obstacles)?;
+    let (status, conditions) = status::report(&vm, seen, &obstacles);
+    Ok(Plan {
+        steps,
+        status,
+        conditions,
+        again: RESYNC,
+    })
+}
+
+/// Why a part of the VM cannot be made now.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Obstacle {
+    /// The condition that says so.
+    pub condition: NewCondition,
+    /// The phase that the VM is in by it.
+    pub phase: VmPhase,
+}
+
+impl Obstacle {
+    fn new(type_: &'static str, phase: VmPhase, reason: &str, message: String) -> Self {
+        Self {
+            condition: NewCondition::new(type_, false, reason, message),
+            phase,
+        }
+    }
+}
+
+/// Whether the VM is to run: not while its owner is suspended.
+pub(super) fn power(vm: &Vm<'_>, seen: &Observed) -> PowerState {
+    let suspended = seen
+        .owner
+        .as_ref()
+        .is_some_and(|owner| owner.spec.suspended);
+    if suspended {
+        PowerState::Off
+    } else {
+        vm.object.spec.power_state
+    }
+}
+
+/// The size that a disk was made with.
+pub(super) fn disk_size(disk: &DataVolume) -> Option<Bytes> {
+    let resources = disk.spec.storage.as_ref()?.resources.as_ref()?;
+    resources.requests.as_ref()?.get("storage")?.0.parse().ok()
+}
+
+fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<Vec<Step>, Error> {
+    if !has_finalizer(&vm.object.metadata) {
+        return Ok(vec![Step::AddFinalizer(VM_FINALIZER)]);
+    }
+    let claims = seen.claims.steps();
+    if !claims.is_empty() {
+        return Ok(claims);
+    }
+    let entitled = status::has_ssh_id(seen);
+    // A VM that was made keeps what it has, whatever became of its claim or of
+    // its image; one that was not yet, waits.
+    if seen.disk.is_none() {
+        if !entitled {
+            return Ok(Vec::new());
+        }
+        if let Some(obstacle) = image_obstacle(vm, &seen.image) {
+            obstacles.push(obstacle);
+            return Ok(Vec::new());
+        }
+    }
+    let mut steps = Steps {
+        steps: Vec::new(),
+        obstacles,
+    };
+    if !steps.keys_and_user_data(vm, seen)? {
+        return Ok(steps.steps);
+    }
+    if steps.disk(vm, seen) {
+        steps.wanted(
+            &machine::virtual_machine(vm, power(vm, seen)),
+            seen.machine.as_ref(),
+        );
+    }
+    if entitled {
+        steps.wanted(&service::access(vm), seen.access_service.as_ref());
+    }
+    steps.wanted(&service::web(vm), seen.web_service.as_ref());
+    steps.exposure(vm, seen);
+    Ok(steps.steps)
+}
+
+fn has_finalizer(metadata: &ObjectMeta) -> bool {
+    metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|finalizer| finalizer == VM_FINALIZER)
+}
+
+/// Why no disk can be made from the image.
+fn image_obstacle(vm: &Vm<'_>, image: &ImageSeen) -> Option<Obstacle> {
+    let name = &vm.object.spec.image;
+    let image = match image {
+        ImageSeen::Found(image) => image,
+        ImageSeen::Unknown { available } => {
+            let remedy = if available.is_empty() {
+                "the catalogue is empty: an administrator must create a KiteImage".to_owned()
+            } else {
+                format!("create another VM with one of: {}", available.join(", "))
+            };
+            return Some(Obstacle::new(
+                IMAGE_READY,
+                VmPhase::Failed,
+                "UnknownImage",
+                format!("spec.image: there is no image {name:?}; {remedy}"),
+            ));
+        }
+    };
+    if !is_ready(image) {
+        let progress = image.status.as_ref().and_then(|s| s.progress.clone());
+        return Some(Obstacle::new(
+            IMAGE_READY,
+            VmPhase::Pending,
+            "ImageNotReady",
+            format!(
+                "waiting for image {name} to be imported{}",
+                progress.map(|p| format!(" ({p})")).unwrap_or_default()
+            ),
+        ));
+    }
+    let (disk, least) = (&vm.object.spec.disk, &image.spec.min_disk);
+    (disk < least).then(|| {
+        Obstacle::new(
+            IMAGE_READY,
+            VmPhase::Failed,
+            "DiskTooSmall",
+            format!(
+                "spec.disk {disk} is smaller than the {least} that image {name} needs: \
+                 set spec.disk to at least {least}"
+            ),
+        )
+    })
+}
+
+fn is_ready(image: &KiteImage) -> bool {
+    image.metadata.deletion_timestamp.is_none()
+        && image
+            .status
+            .as_ref()
+            .is_some_and(|status| status.phase == Some(ImagePhase::Ready))
+}
+
+struct Steps<'a> {
+    steps: Vec<Step>,
+    obstacles: &'a mut Vec<Obstacle>,
+}
+
+impl Steps<'_> {
+    /// Whether both Secrets are there or will be by the steps so far.
+    fn keys_and_user_data(&mut self, vm: &Vm<'_>, seen: &Observed) -> Result<bool, Error> {
+        let Some(stored) = &seen.key_secret else {
+            // The user data needs the keys: it is planned when they are there.
+            let template = Box::new(keys::secret_metadata(vm));
+            self.steps.push(Step::CreateKeys(template));
+            return Ok(false);
+        };
+        if !self.wanted(&keys::secret_metadata(vm), Some(stored)) {
+            return Ok(false);
+        }
+        let ImageSeen::Found(image) = &seen.image else {
+            // Nobody knows any more what the guest is. What was rendered stays.
+            return Ok(seen.cloud_init.is_some());
+        };
+        let user_data = keys::VmKeys::from_secret(stored)
+            .and_then(|keys| cloud_init::secret(vm, &keys, image.spec.os_family));
+        match user_data {
+            Ok(secret) => Ok(self.wanted(&secret, seen.cloud_init.as_ref())),
+            Err(error @ (RenderError::KeySecret { .. } | RenderError::UnsupportedOs(_))) => {
+                self.blocked("CloudInit", error.to_string());
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the disk is there or will be by the steps so far.
+    fn disk(&mut self, vm: &Vm<'_>, seen: &Observed) -> bool {
+        let mut desired = disk::data_volume(vm, &seen.platform);
+        if let Some(stored) = &seen.disk {
+            // Immutable once made.
+            desired.spec = stored.spec.clone();
+        }
+        let there = self.wanted(&desired, seen.disk.as_ref());
+        let wanted = &vm.object.spec.disk;
+        let claimed = seen.claim.as_ref().and_then(|claim| {
+            let resources = claim.spec.as_ref()?.resources.as_ref()?;
+            resources
+                .requests
+                .as_ref()?
+                .get("storage")?
+                .0
+                .parse::<Bytes>()
+                .ok()
+        });
+        if there && claimed.is_some_and(|claimed| claimed < *wanted) {
+            self.steps.push(Step::Apply(disk::grown_claim(vm).into()));
+        }
+        there
+    }
+
+    fn exposure(&mut self, vm: &Vm<'_>, seen: &Observed) {
+        let host = exposure::host(vm, &seen.platform).filter(|_| status::has_domain(seen));
+        let desired = host.and_then(|host| exposure::ingress(vm, &seen.platform, &host).ok());
+        match (desired, &seen.ingress) {
+            (Some(desired), stored) => {
+                self.wanted(&desired, stored.as_ref());
+            }
+            (None, Some(stored)) => {
+                let like = vm.metadata(vm.name.to_owned());
+                if standing(&stored.metadata, &like) == Standing::Ours {
+                    self.steps.push(Step::Delete(
+                        stored.clone().into(),
+                        PropagationPolicy::Background,
+                    ));
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Plans for `stored` to become like `desired`. Whether it is there or will
+    /// be, and is ours.
+    fn wanted<K: Object>(&mut self, desired: &K, stored: Option<&K>) -> bool
+    where
+        AnyObject: From<K>,
+    {
+        let Some(stored) = stored else {
+            self.steps.push(Step::Apply(desired.clone().into()));
+            return true;
+        };
+        let name = desired.meta().name.as_deref().unwrap_or_default();
+        let kind = K::kind(&());
+        match standing(stored.meta(), desired.meta()) {
+            Standing::Ours => {
+                if !is_applied(desired, stored) {
+                    self.steps.push(Step::Apply(desired.clone().into()));
+                }
+                true
+            }
+            Standing::Leaving => {
+                self.waiting(format!("waiting for the former {kind} {name} to go"));
+                false
+            }
+            Standing::Foreign => {
+                self.blocked(
+                    "NameTaken",
+                    format!(
+                        "{kind} {name} is there and belongs to something else: it must go, or \
+                         the VM needs another name"
+                    ),
+                );
+                false
+            }
+        }
+    }
+
+    fn waiting(&mut self, message: String) {
+        self.obstacles.push(Obstacle::new(
+            kite_core::crd::vm_condition::VIRTUAL_MACHINE_READY,
+            VmPhase::Pending,
+            "WaitingForDeletion",
+            message,
+        ));
+    }
+
+    fn blocked(&mut self, reason: &str, message: String) {
+        self.obstacles.push(Obstacle::new(
+            kite_core::crd::vm_condition::VIRTUAL_MACHINE_READY,
+            VmPhase::Failed,
+            reason,
+            message,
+        ));
+    }
+}

@@ -1,0 +1,355 @@
+//! What is reported of a VM.
+
+use kite_core::{
+    conditions::{ConditionStatus, NewCondition},
+    crd::{
+        AccessStatus, Claim, DiskStatus, KitePlatformSpec, KiteVirtualMachineStatus, PowerState,
+        VmPhase,
+        vm_condition::{DISK_READY, EXPOSED, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY},
+    },
+    kubevirt::VirtualMachineInstance,
+    names,
+};
+use kite_render::{RenderError, Vm, exposure};
+
+use super::{
+    machine::{DiskState, Judgement, judge},
+    observe::{ImageSeen, Observed},
+    plan::{Obstacle, power},
+};
+use crate::claims::{ClaimState, WantedClaim, holder_text};
+
+/// Whether the VM has its login name.
+pub(super) fn has_ssh_id(seen: &Observed) -> bool {
+    has(seen, Claim::SshId)
+}
+
+/// Whether the VM has the domain that its spec asks for.
+pub(super) fn has_domain(seen: &Observed) -> bool {
+    has(seen, Claim::Domain)
+}
+
+fn has(seen: &Observed, claim: Claim) -> bool {
+    wanted(seen, claim).is_some_and(WantedClaim::is_mine)
+}
+
+fn wanted(seen: &Observed, claim: Claim) -> Option<&WantedClaim> {
+    seen.claims
+        .wanted
+        .iter()
+        .find(|wanted| wanted.wanted.spec.claim == claim)
+}
+
+/// The status and its conditions.
+pub(super) fn report(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    obstacles: &[Obstacle],
+) -> (KiteVirtualMachineStatus, Vec<NewCondition>) {
+    let power = power(vm, seen);
+    let disk = DiskState::of(seen.disk.as_ref());
+    let judgement = judge(power, disk, seen.machine.as_ref(), seen.instance.as_ref());
+    let mut conditions = vec![
+        reserved(vm, seen),
+        image_ready(vm, seen, obstacles),
+        disk_ready(vm, seen, disk),
+        machine_ready(&judgement, seen, obstacles),
+    ];
+    let suspended = power != vm.object.spec.power_state;
+    conditions.insert(0, ready(&conditions, &judgement, suspended));
+    conditions.extend(exposed(vm, seen));
+
+    let instance = seen.instance.as_ref().and_then(Alive::of);
+    let status = KiteVirtualMachineStatus {
+        observed_generation: None,
+        phase: Some(phase(seen, obstacles, &judgement)),
+        power_state: Some(if instance.as_ref().is_some_and(|it| it.runs) {
+            PowerState::On
+        } else {
+            PowerState::Off
+        }),
+        node_name: instance.as_ref().and_then(|it| it.node.clone()),
+        ip_address: instance.and_then(|it| it.address),
+        disk: disk_status(vm, seen),
+        access: access(vm, seen),
+        conditions: Vec::new(),
+    };
+    (status, conditions)
+}
+
+fn phase(seen: &Observed, obstacles: &[Obstacle], judgement: &Judgement) -> VmPhase {
+    if let Some(obstacle) = obstacles.first() {
+        return obstacle.phase;
+    }
+    if seen.disk.is_none() && !has_ssh_id(seen) {
+        return match wanted(seen, Claim::SshId).map(|claim| &claim.state) {
+            Some(ClaimState::Held { .. }) => VmPhase::Failed,
+            Some(ClaimState::Free | ClaimState::Mine(_)) | None => VmPhase::Pending,
+        };
+    }
+    judgement.phase
+}
+
+fn ready(others: &[NewCondition], judgement: &Judgement, suspended: bool) -> NewCondition {
+    if suspended {
+        return NewCondition::new(
+            READY,
+            false,
+            "Suspended",
+            "the VM is kept off: its owner is suspended by an administrator",
+        );
+    }
+    // A disk that waits for the first start is no flaw of a VM that is off.
+    let flaw = others
+        .iter()
+        .find(|condition| condition.status != ConditionStatus::True)
+        .filter(|flaw| flaw.type_ != DISK_READY || judgement.phase != VmPhase::Stopped);
+    match flaw {
+        Some(flaw) => NewCondition {
+            type_: READY,
+            status: ConditionStatus::False,
+            ..flaw.clone()
+        },
+        None => NewCondition::new(
+            READY,
+            true,
+            judgement.reason.clone(),
+            judgement.message.clone(),
+        ),
+    }
+}
+
+fn reserved(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
+    let spec = &vm.object.spec;
+    for wanted in &seen.claims.wanted {
+        let (field, value, taken, remedy) = match wanted.wanted.spec.claim {
+            Claim::Domain => (
+                "spec.domainPrefix",
+                spec.domain_prefix.as_deref().unwrap_or_default(),
+                "DomainTaken",
+                "choose another; the VM itself is not affected",
+            ),
+            Claim::SshId | Claim::Username | Claim::Email => (
+                "spec.sshId",
+                spec.ssh_id.as_str(),
+                "SshIdTaken",
+                "create the VM with another sshId, or wait until it is free",
+            ),
+        };
+        match &wanted.state {
+            ClaimState::Mine(_) => {}
+            ClaimState::Free => {
+                return NewCondition::new(
+                    RESERVED,
+                    false,
+                    "Reserving",
+                    format!("{field} {value:?} is being reserved"),
+                );
+            }
+            ClaimState::Held { reservation, .. } => {
+                let holder = holder_text(&reservation.spec.holder);
+                return NewCondition::new(
+                    RESERVED,
+                    false,
+                    taken,
+                    format!("{field} {value:?} is taken by {holder}: {remedy}"),
+                );
+            }
+        }
+    }
+    NewCondition::new(RESERVED, true, "Reserved", "its names belong to the VM")
+}
+
+fn image_ready(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle]) -> NewCondition {
+    if let Some(condition) = obstacle(obstacles, IMAGE_READY) {
+        return condition;
+    }
+    let image = &vm.object.spec.image;
+    if seen.disk.is_some() {
+        return NewCondition::new(
+            IMAGE_READY,
+            true,
+            "Cloned",
+            format!("the disk is made from {image}"),
+        );
+    }
+    match (&seen.image, has_ssh_id(seen)) {
+        (ImageSeen::Found(_), true) => NewCondition::new(
+            IMAGE_READY,
+            true,
+            "Ready",
+            format!("image {image} is ready"),
+        ),
+        (ImageSeen::Unknown { .. }, _) | (_, false) => NewCondition::new(
+            IMAGE_READY,
+            ConditionStatus::Unknown,
+            "Waiting",
+            "the image is looked at once the VM has its login name",
+        ),
+    }
+}
+
+fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
+    let status = seen.disk.as_ref().and_then(|disk| disk.status.as_ref());
+    let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
+    let progress = status
+        .and_then(|s| s.progress.as_deref())
+        .filter(|progress| *progress != "N/A")
+        .map(|progress| format!(", {progress}"))
+        .unwrap_or_default();
+    let image = &vm.object.spec.image;
+    match state {
+        DiskState::Missing => {
+            NewCondition::new(DISK_READY, false, "NotMade", "the disk is not made yet")
+        }
+        DiskState::Filling => NewCondition::new(
+            DISK_READY,
+            false,
+            "Cloning",
+            format!("the disk is being cloned from {image} ({phase}{progress})"),
+        ),
+        DiskState::WaitingForStart => NewCondition::new(
+            DISK_READY,
+            false,
+            "WaitingForStart",
+            "the disk is filled when the VM is first started",
+        ),
+        DiskState::Filled => NewCondition::new(DISK_READY, true, "Filled", "the disk is ready"),
+        DiskState::Failed => {
+            let reason = status
+                .and_then(|s| s.conditions.iter().find(|c| c.type_ == "Running"))
+                .and_then(|running| running.message.clone())
+                .filter(|message| !message.is_empty())
+                .unwrap_or_else(|| "CDI gives no reason".to_owned());
+            NewCondition::new(
+                DISK_READY,
+                false,
+                "CloneFailed",
+                format!("the disk could not be cloned from {image}: {reason}"),
+            )
+        }
+    }
+}
+
+fn machine_ready(judgement: &Judgement, seen: &Observed, obstacles: &[Obstacle]) -> NewCondition {
+    if let Some(condition) = obstacle(obstacles, VIRTUAL_MACHINE_READY) {
+        return condition;
+    }
+    if seen.machine.is_none() && judgement.status == ConditionStatus::True {
+        return NewCondition::new(
+            VIRTUAL_MACHINE_READY,
+            false,
+            "NotMade",
+            "the VirtualMachine is not made yet",
+        );
+    }
+    NewCondition {
+        type_: VIRTUAL_MACHINE_READY,
+        status: judgement.status,
+        reason: judgement.reason.clone(),
+        message: judgement.message.clone(),
+    }
+}
+
+fn obstacle(obstacles: &[Obstacle], type_: &str) -> Option<NewCondition> {
+    let found = obstacles.iter().find(|it| it.condition.type_ == type_)?;
+    Some(found.condition.clone())
+}
+
+fn exposed(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
+    let prefix = vm.object.spec.domain_prefix.as_deref()?;
+    let Some(host) = exposure::host(vm, &seen.platform) else {
+        return Some(NewCondition::new(
+            EXPOSED,
+            false,
+            "NoBaseDomain",
+            "the platform has no base domain: an administrator must set spec.baseDomain of \
+             KitePlatform default",
+        ));
+    };
+    if !has_domain(seen) {
+        return Some(NewCondition::new(
+            EXPOSED,
+            false,
+            "DomainNotReserved",
+            format!("{prefix:?} does not belong to this VM: see the condition Reserved"),
+        ));
+    }
+    Some(match exposure::ingress(vm, &seen.platform, &host) {
+        Err(error @ RenderError::GatewayApi) => {
+            NewCondition::new(EXPOSED, false, "NotAvailable", error.to_string())
+        }
+        Ok(_) | Err(_) if seen.ingress.is_some() => NewCondition::new(
+            EXPOSED,
+            true,
+            "Exposed",
+            format!("port 80 is reached at {host}"),
+        ),
+        Ok(_) | Err(_) => {
+            NewCondition::new(EXPOSED, false, "NotMade", "the Ingress is not made yet")
+        }
+    })
+}
+
+fn disk_status(vm: &Vm<'_>, seen: &Observed) -> Option<DiskStatus> {
+    let disk = seen.disk.as_ref()?;
+    let status = disk.status.as_ref();
+    Some(DiskStatus {
+        name: names::disk(vm.name),
+        phase: status.and_then(|status| status.phase.clone()),
+        progress: status.and_then(|status| status.progress.clone()),
+    })
+}
+
+/// How the VM is reached: nobody gets in by a login name that is not the VM's.
+fn access(vm: &Vm<'_>, seen: &Observed) -> Option<AccessStatus> {
+    if !has_ssh_id(seen) || seen.access_service.is_none() || seen.key_secret.is_none() {
+        return None;
+    }
+    Some(AccessStatus {
+        service: names::access_service(vm.name),
+        key_secret: names::ssh_key_secret(vm.name),
+        ssh_command: ssh_command(&vm.object.spec.ssh_id, &seen.platform),
+        domain: exposure::host(vm, &seen.platform)
+            .filter(|_| has_domain(seen) && seen.ingress.is_some()),
+    })
+}
+
+/// The command that logs in, if it is known where the gateway is.
+fn ssh_command(ssh_id: &str, platform: &KitePlatformSpec) -> Option<String> {
+    let gateway = &platform.gateway;
+    let host = gateway
+        .public_host
+        .as_deref()
+        .or(platform.base_domain.as_deref())
+        .filter(|_| gateway.enabled)?;
+    Some(match gateway.public_port {
+        22 => format!("ssh {ssh_id}@{host}"),
+        port => format!("ssh -p {port} {ssh_id}@{host}"),
+    })
+}
+
+/// What is reported of an instance that has not ended.
+struct Alive {
+    runs: bool,
+    node: Option<String>,
+    address: Option<String>,
+}
+
+impl Alive {
+    fn of(instance: &VirtualMachineInstance) -> Option<Self> {
+        let status = instance.status.as_ref()?;
+        let phase = status.phase.as_deref();
+        if matches!(phase, Some("Succeeded" | "Failed")) {
+            return None;
+        }
+        Some(Self {
+            runs: phase == Some("Running"),
+            node: status.node_name.clone(),
+            address: status
+                .interfaces
+                .iter()
+                .find_map(|interface| interface.ip_address.clone()),
+        })
+    }
+}
