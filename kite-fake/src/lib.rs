@@ -8,6 +8,7 @@ pub mod discovery;
 pub mod fields;
 pub mod guest;
 pub mod metadata;
+pub mod openapi;
 pub mod patch;
 pub mod rest;
 pub mod schema;

@@ -9,6 +9,8 @@ mod order;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+pub(crate) use order::{groups, versions};
+
 use crate::server::registry::{Registry, Subresource};
 
 /// A document as it is sent.

@@ -11,8 +11,17 @@ use super::model::Schema;
 /// Limits are left to whoever validates metadata.
 pub fn object_meta() -> Arc<Schema> {
     static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
+        let mut json = object_meta_json();
+        strip_limits(&mut json);
+        Arc::new(Schema::from_json(&json).unwrap_or_else(|_| Schema::any()))
+    });
+    Arc::clone(&SCHEMA)
+}
+
+/// The same as a JSON schema, with its limits and with what it refers to in `$defs`.
+pub fn object_meta_json() -> Value {
+    static JSON: LazyLock<Value> = LazyLock::new(|| {
         let mut schema = schemars::schema_for!(ObjectMeta).to_value();
-        strip_limits(&mut schema);
         for (pointer, name, value) in [
             (
                 "/properties/finalizers",
@@ -62,9 +71,9 @@ pub fn object_meta() -> Arc<Schema> {
                 }
             }
         }
-        Arc::new(Schema::from_json(&schema).unwrap_or_else(|_| Schema::any()))
+        schema
     });
-    Arc::clone(&SCHEMA)
+    JSON.clone()
 }
 
 /// Removes what would refuse values at every level.

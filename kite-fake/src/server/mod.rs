@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use crate::clock::Ids;
 use crate::discovery;
+use crate::openapi::Documents;
 use crate::rest::media::{self, Accepted, Encoding};
 use crate::rest::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::rest::path::{self, Route, Target};
@@ -54,6 +55,7 @@ pub enum Answer {
 pub struct ApiServer {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
+    documents: Documents,
     pub(crate) ids: Ids,
     /// Time of the request that is being handled.
     pub(crate) now: Timestamp,
@@ -126,6 +128,7 @@ impl ApiServer {
         Self {
             store: Store::new(history),
             registry: Registry::built_in(),
+            documents: Documents::new(|_, _, _| None),
             ids: Ids::new(seed),
             now: Timestamp::UNIX_EPOCH,
         }
@@ -195,6 +198,9 @@ impl ApiServer {
     /// A document about the API itself.
     fn document(&mut self, path: &str, accept: &str) -> Result<Response<Bytes>, Status> {
         if let Some(found) = discovery::document(&self.registry, path, accept) {
+            return Ok(respond::document(found));
+        }
+        if let Some(found) = self.documents.document(&self.registry, path, accept) {
             return Ok(respond::document(found));
         }
         match path::parse(path) {
