@@ -2,18 +2,45 @@
 //! defaults, validation, update rules and allocations.
 //!
 //! [`kind`] finds one; [`BuiltIn`] says in which order a request uses its parts.
+//!
+//! # What is checked
+//!
+//! | Kinds | Schema, defaults | Validation |
+//! |---|---|---|
+//! | `ConfigMap`, Secret, Service, Namespace, `PersistentVolumeClaim`, `LimitRange`, `ResourceQuota`, Ingress, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Event | yes | as a real server, with its messages |
+//! | Pod, `PodTemplate`, Deployment, `ReplicaSet`, `StatefulSet`, `DaemonSet`, Job, `CronJob`, `PersistentVolume`, `PodDisruptionBudget`, `IngressClass` | yes | names, selectors, containers, ports, enumerations; not every field |
+//! | the rest | yes | types and metadata only |
+//!
+//! On purpose unlike a real server: `EndpointSlice`s may hold loopback addresses,
+//! for guests in one process live there.
 
-use std::sync::Arc;
+mod access;
+mod kinds;
+pub mod metadata;
+mod names;
+mod overlay;
+mod quantity;
+mod schemas;
+mod shape;
+mod table;
 
-use serde_json::Value;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
 
 use crate::fields::Reset;
 use crate::schema::{FieldError, Schema, Validation};
 
+pub use names::NameRule;
+
+use access::{copy, number, object_mut, set};
+use table::Rules;
+
 /// What allocations need to know of the other objects.
 pub trait Env {
     /// Whether a Service has this cluster IP.
-    fn cluster_ip_taken(&self, ip: std::net::Ipv4Addr) -> bool;
+    fn cluster_ip_taken(&self, ip: Ipv4Addr) -> bool;
     /// Whether a Service has this node port (for whatever protocol).
     fn node_port_taken(&self, port: u16) -> bool;
 }
@@ -22,86 +49,189 @@ pub trait Env {
 ///
 /// 1. [`BuiltIn::decode`] the body (400 on error), which also sets defaults;
 ///    again after a patch or an apply (whose result may hold nulls);
-/// 2. `fields::update` or `fields::apply` with [`BuiltIn::empty`] and [`BuiltIn::reset`];
+/// 2. [`crate::fields::update`] or [`crate::fields::apply`] with
+///    [`BuiltIn::empty`] and [`BuiltIn::reset`];
 /// 3. [`BuiltIn::prepare_create`] or [`BuiltIn::prepare_update`];
 /// 4. [`BuiltIn::validate_create`] or [`BuiltIn::validate_update`] (422), metadata included;
 /// 5. [`BuiltIn::allocate`] (422).
 pub struct BuiltIn {
-    _private: (),
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    rules: Rules,
+    schema: OnceLock<Arc<Schema>>,
+    empty: OnceLock<Value>,
+}
+
+impl std::fmt::Debug for BuiltIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{} {}", self.group, self.version, self.kind)
+    }
 }
 
 impl BuiltIn {
-    /// The schema, with descriptions, defaults, merge keys and list types.
-    pub fn schema(&self) -> Arc<Schema> {
-        Arc::new(Schema::any())
+    /// The schema, with descriptions, defaults, merge keys and list types. Built
+    /// when it is first asked for.
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.schema.get_or_init(|| {
+            schemas::build(self.group, self.version, self.kind)
+                .unwrap_or_else(|| Arc::new(Schema::any()))
+        })
     }
 
     /// What every new object has before anybody sets anything.
     pub fn empty(&self) -> &Value {
-        const EMPTY: &Value = &Value::Null;
-        EMPTY
+        self.empty.get_or_init(|| {
+            let mut object = json!({});
+            // An empty object has nothing of a wrong type.
+            let _ = shape::normalize(self.schema(), &mut object);
+            if let Value::Object(members) = &mut object {
+                members.remove("apiVersion");
+                members.remove("kind");
+            }
+            object
+        })
     }
 
     /// Fields that the endpoint of a subresource (`""` for the object) does not change.
     pub fn reset(&self, subresource: &str) -> Reset {
-        let _ = subresource;
-        Reset::Nothing
+        match subresource {
+            "status" => Reset::Members(&["spec"]),
+            _ if self.rules.status => Reset::Members(&["status"]),
+            _ => Reset::Nothing,
+        }
     }
 
     /// Brings a body into the form in which the server keeps the kind: checks
     /// types, drops empty members and nulls, makes quantities canonical, sets
-    /// defaults. The error is what follows `… cannot be handled as a KIND: `.
+    /// defaults. Unknown members are dropped.
+    ///
+    /// # Errors
+    /// The decoder's text, which follows `… cannot be handled as a KIND: `.
     pub fn decode(&self, object: &mut Value) -> Result<(), String> {
-        let _ = object;
+        shape::normalize(self.schema(), object)?;
+        (self.rules.default)(object);
         Ok(())
     }
 
     /// Sets what only the server sets on a new object, and drops what a client may not (status).
     pub fn prepare_create(&self, object: &mut Value) {
-        let _ = object;
+        if self.rules.status {
+            copy(object, self.empty(), "status");
+        }
+        (self.rules.prepare_create)(object);
+        if !self.rules.generation.is_empty() {
+            set(object_mut(object, "metadata"), "generation", 1);
+        }
     }
 
     /// The same on an update: restores what the endpoint does not change, and counts `generation`.
     pub fn prepare_update(&self, new: &mut Value, old: &Value, subresource: &str) {
-        let _ = (new, old, subresource);
+        if subresource == "status" {
+            let others: Vec<String> = new
+                .as_object()
+                .into_iter()
+                .chain(old.as_object())
+                .flat_map(serde_json::Map::keys)
+                .filter(|name| {
+                    !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status")
+                })
+                .cloned()
+                .collect();
+            for name in others {
+                copy(new, old, &name);
+            }
+        } else if self.rules.status {
+            copy(new, old, "status");
+        }
+        (self.rules.prepare_update)(new, old, subresource);
+        if self.rules.generation.is_empty() {
+            return;
+        }
+        let before = number(&old["metadata"], "generation").unwrap_or(1);
+        let changed = self
+            .rules
+            .generation
+            .iter()
+            .any(|member| new.get(*member) != old.get(*member));
+        let generation = before + i64::from(changed);
+        set(object_mut(new, "metadata"), "generation", generation);
     }
 
     /// Checks a new object, `metadata` included.
     pub fn validate_create(&self, object: &Value) -> Validation {
-        let _ = object;
-        Validation::default()
+        let mut found = Validation {
+            errors: metadata::validate(object, self.rules.namespaced, self.rules.name),
+            ..Validation::default()
+        };
+        metadata::built_in_finalizers(object, &mut found.errors);
+        (self.rules.validate)(object, &mut found);
+        found
     }
 
-    /// Checks a changed object, `metadata` included.
+    /// Checks a changed object, `metadata` included. The server checks metadata
+    /// more than once, and names some problems as often.
     pub fn validate_update(&self, new: &Value, old: &Value, subresource: &str) -> Validation {
-        let _ = (new, old, subresource);
-        Validation::default()
+        let mut found = Validation::default();
+        let errors = &mut found.errors;
+        errors.extend(metadata::validate(
+            new,
+            self.rules.namespaced,
+            NameRule::PathSegment,
+        ));
+        errors.extend(metadata::validate_update(new, old));
+        errors.extend(metadata::validate_update(new, old));
+        if subresource != "status" {
+            errors.extend(metadata::validate(
+                new,
+                self.rules.namespaced,
+                self.rules.name,
+            ));
+            metadata::built_in_finalizers(new, errors);
+            (self.rules.validate_update)(new, old, &mut found);
+            (self.rules.validate)(new, &mut found);
+        }
+        found
     }
 
     /// Sets what must be unique in the cluster: a Service's addresses and ports.
+    ///
+    /// # Errors
+    /// What is wrong with the wanted address or port.
     pub fn allocate(
         &self,
         new: &mut Value,
         old: Option<&Value>,
         env: &dyn Env,
     ) -> Result<(), Vec<FieldError>> {
-        let _ = (new, old, env);
+        if self.group.is_empty() && self.kind == "Service" {
+            return kinds::service::allocate(new, old, env);
+        }
         Ok(())
     }
 
     /// A PUT of a missing object creates it.
     pub fn creates_on_update(&self) -> bool {
-        false
+        self.rules.create_on_update
     }
 
     /// A PUT may leave `resourceVersion` out.
     pub fn updates_unconditionally(&self) -> bool {
-        true
+        self.rules.unconditional
     }
 }
 
-/// The rules of a kind, in whichever version; `None` if it is not built in.
+/// The rules of a kind in a version; `None` if it is not built in.
 pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static BuiltIn> {
-    let _ = (group, version, kind);
-    None
+    table::KINDS
+        .iter()
+        .find(|entry| entry.kind == kind && entry.group == group && entry.version == version)
 }
+
+/// The schema of a kind; `None` if it is not built in.
+pub fn schema(group: &str, version: &str, name: &str) -> Option<Arc<Schema>> {
+    kind(group, version, name).map(|kind| Arc::clone(kind.schema()))
+}
+
+#[cfg(test)]
+mod tests;

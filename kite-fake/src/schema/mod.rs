@@ -27,7 +27,7 @@ pub use default::apply_defaults;
 pub(crate) use error::go_quote;
 pub use error::{CauseReason, FieldError, aggregate};
 pub use meta::{object_meta, object_meta_json};
-pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Schema};
+pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};
 pub use parse::SchemaError;
 pub use pattern::Pattern;
 pub use prune::prune;

@@ -71,6 +71,20 @@ pub enum PatchStrategy {
     MergeRetainKeys,
 }
 
+/// How a typed server writes a member that has its zero value (built-in types only).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Presence {
+    /// As it was given; what custom resources and Go's pointers do.
+    #[default]
+    AsGiven,
+    /// The zero value is left out (`omitempty`).
+    OmitEmpty,
+    /// Always there, with the zero value of its type if nothing else.
+    Always,
+    /// Always there, `null` if nothing else.
+    AlwaysNull,
+}
+
 /// One node of a schema.
 #[derive(Debug, Clone, Default)]
 pub struct Schema {
@@ -106,6 +120,10 @@ pub struct Schema {
     pub has_rules_below: bool,
     /// What people read about it.
     pub description: Option<String>,
+    /// What happens to the zero value (`x-presence`).
+    pub presence: Presence,
+    /// The name of the Go type, which decoding errors quote (`x-go-type`).
+    pub type_name: Option<String>,
 }
 
 /// Limits on a value, as in JSON schema validation.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::cel::Rule;
 use super::meta::object_meta;
-use super::model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Schema};
+use super::model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};
 use super::pattern::Pattern;
 
 /// Schemas nested deeper than this are refused.
@@ -231,6 +231,12 @@ impl Parser<'_> {
         if let Some(default) = object.get("default").filter(|v| !v.is_null()) {
             schema.default = Some(default.clone());
         }
+        if object.contains_key("x-presence") {
+            schema.presence = presence(object);
+        }
+        if text(object, "x-kubernetes-map-type") == Some("granular") {
+            schema.map_type = MapType::Granular;
+        }
         Ok(schema)
     }
 
@@ -270,6 +276,8 @@ fn own_part(object: &Map<String, Value>, path: &str) -> Result<Box<Schema>, Sche
         constraints: own_constraints(object, path)?,
         rules: Rule::parse_all(object.get("x-kubernetes-validations")),
         description: text(object, "description").map(str::to_owned),
+        presence: presence(object),
+        type_name: text(object, "x-go-type").map(str::to_owned),
         ..Schema::default()
     }))
 }
@@ -366,6 +374,15 @@ fn list_type(object: &Map<String, Value>) -> ListType {
                 .unwrap_or_default(),
         ),
         _ => ListType::Atomic,
+    }
+}
+
+fn presence(object: &Map<String, Value>) -> Presence {
+    match text(object, "x-presence") {
+        Some("omitempty") => Presence::OmitEmpty,
+        Some("always") => Presence::Always,
+        Some("null") => Presence::AlwaysNull,
+        _ => Presence::AsGiven,
     }
 }
 

@@ -1,0 +1,11 @@
+//! What single kinds want beside their schemas: defaults, preparation, validation.
+
+pub(super) mod config;
+pub(super) mod endpoints;
+pub(super) mod network;
+pub(super) mod pod;
+pub(super) mod rbac;
+pub(super) mod service;
+pub(super) mod small;
+pub(super) mod storage;
+pub(super) mod workload;

@@ -1,0 +1,432 @@
+//! Ingress, `IngressClass` and `NetworkPolicy`.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use crate::builtin::access::{default, has, list, list_mut, number, object_mut, set, text};
+use crate::builtin::metadata;
+use crate::builtin::names::{port_name, port_number, subdomain, wildcard_subdomain};
+use crate::schema::{FieldError, Validation};
+
+pub(in crate::builtin) fn validate_ingress(ingress: &Value, found: &mut Validation) {
+    let errors = &mut found.errors;
+    let spec = &ingress["spec"];
+    if list(spec, "rules").is_empty() && !has(spec, "defaultBackend") {
+        errors.push(FieldError::invalid(
+            "spec",
+            &Value::Null,
+            "either `defaultBackend` or `rules` must be specified",
+        ));
+    }
+    if has(spec, "defaultBackend") {
+        backend(&spec["defaultBackend"], "spec.defaultBackend", errors);
+    }
+    for (place, rule) in list(spec, "rules").iter().enumerate() {
+        rule_of(rule, &format!("spec.rules[{place}]"), errors);
+    }
+    for (place, tls) in list(spec, "tls").iter().enumerate() {
+        for (at, name) in list(tls, "hosts").iter().enumerate() {
+            let field = format!("spec.tls[{place}].hosts[{at}]");
+            host(name.as_str().unwrap_or_default(), &field, errors);
+        }
+        let secret = text(tls, "secretName");
+        if !secret.is_empty() {
+            dns(secret, &format!("spec.tls[{place}].secretName"), errors);
+        }
+    }
+    if has(spec, "ingressClassName") {
+        dns(
+            text(spec, "ingressClassName"),
+            "spec.ingressClassName",
+            errors,
+        );
+    }
+}
+
+fn dns(name: &str, field: &str, errors: &mut Vec<FieldError>) {
+    for wrong in subdomain(name) {
+        errors.push(FieldError::invalid(field, &json!(name), wrong));
+    }
+}
+
+fn host(name: &str, field: &str, errors: &mut Vec<FieldError>) {
+    let wrongs = if name.contains('*') {
+        wildcard_subdomain(name)
+    } else {
+        subdomain(name)
+    };
+    for wrong in wrongs {
+        errors.push(FieldError::invalid(field, &json!(name), wrong));
+    }
+}
+
+fn rule_of(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let name = text(rule, "host");
+    if !name.is_empty() {
+        let field = format!("{path}.host");
+        if name.parse::<IpAddr>().is_ok() {
+            errors.push(FieldError::invalid(
+                field,
+                &json!(name),
+                "must be a DNS name, not an IP address",
+            ));
+        } else {
+            host(name, &field, errors);
+        }
+    }
+    if !has(rule, "http") {
+        return;
+    }
+    let paths = list(&rule["http"], "paths");
+    if paths.is_empty() {
+        errors.push(FieldError::required(format!("{path}.http.paths"), ""));
+    }
+    for (place, entry) in paths.iter().enumerate() {
+        http_path(entry, &format!("{path}.http.paths[{place}]"), errors);
+    }
+}
+
+fn http_path(entry: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let kind = text(entry, "pathType");
+    let value = text(entry, "path");
+    match kind {
+        "" => {
+            errors.push(FieldError::required(
+                format!("{path}.pathType"),
+                "pathType must be specified",
+            ));
+            return;
+        }
+        "Exact" | "Prefix" => absolute(value, path, errors),
+        "ImplementationSpecific" if value.is_empty() => {}
+        "ImplementationSpecific" => absolute(value, path, errors),
+        other => errors.push(FieldError::not_supported(
+            format!("{path}.pathType"),
+            &json!(other),
+            &["Exact", "ImplementationSpecific", "Prefix"],
+        )),
+    }
+    backend(&entry["backend"], &format!("{path}.backend"), errors);
+}
+
+fn absolute(value: &str, path: &str, errors: &mut Vec<FieldError>) {
+    if !value.starts_with('/') {
+        errors.push(FieldError::invalid(
+            format!("{path}.path"),
+            &json!(value),
+            "must be an absolute path",
+        ));
+    }
+    for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
+        if value.contains(sequence) {
+            errors.push(FieldError::invalid(
+                format!("{path}.path"),
+                &json!(value),
+                format!("must not contain '{sequence}'"),
+            ));
+        }
+    }
+}
+
+fn backend(backend: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let nothing = json!("");
+    match (has(backend, "service"), has(backend, "resource")) {
+        (true, true) => errors.push(FieldError::invalid(
+            path,
+            &nothing,
+            "cannot set both resource and service backends",
+        )),
+        (false, false) => errors.push(FieldError::invalid(
+            path,
+            &nothing,
+            "resource or service backend is required",
+        )),
+        (false, true) => {
+            for member in ["kind", "name"] {
+                if text(&backend["resource"], member).is_empty() {
+                    errors.push(FieldError::required(
+                        format!("{path}.resource.{member}"),
+                        "",
+                    ));
+                }
+            }
+        }
+        (true, false) => {
+            let service = &backend["service"];
+            let name = text(service, "name");
+            if name.is_empty() {
+                errors.push(FieldError::required(format!("{path}.service.name"), ""));
+            } else {
+                dns(name, &format!("{path}.service.name"), errors);
+            }
+            let port = &service["port"];
+            let number_of = number(port, "number").unwrap_or(0);
+            match (text(port, "name"), number_of) {
+                ("", 0) => errors.push(FieldError::required(
+                    path,
+                    "port name or number is required",
+                )),
+                ("", n) => {
+                    if let Some(wrong) = port_number(n) {
+                        let field = format!("{path}.service.port.number");
+                        errors.push(FieldError::invalid(field, &json!(n), wrong));
+                    }
+                }
+                (name, 0) => {
+                    for wrong in port_name(name) {
+                        let field = format!("{path}.service.port.name");
+                        errors.push(FieldError::invalid(field, &json!(name), wrong));
+                    }
+                }
+                _ => errors.push(FieldError::invalid(
+                    path,
+                    &nothing,
+                    "cannot set both port name & port number",
+                )),
+            }
+        }
+    }
+}
+
+pub(in crate::builtin) fn validate_ingress_class(class: &Value, found: &mut Validation) {
+    if text(&class["spec"], "controller").is_empty() {
+        found
+            .errors
+            .push(FieldError::required("spec.controller", ""));
+    }
+}
+
+pub(in crate::builtin) fn default_policy(policy: &mut Value) {
+    let spec = object_mut(policy, "spec");
+    if list(spec, "policyTypes").is_empty() {
+        // Without egress rules a policy says nothing of egress.
+        let types = if has(spec, "egress") {
+            json!(["Ingress", "Egress"])
+        } else {
+            json!(["Ingress"])
+        };
+        set(spec, "policyTypes", types);
+    }
+    for direction in ["ingress", "egress"] {
+        for rule in list_mut(spec, direction) {
+            for port in list_mut(rule, "ports") {
+                default(port, "protocol", "TCP");
+            }
+        }
+    }
+}
+
+pub(in crate::builtin) fn validate_policy(policy: &Value, found: &mut Validation) {
+    let errors = &mut found.errors;
+    let spec = &policy["spec"];
+    selector(&spec["podSelector"], "spec.podSelector", errors);
+    for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (place, rule) in list(spec, direction).iter().enumerate() {
+            let path = format!("spec.{direction}[{place}]");
+            for (at, port) in list(rule, "ports").iter().enumerate() {
+                policy_port(port, &format!("{path}.ports[{at}]"), errors);
+            }
+            for (at, peer) in list(rule, peers).iter().enumerate() {
+                policy_peer(peer, &format!("{path}.{peers}[{at}]"), errors);
+            }
+        }
+    }
+    let types = list(spec, "policyTypes");
+    if types.len() > 2 {
+        errors.push(FieldError::invalid(
+            "spec.policyTypes",
+            &spec["policyTypes"],
+            "may not specify more than two policyTypes",
+        ));
+        return;
+    }
+    for (place, kind) in types.iter().enumerate() {
+        if !matches!(kind.as_str(), Some("Ingress" | "Egress")) {
+            errors.push(FieldError::not_supported(
+                format!("spec.policyTypes[{place}]"),
+                kind,
+                &["Ingress", "Egress"],
+            ));
+        }
+    }
+}
+
+fn policy_port(port: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if has(port, "protocol") && !matches!(text(port, "protocol"), "TCP" | "UDP" | "SCTP") {
+        errors.push(FieldError::not_supported(
+            format!("{path}.protocol"),
+            &port["protocol"],
+            &["SCTP", "TCP", "UDP"],
+        ));
+    }
+    match &port["port"] {
+        Value::Null => {
+            if has(port, "endPort") {
+                errors.push(FieldError::invalid(
+                    format!("{path}.endPort"),
+                    &port["endPort"],
+                    "may not be specified when `port` is not specified",
+                ));
+            }
+        }
+        Value::String(name) => {
+            if has(port, "endPort") {
+                errors.push(FieldError::invalid(
+                    format!("{path}.endPort"),
+                    &port["endPort"],
+                    "may not be specified when `port` is non-numeric",
+                ));
+            }
+            for wrong in port_name(name) {
+                errors.push(FieldError::invalid(
+                    format!("{path}.port"),
+                    &json!(name),
+                    wrong,
+                ));
+            }
+        }
+        value => {
+            let first = value.as_i64().unwrap_or(0);
+            if let Some(wrong) = port_number(first) {
+                errors.push(FieldError::invalid(format!("{path}.port"), value, wrong));
+            }
+            if let Some(last) = number(port, "endPort") {
+                if last < first {
+                    // The server quotes the port, not the end.
+                    errors.push(FieldError::invalid(
+                        format!("{path}.endPort"),
+                        value,
+                        "must be greater than or equal to `port`",
+                    ));
+                }
+                if let Some(wrong) = port_number(last) {
+                    let field = format!("{path}.endPort");
+                    errors.push(FieldError::invalid(field, &json!(last), wrong));
+                }
+            }
+        }
+    }
+}
+
+fn policy_peer(peer: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let mut kinds = 0;
+    for member in ["podSelector", "namespaceSelector"] {
+        if has(peer, member) {
+            kinds += 1;
+            selector(&peer[member], &format!("{path}.{member}"), errors);
+        }
+    }
+    if has(peer, "ipBlock") {
+        ip_block(&peer["ipBlock"], &format!("{path}.ipBlock"), errors);
+        if kinds > 0 {
+            errors.push(FieldError::forbidden(
+                path,
+                "may not specify both ipBlock and another peer",
+            ));
+        }
+        kinds += 1;
+    }
+    if kinds == 0 {
+        errors.push(FieldError::required(path, "must specify a peer"));
+    }
+}
+
+/// An address block: the address's bits and how many of them count.
+#[derive(Clone, Copy)]
+struct Block {
+    bits: u128,
+    length: u32,
+    width: u32,
+}
+
+impl Block {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, length) = text.split_once('/')?;
+        let length: u32 = length.parse().ok()?;
+        let (bits, width) = match address.parse().ok()? {
+            IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
+            IpAddr::V6(ip) => (u128::from(ip), 128),
+        };
+        (length <= width).then_some(Self {
+            bits,
+            length,
+            width,
+        })
+    }
+
+    fn strictly_contains(self, inner: Self) -> bool {
+        let prefix = |bits: u128| bits.checked_shr(self.width - self.length).unwrap_or(0);
+        self.width == inner.width
+            && self.length < inner.length
+            && prefix(self.bits) == prefix(inner.bits)
+    }
+}
+
+fn ip_block(block: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    const EXAMPLE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    let cidr = text(block, "cidr");
+    if cidr.is_empty() {
+        errors.push(FieldError::required(format!("{path}.cidr"), ""));
+        return;
+    }
+    let Some(outer) = Block::parse(cidr) else {
+        errors.push(FieldError::invalid(
+            format!("{path}.cidr"),
+            &json!(cidr),
+            EXAMPLE,
+        ));
+        return;
+    };
+    for (place, except) in list(block, "except").iter().enumerate() {
+        let field = format!("{path}.except[{place}]");
+        match Block::parse(except.as_str().unwrap_or_default()) {
+            None => errors.push(FieldError::invalid(field, except, EXAMPLE)),
+            Some(inner) if outer.strictly_contains(inner) => {}
+            Some(_) => errors.push(FieldError::invalid(
+                field,
+                except,
+                "must be a strict subset of `cidr`",
+            )),
+        }
+    }
+}
+
+/// Checks a label selector.
+pub(in crate::builtin) fn selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    metadata::labels(
+        selector,
+        "matchLabels",
+        &format!("{path}.matchLabels"),
+        errors,
+    );
+    for (place, expression) in list(selector, "matchExpressions").iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{place}]");
+        let values = list(expression, "values");
+        match text(expression, "operator") {
+            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
+                format!("{path}.values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            )),
+            "In" | "NotIn" => {}
+            "Exists" | "DoesNotExist" if values.is_empty() => {}
+            "Exists" | "DoesNotExist" => errors.push(FieldError::forbidden(
+                format!("{path}.values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )),
+            other => errors.push(FieldError::invalid(
+                format!("{path}.operator"),
+                &json!(other),
+                "not a valid selector operator",
+            )),
+        }
+        let key = text(expression, "key");
+        for wrong in crate::builtin::names::qualified(key) {
+            errors.push(FieldError::invalid(
+                format!("{path}.key"),
+                &json!(key),
+                wrong,
+            ));
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Pods and pod templates.
+
+use serde_json::{Value, json};
+
+use crate::builtin::access::{
+    default, has, list, list_mut, members, number, object_mut, set, text, unset,
+};
+use crate::builtin::metadata;
+use crate::builtin::names::{label, port_name, port_number};
+use crate::schema::{FieldError, Validation};
+
+/// The mode of files from Secrets, `ConfigMap`s and the like: 0644.
+const FILE_MODE: i64 = 0o644;
+
+const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// The defaults of a pod template.
+pub(in crate::builtin) fn default_template(template: &mut Value) {
+    default_spec(object_mut(template, "spec"));
+}
+
+/// The defaults of a Pod, which has some more than a template.
+pub(in crate::builtin) fn default_pod(pod: &mut Value) {
+    let spec = object_mut(pod, "spec");
+    default_spec(spec);
+    default(spec, "enableServiceLinks", true);
+    for containers in CONTAINER_LISTS {
+        for container in list_mut(spec, containers) {
+            // What is limited and not requested is requested.
+            let resources = object_mut(container, "resources");
+            let limits: Vec<(String, Value)> = members(resources, "limits")
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            for (name, value) in limits {
+                let requests = object_mut(resources, "requests");
+                if !has(requests, &name) {
+                    set(requests, &name, value);
+                }
+            }
+        }
+    }
+}
+
+fn default_spec(spec: &mut Value) {
+    default(spec, "restartPolicy", "Always");
+    default(spec, "terminationGracePeriodSeconds", 30);
+    default(spec, "dnsPolicy", "ClusterFirst");
+    default(spec, "securityContext", json!({}));
+    default(spec, "schedulerName", "default-scheduler");
+    // The old name of the field says the same.
+    if has(spec, "serviceAccountName") {
+        let account = spec["serviceAccountName"].clone();
+        set(spec, "serviceAccount", account);
+    } else if has(spec, "serviceAccount") {
+        let account = spec["serviceAccount"].clone();
+        set(spec, "serviceAccountName", account);
+    }
+    let host_network = spec["hostNetwork"] == true;
+    for volume in list_mut(spec, "volumes") {
+        default_volume(volume);
+    }
+    for containers in CONTAINER_LISTS {
+        for container in list_mut(spec, containers) {
+            default_container(container, host_network);
+        }
+    }
+}
+
+fn default_volume(volume: &mut Value) {
+    let bare = volume.as_object().is_some_and(|members| members.len() <= 1);
+    if bare {
+        set(volume, "emptyDir", json!({}));
+    }
+    for source in ["secret", "configMap", "downwardAPI", "projected"] {
+        if has(volume, source) {
+            default(object_mut(volume, source), "defaultMode", FILE_MODE);
+        }
+    }
+    if has(volume, "hostPath") {
+        let path = object_mut(volume, "hostPath");
+        if !has(path, "type") {
+            set(path, "type", "");
+        }
+    }
+    if has(volume, "projected") {
+        for source in list_mut(object_mut(volume, "projected"), "sources") {
+            if has(source, "serviceAccountToken") {
+                default(
+                    object_mut(source, "serviceAccountToken"),
+                    "expirationSeconds",
+                    3600,
+                );
+            }
+        }
+    }
+}
+
+fn default_container(container: &mut Value, host_network: bool) {
+    let image = text(container, "image").to_owned();
+    default(container, "imagePullPolicy", pull_policy(&image));
+    default(container, "terminationMessagePath", "/dev/termination-log");
+    default(container, "terminationMessagePolicy", "File");
+    for port in list_mut(container, "ports") {
+        default(port, "protocol", "TCP");
+        if host_network {
+            let number = port["containerPort"].clone();
+            default(port, "hostPort", number);
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if has(container, probe) {
+            default_probe(object_mut(container, probe));
+        }
+    }
+    for variable in list_mut(container, "env") {
+        if let Some(reference) = variable.pointer_mut("/valueFrom/fieldRef") {
+            default(reference, "apiVersion", "v1");
+        }
+    }
+    if has(container, "lifecycle") {
+        for hook in ["postStart", "preStop"] {
+            if let Some(get) = container["lifecycle"].pointer_mut(&format!("/{hook}/httpGet")) {
+                default_http_get(get);
+            }
+        }
+    }
+}
+
+/// Images without a tag, or with `latest`, are pulled always.
+fn pull_policy(image: &str) -> &'static str {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let latest = match name.split_once(['@', ':']) {
+        None => true,
+        Some((_, tag)) => tag == "latest",
+    };
+    if latest { "Always" } else { "IfNotPresent" }
+}
+
+fn default_probe(probe: &mut Value) {
+    default(probe, "timeoutSeconds", 1);
+    default(probe, "periodSeconds", 10);
+    default(probe, "successThreshold", 1);
+    default(probe, "failureThreshold", 3);
+    if has(probe, "httpGet") {
+        default_http_get(object_mut(probe, "httpGet"));
+    }
+    if has(probe, "grpc") {
+        let grpc = object_mut(probe, "grpc");
+        if !has(grpc, "service") {
+            set(grpc, "service", "");
+        }
+    }
+}
+
+fn default_http_get(get: &mut Value) {
+    default(get, "path", "/");
+    default(get, "scheme", "HTTP");
+}
+
+/// A new Pod waits, and has the quality of service that its resources say.
+pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
+    let class = quality(&pod["spec"]);
+    set(
+        pod,
+        "status",
+        json!({"phase": "Pending", "qosClass": class}),
+    );
+}
+
+fn quality(spec: &Value) -> &'static str {
+    let containers = || {
+        CONTAINER_LISTS[..2]
+            .iter()
+            .flat_map(|name| list(spec, name))
+    };
+    let amount = |container: &Value, kind: &str, name: &str| {
+        container["resources"][kind][name]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let names = ["cpu", "memory"];
+    let any = containers().any(|c| {
+        names
+            .iter()
+            .any(|n| amount(c, "limits", n).is_some() || amount(c, "requests", n).is_some())
+    });
+    if !any {
+        return "BestEffort";
+    }
+    let all = containers().all(|c| {
+        names.iter().all(|n| {
+            let limit = amount(c, "limits", n);
+            limit.is_some() && limit == amount(c, "requests", n)
+        })
+    });
+    if all { "Guaranteed" } else { "Burstable" }
+}
+
+pub(in crate::builtin) fn validate_pod(pod: &Value, found: &mut Validation) {
+    spec(&pod["spec"], "spec", found);
+}
+
+/// Checks a template at a path such as `spec.template`.
+pub(in crate::builtin) fn template(template: &Value, path: &str, found: &mut Validation) {
+    let meta = &template["metadata"];
+    metadata::labels(
+        meta,
+        "labels",
+        &format!("{path}.metadata.labels"),
+        &mut found.errors,
+    );
+    spec(&template["spec"], &format!("{path}.spec"), found);
+}
+
+pub(in crate::builtin) fn validate_pod_template(object: &Value, found: &mut Validation) {
+    template(&object["template"], "template", found);
+}
+
+fn spec(spec: &Value, path: &str, found: &mut Validation) {
+    let errors = &mut found.errors;
+    let mut volumes: Vec<&str> = Vec::new();
+    for (place, volume) in list(spec, "volumes").iter().enumerate() {
+        name(
+            volume,
+            &format!("{path}.volumes[{place}]"),
+            &mut volumes,
+            errors,
+        );
+    }
+    if list(spec, "containers").is_empty() {
+        errors.push(FieldError::required(format!("{path}.containers"), ""));
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for containers in ["containers", "initContainers"] {
+        for (place, container) in list(spec, containers).iter().enumerate() {
+            let path = format!("{path}.{containers}[{place}]");
+            name(container, &path, &mut names, errors);
+            check_container(container, &path, &volumes, errors);
+        }
+    }
+    one_of(
+        spec,
+        "restartPolicy",
+        &["Always", "OnFailure", "Never"],
+        path,
+        errors,
+    );
+    one_of(
+        spec,
+        "dnsPolicy",
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        path,
+        errors,
+    );
+    metadata::labels(
+        spec,
+        "nodeSelector",
+        &format!("{path}.nodeSelector"),
+        errors,
+    );
+    if let Some(grace) = number(spec, "terminationGracePeriodSeconds").filter(|n| *n < 0) {
+        errors.push(FieldError::invalid(
+            format!("{path}.terminationGracePeriodSeconds"),
+            &json!(grace),
+            "must be greater than or equal to 0",
+        ));
+    }
+}
+
+fn one_of(of: &Value, member: &str, supported: &[&str], path: &str, errors: &mut Vec<FieldError>) {
+    let value = text(of, member);
+    let field = format!("{path}.{member}");
+    if value.is_empty() {
+        errors.push(FieldError::required(field, ""));
+    } else if !supported.contains(&value) {
+        errors.push(FieldError::not_supported(field, &json!(value), supported));
+    }
+}
+
+fn name<'a>(of: &'a Value, path: &str, seen: &mut Vec<&'a str>, errors: &mut Vec<FieldError>) {
+    let name = text(of, "name");
+    let field = format!("{path}.name");
+    if name.is_empty() {
+        errors.push(FieldError::required(field, ""));
+        return;
+    }
+    for wrong in label(name) {
+        errors.push(FieldError::invalid(&*field, &json!(name), wrong));
+    }
+    if seen.contains(&name) {
+        errors.push(FieldError::duplicate(field, &json!(name)));
+    }
+    seen.push(name);
+}
+
+fn check_container(container: &Value, path: &str, volumes: &[&str], errors: &mut Vec<FieldError>) {
+    let image = text(container, "image");
+    if image.is_empty() {
+        errors.push(FieldError::required(format!("{path}.image"), ""));
+    } else if image.trim() != image {
+        errors.push(FieldError::invalid(
+            format!("{path}.image"),
+            &json!(image),
+            "must not have leading or trailing whitespace",
+        ));
+    }
+    one_of(
+        container,
+        "imagePullPolicy",
+        &["Always", "IfNotPresent", "Never"],
+        path,
+        errors,
+    );
+    for (place, port) in list(container, "ports").iter().enumerate() {
+        let path = format!("{path}.ports[{place}]");
+        let number_of = number(port, "containerPort").unwrap_or(0);
+        if number_of == 0 {
+            errors.push(FieldError::required(format!("{path}.containerPort"), ""));
+        } else if let Some(wrong) = port_number(number_of) {
+            errors.push(FieldError::invalid(
+                format!("{path}.containerPort"),
+                &json!(number_of),
+                wrong,
+            ));
+        }
+        let port_text = text(port, "name");
+        if !port_text.is_empty() {
+            for wrong in port_name(port_text) {
+                errors.push(FieldError::invalid(
+                    format!("{path}.name"),
+                    &json!(port_text),
+                    wrong,
+                ));
+            }
+        }
+        one_of(port, "protocol", &["SCTP", "TCP", "UDP"], &path, errors);
+    }
+    for (place, variable) in list(container, "env").iter().enumerate() {
+        if text(variable, "name").is_empty() {
+            errors.push(FieldError::required(
+                format!("{path}.env[{place}].name"),
+                "",
+            ));
+        }
+    }
+    for (place, mount) in list(container, "volumeMounts").iter().enumerate() {
+        let path = format!("{path}.volumeMounts[{place}]");
+        let volume = text(mount, "name");
+        if volume.is_empty() {
+            errors.push(FieldError::required(format!("{path}.name"), ""));
+        } else if !volumes.contains(&volume) {
+            errors.push(FieldError::with(
+                crate::schema::CauseReason::NotFound,
+                format!("{path}.name"),
+                format!("Not found: {}", json!(volume)),
+            ));
+        }
+        if text(mount, "mountPath").is_empty() {
+            errors.push(FieldError::required(format!("{path}.mountPath"), ""));
+        }
+    }
+}
+
+/// A Pod's specification stays, but for images, deadlines and tolerations.
+pub(in crate::builtin) fn validate_pod_update(new: &Value, old: &Value, found: &mut Validation) {
+    let fixed = |pod: &Value| {
+        let mut spec = pod["spec"].clone();
+        for member in [
+            "activeDeadlineSeconds",
+            "terminationGracePeriodSeconds",
+            "tolerations",
+            "schedulingGates",
+            "ephemeralContainers",
+            // Set by binding, which writes through its own subresource.
+            "nodeName",
+        ] {
+            unset(&mut spec, member);
+        }
+        for containers in ["containers", "initContainers"] {
+            for container in list_mut(&mut spec, containers) {
+                unset(container, "image");
+            }
+        }
+        spec
+    };
+    if fixed(new) != fixed(old) {
+        found.errors.push(FieldError::forbidden(
+            "spec",
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+        ));
+    }
+}

@@ -1,0 +1,173 @@
+//! Kinds with few rules: Namespace, Event, Lease, `LimitRange`, `ResourceQuota`.
+
+use serde_json::{Value, json};
+
+use crate::builtin::access::{copy, has, list, list_mut, members, number, object_mut, set, text};
+use crate::builtin::quantity;
+use crate::schema::{FieldError, Validation};
+
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// A namespace carries its name as a label.
+pub(in crate::builtin) fn default_namespace(namespace: &mut Value) {
+    let meta = object_mut(namespace, "metadata");
+    let name = text(meta, "name").to_owned();
+    if !name.is_empty() {
+        set(object_mut(meta, "labels"), NAME_LABEL, name);
+    }
+}
+
+pub(in crate::builtin) fn prepare_namespace(namespace: &mut Value) {
+    // The name may have been generated since.
+    default_namespace(namespace);
+    set(namespace, "status", json!({"phase": "Active"}));
+    let spec = object_mut(namespace, "spec");
+    if !list(spec, "finalizers").contains(&json!("kubernetes")) {
+        let mut finalizers = list(spec, "finalizers").to_vec();
+        finalizers.push(json!("kubernetes"));
+        set(spec, "finalizers", finalizers);
+    }
+}
+
+/// `spec.finalizers` change through the `finalize` subresource only.
+pub(in crate::builtin) fn prepare_namespace_update(
+    new: &mut Value,
+    old: &Value,
+    subresource: &str,
+) {
+    if subresource != "finalize" {
+        copy(object_mut(new, "spec"), &old["spec"], "finalizers");
+    }
+}
+
+pub(in crate::builtin) fn validate_event(event: &Value, found: &mut Validation) {
+    let namespace = text(&event["metadata"], "namespace");
+    let member = if has(event, "involvedObject") {
+        "involvedObject"
+    } else {
+        "regarding"
+    };
+    let involved = text(&event[member], "namespace");
+    // An object without a namespace has its events in the default one.
+    let fits = if involved.is_empty() {
+        matches!(namespace, "default" | "kube-system")
+    } else {
+        involved == namespace
+    };
+    if !fits {
+        found.errors.push(FieldError::invalid(
+            "involvedObject.namespace",
+            &json!(involved),
+            "does not match event.namespace",
+        ));
+    }
+}
+
+pub(in crate::builtin) fn validate_lease(lease: &Value, found: &mut Validation) {
+    let spec = &lease["spec"];
+    if let Some(seconds) = number(spec, "leaseDurationSeconds").filter(|n| *n <= 0) {
+        found.errors.push(FieldError::invalid(
+            "spec.leaseDurationSeconds",
+            &json!(seconds),
+            "must be greater than 0",
+        ));
+    }
+    if let Some(transitions) = number(spec, "leaseTransitions").filter(|n| *n < 0) {
+        found.errors.push(FieldError::invalid(
+            "spec.leaseTransitions",
+            &json!(transitions),
+            "must be greater than or equal to 0",
+        ));
+    }
+    if has(spec, "holderIdentity") && text(spec, "holderIdentity").is_empty() {
+        found.errors.push(FieldError::invalid(
+            "spec.holderIdentity",
+            &json!(""),
+            "must not be empty",
+        ));
+    }
+}
+
+/// For containers, limits come from maxima, requests from limits and minima.
+pub(in crate::builtin) fn default_limit_range(range: &mut Value) {
+    for limit in list_mut(object_mut(range, "spec"), "limits") {
+        if text(limit, "type") != "Container" {
+            continue;
+        }
+        for (to, from) in [
+            ("default", "max"),
+            ("defaultRequest", "default"),
+            ("defaultRequest", "min"),
+        ] {
+            let values: Vec<(String, Value)> = members(limit, from)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            for (name, value) in values {
+                let target = object_mut(limit, to);
+                if !has(target, &name) {
+                    set(target, &name, value);
+                }
+            }
+        }
+    }
+}
+
+pub(in crate::builtin) fn validate_limit_range(range: &Value, found: &mut Validation) {
+    let limits = list(&range["spec"], "limits");
+    for (place, limit) in limits.iter().enumerate() {
+        let path = format!("spec.limits[{place}]");
+        if text(limit, "type").is_empty() {
+            found
+                .errors
+                .push(FieldError::required(format!("{path}.type"), ""));
+        }
+        let value = |of: &str, name: &str| limit[of][name].as_str().and_then(quantity::parse);
+        for (name, max) in members(limit, "max") {
+            if let (Some(low), Some(high)) = (value("min", name), value("max", name))
+                && low > high
+            {
+                found.errors.push(FieldError::invalid(
+                    format!("{path}.min[{name}]"),
+                    &limit["min"][name],
+                    format!(
+                        "min value {} is greater than max value {}",
+                        limit["min"][name].as_str().unwrap_or_default(),
+                        max.as_str().unwrap_or_default()
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+pub(in crate::builtin) fn validate_quota(quota: &Value, found: &mut Validation) {
+    for (name, value) in members(&quota["spec"], "hard") {
+        let text = value.as_str().unwrap_or_default();
+        if quantity::parse(text).is_some_and(quantity::Quantity::is_negative) {
+            found.errors.push(FieldError::invalid(
+                format!("spec.hard[{name}]"),
+                &json!(text),
+                "must be greater than or equal to 0",
+            ));
+        }
+        for wrong in crate::builtin::names::qualified(name) {
+            found.errors.push(FieldError::invalid(
+                format!("spec.hard[{name}]"),
+                &json!(name),
+                wrong,
+            ));
+        }
+    }
+}
+
+pub(in crate::builtin) fn validate_disruption_budget(budget: &Value, found: &mut Validation) {
+    let spec = &budget["spec"];
+    if has(spec, "minAvailable") && has(spec, "maxUnavailable") {
+        found.errors.push(FieldError::invalid(
+            "spec",
+            spec,
+            "minAvailable and maxUnavailable cannot be both set",
+        ));
+    }
+    super::network::selector(&spec["selector"], "spec.selector", &mut found.errors);
+}

@@ -1,0 +1,228 @@
+//! Deployments and the other kinds that hold a pod template.
+
+use serde_json::{Value, json};
+
+use super::network::selector;
+use super::pod;
+use crate::builtin::access::{default, has, list_mut, members, number, object_mut, text};
+use crate::schema::{FieldError, Validation};
+
+pub(in crate::builtin) fn default_pod_template(object: &mut Value) {
+    pod::default_template(object_mut(object, "template"));
+}
+
+pub(in crate::builtin) fn default_deployment(object: &mut Value) {
+    let spec = object_mut(object, "spec");
+    default(spec, "replicas", 1);
+    let strategy = object_mut(spec, "strategy");
+    default(strategy, "type", "RollingUpdate");
+    if text(strategy, "type") == "RollingUpdate" {
+        let rolling = object_mut(strategy, "rollingUpdate");
+        default(rolling, "maxUnavailable", "25%");
+        default(rolling, "maxSurge", "25%");
+    }
+    default(spec, "revisionHistoryLimit", 10);
+    default(spec, "progressDeadlineSeconds", 600);
+    pod::default_template(object_mut(spec, "template"));
+}
+
+pub(in crate::builtin) fn default_replica_set(object: &mut Value) {
+    let spec = object_mut(object, "spec");
+    default(spec, "replicas", 1);
+    if has(spec, "template") {
+        pod::default_template(object_mut(spec, "template"));
+    }
+}
+
+pub(in crate::builtin) fn default_stateful_set(object: &mut Value) {
+    let spec = object_mut(object, "spec");
+    default(spec, "podManagementPolicy", "OrderedReady");
+    let strategy = object_mut(spec, "updateStrategy");
+    default(strategy, "type", "RollingUpdate");
+    if text(strategy, "type") == "RollingUpdate" {
+        default(object_mut(strategy, "rollingUpdate"), "partition", 0);
+    }
+    let retention = object_mut(spec, "persistentVolumeClaimRetentionPolicy");
+    default(retention, "whenDeleted", "Retain");
+    default(retention, "whenScaled", "Retain");
+    default(spec, "replicas", 1);
+    default(spec, "revisionHistoryLimit", 10);
+    for claim in list_mut(spec, "volumeClaimTemplates") {
+        super::storage::default_claim(claim);
+    }
+    pod::default_template(object_mut(spec, "template"));
+}
+
+pub(in crate::builtin) fn default_daemon_set(object: &mut Value) {
+    let spec = object_mut(object, "spec");
+    let strategy = object_mut(spec, "updateStrategy");
+    default(strategy, "type", "RollingUpdate");
+    if text(strategy, "type") == "RollingUpdate" {
+        let rolling = object_mut(strategy, "rollingUpdate");
+        default(rolling, "maxUnavailable", 1);
+        default(rolling, "maxSurge", 0);
+    }
+    default(spec, "revisionHistoryLimit", 10);
+    pod::default_template(object_mut(spec, "template"));
+}
+
+pub(in crate::builtin) fn default_job(object: &mut Value) {
+    default_job_spec(object_mut(object, "spec"));
+}
+
+fn default_job_spec(spec: &mut Value) {
+    if !has(spec, "completions") && !has(spec, "parallelism") {
+        default(spec, "completions", 1);
+    }
+    default(spec, "parallelism", 1);
+    default(spec, "backoffLimit", 6);
+    default(spec, "completionMode", "NonIndexed");
+    default(spec, "suspend", false);
+    default(spec, "manualSelector", false);
+    default(spec, "podReplacementPolicy", "TerminatingOrFailed");
+    pod::default_template(object_mut(spec, "template"));
+}
+
+/// A Job's Pods are found by labels that hold its uid.
+pub(in crate::builtin) fn prepare_job(object: &mut Value) {
+    let uid = text(&object["metadata"], "uid").to_owned();
+    let name = text(&object["metadata"], "name").to_owned();
+    let spec = object_mut(object, "spec");
+    if spec["manualSelector"] == true || uid.is_empty() {
+        return;
+    }
+    let meta = object_mut(object_mut(spec, "template"), "metadata");
+    let labels = object_mut(meta, "labels");
+    for (key, value) in [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ] {
+        default(labels, key, value.as_str());
+    }
+    default(
+        spec,
+        "selector",
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
+    );
+}
+
+pub(in crate::builtin) fn default_cron_job(object: &mut Value) {
+    let spec = object_mut(object, "spec");
+    default(spec, "concurrencyPolicy", "Allow");
+    default(spec, "suspend", false);
+    default(spec, "successfulJobsHistoryLimit", 3);
+    default(spec, "failedJobsHistoryLimit", 1);
+    let template = object_mut(spec, "jobTemplate");
+    let job = object_mut(template, "spec");
+    pod::default_template(object_mut(job, "template"));
+}
+
+/// Checks a template, its selector and the number of replicas.
+pub(in crate::builtin) fn validate_deployment(object: &Value, found: &mut Validation) {
+    replicated(object, "deployment", found);
+}
+
+pub(in crate::builtin) fn validate_replica_set(object: &Value, found: &mut Validation) {
+    replicated(object, "replicaset", found);
+}
+
+pub(in crate::builtin) fn validate_stateful_set(object: &Value, found: &mut Validation) {
+    replicated(object, "statefulset", found);
+}
+
+pub(in crate::builtin) fn validate_daemon_set(object: &Value, found: &mut Validation) {
+    replicated(object, "daemonset", found);
+}
+
+fn replicated(object: &Value, kind: &str, found: &mut Validation) {
+    let spec = &object["spec"];
+    if let Some(replicas) = number(spec, "replicas").filter(|n| *n < 0) {
+        found.errors.push(FieldError::invalid(
+            "spec.replicas",
+            &json!(replicas),
+            "must be greater than or equal to 0",
+        ));
+    }
+    if has(spec, "selector") {
+        selector(&spec["selector"], "spec.selector", &mut found.errors);
+        let empty = spec["selector"]
+            .as_object()
+            .is_none_or(serde_json::Map::is_empty);
+        if empty {
+            found.errors.push(FieldError::invalid(
+                "spec.selector",
+                &spec["selector"],
+                format!("empty selector is invalid for {kind}"),
+            ));
+        }
+        // Expressions are the controllers' business; equality is checked here.
+        let labels = &spec["template"]["metadata"]["labels"];
+        let mismatch = members(&spec["selector"], "matchLabels")
+            .any(|(name, value)| labels.get(name) != Some(value));
+        if mismatch {
+            found.errors.push(FieldError::invalid(
+                "spec.template.metadata.labels",
+                labels,
+                "`selector` does not match template `labels`",
+            ));
+        }
+    } else {
+        found.errors.push(FieldError::required("spec.selector", ""));
+    }
+    pod::template(&spec["template"], "spec.template", found);
+    let policy = text(&spec["template"]["spec"], "restartPolicy");
+    if matches!(policy, "OnFailure" | "Never") {
+        found.errors.push(FieldError::not_supported(
+            "spec.template.spec.restartPolicy",
+            &json!(policy),
+            &["Always"],
+        ));
+    }
+}
+
+/// The selector stays.
+pub(in crate::builtin) fn validate_selector_update(
+    new: &Value,
+    old: &Value,
+    found: &mut Validation,
+) {
+    if new["spec"]["selector"] != old["spec"]["selector"] {
+        found.errors.push(FieldError::invalid(
+            "spec.selector",
+            &new["spec"]["selector"],
+            "field is immutable",
+        ));
+    }
+}
+
+pub(in crate::builtin) fn validate_job(object: &Value, found: &mut Validation) {
+    pod::template(&object["spec"]["template"], "spec.template", found);
+    let policy = text(&object["spec"]["template"]["spec"], "restartPolicy");
+    if policy == "Always" {
+        found.errors.push(FieldError::required(
+            "spec.template.spec.restartPolicy",
+            "valid values: \"OnFailure\", \"Never\"",
+        ));
+    }
+}
+
+pub(in crate::builtin) fn validate_cron_job(object: &Value, found: &mut Validation) {
+    let spec = &object["spec"];
+    if text(spec, "schedule").is_empty() {
+        found.errors.push(FieldError::required("spec.schedule", ""));
+    }
+    if !matches!(
+        text(spec, "concurrencyPolicy"),
+        "Allow" | "Forbid" | "Replace"
+    ) {
+        found.errors.push(FieldError::not_supported(
+            "spec.concurrencyPolicy",
+            &spec["concurrencyPolicy"],
+            &["Allow", "Forbid", "Replace"],
+        ));
+    }
+    let template = &spec["jobTemplate"]["spec"]["template"];
+    pod::template(template, "spec.jobTemplate.spec.template", found);
+}

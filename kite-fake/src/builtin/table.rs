@@ -1,0 +1,525 @@
+//! The built-in kinds and where each one's rules are.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::kinds::{config, endpoints, network, pod, rbac, service, small, storage, workload};
+use super::{BuiltIn, NameRule};
+use crate::schema::Validation;
+
+/// What a kind wants beside its schema.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) namespaced: bool,
+    pub(super) name: NameRule,
+    /// The kind has a status, which only `/status` changes.
+    pub(super) status: bool,
+    /// Members whose change counts in `metadata.generation`; none: it has none.
+    pub(super) generation: &'static [&'static str],
+    pub(super) create_on_update: bool,
+    pub(super) unconditional: bool,
+    pub(super) default: fn(&mut Value),
+    pub(super) prepare_create: fn(&mut Value),
+    pub(super) prepare_update: fn(&mut Value, &Value, &str),
+    pub(super) validate: fn(&Value, &mut Validation),
+    pub(super) validate_update: fn(&Value, &Value, &mut Validation),
+}
+
+fn keep(_: &mut Value) {}
+fn keep_update(_: &mut Value, _: &Value, _: &str) {}
+fn accept(_: &Value, _: &mut Validation) {}
+fn accept_update(_: &Value, _: &Value, _: &mut Validation) {}
+
+const NAMESPACED: Rules = Rules {
+    namespaced: true,
+    name: NameRule::Subdomain,
+    status: false,
+    generation: &[],
+    create_on_update: false,
+    unconditional: true,
+    default: keep,
+    prepare_create: keep,
+    prepare_update: keep_update,
+    validate: accept,
+    validate_update: accept_update,
+};
+
+const CLUSTER: Rules = Rules {
+    namespaced: false,
+    ..NAMESPACED
+};
+
+/// A kind with a status and a counted specification.
+const WORKLOAD: Rules = Rules {
+    status: true,
+    generation: &["spec"],
+    ..NAMESPACED
+};
+
+const fn entry(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    rules: Rules,
+) -> BuiltIn {
+    BuiltIn {
+        group,
+        version,
+        kind,
+        rules,
+        schema: OnceLock::new(),
+        empty: OnceLock::new(),
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const NETWORKING: &str = "networking.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+
+pub(super) static KINDS: [BuiltIn; 52] = [
+    entry(
+        "",
+        "v1",
+        "ConfigMap",
+        Rules {
+            validate: config::validate_config_map,
+            validate_update: config::validate_config_map_update,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "Endpoints",
+        Rules {
+            default: endpoints::default_endpoints,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "Event",
+        Rules {
+            create_on_update: true,
+            validate: small::validate_event,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "LimitRange",
+        Rules {
+            default: small::default_limit_range,
+            validate: small::validate_limit_range,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "Namespace",
+        Rules {
+            name: NameRule::Label,
+            status: true,
+            default: small::default_namespace,
+            prepare_create: small::prepare_namespace,
+            prepare_update: small::prepare_namespace_update,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "Node",
+        Rules {
+            status: true,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "PersistentVolume",
+        Rules {
+            status: true,
+            default: storage::default_volume,
+            prepare_create: storage::prepare_volume,
+            validate: storage::validate_volume,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "PersistentVolumeClaim",
+        Rules {
+            status: true,
+            default: storage::default_claim,
+            prepare_create: storage::prepare_claim,
+            validate: storage::validate_claim,
+            validate_update: storage::validate_claim_update,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "Pod",
+        Rules {
+            default: pod::default_pod,
+            prepare_create: pod::prepare_pod,
+            validate: pod::validate_pod,
+            validate_update: pod::validate_pod_update,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "PodTemplate",
+        Rules {
+            generation: &["template"],
+            default: workload::default_pod_template,
+            validate: pod::validate_pod_template,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "ReplicationController",
+        Rules {
+            default: workload::default_replica_set,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "ResourceQuota",
+        Rules {
+            status: true,
+            validate: small::validate_quota,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "Secret",
+        Rules {
+            default: config::default_secret,
+            prepare_update: config::prepare_secret_update,
+            validate: config::validate_secret,
+            validate_update: config::validate_secret_update,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "",
+        "v1",
+        "Service",
+        Rules {
+            name: NameRule::Label,
+            status: true,
+            default: service::defaults,
+            prepare_create: service::prepare_create,
+            prepare_update: service::prepare_update,
+            validate: service::validate,
+            validate_update: service::validate_update,
+            ..NAMESPACED
+        },
+    ),
+    entry("", "v1", "ServiceAccount", NAMESPACED),
+    entry("apps", "v1", "ControllerRevision", NAMESPACED),
+    entry(
+        "apps",
+        "v1",
+        "DaemonSet",
+        Rules {
+            default: workload::default_daemon_set,
+            validate: workload::validate_daemon_set,
+            validate_update: workload::validate_selector_update,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "apps",
+        "v1",
+        "Deployment",
+        Rules {
+            default: workload::default_deployment,
+            validate: workload::validate_deployment,
+            validate_update: workload::validate_selector_update,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "apps",
+        "v1",
+        "ReplicaSet",
+        Rules {
+            default: workload::default_replica_set,
+            validate: workload::validate_replica_set,
+            validate_update: workload::validate_selector_update,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "apps",
+        "v1",
+        "StatefulSet",
+        Rules {
+            default: workload::default_stateful_set,
+            validate: workload::validate_stateful_set,
+            validate_update: workload::validate_selector_update,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "batch",
+        "v1",
+        "CronJob",
+        Rules {
+            default: workload::default_cron_job,
+            validate: workload::validate_cron_job,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "batch",
+        "v1",
+        "Job",
+        Rules {
+            default: workload::default_job,
+            prepare_create: workload::prepare_job,
+            validate: workload::validate_job,
+            validate_update: workload::validate_selector_update,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "policy",
+        "v1",
+        "PodDisruptionBudget",
+        Rules {
+            validate: small::validate_disruption_budget,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        "coordination.k8s.io",
+        "v1",
+        "Lease",
+        Rules {
+            create_on_update: true,
+            unconditional: false,
+            validate: small::validate_lease,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "discovery.k8s.io",
+        "v1",
+        "EndpointSlice",
+        Rules {
+            generation: &["addressType", "endpoints", "ports"],
+            default: endpoints::default_slice,
+            validate: endpoints::validate_slice,
+            validate_update: endpoints::validate_slice_update,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "events.k8s.io",
+        "v1",
+        "Event",
+        Rules {
+            create_on_update: true,
+            validate: small::validate_event,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        NETWORKING,
+        "v1",
+        "Ingress",
+        Rules {
+            validate: network::validate_ingress,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        NETWORKING,
+        "v1",
+        "IngressClass",
+        Rules {
+            generation: &["spec"],
+            validate: network::validate_ingress_class,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        NETWORKING,
+        "v1",
+        "NetworkPolicy",
+        Rules {
+            generation: &["spec"],
+            default: network::default_policy,
+            validate: network::validate_policy,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        RBAC,
+        "v1",
+        "ClusterRole",
+        Rules {
+            name: NameRule::PathSegment,
+            validate: rbac::validate_cluster_role,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        RBAC,
+        "v1",
+        "ClusterRoleBinding",
+        Rules {
+            name: NameRule::PathSegment,
+            default: rbac::default_binding,
+            validate: rbac::validate_cluster_binding,
+            validate_update: rbac::validate_binding_update,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        RBAC,
+        "v1",
+        "Role",
+        Rules {
+            name: NameRule::PathSegment,
+            validate: rbac::validate_role,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        RBAC,
+        "v1",
+        "RoleBinding",
+        Rules {
+            name: NameRule::PathSegment,
+            default: rbac::default_binding,
+            validate: rbac::validate_binding,
+            validate_update: rbac::validate_binding_update,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        Rules {
+            generation: &["value"],
+            ..CLUSTER
+        },
+    ),
+    entry(
+        STORAGE,
+        "v1",
+        "StorageClass",
+        Rules {
+            default: storage::default_class,
+            validate: storage::validate_class,
+            validate_update: storage::validate_class_update,
+            ..CLUSTER
+        },
+    ),
+    entry(STORAGE, "v1", "CSIDriver", CLUSTER),
+    entry(STORAGE, "v1", "CSINode", CLUSTER),
+    entry(
+        STORAGE,
+        "v1",
+        "VolumeAttachment",
+        Rules {
+            status: true,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        "autoscaling",
+        "v2",
+        "HorizontalPodAutoscaler",
+        Rules {
+            status: true,
+            ..NAMESPACED
+        },
+    ),
+    entry(
+        ADMISSION,
+        "v1",
+        "MutatingWebhookConfiguration",
+        Rules {
+            generation: &["webhooks"],
+            ..CLUSTER
+        },
+    ),
+    entry(
+        ADMISSION,
+        "v1",
+        "ValidatingWebhookConfiguration",
+        Rules {
+            generation: &["webhooks"],
+            ..CLUSTER
+        },
+    ),
+    entry(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicy",
+        Rules {
+            namespaced: false,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicyBinding",
+        Rules {
+            generation: &["spec"],
+            ..CLUSTER
+        },
+    ),
+    entry(
+        "apiregistration.k8s.io",
+        "v1",
+        "APIService",
+        Rules {
+            name: NameRule::PathSegment,
+            status: true,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        Rules {
+            namespaced: false,
+            ..WORKLOAD
+        },
+    ),
+    entry(AUTHENTICATION, "v1", "SelfSubjectReview", CLUSTER),
+    entry(AUTHENTICATION, "v1", "TokenReview", CLUSTER),
+    entry(AUTHENTICATION, "v1", "TokenRequest", NAMESPACED),
+    entry(AUTHORIZATION, "v1", "LocalSubjectAccessReview", NAMESPACED),
+    entry(AUTHORIZATION, "v1", "SelfSubjectAccessReview", CLUSTER),
+    entry(AUTHORIZATION, "v1", "SelfSubjectRulesReview", CLUSTER),
+    entry(AUTHORIZATION, "v1", "SubjectAccessReview", CLUSTER),
+];
