@@ -30,8 +30,13 @@ type Definitions = BTreeMap<String, Value>;
 /// What the documents call the API.
 const TITLE: &str = "Kubernetes";
 const VERSION: &str = "v1.36.2";
-/// The media type in which old clients demand v2.
-const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The media type in which old clients demand v2 …
+const ASKED: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    PROTOBUF,
+];
+/// … and how it is named in answers, where `@` is no character of a media type.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The documents of the resources that are served now, made when first asked for.
 #[derive(Debug)]
@@ -60,7 +65,7 @@ impl Documents {
         }
         let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
         let (key, content_type) = match segments.as_slice() {
-            ["openapi", "v2"] if accept.contains(PROTOBUF) => ("v2.pb".to_owned(), PROTOBUF),
+            ["openapi", "v2"] if ASKED.iter().any(|media| accept.contains(media)) => ("v2.pb".to_owned(), PROTOBUF),
             ["openapi", "v2"] => ("v2".to_owned(), "application/json"),
             ["openapi", "v3"] => ("v3".to_owned(), "text/plain; charset=utf-8"),
             ["openapi", "v3", rest @ ..] => (rest.join("/"), "application/json"),
