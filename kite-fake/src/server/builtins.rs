@@ -348,10 +348,8 @@ fn resource(row: &Row) -> Resource {
         namespaced: row.namespaced,
         verbs: row.verbs.to_vec(),
         subresources: row.subresources.iter().map(|s| subresource(s)).collect(),
-        schema: Arc::new(crate::schema::Schema {
-            preserve_unknown: true,
-            ..crate::schema::Schema::default()
-        }),
+        schema: crate::builtin::schema(row.group, row.version, row.kind)
+            .unwrap_or_else(|| Arc::new(crate::schema::Schema::any())),
         columns: Vec::new(),
         selectable_fields: selectable.iter().map(|s| (*s).to_owned()).collect(),
         storage_version: row.version.into(),
