@@ -221,6 +221,12 @@ impl BuiltIn {
     }
 }
 
+/// The JSON schema of a kind for published documents: the type's name, and the
+/// schema with what it refers to in `$defs`.
+pub fn json_schema(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
+    schemas::json(group, version, kind)
+}
+
 /// The rules of a kind in a version; `None` if it is not built in.
 pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static BuiltIn> {
     table::KINDS

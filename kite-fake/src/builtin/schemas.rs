@@ -23,10 +23,16 @@ fn generated<T: JsonSchema>() -> (String, Value) {
     (T::schema_name().into_owned(), Value::from(schema))
 }
 
-/// The schema of a kind; `None` if it is not built in.
-pub(super) fn build(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
+/// The completed JSON schema of a kind with its type's name; `None` if it is not built in.
+pub(super) fn json(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
     let (name, mut json) = document(group, version, kind)?;
     overlay::complete(&name, &mut json);
+    Some((name, json))
+}
+
+/// The schema of a kind; `None` if it is not built in.
+pub(super) fn build(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
+    let (_, json) = json(group, version, kind)?;
     // Generated schemas nest without cycles but for JSON schemas themselves, which
     // the overlay makes opaque; a failure here would be a kind without a schema.
     Schema::from_json(&json).ok().map(Arc::new)

@@ -65,7 +65,9 @@ impl Documents {
         }
         let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
         let (key, content_type) = match segments.as_slice() {
-            ["openapi", "v2"] if ASKED.iter().any(|media| accept.contains(media)) => ("v2.pb".to_owned(), PROTOBUF),
+            ["openapi", "v2"] if ASKED.iter().any(|media| accept.contains(media)) => {
+                ("v2.pb".to_owned(), PROTOBUF)
+            }
             ["openapi", "v2"] => ("v2".to_owned(), "application/json"),
             ["openapi", "v3"] => ("v3".to_owned(), "text/plain; charset=utf-8"),
             ["openapi", "v3", rest @ ..] => (rest.join("/"), "application/json"),

@@ -128,7 +128,7 @@ impl ApiServer {
         Self {
             store: Store::new(history),
             registry: Registry::built_in(),
-            documents: Documents::new(|_, _, _| None),
+            documents: Documents::new(crate::builtin::json_schema),
             ids: Ids::new(seed),
             now: Timestamp::UNIX_EPOCH,
         }

@@ -224,7 +224,7 @@ fn member(source: &str) -> Result<(Step, &str), String> {
                 end = at;
                 break;
             }
-            ' ' | '"' | '\'' | ']' | '{' | '}' | '(' | ')' => {
+            ' ' | '"' | '\'' | ']' | '{' | '}' | '(' | ')' | '=' | '<' | '>' => {
                 return Err(format!("unrecognized character in action: {c:?}"));
             }
             c => name.push(c),

@@ -7,7 +7,8 @@ use super::super::names::{dns1035_label, dns1123_subdomain};
 use super::{rules, storage_versions, structural, text, versions};
 use crate::table::JsonPath;
 
-/// Checks a definition, whose previous state is `old`.
+/// Checks a definition, whose previous state is `old`; `metadata` is checked as
+/// that of every object.
 ///
 /// The paths are those of the API server's internal form: what is the same in
 /// all versions is reported at `spec`, as `spec.validation.openAPIV3Schema`.
@@ -57,9 +58,6 @@ fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
         text(crd, "/spec/group"),
         text(crd, "/spec/names/plural"),
     );
-    for problem in dns1123_subdomain(name) {
-        errors.push(FieldError::invalid("metadata.name", &name.into(), problem));
-    }
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
     } else {
