@@ -1,13 +1,14 @@
 //! kite-fake: an in-memory Kubernetes API server for tests and demos.
 
 pub mod actors;
+pub mod auth;
+mod builder;
 pub mod builtin;
 pub mod clock;
 mod cluster;
 pub mod discovery;
 pub mod fields;
 pub mod guest;
-pub mod metadata;
 pub mod openapi;
 pub mod patch;
 pub mod rest;
@@ -21,4 +22,5 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
-pub use cluster::{BuildError, Builder, FakeCluster};
+pub use builder::{BuildError, Builder};
+pub use cluster::FakeCluster;

@@ -71,7 +71,7 @@ async fn accept(cluster: FakeCluster, listener: TcpListener) {
                 }
             },
         };
-        let service = TowerToHyperService::new(cluster.service());
+        let service = TowerToHyperService::new(cluster.public_service());
         let stop = stop.clone();
         tokio::spawn(async move {
             let builder = auto::Builder::new(TokioExecutor::new());

@@ -1,11 +1,13 @@
 //! The server as a tower service: what `kube::Client::new` takes.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::{HeaderValue, Request, Response, header};
@@ -14,6 +16,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use tokio::time::Instant;
 
+use crate::auth::Identity;
 use crate::cluster::FakeCluster;
 use crate::server::{Answer, MAX_BODY, Watch};
 use crate::status::Status;
@@ -26,15 +29,26 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Time between BOOKMARKs.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
+/// Answers the paths below a prefix in place of the server, as an aggregated
+/// API server does: see [`FakeCluster::extend`]. The request's extensions hold
+/// the caller's [`Identity`], and what an upgrade needs.
+#[async_trait]
+pub trait Extension: Send + Sync + fmt::Debug + 'static {
+    /// Answers one request.
+    async fn handle(&self, request: Request<Bytes>) -> Response<ResponseBody>;
+}
+
 /// A tower service over a [`FakeCluster`]; clones share the cluster.
 #[derive(Debug, Clone)]
 pub struct FakeService {
     cluster: FakeCluster,
+    /// Who sends requests without credentials.
+    sender: Option<Identity>,
 }
 
 impl FakeService {
-    pub(crate) fn new(cluster: FakeCluster) -> Self {
-        Self { cluster }
+    pub(crate) fn new(cluster: FakeCluster, sender: Option<Identity>) -> Self {
+        Self { cluster, sender }
     }
 
     /// Answers one request.
@@ -43,7 +57,11 @@ impl FakeService {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        parts.extensions.remove::<Identity>();
+        if let Some(sender) = &self.sender {
+            parts.extensions.insert(sender.clone());
+        }
         let bytes = match Limited::new(body, MAX_BODY).collect().await {
             Ok(all) => all.to_bytes(),
             Err(_) => {
@@ -57,6 +75,7 @@ impl FakeService {
         match self.cluster.handle(Request::from_parts(parts, bytes)) {
             Answer::Response(response) => whole(response),
             Answer::Watch(watch) => follow(self.cluster, *watch),
+            Answer::Extension(extension, request) => extension.handle(*request).await,
         }
     }
 }

@@ -55,8 +55,8 @@ impl ApiServer {
         new: &Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        let _ = (self, call, new, old);
-        Ok(())
+        let _ = old;
+        self.refuse_escalation(call, new)
     }
 
     /// Charges what the object uses to the namespace's quotas.

@@ -64,7 +64,7 @@ impl ApiServer {
         Ok(Answer::Response(respond::list(call, list)?))
     }
 
-    fn delete_one(
+    pub(crate) fn delete_one(
         &mut self,
         call: &Call,
         key: &Key,

@@ -5,6 +5,7 @@
 //! A watch is an answer that goes on: [`ApiServer::poll`] gives what has
 //! happened since. The tower service and the HTTP server are shells around this.
 
+mod access;
 mod admission;
 mod body;
 mod builtins;
@@ -12,20 +13,26 @@ mod commit;
 pub mod crds;
 mod create;
 mod delete;
+mod log;
+mod object_meta;
 mod patch;
 mod read;
 pub mod registry;
 mod respond;
+mod reviews;
 mod rules;
+mod subresources;
 mod update;
 pub mod watch;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::Arc;
 
+use crate::auth::{Attributes, Identity, Tokens};
 use crate::clock::Ids;
 use crate::discovery;
 use crate::openapi::Documents;
@@ -33,13 +40,18 @@ use crate::rest::media::{self, Accepted, Encoding};
 use crate::rest::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::rest::path::{self, Route, Target};
 use crate::rest::query::Query;
+use crate::service::Extension;
 use crate::status::Status;
 use crate::store::{Key, Store};
-use registry::{Registry, Resource};
+pub use log::{Logged, RequestLog};
+use registry::{Origin, Registry, Resource};
 pub use watch::Watch;
 
 /// Largest body that is read, in bytes, as in a real API server.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// How many requests the log remembers.
+const LOGGED: usize = 4096;
 
 /// What a request got.
 #[derive(Debug)]
@@ -48,6 +60,8 @@ pub enum Answer {
     Response(Response<Bytes>),
     /// A stream of events.
     Watch(Box<Watch>),
+    /// Somebody else answers; the request carries the caller's [`Identity`].
+    Extension(Arc<dyn Extension>, Box<Request<Bytes>>),
 }
 
 /// The in-memory API server.
@@ -57,12 +71,16 @@ pub struct ApiServer {
     pub(crate) registry: Registry,
     documents: Documents,
     pub(crate) ids: Ids,
+    pub(crate) tokens: Tokens,
+    pub(crate) rbac: bool,
+    pub(crate) extensions: Vec<(String, Arc<dyn Extension>)>,
+    log: RequestLog,
     /// Time of the request that is being handled.
     pub(crate) now: Timestamp,
 }
 
 /// What every handler needs to know of its request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) target: Target,
@@ -71,6 +89,7 @@ pub(crate) struct Call {
     pub(crate) accepted: Accepted,
     pub(crate) content_type: Option<String>,
     pub(crate) user_agent: String,
+    pub(crate) identity: Identity,
     pub(crate) body: Bytes,
     pub(crate) now: Timestamp,
 }
@@ -95,6 +114,13 @@ impl Call {
 
     fn name(&self) -> &str {
         self.target.name.as_deref().unwrap_or_default()
+    }
+
+    /// The same request on the object itself.
+    fn without_subresource(&self) -> Self {
+        let mut call = self.clone();
+        call.target.subresource = None;
+        call
     }
 
     fn not_found(&self) -> Status {
@@ -130,6 +156,10 @@ impl ApiServer {
             registry: Registry::built_in(),
             documents: Documents::new(crate::builtin::json_schema),
             ids: Ids::new(seed),
+            tokens: Tokens::default(),
+            rbac: false,
+            extensions: Vec::new(),
+            log: RequestLog::new(LOGGED),
             now: Timestamp::UNIX_EPOCH,
         }
     }
@@ -137,6 +167,22 @@ impl ApiServer {
     /// The resources that are served now.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Lets an extension answer all paths below `prefix`.
+    pub fn extend(&mut self, prefix: &str, extension: Arc<dyn Extension>) {
+        self.extensions.retain(|(p, _)| p != prefix);
+        self.extensions.push((prefix.to_owned(), extension));
+    }
+
+    /// What was asked so far.
+    pub fn log(&self) -> &RequestLog {
+        &self.log
+    }
+
+    /// Forgets what was asked so far.
+    pub fn clear_log(&mut self) {
+        self.log.clear();
     }
 
     /// The objects.
@@ -147,19 +193,52 @@ impl ApiServer {
     /// Answers one request.
     pub fn handle(&mut self, request: Request<Bytes>, now: Timestamp) -> Answer {
         self.now = now;
-        self.dispatch(request, now)
-            .unwrap_or_else(|status| Answer::Response(respond::status(&status)))
+        let (parts, body) = request.into_parts();
+        let route = path::parse(parts.uri.path());
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let wanted = access::attributes(&parts.method, parts.uri.path(), &route, &query);
+        let user_agent = header_text(&parts, &http::header::USER_AGENT).unwrap_or_default();
+        let mut entry = logged(&wanted, user_agent);
+        let answer = match self.authenticate(&parts) {
+            Ok(identity) => {
+                entry.user.clone_from(&identity.name);
+                self.allow(&identity, &wanted)
+                    .and_then(|()| self.dispatch(parts, body, route, query, identity))
+            }
+            Err(status) => Err(status),
+        };
+        let answer = answer.unwrap_or_else(|status| Answer::Response(respond::status(&status)));
+        entry.code = match &answer {
+            Answer::Response(response) => response.status().as_u16(),
+            Answer::Watch(_) | Answer::Extension(..) => 200,
+        };
+        self.log.record(entry);
+        answer
     }
 
-    fn dispatch(&mut self, request: Request<Bytes>, now: Timestamp) -> Result<Answer, Status> {
-        let (parts, body) = request.into_parts();
-        let header = |name: http::HeaderName| parts.headers.get(name).and_then(|v| v.to_str().ok());
-        let target = match path::parse(parts.uri.path()) {
+    fn dispatch(
+        &mut self,
+        parts: Parts,
+        body: Bytes,
+        route: Route,
+        query: Query,
+        identity: Identity,
+    ) -> Result<Answer, Status> {
+        let path = parts.uri.path();
+        let extension = self
+            .extensions
+            .iter()
+            .find(|(prefix, _)| path.starts_with(prefix.as_str()))
+            .map(|(_, extension)| extension.clone());
+        if let Some(extension) = extension {
+            let mut request = Request::from_parts(parts, body);
+            request.extensions_mut().insert(identity);
+            return Ok(Answer::Extension(extension, Box::new(request)));
+        }
+        let target = match route {
             Route::Document | Route::Version(_) => {
-                let accept = header(http::header::ACCEPT).unwrap_or_default();
-                return self
-                    .document(parts.uri.path(), accept)
-                    .map(Answer::Response);
+                let accept = header_text(&parts, &http::header::ACCEPT).unwrap_or_default();
+                return self.document(path, accept).map(Answer::Response);
             }
             Route::Resource(target) => target,
         };
@@ -179,18 +258,20 @@ impl ApiServer {
             }
             return Err(Status::no_such_resource());
         }
+        let header = |name: http::HeaderName| header_text(&parts, &name);
         let call = Call {
             method: parts.method.clone(),
             target,
             resource,
-            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            query,
             accepted: media::accepted(header(http::header::ACCEPT))?,
             content_type: header(http::header::CONTENT_TYPE).map(str::to_owned),
             user_agent: header(http::header::USER_AGENT)
                 .unwrap_or_default()
                 .to_owned(),
+            identity,
             body,
-            now,
+            now: self.now,
         };
         self.resource_request(&call)
     }
@@ -212,22 +293,23 @@ impl ApiServer {
     }
 
     fn resource_request(&mut self, call: &Call) -> Result<Answer, Status> {
-        if let Some(name) = &call.target.subresource
-            && call.resource.subresource(name).is_none()
-        {
-            return Err(Status::no_such_resource());
+        if let Some(outcome) = self.subresource(call)? {
+            return Ok(Answer::Response(respond::outcome(call, &outcome)?));
         }
+        let posts_to_all = call.resource.namespaced && call.target.namespace.is_none();
         let outcome = match (&call.method, &call.target.name) {
-            (&Method::GET, None) => return self.list_or_watch(call),
-            (&Method::GET, Some(_)) => {
-                if call.target.watch_prefix {
-                    return self.list_or_watch(call);
-                }
-                self.get(call)?
+            (&Method::POST, None) if call.resource.origin == Origin::Virtual => {
+                self.review(call)?
             }
-            (&Method::POST | &Method::DELETE, None)
-                if call.resource.namespaced && call.target.namespace.is_none() =>
-            {
+            _ if call.resource.origin == Origin::Virtual => {
+                return Err(Status::method_not_allowed());
+            }
+            (&Method::GET, None) => return self.list_or_watch(call),
+            (&Method::GET, Some(_)) if call.target.watch_prefix => {
+                return self.list_or_watch(call);
+            }
+            (&Method::GET, Some(_)) => self.get(call)?,
+            (&Method::POST | &Method::DELETE, None) if posts_to_all => {
                 return Err(Status::method_not_allowed());
             }
             (&Method::POST, None) => self.create(call)?,
@@ -294,6 +376,31 @@ impl ApiServer {
 /// A `Status` as a response, for shells that refuse a request themselves.
 pub fn status_response(status: &Status) -> Response<Bytes> {
     respond::status(status)
+}
+
+fn header_text<'a>(parts: &'a Parts, name: &http::HeaderName) -> Option<&'a str> {
+    parts.headers.get(name).and_then(|v| v.to_str().ok())
+}
+
+fn logged(wanted: &Attributes, user_agent: &str) -> Logged {
+    let resource = if wanted.resource.is_empty() {
+        wanted.path.clone()
+    } else {
+        let mut name = crate::status::qualified(&wanted.group, &wanted.resource);
+        if !wanted.subresource.is_empty() {
+            name = format!("{name}/{}", wanted.subresource);
+        }
+        name
+    };
+    Logged {
+        verb: wanted.verb.clone(),
+        resource,
+        namespace: wanted.namespace.clone(),
+        name: wanted.name.clone(),
+        user: String::new(),
+        user_agent: user_agent.to_owned(),
+        code: 0,
+    }
 }
 
 /// Whether a path has a namespace exactly where the resource wants one; lists

@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::object_meta;
 use super::registry::Resource;
 use super::{ApiServer, Call};
-use crate::builtin::{self, BuiltIn, Env};
+use crate::builtin::{self, BuiltIn, Env, metadata};
 use crate::fields::{self, Context, Manager, Operation, Reset};
-use crate::metadata::{self, NameRule};
 use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
 use crate::schema::{self, FieldError, Validation, crd};
@@ -108,28 +108,15 @@ impl Rules {
     }
 
     pub(crate) fn validate_create(&self, resource: &Resource, object: &Value) -> Validation {
-        match self {
-            Self::BuiltIn(kind) => kind.validate_create(object),
-            Self::Custom => {
-                let mut found = schema::validate(&resource.schema, object, None);
-                let names = metadata::validate_create(&object["metadata"], NameRule::Subdomain);
-                found.errors.splice(0..0, names);
-                found
-            }
-            Self::Definition => {
-                let mut errors =
-                    metadata::validate_create(&object["metadata"], NameRule::Subdomain);
-                errors.extend(crd::validate(object, None));
-                Validation {
-                    errors,
-                    warnings: Vec::new(),
-                }
-            }
-            Self::Plain => Validation {
-                errors: metadata::validate_create(&object["metadata"], NameRule::Subdomain),
-                warnings: Vec::new(),
-            },
-        }
+        let mut found = match self {
+            Self::BuiltIn(kind) => return kind.validate_create(object),
+            Self::Custom => schema::validate(&resource.schema, object, None),
+            Self::Definition => only_errors(crd::validate(object, None)),
+            Self::Plain => Validation::default(),
+        };
+        let names = metadata::validate_custom(object, resource.namespaced);
+        found.errors.splice(0..0, names);
+        found
     }
 
     pub(crate) fn validate_update(
@@ -139,29 +126,24 @@ impl Rules {
         old: &Value,
         subresource: &str,
     ) -> Validation {
-        // The server checks metadata before it asks the kind, which checks it
-        // again: mistakes are listed twice.
-        let mut errors = metadata::validate_update(&new["metadata"], &old["metadata"]);
         let mut found = match self {
-            Self::BuiltIn(kind) => kind.validate_update(new, old, subresource),
-            Self::Custom => {
-                let mut found = schema::validate(&resource.schema, new, Some(old));
-                found.errors.splice(0..0, errors.iter().cloned());
-                found
+            Self::BuiltIn(kind) => return kind.validate_update(new, old, subresource),
+            Self::Custom => schema::validate(&resource.schema, new, Some(old)),
+            Self::Definition if subresource.is_empty() => {
+                only_errors(crd::validate(new, Some(old)))
             }
-            Self::Definition => Validation {
-                errors: if subresource.is_empty() {
-                    crd::validate(new, Some(old))
-                } else {
-                    Vec::new()
-                },
-                warnings: Vec::new(),
-            },
-            Self::Plain => Validation::default(),
+            Self::Definition | Self::Plain => Validation::default(),
         };
-        errors.append(&mut found.errors);
-        found.errors = errors;
+        let names = metadata::validate_custom_update(new, old, resource.namespaced);
+        found.errors.splice(0..0, names);
         found
+    }
+}
+
+fn only_errors(errors: Vec<FieldError>) -> Validation {
+    Validation {
+        errors,
+        warnings: Vec::new(),
     }
 }
 
@@ -269,7 +251,7 @@ pub(crate) fn decode(
         });
     }
     if !matches!(rules, Rules::BuiltIn(_)) && value.is_object() {
-        metadata::normalise(&mut value["metadata"]).map_err(|why| cannot(&why))?;
+        object_meta::normalise(&mut value["metadata"]).map_err(|why| cannot(&why))?;
     }
     match rules {
         Rules::BuiltIn(kind) => kind.decode(&mut value).map_err(|why| cannot(&why))?,
@@ -326,6 +308,19 @@ pub(crate) fn track(
 ) -> Value {
     let manager = manager(call, options, Operation::Update);
     with_context(call, &manager, |context| fields::update(context, live, new))
+}
+
+/// Books everything that differs from `empty` as created now.
+pub(crate) fn track_from(call: &Call, options: &WriteOptions, empty: &Value, new: Value) -> Value {
+    let manager = manager(call, options, Operation::Update);
+    let context = Context {
+        schema: &call.resource.schema,
+        manager: &manager,
+        reset: Reset::Nothing,
+        empty,
+        now: call.now,
+    };
+    fields::update(&context, None, new)
 }
 
 /// 422 about an object, if there is something to tell.

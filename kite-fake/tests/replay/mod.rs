@@ -122,6 +122,10 @@ impl Runner {
         let mut headers: Vec<(String, String)> = vec![
             ("User-Agent".into(), "transcripts/1.0".into()),
             ("Accept".into(), text(&spec["accept"], "application/json")),
+            (
+                "Authorization".into(),
+                format!("Bearer {}", self.cluster.admin_token()),
+            ),
         ];
         let body = match (spec["body_raw"].as_str(), spec.get("body")) {
             (Some(raw), _) => Some(raw.to_owned()),
@@ -155,7 +159,10 @@ impl Runner {
     }
 
     async fn open(&self, spec: &Value) -> http::Response<ResponseBody> {
-        self.cluster.service().answer(self.request(spec)).await
+        self.cluster
+            .public_service()
+            .answer(self.request(spec))
+            .await
     }
 
     async fn call(&self, spec: &Value) -> Raw {

@@ -1,0 +1,205 @@
+//! Users and their bearer tokens.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::status::Status;
+
+/// Group of everybody who authenticated.
+const AUTHENTICATED: &str = "system:authenticated";
+/// Group whose members may do everything.
+const MASTERS: &str = "system:masters";
+
+/// A user as the server knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// User name.
+    pub name: String,
+    /// UID, empty if there is none.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Further attributes.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Identity {
+    /// The administrator: member of `system:masters`.
+    pub fn admin() -> Self {
+        Self {
+            name: "kubernetes-admin".into(),
+            groups: vec![MASTERS.into(), AUTHENTICATED.into()],
+            ..Self::default()
+        }
+    }
+
+    /// Nobody in particular.
+    pub fn anonymous() -> Self {
+        Self {
+            name: "system:anonymous".into(),
+            groups: vec!["system:unauthenticated".into()],
+            ..Self::default()
+        }
+    }
+
+    /// An authenticated user of that name, with the groups that come with it.
+    pub fn user(name: &str) -> Self {
+        let mut groups = Vec::new();
+        let mut parts = name.split(':');
+        if let (Some("system"), Some("serviceaccount"), Some(namespace), Some(_), None) = (
+            parts.next(),
+            parts.next(),
+            parts.next(),
+            parts.next(),
+            parts.next(),
+        ) {
+            groups.push("system:serviceaccounts".into());
+            groups.push(format!("system:serviceaccounts:{namespace}"));
+        }
+        groups.push(AUTHENTICATED.into());
+        Self {
+            name: name.to_owned(),
+            groups,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the user proved to be somebody.
+    pub fn is_authenticated(&self) -> bool {
+        self.groups.iter().any(|g| g == AUTHENTICATED)
+    }
+
+    /// Whether the user may do everything.
+    pub fn is_master(&self) -> bool {
+        self.groups.iter().any(|g| g == MASTERS)
+    }
+
+    /// `UserInfo` of reviews.
+    pub fn to_json(&self) -> Value {
+        let mut out = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            out["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            out["extra"] = json!(self.extra);
+        }
+        out
+    }
+
+    /// Whom the headers ask to impersonate, if anybody.
+    ///
+    /// # Errors
+    /// 400 for groups or a uid without a user name.
+    pub fn impersonated(headers: &HeaderMap) -> Result<Option<Self>, Status> {
+        let values = |name: &str| -> Vec<String> {
+            headers
+                .get_all(name)
+                .iter()
+                .filter_map(|v| v.to_str().ok())
+                .map(str::to_owned)
+                .collect()
+        };
+        let name = values("impersonate-user").pop().unwrap_or_default();
+        let groups = values("impersonate-group");
+        let uid = values("impersonate-uid").pop().unwrap_or_default();
+        let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (header, value) in headers {
+            if let (Some(key), Ok(value)) = (
+                header.as_str().strip_prefix("impersonate-extra-"),
+                value.to_str(),
+            ) {
+                extra.entry(key.to_owned()).or_default().push(value.into());
+            }
+        }
+        if name.is_empty() {
+            if groups.is_empty() && uid.is_empty() && extra.is_empty() {
+                return Ok(None);
+            }
+            let list: Vec<String> = groups.iter().map(|g| format!("{g:?}")).collect();
+            return Err(Status::bad_request(format!(
+                "requested &user.DefaultInfo{{Name:\"\", UID:{uid:?}, Groups:[]string{{{}}}, Extra:map[string][]string(nil)}} without impersonating a user name",
+                list.join(", ")
+            )));
+        }
+        let mut identity = Self::user(&name);
+        if !groups.is_empty() {
+            identity.groups = groups;
+            if name != "system:anonymous" && !identity.is_authenticated() {
+                identity.groups.push(AUTHENTICATED.into());
+            }
+        }
+        identity.uid = uid;
+        identity.extra = extra;
+        Ok(Some(identity))
+    }
+}
+
+/// Bearer tokens that the server recognises. Only digests are kept, so that
+/// finding one takes no longer for a token that is nearly right.
+#[derive(Clone, Default)]
+pub struct Tokens(HashMap<[u8; 32], Identity>);
+
+impl Tokens {
+    fn digest(token: &str) -> [u8; 32] {
+        Sha256::digest(token.as_bytes()).into()
+    }
+
+    /// Lets a token speak for a user.
+    pub fn insert(&mut self, token: &str, identity: Identity) {
+        self.0.insert(Self::digest(token), identity);
+    }
+
+    /// Whose token it is.
+    pub fn find(&self, token: &str) -> Option<&Identity> {
+        self.0.get(&Self::digest(token))
+    }
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tokens({})", self.0.len())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_accounts_come_with_their_groups() {
+        let identity = Identity::user("system:serviceaccount:ns:sa");
+        assert_eq!(
+            identity.groups,
+            [
+                "system:serviceaccounts",
+                "system:serviceaccounts:ns",
+                "system:authenticated"
+            ]
+        );
+    }
+
+    #[test]
+    fn groups_need_a_user() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(Identity::impersonated(&headers).unwrap(), None);
+        headers.insert("impersonate-group", "x".parse().unwrap());
+        assert_eq!(Identity::impersonated(&headers).unwrap_err().code, 400);
+        headers.insert("impersonate-user", "bob".parse().unwrap());
+        let bob = Identity::impersonated(&headers).unwrap().unwrap();
+        assert_eq!(bob.groups, ["x", "system:authenticated"]);
+    }
+
+    #[test]
+    fn a_token_is_found_and_never_shown() {
+        let mut tokens = Tokens::default();
+        tokens.insert("secret-token", Identity::admin());
+        assert!(tokens.find("secret-token").is_some_and(Identity::is_master));
+        assert!(tokens.find("secret-tokem").is_none());
+        assert!(!format!("{tokens:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,244 @@
+//! Settings of a [`FakeCluster`].
+
+use std::sync::Arc;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+use crate::actors::{Actor, Rules};
+use crate::auth;
+use crate::clock::{Clock, TokioClock};
+use crate::cluster::FakeCluster;
+use crate::server::ApiServer;
+
+/// Namespaces that every cluster has.
+const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// What went wrong while a cluster was built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A document is no YAML, or an object lacks what its path needs.
+    #[error("{what} cannot be read: {why}")]
+    Unreadable {
+        /// Which input.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// The server refused a start object.
+    #[error("the server refused {what}: {why}")]
+    Refused {
+        /// Kind and name.
+        what: String,
+        /// The message of its `Status`.
+        why: String,
+    },
+    /// Actors need a running tokio runtime.
+    #[error("actors can only be started inside a tokio runtime: build the cluster in async code")]
+    NoRuntime,
+}
+
+/// See [`FakeCluster::builder`].
+pub struct Builder {
+    crds: Vec<Value>,
+    objects: Vec<Value>,
+    seed: u64,
+    history: usize,
+    clock: Option<Arc<dyn Clock>>,
+    rbac: bool,
+    actors: Vec<Arc<dyn Actor>>,
+    rules: Arc<Rules>,
+    error: Option<BuildError>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("crds", &self.crds.len())
+            .field("objects", &self.objects.len())
+            .field("seed", &self.seed)
+            .field("history", &self.history)
+            .field("rbac", &self.rbac)
+            .field("actors", &self.actors.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            crds: Vec::new(),
+            objects: Vec::new(),
+            seed: 0,
+            history: 4096,
+            clock: None,
+            rbac: false,
+            actors: Vec::new(),
+            rules: Arc::new(Rules::instant()),
+            error: None,
+        }
+    }
+}
+
+fn documents(what: &str, yaml: &str) -> Result<Vec<Value>, BuildError> {
+    let all: Vec<Value> =
+        serde_saphyr::from_multiple(yaml).map_err(|e| BuildError::Unreadable {
+            what: what.to_owned(),
+            why: e.to_string(),
+        })?;
+    Ok(all.into_iter().filter(|d| !d.is_null()).collect())
+}
+
+impl Builder {
+    /// Installs CRDs before anything else.
+    #[must_use]
+    pub fn crds(mut self, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
+        for crd in crds {
+            match serde_json::to_value(crd) {
+                Ok(value) => self.crds.push(value),
+                Err(e) => self.fail("a CRD", &e.to_string()),
+            }
+        }
+        self
+    }
+
+    /// Installs the CRDs of a YAML file's text (several documents are fine).
+    #[must_use]
+    pub fn crds_yaml(mut self, yaml: &str) -> Self {
+        match documents("CRD YAML", yaml) {
+            Ok(all) => self.crds.extend(all),
+            Err(e) => self.error = self.error.or(Some(e)),
+        }
+        self
+    }
+
+    /// Creates an object at the start, after the CRDs.
+    #[must_use]
+    pub fn object(mut self, object: impl serde::Serialize) -> Self {
+        match serde_json::to_value(object) {
+            Ok(value) => self.objects.push(value),
+            Err(e) => self.fail("a start object", &e.to_string()),
+        }
+        self
+    }
+
+    /// Creates the objects of a YAML text at the start.
+    #[must_use]
+    pub fn objects_yaml(mut self, yaml: &str) -> Self {
+        match documents("start objects", yaml) {
+            Ok(all) => self.objects.extend(all),
+            Err(e) => self.error = self.error.or(Some(e)),
+        }
+        self
+    }
+
+    /// Seed of uids, generated names and tokens; 0 if not set.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Where timestamps come from; tokio's clock from the system time on if not set.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// How many events each resource remembers for watches; 4096 if not set.
+    #[must_use]
+    pub fn history(mut self, events: usize) -> Self {
+        self.history = events;
+        self
+    }
+
+    /// Whether RBAC decides; otherwise every authenticated request is allowed.
+    #[must_use]
+    pub fn rbac(mut self, on: bool) -> Self {
+        self.rbac = on;
+        self
+    }
+
+    /// Starts actors with the cluster; they end with it.
+    #[must_use]
+    pub fn actors(mut self, actors: impl IntoIterator<Item = Arc<dyn Actor>>) -> Self {
+        self.actors.extend(actors);
+        self
+    }
+
+    /// Delays and failures of the actors; everything at once if not set.
+    #[must_use]
+    pub fn rules(mut self, rules: Arc<Rules>) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    fn fail(&mut self, what: &str, why: &str) {
+        self.error.get_or_insert_with(|| BuildError::Unreadable {
+            what: what.to_owned(),
+            why: why.to_owned(),
+        });
+    }
+
+    /// The cluster, with its default namespaces, CRDs and start objects.
+    ///
+    /// # Errors
+    /// What could not be read, or what the server refused.
+    pub fn build(self) -> Result<FakeCluster, BuildError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let clock = self
+            .clock
+            .unwrap_or_else(|| Arc::new(TokioClock::from_system()));
+        let mut server = ApiServer::new(self.seed, self.history);
+        server.use_rbac(self.rbac);
+        let cluster = FakeCluster::new(server, clock);
+        for name in NAMESPACES {
+            cluster.create(&json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}
+            }))?;
+        }
+        cluster.create(&kubernetes_service())?;
+        if self.rbac {
+            for object in auth::bootstrap_objects() {
+                cluster.create(&object)?;
+            }
+        }
+        for object in self.crds.iter().chain(&self.objects) {
+            cluster.create(object)?;
+        }
+        {
+            // Watches of what was before the start are told that it is too old,
+            // and the log begins with the first client.
+            let mut server = cluster.server();
+            server.compact();
+            server.clear_log();
+        }
+        if !self.actors.is_empty() {
+            if tokio::runtime::Handle::try_current().is_err() {
+                return Err(BuildError::NoRuntime);
+            }
+            cluster.start_actors(self.actors, &self.rules);
+        }
+        Ok(cluster)
+    }
+}
+
+/// How programs inside a cluster find the API server.
+fn kubernetes_service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    })
+}

@@ -1,0 +1,260 @@
+//! Subresources with a body of their own: scale, token, eviction, finalize.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::registry::{ScalePaths, Subresource};
+use super::rules;
+use super::{ApiServer, Call, Outcome, Produced, body};
+use crate::auth::Identity;
+use crate::clock::rfc3339;
+use crate::patch;
+use crate::rest::options::DeleteOptions;
+use crate::status::{Cause, Status};
+use crate::store::Object;
+
+/// How long a token is said to live if the request does not say, in seconds.
+const TOKEN_SECONDS: i64 = 3600;
+
+fn done(code: u16, value: Value) -> Outcome {
+    Outcome {
+        body: Produced::Value(value),
+        code,
+        warnings: Vec::new(),
+    }
+}
+
+/// The member at a dotted path, such as `.spec.replicas`.
+fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    path.split('.')
+        .filter(|s| !s.is_empty())
+        .fold(value, |v, segment| &v[segment])
+}
+
+fn set(value: &mut Value, path: &str, new: Value) {
+    let mut place = value;
+    for segment in path.split('.').filter(|s| !s.is_empty()) {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[segment];
+    }
+    *place = new;
+}
+
+impl ApiServer {
+    /// Answers a subresource that is not simply a part of the object; `None`
+    /// for those that are.
+    pub(crate) fn subresource(&mut self, call: &Call) -> Result<Option<Outcome>, Status> {
+        let Some(name) = &call.target.subresource else {
+            return Ok(None);
+        };
+        let Some(subresource) = call.resource.subresource(name).cloned() else {
+            return Err(Status::no_such_resource());
+        };
+        match subresource {
+            Subresource::Status => match call.method {
+                Method::POST => Err(self.unsupported_verb(call, "create")),
+                Method::DELETE => Err(self.unsupported_verb(call, "delete")),
+                _ => Ok(None),
+            },
+            Subresource::Scale(paths) => self.scale(call, &paths).map(Some),
+            Subresource::Finalize => match call.method {
+                Method::PUT => Ok(None),
+                _ => Err(Status::method_not_allowed()),
+            },
+            Subresource::Token => self.token(call).map(Some),
+            Subresource::Eviction => self.evict(call).map(Some),
+            Subresource::Unsupported { name, .. } => Err(Status::unsupported(&format!(
+                "{}/{name}: it needs a kubelet or a network",
+                call.resource.plural
+            ))),
+        }
+    }
+
+    fn unsupported_verb(&self, call: &Call, verb: &str) -> Status {
+        if call.resource.is_custom() {
+            Status::verb_not_supported(&call.resource.group, &call.resource.plural, verb)
+        } else {
+            Status::method_not_allowed()
+        }
+    }
+
+    fn scale(&mut self, call: &Call, paths: &ScalePaths) -> Result<Outcome, Status> {
+        let live = self
+            .store
+            .get(&call.resource.collection(), &call.key())
+            .ok_or_else(|| call.not_found())?
+            .clone();
+        let old = Self::view(&call.resource, &live);
+        let current = scale_of(&old, paths);
+        let (wanted, options) = match call.method {
+            Method::GET => return Ok(done(200, current)),
+            Method::PUT => (body::decode(call)?, call.write_options("UpdateOptions")?),
+            Method::PATCH => {
+                let media = call.content_type.as_deref().unwrap_or_default();
+                let patched = if media.starts_with("application/json-patch+json") {
+                    patch::json_patch(&current, &call.body)
+                } else {
+                    patch::merge_patch(&current, &call.body)
+                };
+                let patched = patched.map_err(|e| Status::bad_request(e.to_string()))?;
+                (patched, call.write_options("PatchOptions")?)
+            }
+            _ => return Err(Status::method_not_allowed()),
+        };
+        let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
+        if replicas < 0 {
+            return Err(Status::invalid(
+                &call.resource.group,
+                &call.resource.kind,
+                call.name(),
+                vec![Cause::new(
+                    "FieldValueInvalid",
+                    format!("Invalid value: {replicas}: should be a non-negative integer"),
+                    paths.spec_replicas.as_str(),
+                )],
+            ));
+        }
+        let mut new = old.value().clone();
+        set(&mut new, &paths.spec_replicas, json!(replicas));
+        new["metadata"]["resourceVersion"] = wanted["metadata"]["resourceVersion"].clone();
+        if new["metadata"]["resourceVersion"].is_null() {
+            new["metadata"]["resourceVersion"] = old.meta("resourceVersion").into();
+        }
+        let new = rules::track(call, &options, Some(old.value()), new);
+        // On the object itself: a scale changes the specification.
+        let plain = call.without_subresource();
+        let (object, warnings) = self.write(&plain, &old, new, &options)?;
+        Ok(Outcome {
+            warnings,
+            ..done(200, scale_of(&object, paths))
+        })
+    }
+
+    fn token(&mut self, call: &Call) -> Result<Outcome, Status> {
+        if call.method != Method::POST {
+            return Err(Status::method_not_allowed());
+        }
+        let account = self
+            .store
+            .get(&call.resource.collection(), &call.key())
+            .ok_or_else(|| call.not_found())?
+            .clone();
+        let mut request = body::decode(call)?;
+        let seconds = request["spec"]["expirationSeconds"]
+            .as_i64()
+            .unwrap_or(TOKEN_SECONDS);
+        let key = call.key();
+        let mut identity = Identity::user(&format!(
+            "system:serviceaccount:{}:{}",
+            key.namespace, key.name
+        ));
+        account.meta("uid").clone_into(&mut identity.uid);
+        let token = format!("sa.{}", self.ids.token());
+        self.tokens.insert(&token, identity);
+        let span = jiff::SignedDuration::from_secs(seconds);
+        let expires = call.now.checked_add(span).unwrap_or(call.now);
+        request["kind"] = "TokenRequest".into();
+        request["apiVersion"] = "authentication.k8s.io/v1".into();
+        request["metadata"] = json!({
+            "name": key.name, "namespace": key.namespace,
+            "creationTimestamp": rfc3339(call.now),
+        });
+        if !request["spec"].is_object() {
+            request["spec"] = json!({});
+        }
+        request["spec"]["expirationSeconds"] = seconds.into();
+        request["status"] = json!({"token": token, "expirationTimestamp": rfc3339(expires)});
+        Ok(done(201, request))
+    }
+
+    /// An eviction is a deletion that a disruption budget may refuse.
+    fn evict(&mut self, call: &Call) -> Result<Outcome, Status> {
+        if call.method != Method::POST {
+            return Err(Status::method_not_allowed());
+        }
+        let eviction = body::decode(call)?;
+        let given = &eviction["deleteOptions"];
+        let options = DeleteOptions::parse(&call.query, given.is_object().then_some(given))?;
+        let pod = self
+            .store
+            .get(&call.resource.collection(), &call.key())
+            .ok_or_else(|| call.not_found())?
+            .clone();
+        if let Some(budget) = self.exhausted_budget(&pod) {
+            return Err(Status::new(
+                429,
+                "TooManyRequests",
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+            )
+            .with_causes([Cause::new(
+                "DisruptionBudget",
+                format!("The disruption budget {budget} does not allow evictions now"),
+                "",
+            )]));
+        }
+        let plain = call.without_subresource();
+        self.delete_one(&plain, &plain.key(), &options)?;
+        let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+        Ok(done(201, success))
+    }
+
+    fn exhausted_budget(&self, pod: &Object) -> Option<String> {
+        let budgets = crate::store::GroupResource::new("policy", "poddisruptionbudgets");
+        let labels = &pod.value()["metadata"]["labels"];
+        self.store
+            .range(&budgets, Some(pod.meta("namespace")), None)
+            .find(|(_, budget)| {
+                let wanted = budget.value()["spec"]["selector"]["matchLabels"].as_object();
+                wanted.is_some_and(|w| w.iter().all(|(k, v)| labels.get(k) == Some(v)))
+                    && budget.value()["status"]["disruptionsAllowed"].as_i64() == Some(0)
+            })
+            .map(|(key, _)| key.name.clone())
+    }
+}
+
+/// An object seen as `autoscaling/v1` Scale.
+fn scale_of(object: &Object, paths: &ScalePaths) -> Value {
+    let value = object.value();
+    let mut metadata = json!({});
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+    ] {
+        if let Some(found) = value["metadata"].get(field) {
+            metadata[field] = found.clone();
+        }
+    }
+    let mut spec = json!({});
+    if let Some(replicas) = at(value, &paths.spec_replicas).as_i64().filter(|n| *n != 0) {
+        spec["replicas"] = replicas.into();
+    }
+    let mut status = json!({"replicas": at(value, &paths.status_replicas).as_i64().unwrap_or(0)});
+    let selector = match &paths.label_selector {
+        Some(path) => at(value, path).as_str().map(str::to_owned),
+        None => selector_text(&value["spec"]["selector"]),
+    };
+    if let Some(selector) = selector.filter(|s| !s.is_empty()) {
+        status["selector"] = selector.into();
+    }
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": metadata, "spec": spec, "status": status,
+    })
+}
+
+/// A selector of a workload in text form.
+fn selector_text(selector: &Value) -> Option<String> {
+    let labels = selector["matchLabels"]
+        .as_object()
+        .or_else(|| selector.as_object())?;
+    let terms: Vec<String> = labels
+        .iter()
+        .filter_map(|(k, v)| v.as_str().map(|v| format!("{k}={v}")))
+        .collect();
+    Some(terms.join(","))
+}
