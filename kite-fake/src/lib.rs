@@ -9,6 +9,8 @@ mod cluster;
 pub mod discovery;
 pub mod fields;
 pub mod guest;
+pub mod metadata;
+pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod rest;

@@ -5,29 +5,29 @@ use serde_json::{Map, Value};
 const NOTHING: &[Value] = &[];
 
 /// A string member; empty if it is not there.
-pub(super) fn text<'a>(of: &'a Value, member: &str) -> &'a str {
+pub(crate) fn text<'a>(of: &'a Value, member: &str) -> &'a str {
     of.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A whole number.
-pub(super) fn number(of: &Value, member: &str) -> Option<i64> {
+pub(crate) fn number(of: &Value, member: &str) -> Option<i64> {
     of.get(member).and_then(Value::as_i64)
 }
 
 /// A flag; `false` if it is not there.
-pub(super) fn flag(of: &Value, member: &str) -> bool {
+pub(crate) fn flag(of: &Value, member: &str) -> bool {
     of.get(member).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// The elements of a list member; none if it is not there.
-pub(super) fn list<'a>(of: &'a Value, member: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(of: &'a Value, member: &str) -> &'a [Value] {
     of.get(member)
         .and_then(Value::as_array)
         .map_or(NOTHING, Vec::as_slice)
 }
 
 /// The elements of a list member, to be changed.
-pub(super) fn list_mut<'a>(of: &'a mut Value, member: &str) -> &'a mut [Value] {
+pub(crate) fn list_mut<'a>(of: &'a mut Value, member: &str) -> &'a mut [Value] {
     of.get_mut(member)
         .and_then(Value::as_array_mut)
         .map(Vec::as_mut_slice)
@@ -35,7 +35,7 @@ pub(super) fn list_mut<'a>(of: &'a mut Value, member: &str) -> &'a mut [Value] {
 }
 
 /// The members of an object member; none if it is not there.
-pub(super) fn members<'a>(
+pub(crate) fn members<'a>(
     of: &'a Value,
     member: &str,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
@@ -46,12 +46,12 @@ pub(super) fn members<'a>(
 }
 
 /// Whether a member has a value.
-pub(super) fn has(of: &Value, member: &str) -> bool {
+pub(crate) fn has(of: &Value, member: &str) -> bool {
     of.get(member).is_some_and(|value| !value.is_null())
 }
 
 /// Sets a member that has no value, or an empty string.
-pub(super) fn default(of: &mut Value, member: &str, value: impl Into<Value>) {
+pub(crate) fn default(of: &mut Value, member: &str, value: impl Into<Value>) {
     if let Value::Object(members) = of {
         let unset = match members.get(member) {
             None | Some(Value::Null) => true,
@@ -65,19 +65,19 @@ pub(super) fn default(of: &mut Value, member: &str, value: impl Into<Value>) {
 }
 
 /// Sets a member.
-pub(super) fn set(of: &mut Value, member: &str, value: impl Into<Value>) {
+pub(crate) fn set(of: &mut Value, member: &str, value: impl Into<Value>) {
     if let Value::Object(members) = of {
         members.insert(member.to_owned(), value.into());
     }
 }
 
 /// Removes a member.
-pub(super) fn unset(of: &mut Value, member: &str) -> Option<Value> {
+pub(crate) fn unset(of: &mut Value, member: &str) -> Option<Value> {
     of.as_object_mut()?.remove(member)
 }
 
 /// Makes a member what it is in `from`: there or not.
-pub(super) fn copy(of: &mut Value, from: &Value, member: &str) {
+pub(crate) fn copy(of: &mut Value, from: &Value, member: &str) {
     match from.get(member) {
         Some(value) => set(of, member, value.clone()),
         None => {
@@ -87,7 +87,7 @@ pub(super) fn copy(of: &mut Value, from: &Value, member: &str) {
 }
 
 /// An object member, made if it is not there.
-pub(super) fn object_mut<'a>(of: &'a mut Value, member: &str) -> &'a mut Value {
+pub(crate) fn object_mut<'a>(of: &'a mut Value, member: &str) -> &'a mut Value {
     if !of.is_object() {
         *of = Value::Object(Map::new());
     }

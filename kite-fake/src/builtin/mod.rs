@@ -14,10 +14,8 @@
 //! On purpose unlike a real server: `EndpointSlice`s may hold loopback addresses,
 //! for guests in one process live there.
 
-mod access;
+pub(crate) mod access;
 mod kinds;
-pub mod metadata;
-mod names;
 mod overlay;
 mod quantity;
 mod schemas;
@@ -30,9 +28,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use crate::fields::Reset;
+use crate::metadata;
+use crate::names::NameRule;
 use crate::schema::{FieldError, Schema, Validation};
-
-pub use names::NameRule;
 
 use access::{copy, number, object_mut, set};
 use table::Rules;
@@ -232,6 +230,28 @@ pub fn kind(group: &str, version: &str, kind: &str) -> Option<&'static BuiltIn> 
     table::KINDS
         .iter()
         .find(|entry| entry.kind == kind && entry.group == group && entry.version == version)
+}
+
+/// Brings the `metadata` of a custom resource into the form in which the server
+/// keeps it; the rest is left alone.
+///
+/// # Errors
+/// The decoder's text about a member of a wrong type.
+pub fn normalize_metadata(object: &mut Value) -> Result<(), String> {
+    static ROOT: OnceLock<Schema> = OnceLock::new();
+    let root = ROOT.get_or_init(|| {
+        let described = schema("", "v1", "ConfigMap");
+        let metadata = described.and_then(|map| map.properties.get("metadata").cloned());
+        Schema {
+            kind: crate::schema::Kind::Object,
+            properties: metadata
+                .map(|schema| ("metadata".to_owned(), schema))
+                .into_iter()
+                .collect(),
+            ..Schema::any()
+        }
+    });
+    shape::normalize(root, object)
 }
 
 /// The schema of a kind; `None` if it is not built in.

@@ -408,6 +408,10 @@ fn presence(
     required: bool,
 ) -> Option<&'static str> {
     let (of, name) = place;
+    if place == ("ObjectMeta", "managedFields") {
+        // An empty list is a request: to forget all owners.
+        return None;
+    }
     if ALWAYS_NULL.contains(&place) {
         return Some("null");
     }

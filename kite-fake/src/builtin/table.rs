@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use super::BuiltIn;
 use super::kinds::{config, endpoints, network, pod, rbac, service, small, storage, workload};
-use super::{BuiltIn, NameRule};
+use crate::names::NameRule;
 use crate::schema::Validation;
 
 /// What a kind wants beside its schema.

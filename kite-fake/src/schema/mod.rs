@@ -15,7 +15,6 @@ mod formats;
 mod lists;
 mod meta;
 mod model;
-pub mod names;
 mod parse;
 mod path;
 mod pattern;

@@ -14,7 +14,6 @@ pub mod crds;
 mod create;
 mod delete;
 mod log;
-mod object_meta;
 mod patch;
 mod read;
 pub mod registry;

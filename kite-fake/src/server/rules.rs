@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::object_meta;
 use super::registry::Resource;
 use super::{ApiServer, Call};
-use crate::builtin::{self, BuiltIn, Env, metadata};
+use crate::builtin::{self, BuiltIn, Env};
 use crate::fields::{self, Context, Manager, Operation, Reset};
+use crate::metadata;
 use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
 use crate::schema::{self, FieldError, Validation, crd};
@@ -234,27 +234,26 @@ pub(crate) fn decode(
             resource.kind, resource.version, resource.kind
         ))
     };
+    let refused = |why: &str, text: &str| {
+        let message = format!("Invalid value: {}: {why}", json!(text));
+        let cause = Cause::new("FieldValueInvalid", message, "patch");
+        Status::invalid("", "", "", vec![cause])
+    };
     if options.validation == FieldValidation::Strict && !problems.is_empty() {
         let list = format!("strict decoding error: {}", problems.join(", "));
         return Err(match patch {
             None => cannot(&list),
-            Some(text) => Status::invalid(
-                "",
-                "",
-                "",
-                vec![Cause::new(
-                    "FieldValueInvalid",
-                    format!("Invalid value: {}: {list}", json!(text)),
-                    "patch",
-                )],
-            ),
+            Some(text) => refused(&list, text),
         });
     }
     if !matches!(rules, Rules::BuiltIn(_)) && value.is_object() {
-        object_meta::normalise(&mut value["metadata"]).map_err(|why| cannot(&why))?;
+        builtin::normalize_metadata(&mut value).map_err(|why| cannot(&why))?;
     }
     match rules {
-        Rules::BuiltIn(kind) => kind.decode(&mut value).map_err(|why| cannot(&why))?,
+        Rules::BuiltIn(kind) => kind.decode(&mut value).map_err(|why| match patch {
+            None => cannot(&why),
+            Some(text) => refused(&why, text),
+        })?,
         Rules::Custom => schema::apply_defaults(&resource.schema, &mut value),
         Rules::Definition => crd::set_defaults(&mut value),
         Rules::Plain => {}

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::builtin::access::{copy, default, flag, has, members, set, text, unset};
-use crate::builtin::names::config_key;
+use crate::names::config_key;
 use crate::schema::{FieldError, Validation};
 
 /// Most bytes of all values together.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use crate::builtin::access::{default, has, list, list_mut, set, text};
-use crate::builtin::names::{label, subdomain};
+use crate::names::{label, subdomain};
 use crate::schema::{FieldError, Validation};
 
 /// Most endpoints of one slice, ports of one slice, addresses of one endpoint.

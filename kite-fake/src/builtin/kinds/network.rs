@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use crate::builtin::access::{default, has, list, list_mut, number, object_mut, set, text};
-use crate::builtin::metadata;
-use crate::builtin::names::{port_name, port_number, subdomain, wildcard_subdomain};
+use crate::metadata;
+use crate::names::{port_name, port_number, subdomain, wildcard_subdomain};
 use crate::schema::{FieldError, Validation};
 
 pub(in crate::builtin) fn validate_ingress(ingress: &Value, found: &mut Validation) {
@@ -421,7 +421,7 @@ pub(in crate::builtin) fn selector(selector: &Value, path: &str, errors: &mut Ve
             )),
         }
         let key = text(expression, "key");
-        for wrong in crate::builtin::names::qualified(key) {
+        for wrong in crate::names::qualified(key) {
             errors.push(FieldError::invalid(
                 format!("{path}.key"),
                 &json!(key),

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::builtin::access::{
     default, has, list, list_mut, members, number, object_mut, set, text, unset,
 };
-use crate::builtin::metadata;
-use crate::builtin::names::{label, port_name, port_number};
+use crate::metadata;
+use crate::names::{label, port_name, port_number};
 use crate::schema::{FieldError, Validation};
 
 /// The mode of files from Secrets, `ConfigMap`s and the like: 0644.

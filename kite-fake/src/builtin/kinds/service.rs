@@ -8,8 +8,8 @@ use crate::builtin::Env;
 use crate::builtin::access::{
     copy, default, has, list, list_mut, number, object_mut, set, text, unset,
 };
-use crate::builtin::metadata;
-use crate::builtin::names::{label, port_name, port_number, subdomain};
+use crate::metadata;
+use crate::names::{label, port_name, port_number, subdomain};
 use crate::schema::{CauseReason, FieldError, Validation};
 
 /// Cluster IPs are 10.96.0.0/16.

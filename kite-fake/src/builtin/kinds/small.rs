@@ -150,7 +150,7 @@ pub(in crate::builtin) fn validate_quota(quota: &Value, found: &mut Validation) 
                 "must be greater than or equal to 0",
             ));
         }
-        for wrong in crate::builtin::names::qualified(name) {
+        for wrong in crate::names::qualified(name) {
             found.errors.push(FieldError::invalid(
                 format!("spec.hard[{name}]"),
                 &json!(name),

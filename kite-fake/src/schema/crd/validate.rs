@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::error::FieldError;
-use super::super::names::{dns1035_label, dns1123_subdomain};
 use super::{rules, storage_versions, structural, text, versions};
+use crate::names::{label_1035, subdomain};
 use crate::table::JsonPath;
 
 /// Checks a definition, whose previous state is `old`; `metadata` is checked as
@@ -61,7 +61,7 @@ fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
     } else {
-        for problem in dns1123_subdomain(group) {
+        for problem in subdomain(group) {
             errors.push(FieldError::invalid("spec.group", &group.into(), problem));
         }
         if !group.contains('.') {
@@ -136,19 +136,19 @@ fn names(crd: &Value, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::required(field, ""));
             }
         } else if mixed_case {
-            for problem in dns1035_label(&value.to_lowercase()) {
+            for problem in label_1035(&value.to_lowercase()) {
                 let detail = format!("may have mixed case, but should otherwise match: {problem}");
                 errors.push(FieldError::invalid(field.clone(), &value.into(), detail));
             }
         } else {
-            for problem in dns1035_label(value) {
+            for problem in label_1035(value) {
                 errors.push(FieldError::invalid(field.clone(), &value.into(), problem));
             }
         }
     }
     for name in ["shortNames", "categories"] {
         for (i, value) in names[name].as_array().into_iter().flatten().enumerate() {
-            for problem in dns1035_label(value.as_str().unwrap_or_default()) {
+            for problem in label_1035(value.as_str().unwrap_or_default()) {
                 errors.push(FieldError::invalid(
                     format!("spec.names.{name}[{i}]"),
                     value,
@@ -287,7 +287,7 @@ fn stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
     }
     for (i, version) in all.iter().enumerate() {
         let name = version["name"].as_str().unwrap_or_default();
-        for problem in dns1035_label(name) {
+        for problem in label_1035(name) {
             errors.push(FieldError::invalid(
                 format!("spec.versions[{i}].name"),
                 &name.into(),

@@ -5,14 +5,15 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::recorded::{causes, merge, recorded_causes, scenario};
-use crate::metadata::{self, NameRule};
+use crate::metadata;
+use crate::names::NameRule;
 use crate::schema::{Schema, crd};
 
 fn create(body: &Value) -> (Value, Vec<crate::schema::FieldError>) {
     let mut object = body.clone();
     crd::set_defaults(&mut object);
     object["status"] = crd::initial_status(&object);
-    let mut errors = metadata::validate_create(&object["metadata"], NameRule::Subdomain);
+    let mut errors = metadata::validate(&object, false, NameRule::Subdomain);
     errors.extend(crd::validate(&object, None));
     (object, errors)
 }

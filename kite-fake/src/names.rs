@@ -42,6 +42,7 @@ pattern!(
     SUBDOMAIN,
     "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 );
+pattern!(LABEL_1035, "[a-z]([-a-z0-9]*[a-z0-9])?");
 pattern!(LABEL, "[a-z0-9]([-a-z0-9]*[a-z0-9])?");
 pattern!(
     WILDCARD,
@@ -59,13 +60,14 @@ fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
 
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const WILDCARD_TEXT: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const QUALIFIED_TEXT: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
 /// What is wrong with an RFC 1123 subdomain.
-pub(super) fn subdomain(name: &str) -> Vec<String> {
+pub fn subdomain(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > 253 {
         wrong.push("must be no more than 253 characters".to_owned());
@@ -77,7 +79,7 @@ pub(super) fn subdomain(name: &str) -> Vec<String> {
 }
 
 /// What is wrong with an RFC 1123 label.
-pub(super) fn label(name: &str) -> Vec<String> {
+pub fn label(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > 63 {
         wrong.push("must be no more than 63 bytes".to_owned());
@@ -92,8 +94,20 @@ pub(super) fn label(name: &str) -> Vec<String> {
     wrong
 }
 
+/// What is wrong with an RFC 1035 label, which begins with a letter.
+pub fn label_1035(name: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if name.len() > 63 {
+        wrong.push("must be no more than 63 bytes".to_owned());
+    }
+    if !fits(&LABEL_1035, name) {
+        wrong.push(LABEL_1035_TEXT.to_owned());
+    }
+    wrong
+}
+
 /// What is wrong with `*.` and a subdomain.
-pub(super) fn wildcard_subdomain(name: &str) -> Vec<String> {
+pub fn wildcard_subdomain(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > 253 {
         wrong.push("must be no more than 253 characters".to_owned());
@@ -119,7 +133,7 @@ fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// What is wrong with a qualified name: a label key, an annotation key, a finalizer.
-pub(super) fn qualified(name: &str) -> Vec<String> {
+pub fn qualified(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let parts: Vec<&str> = name.split('/').collect();
     let part = match parts.as_slice() {
@@ -155,7 +169,7 @@ pub(super) fn qualified(name: &str) -> Vec<String> {
 }
 
 /// What is wrong with the value of a label.
-pub(super) fn label_value(value: &str) -> Vec<String> {
+pub fn label_value(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if value.len() > 63 {
         wrong.push("must be no more than 63 bytes".to_owned());
@@ -167,7 +181,7 @@ pub(super) fn label_value(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a key of a `ConfigMap` or Secret.
-pub(super) fn config_key(key: &str) -> Vec<String> {
+pub fn config_key(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if key.len() > 253 {
         wrong.push("must be no more than 253 characters".to_owned());
@@ -184,7 +198,7 @@ pub(super) fn config_key(key: &str) -> Vec<String> {
 }
 
 /// What is wrong with the name of a port (IANA service name).
-pub(super) fn port_name(name: &str) -> Vec<String> {
+pub fn port_name(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if name.len() > 15 {
         wrong.push("must be no more than 15 characters".to_owned());
@@ -208,6 +222,6 @@ pub(super) fn port_name(name: &str) -> Vec<String> {
 }
 
 /// What is wrong with the number of a port.
-pub(super) fn port_number(port: i64) -> Option<&'static str> {
+pub fn port_number(port: i64) -> Option<&'static str> {
     (!(1..=65535).contains(&port)).then_some("must be between 1 and 65535, inclusive")
 }

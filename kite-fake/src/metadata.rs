@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::access::{list, members, number, text};
-use super::names::{NameRule, label_value, qualified};
+use crate::builtin::access::{list, members, number, text};
+use crate::names::{NameRule, label_value, qualified};
 use crate::schema::{CauseReason, FieldError, go_quote};
 
 /// All annotations together, keys and values, in bytes.
@@ -85,7 +85,7 @@ pub fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<FieldEr
 }
 
 /// Finalizers of built-in kinds are standard ones or have a domain.
-pub(super) fn built_in_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
+pub(crate) fn built_in_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
     let metadata = &object["metadata"];
     for (place, finalizer) in list(metadata, "finalizers").iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
@@ -173,7 +173,7 @@ fn maps_and_owners(metadata: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Checks a map of labels, as objects and selectors have them.
-pub(super) fn labels(of: &Value, member: &str, path: &str, errors: &mut Vec<FieldError>) {
+pub(crate) fn labels(of: &Value, member: &str, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in members(of, member) {
         for wrong in qualified(key) {
             errors.push(FieldError::invalid(path, &Value::from(key.as_str()), wrong));
