@@ -8,22 +8,35 @@
 
 mod actor;
 mod catalog;
+mod cdi;
 mod crds;
 mod driver;
 mod garbage;
 mod informer;
 pub mod kind;
+mod kubevirt;
 mod namespaces;
 mod objects;
 mod queue;
+mod references;
 mod rules;
+mod services;
+mod storage;
 mod timers;
+mod workloads;
 
 pub use actor::{Actor, ActorError, Change, Context, Next, Watches};
 pub use catalog::Catalog;
+pub use cdi::{DataSources, DataVolumes};
 pub use crds::CrdCleanup;
 pub use driver::Actors;
 pub use garbage::GarbageCollector;
 pub use kind::{Key, Kind};
+pub use kubevirt::{
+    Address, Guests, Instances, Machine, NoGuests, NodeAgent, SshGuests, VirtualMachines,
+};
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
+pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
+pub use storage::ClaimBinder;
+pub use workloads::{Deployments, NODE_NAME, Nodes, Pods};

@@ -1,0 +1,262 @@
+//! Fills `DataVolume`s.
+
+use async_trait::async_trait;
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
+
+use super::claim::claim_of;
+use super::source::{Readiness, Source, resolve};
+use super::status::{Family, Standing, status, steps_done};
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, STORAGE_CLASS};
+use crate::actors::objects::{Objects, ignore_missing, is_controlled_by, is_deleting, text, uid};
+use crate::actors::references::References;
+use crate::actors::rules::{Gate, Stage};
+use crate::actors::storage::{bind, claim_size};
+
+/// Plays CDI's controllers. A `DataVolume` gets a claim, which stays pending
+/// while it is filled in the steps that the rules set; then the claim is bound
+/// and the phase is `Succeeded`. A source that is missing, or is being filled
+/// itself, is waited for.
+#[derive(Debug, Default)]
+pub struct DataVolumes {
+    /// Which volumes wait for which `DataSource` or claim.
+    sources: Mutex<References>,
+}
+
+#[async_trait]
+impl Actor for DataVolumes {
+    fn name(&self) -> &'static str {
+        "cdi-controller"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![DATA_VOLUME, DATA_SOURCE, CLAIM])
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        let key = change.key();
+        let mut sources = self.sources.lock();
+        let mut keys = sources.to(&key);
+        if change.kind == DATA_VOLUME {
+            // A clone of this disk waits under the name of its claim.
+            keys.extend(sources.to(&Key::new(&CLAIM, key.namespace.as_deref(), &key.name)));
+            let targets = if change.gone {
+                Vec::new()
+            } else {
+                named_sources(&change.object)
+            };
+            sources.set(&key, targets);
+            keys.push(key);
+        } else if change.kind == CLAIM {
+            keys.push(Key::new(&DATA_VOLUME, key.namespace.as_deref(), &key.name));
+        } else {
+            // What a DataSource stands for is waited for through it.
+            let source = Source::read(&change.object.data["spec"]["source"], key.space());
+            let target = match source {
+                Some(Source::Claim { namespace, name }) if !change.gone => {
+                    vec![Key::new(&CLAIM, Some(&namespace), &name)]
+                }
+                _ => Vec::new(),
+            };
+            sources.set(&key, target);
+        }
+        keys.retain(|key| key.kind == DATA_VOLUME);
+        keys
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let Some(volume) = objects.get(key).await? else {
+            return Ok(Next::Done);
+        };
+        if is_deleting(&volume) {
+            return Ok(Next::Done);
+        }
+        let phase = text(&volume, "/status/phase");
+        if phase == "Succeeded" || phase == "Failed" {
+            return Ok(Next::Done);
+        }
+        Disk {
+            context,
+            objects,
+            key,
+            volume: &volume,
+        }
+        .advance()
+        .await
+    }
+}
+
+/// What `volume` names as its source, as keys.
+fn named_sources(volume: &DynamicObject) -> Vec<Key> {
+    let here = volume.metadata.namespace.as_deref().unwrap_or_default();
+    let reference = &volume.data["spec"]["sourceRef"];
+    if let Some(name) = reference["name"].as_str() {
+        let namespace = reference["namespace"].as_str().unwrap_or(here);
+        return vec![Key::new(&DATA_SOURCE, Some(namespace), name)];
+    }
+    match Source::read(&volume.data["spec"]["source"], here) {
+        Some(Source::Claim { namespace, name }) => {
+            vec![Key::new(&CLAIM, Some(&namespace), &name)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A `DataVolume` on its way.
+struct Disk<'a> {
+    context: &'a Context,
+    objects: Objects<'a>,
+    key: &'a Key,
+    volume: &'a DynamicObject,
+}
+
+impl Disk<'_> {
+    /// Takes it to the next standing; the write brings it back here.
+    async fn advance(&self) -> Result<Next, ActorError> {
+        let (source, source_size) = match resolve(self.objects, self.volume).await? {
+            Readiness::Ready { source, size } => (source, size),
+            Readiness::Missing { reason, message } => {
+                let reason = reason.to_owned();
+                let standing = Standing::Pending { reason, message };
+                return self.stand(Family::Clone, &standing).await;
+            }
+            Readiness::Filling { message } => {
+                let standing = Standing::Scheduled { message };
+                return self.stand(Family::Clone, &standing).await;
+            }
+        };
+        let family = source.family();
+        let Some(claim) = self.claim(family, source_size.as_deref()).await? else {
+            return Ok(Next::Done);
+        };
+        if !is_controlled_by(&claim, uid(self.volume)) {
+            let message = format!("PVC {} exists and is not of this DataVolume", self.key.name);
+            return self.fail(family, "ErrResourceExists", message).await;
+        }
+        if let Some(message) = too_small(&claim, source_size.as_deref()) {
+            return self.fail(family, "CloneValidationFailed", message).await;
+        }
+        let phase = text(self.volume, "/status/phase");
+        if phase == family.in_progress() {
+            return self.fill(family, &source, &claim).await;
+        }
+        if phase != family.scheduled() {
+            let message = String::new();
+            return self.stand(family, &Standing::Scheduled { message }).await;
+        }
+        match self.context.gate(Stage::DiskScheduled, self.volume, "") {
+            Gate::Wait(rest) => Ok(Next::After(rest)),
+            Gate::Held => Ok(Next::Held),
+            Gate::Fail(failure) => self.stand(family, &Standing::Failed(failure)).await,
+            Gate::Open => {
+                let steps = self.context.rules.disk_steps();
+                self.stand(family, &Standing::InProgress { done: 0, steps })
+                    .await
+            }
+        }
+    }
+
+    /// One step more of filling it.
+    async fn fill(
+        &self,
+        family: Family,
+        source: &Source,
+        claim: &DynamicObject,
+    ) -> Result<Next, ActorError> {
+        if *source == Source::Upload {
+            // Nobody uploads to a disk that has no data.
+            return Ok(Next::Done);
+        }
+        let steps = self.context.rules.disk_steps();
+        let done = steps_done(&self.volume.data["status"], steps) + 1;
+        match self
+            .context
+            .gate(Stage::DiskStep, self.volume, &done.to_string())
+        {
+            Gate::Wait(rest) => Ok(Next::After(rest)),
+            Gate::Held => Ok(Next::Held),
+            Gate::Fail(failure) => self.stand(family, &Standing::Failed(failure)).await,
+            Gate::Open if done < steps => {
+                self.stand(family, &Standing::InProgress { done, steps })
+                    .await
+            }
+            Gate::Open => {
+                bind(self.objects, claim).await?;
+                self.stand(family, &Standing::Succeeded).await
+            }
+        }
+    }
+
+    async fn fail(
+        &self,
+        family: Family,
+        reason: &str,
+        message: String,
+    ) -> Result<Next, ActorError> {
+        let reason = reason.to_owned();
+        let standing = Standing::Pending { reason, message };
+        self.stand(family, &standing).await
+    }
+
+    async fn stand(&self, family: Family, standing: &Standing) -> Result<Next, ActorError> {
+        let old = &self.volume.data["status"];
+        let now = self.context.now();
+        let new = status(old, &self.key.name, family, standing, &now);
+        ignore_missing(self.objects.set_status(self.key, self.volume, new).await)?;
+        Ok(Next::Done)
+    }
+
+    /// The claim, made where it is missing; `None` when it was made just now and
+    /// will be heard of.
+    async fn claim(
+        &self,
+        family: Family,
+        source_size: Option<&str>,
+    ) -> Result<Option<DynamicObject>, ActorError> {
+        let namespace = self.key.namespace.as_deref();
+        if let Some(claim) = self.objects.find(&CLAIM, namespace, &self.key.name).await? {
+            return Ok(Some(claim));
+        }
+        let classes = self.objects.list(&STORAGE_CLASS, None, "").await?;
+        let class = classes.iter().find(|class| {
+            let annotations = class.metadata.annotations.iter().flatten();
+            annotations.into_iter().any(|(name, value)| {
+                name == "storageclass.kubernetes.io/is-default-class" && value == "true"
+            })
+        });
+        let class = class.and_then(|class| class.metadata.name.as_deref());
+        let body = claim_of(self.volume, family, class, source_size);
+        match self.objects.create(&CLAIM, namespace, body).await {
+            Ok(claim) => Ok(claim),
+            // A quota, for one, may forbid it.
+            Err(ActorError::Api { source, doing }) => match *source {
+                kube::Error::Api(status) if status.code == 403 || status.code == 422 => {
+                    let message = status.message.clone();
+                    self.fail(family, "ErrClaimNotValid", message).await?;
+                    let source = Box::new(kube::Error::Api(status));
+                    Err(ActorError::Api { doing, source })
+                }
+                other => Err(ActorError::Api {
+                    doing,
+                    source: Box::new(other),
+                }),
+            },
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Why a claim cannot hold a clone of a claim of `source_size`.
+fn too_small(claim: &DynamicObject, source_size: Option<&str>) -> Option<String> {
+    let bytes = |text: &str| text.parse::<kite_core::quantity::Bytes>().ok();
+    let (source, target) = (bytes(source_size?)?, bytes(claim_size(claim))?);
+    (target < source).then(|| {
+        format!(
+            "target resources requests storage size is smaller than the source: {} < {}",
+            claim_size(claim),
+            source_size.unwrap_or_default()
+        )
+    })
+}

@@ -1,0 +1,370 @@
+//! The agent on the node, which runs guests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::conditions::find;
+use super::guests::{Address, Guests, Machine};
+use super::instances::is_over;
+use super::{launcher, volumes};
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{CLAIM, INSTANCE, Key, POD, SECRET};
+use crate::actors::objects::{Objects, ignore_missing, is_controlled_by, is_deleting, text, uid};
+use crate::actors::rules::{Gate, Stage};
+use crate::actors::services::HOST_PORTS;
+
+/// Plays virt-handler: boots the guest of an instance whose launcher Pod is
+/// ready, tells its address, and shuts it down when the instance is deleted.
+#[derive(Debug)]
+pub struct NodeAgent {
+    guests: Arc<dyn Guests>,
+    /// Which instance, by uid, has a guest under which key.
+    running: Mutex<HashMap<Key, String>>,
+}
+
+impl NodeAgent {
+    /// Runs its guests by `guests`.
+    pub fn new(guests: Arc<dyn Guests>) -> Self {
+        Self {
+            guests,
+            running: Mutex::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Actor for NodeAgent {
+    fn name(&self) -> &'static str {
+        "virt-handler"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![INSTANCE, CLAIM])
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        if change.kind == CLAIM {
+            if change.gone {
+                self.guests.disk_gone(uid(&change.object));
+            }
+            return Vec::new();
+        }
+        vec![change.key()]
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let instance = objects.get(key).await?;
+        let present = instance.as_ref().map(uid).unwrap_or_default();
+        let stray = self
+            .running
+            .lock()
+            .get(key)
+            .filter(|id| *id != present)
+            .cloned();
+        if let Some(stray) = stray {
+            self.halt(key, &stray).await;
+        }
+        let Some(instance) = instance else {
+            return Ok(Next::Done);
+        };
+        let host = Host {
+            context,
+            objects,
+            key,
+            instance: &instance,
+        };
+        let phase = text(&instance, "/status/phase");
+        match phase {
+            "Scheduled" | "Running" if is_deleting(&instance) => self.shut_down(&host).await,
+            "Scheduled" => self.boot(&host).await,
+            // After a restart of the actors the guest is not there.
+            "Running" if !self.running.lock().contains_key(key) => self.boot(&host).await,
+            _ if is_over(phase) => {
+                self.halt(key, present).await;
+                Ok(Next::Done)
+            }
+            _ => Ok(Next::Done),
+        }
+    }
+
+    async fn stop(&self) {
+        let all: Vec<(Key, String)> = self.running.lock().drain().collect();
+        for (_, id) in all {
+            self.guests.halt(&id).await;
+        }
+    }
+}
+
+/// An instance on its node.
+struct Host<'a> {
+    context: &'a Context,
+    objects: Objects<'a>,
+    key: &'a Key,
+    instance: &'a DynamicObject,
+}
+
+impl NodeAgent {
+    async fn halt(&self, key: &Key, id: &str) {
+        if self
+            .running
+            .lock()
+            .get(key)
+            .is_some_and(|running| running == id)
+        {
+            self.guests.halt(id).await;
+            self.running.lock().remove(key);
+        }
+    }
+
+    async fn boot(&self, host: &Host<'_>) -> Result<Next, ActorError> {
+        match host.context.gate(Stage::GuestBooted, host.instance, "") {
+            Gate::Open => {}
+            Gate::Wait(rest) => return Ok(Next::After(rest)),
+            Gate::Held => return Ok(Next::Held),
+            Gate::Fail(failure) => {
+                let words = ("False", failure.reason.as_str(), failure.message.as_str());
+                host.over("Failed", words).await?;
+                return Ok(Next::Done);
+            }
+        }
+        let Some(pod) = host.pod().await? else {
+            return Ok(Next::Done);
+        };
+        let machine = host.machine().await?;
+        let address = match self.guests.boot(machine).await {
+            Ok(address) => address,
+            Err(why) => {
+                tracing::warn!(instance = %host.key, %why, "a guest does not boot");
+                host.over("Failed", ("False", "GuestNotBooted", &why))
+                    .await?;
+                return Ok(Next::Done);
+            }
+        };
+        let id = uid(host.instance).to_owned();
+        self.running.lock().insert(host.key.clone(), id);
+        if let Some(address) = &address {
+            host.publish(&pod, address).await?;
+        }
+        let ip = address.map_or_else(
+            || text(&pod, "/status/podIP").to_owned(),
+            |address| address.ip.to_string(),
+        );
+        let new = host.running(&ip).await?;
+        ignore_missing(host.objects.set_status(host.key, host.instance, new).await)?;
+        Ok(Next::Done)
+    }
+
+    async fn shut_down(&self, host: &Host<'_>) -> Result<Next, ActorError> {
+        match host.context.gate(Stage::GuestStopped, host.instance, "") {
+            Gate::Wait(rest) => return Ok(Next::After(rest)),
+            Gate::Held => return Ok(Next::Held),
+            Gate::Open | Gate::Fail(_) => {}
+        }
+        self.halt(host.key, uid(host.instance)).await;
+        let words = (
+            "False",
+            "PodTerminating",
+            "virt-launcher pod is terminating",
+        );
+        host.over("Succeeded", words).await?;
+        Ok(Next::Done)
+    }
+}
+
+impl Host<'_> {
+    async fn pod(&self) -> Result<Option<DynamicObject>, ActorError> {
+        let namespace = self.key.namespace.as_deref();
+        let selector = launcher::selector(&self.key.name);
+        let pods = self.objects.list(&POD, namespace, &selector).await?;
+        let mut ours = pods
+            .into_iter()
+            .filter(|pod| is_controlled_by(pod, uid(self.instance)));
+        Ok(ours.next())
+    }
+
+    /// What the guest is made of.
+    async fn machine(&self) -> Result<Machine, ActorError> {
+        let spec = &self.instance.data["spec"];
+        let namespace = self.key.namespace.as_deref();
+        let volumes = volumes::observe(self.objects, spec, namespace).await?;
+        let mut claims = volumes
+            .iter()
+            .filter_map(|v| v.storage.as_ref()?.claim.as_ref());
+        let name = &self.key.name;
+        Ok(Machine {
+            id: uid(self.instance).to_owned(),
+            instance: format!("{}/{name}", self.key.space()),
+            hostname: spec["hostname"].as_str().unwrap_or(name).to_owned(),
+            user_data: self.user_data(spec).await?,
+            disk: claims.next().map(|claim| uid(claim).to_owned()),
+        })
+    }
+
+    /// The user data of the instance's cloud-init volume.
+    async fn user_data(&self, spec: &Value) -> Result<Option<String>, ActorError> {
+        let volumes = spec["volumes"].as_array();
+        let mut sources = volumes
+            .into_iter()
+            .flatten()
+            .flat_map(|v| [&v["cloudInitNoCloud"], &v["cloudInitConfigDrive"]])
+            .filter(|source| source.is_object());
+        let Some(source) = sources.next() else {
+            return Ok(None);
+        };
+        if let Some(inline) = source["userData"].as_str() {
+            return Ok(Some(inline.to_owned()));
+        }
+        let decode = |text: &str| {
+            let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text);
+            bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok())
+        };
+        if let Some(inline) = source["userDataBase64"].as_str() {
+            return Ok(decode(inline));
+        }
+        let Some(name) = source["secretRef"]["name"].as_str() else {
+            return Ok(None);
+        };
+        let namespace = self.key.namespace.as_deref();
+        let secret = self.objects.find(&SECRET, namespace, name).await?;
+        let data = secret.and_then(|s| {
+            let data = &s.data["data"];
+            let key = ["userdata", "userData"]
+                .into_iter()
+                .find(|k| data[*k].is_string())?;
+            data[key].as_str().and_then(decode)
+        });
+        Ok(data)
+    }
+
+    /// Writes where the guest really listens onto its Pod.
+    async fn publish(&self, pod: &DynamicObject, address: &Address) -> Result<(), ActorError> {
+        let key = Key::of(&POD, pod);
+        let ports = address.ports.iter();
+        let ports: Vec<String> = ports.map(|(of, at)| format!("{of}={at}")).collect();
+        let patch = json!({"metadata": {"annotations": {HOST_PORTS: ports.join(",")}}});
+        let pod = self.objects.merge(&key, None, patch).await?;
+        let mut status = pod.data["status"].clone();
+        status["podIP"] = json!(address.ip.to_string());
+        status["podIPs"] = json!([{"ip": address.ip.to_string()}]);
+        ignore_missing(self.objects.set_status(&key, &pod, status).await)
+    }
+
+    /// The status of an instance whose guest runs.
+    async fn running(&self, ip: &str) -> Result<Value, ActorError> {
+        let old = &self.instance.data["status"];
+        let now = self.context.now();
+        let mut status = old.clone();
+        let spec = &self.instance.data["spec"];
+        let namespace = self.key.namespace.as_deref();
+        let volumes = volumes::observe(self.objects, spec, namespace).await?;
+        let shared = volumes
+            .iter()
+            .filter_map(|v| v.storage.as_ref()?.claim.as_ref());
+        let shared = shared.into_iter().all(|claim| {
+            let modes = claim.data["spec"]["accessModes"].as_array();
+            modes.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteMany"))
+        });
+        let since = find(old, "Ready")
+            .filter(|c| c["status"] == "True")
+            .map_or_else(|| json!(now), |c| c["lastTransitionTime"].clone());
+        let mut conditions = Vec::new();
+        conditions.extend(find(old, "DataVolumesReady").map(without_null_times));
+        conditions.push(json!({"type": "Ready", "status": "True", "lastTransitionTime": since}));
+        conditions.push(if shared {
+            json!({"type": "LiveMigratable", "status": "True"})
+        } else {
+            json!({
+                "type": "LiveMigratable",
+                "status": "False",
+                "reason": "DisksNotLiveMigratable",
+                "message": "cannot migrate VMI: PVC is not shared",
+            })
+        });
+        conditions.push(json!({"type": "AgentConnected", "status": "True", "lastProbeTime": now}));
+        status["phase"] = json!("Running");
+        status["conditions"] = json!(conditions);
+        status["guestOSInfo"] =
+            json!({"id": "debian", "name": "Debian GNU/Linux", "version": "12"});
+        let interfaces = status["interfaces"].as_array_mut();
+        for (n, interface) in interfaces.into_iter().flatten().enumerate() {
+            interface["infoSource"] = json!("domain, guest-agent");
+            interface["mac"] = json!(mac(uid(self.instance), n));
+            if n == 0 {
+                interface["ipAddress"] = json!(ip);
+                interface["ipAddresses"] = json!([ip]);
+            }
+        }
+        Ok(status)
+    }
+
+    /// The instance has ended, and its launcher with it.
+    async fn over(&self, phase: &str, ready: (&str, &str, &str)) -> Result<(), ActorError> {
+        let mut status = self.instance.data["status"].clone();
+        let now = self.context.now();
+        let (word, reason, message) = ready;
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let mut conditions: Vec<Value> = conditions
+            .into_iter()
+            .filter(|c| c["type"] != "Ready")
+            .collect();
+        conditions.push(json!({
+            "type": "Ready",
+            "status": word,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": now,
+        }));
+        status["phase"] = json!(phase);
+        status["conditions"] = json!(conditions);
+        ignore_missing(
+            self.objects
+                .set_status(self.key, self.instance, status)
+                .await,
+        )?;
+        if let Some(pod) = self.pod().await? {
+            let mut status = pod.data["status"].clone();
+            status["phase"] = json!(phase);
+            let conditions = status["conditions"].as_array_mut().into_iter().flatten();
+            for condition in conditions.filter(|c| c["type"] != "PodScheduled") {
+                if condition["status"] == "True" && condition["type"] != "Initialized" {
+                    condition["status"] = json!("False");
+                    condition["lastTransitionTime"] = json!(now);
+                }
+            }
+            let key = Key::of(&POD, &pod);
+            ignore_missing(self.objects.set_status(&key, &pod, status).await)?;
+        }
+        Ok(())
+    }
+}
+
+fn without_null_times(condition: &Value) -> Value {
+    let mut condition = condition.clone();
+    if let Some(fields) = condition.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    condition
+}
+
+/// A hardware address that depends on nothing but the instance.
+fn mac(id: &str, interface: usize) -> String {
+    let digits: Vec<u8> = id.bytes().filter_map(|b| hex(b)).collect();
+    let pair = |n: usize| {
+        let digit = |n: usize| digits.get(n).copied().unwrap_or_default();
+        digit(2 * n) << 4 | digit(2 * n + 1)
+    };
+    let last = pair(2).wrapping_add(u8::try_from(interface).unwrap_or_default());
+    format!("52:54:00:{:02x}:{:02x}:{last:02x}", pair(0), pair(1))
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte)
+        .to_digit(16)
+        .and_then(|d| u8::try_from(d).ok())
+}

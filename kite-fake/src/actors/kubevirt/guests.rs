@@ -1,0 +1,119 @@
+//! What runs inside VMs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use crate::guest::{Guest, GuestConfig, GuestHandle, Home};
+
+/// What a guest is made of.
+#[derive(Clone)]
+pub struct Machine {
+    /// Uid of its instance.
+    pub id: String,
+    /// Namespace and name of its instance.
+    pub instance: String,
+    /// Its host name.
+    pub hostname: String,
+    /// Its cloud-init user data. It may hold a private key.
+    pub user_data: Option<String>,
+    /// Uid of the claim of its first disk.
+    pub disk: Option<String>,
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine")
+            .field("id", &self.id)
+            .field("instance", &self.instance)
+            .field("hostname", &self.hostname)
+            .field("disk", &self.disk)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a guest can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its ports, and where on `ip` they really are.
+    pub ports: BTreeMap<u16, u16>,
+}
+
+/// Runs guests.
+#[async_trait]
+pub trait Guests: Send + Sync + fmt::Debug + 'static {
+    /// Boots a guest. `None` when nothing runs that could be reached; then the
+    /// instance has the address of its Pod.
+    ///
+    /// # Errors
+    /// Why it does not boot, in a sentence.
+    async fn boot(&self, machine: Machine) -> Result<Option<Address>, String>;
+
+    /// Ends the guest of the instance with this uid.
+    async fn halt(&self, id: &str);
+
+    /// The claim with this uid is gone, and what was on the disk with it.
+    fn disk_gone(&self, claim: &str);
+}
+
+/// No guests: instances run, with nothing in them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoGuests;
+
+#[async_trait]
+impl Guests for NoGuests {
+    async fn boot(&self, _: Machine) -> Result<Option<Address>, String> {
+        Ok(None)
+    }
+
+    async fn halt(&self, _: &str) {}
+
+    fn disk_gone(&self, _: &str) {}
+}
+
+/// Guests that are real SSH servers on loopback ports. What is in a guest's
+/// home is on its disk: it outlives a reboot and goes with the claim.
+#[derive(Debug, Default)]
+pub struct SshGuests {
+    running: Mutex<HashMap<String, GuestHandle>>,
+    homes: Mutex<HashMap<String, Home>>,
+}
+
+#[async_trait]
+impl Guests for SshGuests {
+    async fn boot(&self, machine: Machine) -> Result<Option<Address>, String> {
+        self.halt(&machine.id).await;
+        let Some(user_data) = &machine.user_data else {
+            // Nobody could log in to it.
+            return Ok(None);
+        };
+        let home = match &machine.disk {
+            Some(disk) => self.homes.lock().entry(disk.clone()).or_default().clone(),
+            None => Home::default(),
+        };
+        let config = GuestConfig::from_user_data(user_data, home).map_err(|e| e.to_string())?;
+        let guest = Guest::start(config).await.map_err(|e| e.to_string())?;
+        let address = guest.address();
+        self.running.lock().insert(machine.id, guest);
+        Ok(Some(Address {
+            ip: address.ip(),
+            ports: BTreeMap::from([(22, address.port())]),
+        }))
+    }
+
+    async fn halt(&self, id: &str) {
+        let guest = self.running.lock().remove(id);
+        if let Some(guest) = guest {
+            guest.stop().await;
+        }
+    }
+
+    fn disk_gone(&self, claim: &str) {
+        self.homes.lock().remove(claim);
+    }
+}

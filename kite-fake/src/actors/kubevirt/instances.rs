@@ -1,0 +1,240 @@
+//! Gives instances their launcher Pods.
+
+use async_trait::async_trait;
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::instance_status::{Seen, may_launch, phase, status};
+use super::{FINALIZER, launcher, volumes};
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, POD};
+use crate::actors::objects::{
+    Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
+};
+use crate::actors::references::References;
+
+/// Plays virt-controller's part for `VirtualMachineInstance`s: waits for their
+/// disks, makes the launcher Pod, follows it until the agent on the node takes
+/// over, and lets the instance go when its guest has ended.
+#[derive(Debug, Default)]
+pub struct Instances {
+    disks: Mutex<References>,
+    pending_ports: bool,
+}
+
+impl Instances {
+    /// For guests that tell their address only when they have booted.
+    pub fn with_real_guests() -> Self {
+        Self {
+            pending_ports: true,
+            ..Self::default()
+        }
+    }
+}
+
+#[async_trait]
+impl Actor for Instances {
+    fn name(&self) -> &'static str {
+        "virt-controller"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![INSTANCE, POD, DATA_VOLUME, CLAIM])
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        let key = change.key();
+        if change.kind == POD {
+            let name = change.object.metadata.labels.as_ref();
+            let name = name.and_then(|labels| labels.get("vm.kubevirt.io/name"));
+            let namespace = key.namespace.as_deref();
+            return name
+                .map(|name| Key::new(&INSTANCE, namespace, name))
+                .into_iter()
+                .collect();
+        }
+        let mut disks = self.disks.lock();
+        if change.kind != INSTANCE {
+            return disks.to(&key);
+        }
+        let spec = &change.object.data["spec"];
+        let targets = if change.gone {
+            Vec::new()
+        } else {
+            volumes::dependencies(spec, key.namespace.as_deref())
+        };
+        disks.set(&key, targets);
+        vec![key]
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let pods = objects
+            .list(
+                &POD,
+                key.namespace.as_deref(),
+                &launcher::selector(&key.name),
+            )
+            .await?;
+        let instance = objects.get(key).await?;
+        let owner = instance.as_ref().map(uid).unwrap_or_default();
+        let (ours, strays): (Vec<_>, Vec<_>) = pods
+            .into_iter()
+            .partition(|pod| is_controlled_by(pod, owner));
+        for stray in strays.iter().filter(|pod| !is_deleting(pod)) {
+            delete_pod(objects, stray).await?;
+        }
+        let Some(instance) = instance else {
+            return Ok(Next::Done);
+        };
+        if is_deleting(&instance) {
+            return end(objects, key, &instance, &ours).await;
+        }
+        if is_over(text(&instance, "/status/phase")) {
+            return Ok(Next::Done);
+        }
+        if !instance
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|f| f == FINALIZER)
+        {
+            let mut all = instance.metadata.finalizers.clone().unwrap_or_default();
+            all.push(FINALIZER.to_owned());
+            let patch = json!({"metadata": {"finalizers": all}});
+            ignore_missing(objects.merge(key, Some(&instance), patch).await)?;
+            return Ok(Next::Done);
+        }
+        self.follow(context, objects, key, &instance, ours).await
+    }
+}
+
+impl Instances {
+    async fn follow(
+        &self,
+        context: &Context,
+        objects: Objects<'_>,
+        key: &Key,
+        instance: &DynamicObject,
+        pods: Vec<DynamicObject>,
+    ) -> Result<Next, ActorError> {
+        let namespace = key.namespace.as_deref();
+        let volumes = volumes::observe(objects, &instance.data["spec"], namespace).await?;
+        let mut refused = None;
+        let mut pod = pods.into_iter().next();
+        let launched = !matches!(text(instance, "/status/phase"), "" | "Pending");
+        if pod.is_none() && !launched && may_launch(&volumes) {
+            let body = launcher::pod(instance, self.pending_ports);
+            match objects.create(&POD, namespace, body).await {
+                Ok(made) => pod = made,
+                Err(ActorError::Api { source, doing }) => match *source {
+                    // A quota, for one.
+                    kube::Error::Api(status) if status.code == 403 => {
+                        refused = Some(format!(
+                            "failed to create virtual machine pod: {}",
+                            status.message
+                        ));
+                    }
+                    other => {
+                        let source = Box::new(other);
+                        return Err(ActorError::Api { doing, source });
+                    }
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        let now = context.now();
+        let seen = Seen {
+            instance,
+            volumes: &volumes,
+            pod: pod.as_ref(),
+            refused: refused.as_deref(),
+            now: &now,
+        };
+        let phase = phase(&seen);
+        let node = pod.as_ref().map(|pod| text(pod, "/spec/nodeName"));
+        if let (Some(node), Some(pod), "Scheduled") = (node, &pod, phase) {
+            label_node(objects, key, instance, pod, node).await?;
+            // The instance has a new version now.
+            let Some(instance) = objects.get(key).await? else {
+                return Ok(Next::Done);
+            };
+            let seen = Seen {
+                instance: &instance,
+                ..seen
+            };
+            let new = status(&seen, phase);
+            ignore_missing(objects.set_status(key, &instance, new).await)?;
+            return Ok(Next::Done);
+        }
+        let new = status(&seen, phase);
+        ignore_missing(objects.set_status(key, instance, new).await)?;
+        if refused.is_some() {
+            return Ok(Next::After(std::time::Duration::from_secs(5)));
+        }
+        Ok(Next::Done)
+    }
+}
+
+/// Whether an instance in this phase has ended.
+pub(super) fn is_over(phase: &str) -> bool {
+    phase == "Succeeded" || phase == "Failed"
+}
+
+/// Lets an instance that is being deleted go: at once where no guest runs,
+/// otherwise when the agent says that it has ended.
+async fn end(
+    objects: Objects<'_>,
+    key: &Key,
+    instance: &DynamicObject,
+    pods: &[DynamicObject],
+) -> Result<Next, ActorError> {
+    let phase = text(instance, "/status/phase");
+    if phase == "Scheduled" || phase == "Running" {
+        let alive = pods.iter().any(|pod| !is_over(text(pod, "/status/phase")));
+        if alive {
+            return Ok(Next::Done);
+        }
+    } else if !is_over(phase) && !pods.is_empty() {
+        for pod in pods {
+            delete_pod(objects, pod).await?;
+        }
+        return Ok(Next::Done);
+    }
+    objects.remove_finalizer(key, instance, FINALIZER).await?;
+    Ok(Next::Done)
+}
+
+/// Deletes a launcher Pod; at once where nothing runs in it.
+async fn delete_pod(objects: Objects<'_>, pod: &DynamicObject) -> Result<(), ActorError> {
+    let running = text(pod, "/status/phase") == "Running";
+    let deletion = Deletion {
+        grace_seconds: (!running).then_some(0),
+        ..Deletion::default()
+    };
+    objects.delete(&Key::of(&POD, pod), pod, deletion).await
+}
+
+/// Labels instance and Pod with the node.
+async fn label_node(
+    objects: Objects<'_>,
+    key: &Key,
+    instance: &DynamicObject,
+    pod: &DynamicObject,
+    node: &str,
+) -> Result<(), ActorError> {
+    const LABEL: &str = "kubevirt.io/nodeName";
+    for (key, object) in [(key.clone(), instance), (Key::of(&POD, pod), pod)] {
+        let labels = object.metadata.labels.as_ref();
+        if labels
+            .and_then(|l| l.get(LABEL))
+            .is_none_or(|at| at != node)
+        {
+            let patch = json!({"metadata": {"labels": {LABEL: node}}});
+            ignore_missing(objects.merge(&key, None, patch).await)?;
+        }
+    }
+    Ok(())
+}

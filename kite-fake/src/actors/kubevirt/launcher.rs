@@ -1,0 +1,133 @@
+//! The launcher Pod of an instance.
+
+use kite_core::quantity::Bytes;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::volumes;
+use crate::actors::kind::INSTANCE;
+use crate::actors::objects::{controller_reference, uid};
+use crate::actors::services::HOST_PORTS;
+
+/// What a launcher needs beside the guest's memory, with no processor.
+const STATIC_OVERHEAD_MIB: u64 = 280;
+/// What each processor adds to that.
+const OVERHEAD_PER_CPU_MIB: u64 = 8;
+/// How many virtual processors share one.
+const ALLOCATION_RATIO: u64 = 10;
+/// Seconds that a launcher gets beyond its guest.
+const GRACE_BEYOND: i64 = 15;
+/// Seconds that a guest gets where its spec does not tell.
+const DEFAULT_GRACE: i64 = 30;
+
+/// Virtual processors of an instance.
+pub(super) fn processors(spec: &Value) -> u64 {
+    let cpu = &spec["domain"]["cpu"];
+    let count = |field: &str| cpu[field].as_u64().unwrap_or(1).max(1);
+    count("sockets") * count("cores") * count("threads")
+}
+
+/// MiB that the launcher of an instance needs beside the guest's memory.
+pub(super) fn overhead_mib(spec: &Value) -> u64 {
+    STATIC_OVERHEAD_MIB + OVERHEAD_PER_CPU_MIB * processors(spec)
+}
+
+/// Labels by which the launcher Pods of the instance `name` are found.
+pub(super) fn selector(name: &str) -> String {
+    format!("kubevirt.io=virt-launcher,vm.kubevirt.io/name={name}")
+}
+
+/// The launcher Pod of `instance`. `pending_ports` where the address of the
+/// guest is told later, so that no Service leads to the Pod before.
+pub(super) fn pod(instance: &DynamicObject, pending_ports: bool) -> Value {
+    let meta = &instance.metadata;
+    let name = meta.name.as_deref().unwrap_or_default();
+    let spec = &instance.data["spec"];
+    let mut labels = json!(meta.labels.clone().unwrap_or_default());
+    labels["kubevirt.io"] = json!("virt-launcher");
+    labels["kubevirt.io/created-by"] = json!(uid(instance));
+    labels["vm.kubevirt.io/name"] = json!(name);
+    labels["vmi.kubevirt.io/id"] = json!(name);
+    let mut annotations = json!({
+        "kubevirt.io/domain": name,
+        "kubectl.kubernetes.io/default-container": "compute",
+    });
+    if pending_ports {
+        annotations[HOST_PORTS] = json!("");
+    }
+    let claims = volumes::named(spec).into_iter();
+    let mounts: Vec<Value> = claims
+        .filter_map(|(volume, claim)| {
+            let source = json!({"claimName": claim?});
+            Some(json!({"name": volume, "persistentVolumeClaim": source}))
+        })
+        .collect();
+    let grace = spec["terminationGracePeriodSeconds"].as_i64();
+    json!({
+        "metadata": {
+            "generateName": format!("virt-launcher-{name}-"),
+            "namespace": meta.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [controller_reference(&INSTANCE, instance)],
+        },
+        "spec": {
+            "automountServiceAccountToken": false,
+            "containers": [{
+                "name": "compute",
+                "image": "quay.io/kubevirt/virt-launcher:v1.9.0",
+                "resources": {"requests": requests(spec)},
+            }],
+            "hostname": spec["hostname"].as_str().unwrap_or(name),
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": grace.unwrap_or(DEFAULT_GRACE) + GRACE_BEYOND,
+            "volumes": mounts,
+        },
+    })
+}
+
+/// What the launcher asks for: a share of processors, the guest's memory and
+/// what the launcher needs itself.
+fn requests(spec: &Value) -> Value {
+    const MIB: u64 = 1024 * 1024;
+    let guest = spec["domain"]["memory"]["guest"]
+        .as_str()
+        .or(spec["domain"]["resources"]["requests"]["memory"].as_str())
+        .and_then(|text| text.parse::<Bytes>().ok())
+        .map_or(0, |bytes| bytes.bytes());
+    let memory = guest.div_ceil(MIB) + overhead_mib(spec);
+    let cpu = processors(spec) * 1000 / ALLOCATION_RATIO;
+    json!({"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")})
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn the_launcher_asks_for_guest_and_overhead() {
+        let instance: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "kubevirt.io/v1",
+            "kind": "VirtualMachineInstance",
+            "metadata": {"name": "vm1", "namespace": "a", "uid": "u", "labels": {"app": "vm1"}},
+            "spec": {
+                "domain": {"cpu": {"sockets": 2}, "memory": {"guest": "1Gi"}, "devices": {}},
+                "volumes": [
+                    {"name": "rootdisk", "dataVolume": {"name": "vm1-disk"}},
+                    {"name": "cloudinitdisk", "cloudInitNoCloud": {"secretRef": {"name": "s"}}},
+                ],
+            },
+        }))
+        .unwrap();
+        let pod = pod(&instance, true);
+        let requests = &pod["spec"]["containers"][0]["resources"]["requests"];
+        assert_eq!(*requests, json!({"cpu": "200m", "memory": "1320Mi"}));
+        assert_eq!(pod["metadata"]["labels"]["app"], "vm1");
+        assert_eq!(pod["metadata"]["labels"]["vm.kubevirt.io/name"], "vm1");
+        assert_eq!(
+            pod["spec"]["volumes"],
+            json!([{"name": "rootdisk", "persistentVolumeClaim": {"claimName": "vm1-disk"}}])
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! The status of a VM, as a function of what there is.
+
+use kube::api::DynamicObject;
+use serde_json::{Map, Value, json};
+
+use super::conditions::{Times, condition, find, says};
+use super::instances::is_over;
+use super::run::{open_requests, strategy};
+use super::volumes::Volume;
+use crate::actors::objects::{is_deleting, text};
+
+/// What the status depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'a> {
+    /// The VM.
+    pub(super) vm: &'a DynamicObject,
+    /// Its instance.
+    pub(super) instance: Option<&'a DynamicObject>,
+    /// The volumes of its template.
+    pub(super) volumes: &'a [Volume],
+    /// The time.
+    pub(super) now: &'a str,
+}
+
+/// The status.
+pub(super) fn status(seen: &Seen<'_>) -> Value {
+    let old = &seen.vm.data["status"];
+    let mut status = match old {
+        Value::Object(fields) => fields.clone(),
+        _ => Map::new(),
+    };
+    let mut set = |field: &str, value: Option<Value>| match value {
+        Some(value) => drop(status.insert(field.to_owned(), value)),
+        None => drop(status.remove(field)),
+    };
+    let instance = seen.instance;
+    let ready = instance
+        .is_some_and(|i| find(&i.data["status"], "Ready").is_some_and(|c| c["status"] == "True"));
+    set("created", instance.map(|_| json!(true)));
+    set("ready", ready.then(|| json!(true)));
+    set(
+        "desiredGeneration",
+        seen.vm.metadata.generation.map(|g| json!(g)),
+    );
+    if let Some(generation) = instance.and_then(made_from) {
+        set("observedGeneration", Some(json!(generation)));
+    }
+    set("runStrategy", Some(json!(strategy(seen.vm))));
+    set("conditions", Some(json!(conditions(seen))));
+    set("printableStatus", Some(json!(printable(seen))));
+    set("volumeSnapshotStatuses", Some(snapshots(seen.volumes)));
+    let open = open_requests(old, instance);
+    set(
+        "stateChangeRequests",
+        (!open.is_empty()).then(|| json!(open)),
+    );
+    if ready {
+        set("startFailure", None);
+    }
+    Value::Object(status)
+}
+
+/// The generation of the VM that `instance` was made from.
+fn made_from(instance: &DynamicObject) -> Option<i64> {
+    let annotations = instance.metadata.annotations.as_ref()?;
+    annotations.get(super::VM_GENERATION)?.parse().ok()
+}
+
+/// The word that people read.
+fn printable(seen: &Seen<'_>) -> &'static str {
+    let storages = || seen.volumes.iter().filter_map(|v| v.storage.as_ref());
+    if is_deleting(seen.vm) {
+        return "Terminating";
+    }
+    let Some(instance) = seen.instance else {
+        return if strategy(seen.vm) != "Always" {
+            "Stopped"
+        } else if seen.vm.data["status"]["startFailure"].is_object() {
+            "CrashLoopBackOff"
+        } else {
+            "Starting"
+        };
+    };
+    let status = &instance.data["status"];
+    let phase = text(instance, "/status/phase");
+    let filling = || storages().any(|s| !s.is_filled());
+    let failed = || {
+        storages().any(|s| {
+            let volume = s.data_volume.as_ref();
+            volume.is_some_and(|v| text(v, "/status/phase") == "Failed")
+        })
+    };
+    // A claim that was waited for once counts as unbound until its Pod runs.
+    let unbound =
+        || phase == "Scheduling" && passed(status, "Pending") || storages().any(|s| !s.is_bound());
+    if !is_over(phase) && is_deleting(instance) {
+        "Stopping"
+    } else if is_over(phase) {
+        match strategy(seen.vm) {
+            "Always" | "RerunOnFailure" if phase == "Failed" => "CrashLoopBackOff",
+            _ => "Stopped",
+        }
+    } else if phase == "Unknown" {
+        "Unknown"
+    } else if is_migrating(status) {
+        "Migrating"
+    } else if find(status, "Paused").is_some_and(|c| c["status"] == "True") {
+        "Paused"
+    } else if phase == "Running" {
+        "Running"
+    } else if says(status, "Synchronized", "False", "FailedPvcNotFound") {
+        "ErrorPvcNotFound"
+    } else if failed() {
+        "DataVolumeError"
+    } else if says(status, "PodScheduled", "False", "Unschedulable") {
+        "ErrorUnschedulable"
+    } else if filling() {
+        "Provisioning"
+    } else if unbound() {
+        "WaitingForVolumeBinding"
+    } else if says(status, "Synchronized", "False", "ErrImagePull") {
+        "ErrImagePull"
+    } else if says(status, "Synchronized", "False", "ImagePullBackOff") {
+        "ImagePullBackOff"
+    } else {
+        "Starting"
+    }
+}
+
+fn passed(status: &Value, phase: &str) -> bool {
+    let all = status["phaseTransitionTimestamps"].as_array();
+    all.is_some_and(|all| all.iter().any(|t| t["phase"] == phase))
+}
+
+fn is_migrating(status: &Value) -> bool {
+    let state = &status["migrationState"];
+    state["startTimestamp"].is_string() && state["completed"] != true
+}
+
+/// Those of the instance, in the order in which they came up, and the VM's own.
+fn conditions(seen: &Seen<'_>) -> Vec<Value> {
+    let old = &seen.vm.data["status"];
+    let before: Vec<Value> = old["conditions"].as_array().cloned().unwrap_or_default();
+    let Some(instance) = seen.instance else {
+        let words = ("False", "VMINotExists", "VMI does not exist");
+        let ready = condition(old, "Ready", words, Times::Both, seen.now);
+        // What a former life left stays, but for what asked for its end.
+        let kept = before.into_iter().filter(|c| {
+            c["type"] != "Ready" && c["type"] != "RestartRequired" && c["type"] != "Synchronized"
+        });
+        return std::iter::once(ready).chain(kept).collect();
+    };
+    let theirs: Vec<Value> = instance.data["status"]["conditions"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice)
+        .iter()
+        .map(with_both_times)
+        .collect();
+    let find_theirs = |type_: &Value| theirs.iter().find(|c| c["type"] == *type_);
+    let mut all: Vec<Value> = before
+        .iter()
+        .filter_map(|c| {
+            if c["type"] == "RestartRequired" {
+                return None;
+            }
+            find_theirs(&c["type"]).cloned()
+        })
+        .collect();
+    for condition in &theirs {
+        if !all.iter().any(|c| c["type"] == condition["type"]) {
+            all.push(condition.clone());
+        }
+    }
+    all.extend(restart_required(seen.vm, instance, old, seen.now));
+    all
+}
+
+/// An instance's condition as the VM shows it: times that are left out are null.
+fn with_both_times(condition: &Value) -> Value {
+    let mut condition = condition.clone();
+    for time in ["lastProbeTime", "lastTransitionTime"] {
+        if condition.get(time).is_none() {
+            condition[time] = Value::Null;
+        }
+    }
+    condition
+}
+
+/// Tells that the template asks for what the running instance cannot become.
+/// Once told it stays until the instance goes.
+fn restart_required(
+    vm: &DynamicObject,
+    instance: &DynamicObject,
+    old: &Value,
+    now: &str,
+) -> Option<Value> {
+    let told = find(old, "RestartRequired");
+    if let Some(told) = told {
+        return Some(told.clone());
+    }
+    let message = difference(&vm.data["spec"]["template"]["spec"], &instance.data["spec"])?;
+    Some(json!({
+        "type": "RestartRequired",
+        "status": "True",
+        "message": message,
+        "lastProbeTime": Value::Null,
+        "lastTransitionTime": now,
+    }))
+}
+
+/// What a template asks for that the instance does not have.
+fn difference(template: &Value, instance: &Value) -> Option<&'static str> {
+    let sockets = |spec: &Value| spec["domain"]["cpu"]["sockets"].as_u64().unwrap_or(1);
+    let memory = |spec: &Value| -> Option<u64> {
+        let text = spec["domain"]["memory"]["guest"].as_str()?;
+        Some(text.parse::<kite_core::quantity::Bytes>().ok()?.bytes())
+    };
+    let (wanted, has) = (sockets(template), sockets(instance));
+    if wanted > has {
+        return Some(
+            "CPU sockets updated in template spec to a value higher than what's available",
+        );
+    }
+    if wanted < has {
+        return Some("Reduction of CPU socket count requires a restart");
+    }
+    if let (Some(wanted), Some(has)) = (memory(template), memory(instance)) {
+        if wanted > has {
+            return Some("memory updated in template spec to a value higher than what's available");
+        }
+        if wanted < has {
+            return Some(
+                "memory updated in template spec to a value lower than what VMI was started with",
+            );
+        }
+    }
+    let comparable = |spec: &Value| {
+        let mut spec = spec.clone();
+        if let Some(domain) = spec["domain"].as_object_mut() {
+            for persisted in ["firmware", "machine", "memory"] {
+                domain.remove(persisted);
+            }
+        }
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("architecture");
+        }
+        spec
+    };
+    (comparable(template) != comparable(instance))
+        .then_some("a non-live-updatable field was changed in the template spec")
+}
+
+fn snapshots(volumes: &[Volume]) -> Value {
+    let told = volumes.iter().map(|volume| {
+        let name = &volume.name;
+        let reason = match volume.storage.as_ref().map(|s| s.claim.as_ref()) {
+            None => {
+                format!("Snapshot is not supported for this volumeSource type [{name}]")
+            }
+            Some(None) => "PVC not found".to_owned(),
+            Some(Some(claim)) => format!(
+                "No VolumeSnapshotClass: Volume snapshots are not configured for this StorageClass [{}] [{name}]",
+                text(claim, "/spec/storageClassName")
+            ),
+        };
+        json!({"enabled": false, "name": name, "reason": reason})
+    });
+    told.collect()
+}

@@ -1,0 +1,282 @@
+//! Gives VMs their instances.
+
+use async_trait::async_trait;
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+
+use super::instances::is_over;
+use super::machine_status::{Seen, status};
+use super::run::{Decision, decide, pause_left, start_failure};
+use super::{FINALIZER, OBSERVED_VERSIONS, VM_GENERATION, volumes};
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, VIRTUAL_MACHINE};
+use crate::actors::objects::{
+    Deletion, Objects, controller_reference, ignore_missing, is_deleting, text, uid,
+};
+use crate::actors::references::References;
+
+/// Plays virt-controller's part for `VirtualMachine`s: makes and deletes their
+/// instances by the run strategy and tells how it goes.
+#[derive(Debug, Default)]
+pub struct VirtualMachines {
+    disks: Mutex<References>,
+}
+
+#[async_trait]
+impl Actor for VirtualMachines {
+    fn name(&self) -> &'static str {
+        "virt-controller"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![VIRTUAL_MACHINE, INSTANCE, DATA_VOLUME, CLAIM])
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        let key = change.key();
+        let namespace = key.namespace.as_deref();
+        if change.kind == INSTANCE {
+            return vec![Key::new(&VIRTUAL_MACHINE, namespace, &key.name)];
+        }
+        let mut disks = self.disks.lock();
+        if change.kind != VIRTUAL_MACHINE {
+            return disks.to(&key);
+        }
+        let spec = &change.object.data["spec"]["template"]["spec"];
+        let targets = if change.gone {
+            Vec::new()
+        } else {
+            volumes::dependencies(spec, namespace)
+        };
+        disks.set(&key, targets);
+        vec![key]
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let Some(vm) = objects.get(key).await? else {
+            return Ok(Next::Done);
+        };
+        let vm = Vm {
+            context,
+            objects,
+            key,
+            vm: &vm,
+        };
+        if is_deleting(vm.vm) {
+            vm.end().await
+        } else {
+            vm.run().await
+        }
+    }
+}
+
+/// A VM being reconciled.
+struct Vm<'a> {
+    context: &'a Context,
+    objects: Objects<'a>,
+    key: &'a Key,
+    vm: &'a DynamicObject,
+}
+
+impl Vm<'_> {
+    fn instance_key(&self) -> Key {
+        Key::new(&INSTANCE, self.key.namespace.as_deref(), &self.key.name)
+    }
+
+    /// Deletes the instance, and lets the VM go after it.
+    async fn end(&self) -> Result<Next, ActorError> {
+        let key = self.instance_key();
+        match self.objects.get(&key).await? {
+            Some(instance) if !is_deleting(&instance) => {
+                self.stop(&instance).await?;
+                // What becomes of it is told with the next look.
+                Ok(Next::After(std::time::Duration::ZERO))
+            }
+            Some(instance) => {
+                self.tell(Some(&instance), None).await?;
+                Ok(Next::Done)
+            }
+            None => {
+                let done = self.objects.remove_finalizer(self.key, self.vm, FINALIZER);
+                done.await?;
+                Ok(Next::Done)
+            }
+        }
+    }
+
+    async fn run(&self) -> Result<Next, ActorError> {
+        if self.mark().await? || self.complete_template().await? {
+            // The write brings the VM back here.
+            return Ok(Next::Done);
+        }
+        self.make_disks().await?;
+        let instance = self.objects.get(&self.instance_key()).await?;
+        let failed = instance
+            .as_ref()
+            .filter(|i| text(i, "/status/phase") == "Failed" && is_over("Failed"));
+        if let Some(failed) = failed {
+            let old = &self.vm.data["status"]["startFailure"];
+            let now = self.context.clock.now();
+            if let Some(failure) = start_failure(old, failed, now) {
+                self.tell(Some(failed), Some(failure)).await?;
+                return Ok(Next::Done);
+            }
+        }
+        let mut next = Next::Done;
+        let instance = match decide(self.vm, instance.as_ref()) {
+            Decision::Leave => instance,
+            Decision::Start => match pause_left(self.vm, self.context.clock.now()) {
+                Some(left) => {
+                    next = Next::After(left);
+                    None
+                }
+                None => self.start().await?,
+            },
+            Decision::Stop => {
+                if let Some(instance) = &instance {
+                    self.stop(instance).await?;
+                }
+                self.objects.get(&self.instance_key()).await?
+            }
+        };
+        self.tell(instance.as_ref(), None).await?;
+        if instance.is_some() && self.persist_firmware().await? {
+            return Ok(Next::Done);
+        }
+        Ok(next)
+    }
+
+    /// Writes the status, with the record of a failed start where there is one.
+    async fn tell(
+        &self,
+        instance: Option<&DynamicObject>,
+        failure: Option<Value>,
+    ) -> Result<(), ActorError> {
+        let spec = &self.vm.data["spec"]["template"]["spec"];
+        let namespace = self.key.namespace.as_deref();
+        let volumes = volumes::observe(self.objects, spec, namespace).await?;
+        let mut new = status(&Seen {
+            vm: self.vm,
+            instance,
+            volumes: &volumes,
+            now: &self.context.now(),
+        });
+        if let Some(failure) = failure {
+            new["startFailure"] = failure;
+        }
+        ignore_missing(self.objects.set_status(self.key, self.vm, new).await)
+    }
+
+    /// Finalizer and annotations. Whether something was written.
+    async fn mark(&self) -> Result<bool, ActorError> {
+        let meta = &self.vm.metadata;
+        let has = |annotation: &&str| {
+            let annotations = meta.annotations.as_ref();
+            annotations.is_some_and(|a| a.contains_key(*annotation))
+        };
+        let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+        let held = finalizers.iter().any(|f| f == FINALIZER);
+        if held && OBSERVED_VERSIONS.iter().all(has) {
+            return Ok(false);
+        }
+        if !held {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let patch = json!({"metadata": {
+            "finalizers": finalizers,
+            "annotations": observed_versions(),
+        }});
+        ignore_missing(self.objects.merge(self.key, Some(self.vm), patch).await)?;
+        Ok(true)
+    }
+
+    /// Writes into the template what is decided before the first start. Whether
+    /// something was written.
+    async fn complete_template(&self) -> Result<bool, ActorError> {
+        if !text(self.vm, "/spec/template/spec/architecture").is_empty() {
+            return Ok(false);
+        }
+        let patch = json!({"spec": {"template": {"spec": {"architecture": "amd64"}}}});
+        ignore_missing(self.objects.merge(self.key, Some(self.vm), patch).await)?;
+        Ok(true)
+    }
+
+    /// Keeps the identity that the first instance got. Whether something was
+    /// written.
+    async fn persist_firmware(&self) -> Result<bool, ActorError> {
+        if !text(self.vm, "/spec/template/spec/domain/firmware/uuid").is_empty() {
+            return Ok(false);
+        }
+        let firmware = json!({"uuid": uid(self.vm)});
+        let patch = json!({"spec": {"template": {"spec": {"domain": {"firmware": firmware}}}}});
+        // The status was written just now, so the version seen is an old one.
+        ignore_missing(self.objects.merge(self.key, None, patch).await)?;
+        Ok(true)
+    }
+
+    /// `DataVolume`s that the VM brings with it.
+    async fn make_disks(&self) -> Result<(), ActorError> {
+        let templates = self.vm.data["spec"]["dataVolumeTemplates"].as_array();
+        for template in templates.into_iter().flatten() {
+            let name = template["metadata"]["name"].as_str().unwrap_or_default();
+            let namespace = self.key.namespace.as_deref();
+            if self
+                .objects
+                .find(&DATA_VOLUME, namespace, name)
+                .await?
+                .is_some()
+            {
+                continue;
+            }
+            let mut metadata = template["metadata"].clone();
+            metadata["namespace"] = json!(namespace);
+            metadata["ownerReferences"] = json!([controller_reference(&VIRTUAL_MACHINE, self.vm)]);
+            let body = json!({"metadata": metadata, "spec": template["spec"]});
+            self.objects.create(&DATA_VOLUME, namespace, body).await?;
+        }
+        Ok(())
+    }
+
+    async fn start(&self) -> Result<Option<DynamicObject>, ActorError> {
+        let template = &self.vm.data["spec"]["template"];
+        let mut metadata = Map::new();
+        for field in ["labels", "annotations"] {
+            if template["metadata"][field].is_object() {
+                metadata.insert(field.to_owned(), template["metadata"][field].clone());
+            }
+        }
+        let mut metadata = Value::Object(metadata);
+        for (name, value) in observed_versions() {
+            metadata["annotations"][name] = value;
+        }
+        let generation = self.vm.metadata.generation.unwrap_or_default();
+        metadata["annotations"][VM_GENERATION] = json!(generation.to_string());
+        metadata["name"] = json!(self.key.name);
+        metadata["namespace"] = json!(self.key.namespace);
+        metadata["finalizers"] = json!([FINALIZER]);
+        metadata["ownerReferences"] = json!([controller_reference(&VIRTUAL_MACHINE, self.vm)]);
+        let mut spec = template["spec"].clone();
+        if spec["domain"]["firmware"]["uuid"].is_null() {
+            spec["domain"]["firmware"]["uuid"] = json!(uid(self.vm));
+        }
+        let body = json!({"metadata": metadata, "spec": spec});
+        let namespace = self.key.namespace.as_deref();
+        self.objects.create(&INSTANCE, namespace, body).await
+    }
+
+    async fn stop(&self, instance: &DynamicObject) -> Result<(), ActorError> {
+        let key = self.instance_key();
+        self.objects
+            .delete(&key, instance, Deletion::default())
+            .await
+    }
+}
+
+fn observed_versions() -> Map<String, Value> {
+    let versions = OBSERVED_VERSIONS.iter();
+    versions
+        .map(|name| ((*name).to_owned(), json!("v1")))
+        .collect()
+}

@@ -1,0 +1,35 @@
+//! `KubeVirt`: VMs, their instances, launcher Pods and the agent on the node.
+//!
+//! ```text
+//! VirtualMachine ──VirtualMachines──► VirtualMachineInstance ──Instances──► Pod virt-launcher-…
+//!        ▲ printableStatus                   ▲ phase, address                │ scheduled, ready
+//!        └───────────────────────────────────┴────────── NodeAgent ◄─────────┘ boots the guest
+//! ```
+//!
+//! What each of them writes follows what `KubeVirt` 1.9 was seen to write.
+
+mod agent;
+mod conditions;
+mod guests;
+mod instance_status;
+mod instances;
+mod launcher;
+mod machine_status;
+mod machines;
+mod run;
+mod volumes;
+
+pub use agent::NodeAgent;
+pub use guests::{Address, Guests, Machine, NoGuests, SshGuests};
+pub use instances::Instances;
+pub use machines::VirtualMachines;
+
+/// Holds VMs and instances until their controllers have let go.
+const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
+/// The generation of the VM that an instance was made from.
+const VM_GENERATION: &str = "kubevirt.io/vm-generation";
+/// Annotations that tell which API versions the controllers know.
+const OBSERVED_VERSIONS: [&str; 2] = [
+    "kubevirt.io/latest-observed-api-version",
+    "kubevirt.io/storage-observed-api-version",
+];

@@ -1,0 +1,112 @@
+//! Binds claims, and takes volumes away with them.
+
+use async_trait::async_trait;
+use kube::api::DynamicObject;
+
+use super::binding::{bind, claim_size, is_bound, volume_name};
+use super::protection::release;
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{CLAIM, Key, POD, VOLUME};
+use crate::actors::objects::{Deletion, Objects, is_deleting, text, uid};
+use crate::actors::rules::{Gate, Stage};
+
+/// Holds a volume on real clusters, while it is bound.
+const PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// Plays the volume controllers: a claim gets a volume of its own and is bound;
+/// a bound claim that asks for more grows; a claim that is deleted is held while
+/// a Pod uses it; the volume goes with the claim. Claims that somebody else
+/// fills first, as CDI does, are left to them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClaimBinder;
+
+#[async_trait]
+impl Actor for ClaimBinder {
+    fn name(&self) -> &'static str {
+        "kube-controller-manager"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![CLAIM, VOLUME, POD])
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        let object = &change.object;
+        if change.kind == CLAIM && change.gone {
+            return vec![Key::new(&VOLUME, None, &volume_name(object))];
+        }
+        if change.kind == CLAIM || change.kind == VOLUME {
+            return vec![change.key()];
+        }
+        let over = ["Succeeded", "Failed"].contains(&text(object, "/status/phase"));
+        if !change.gone && !over {
+            return Vec::new();
+        }
+        let namespace = object.metadata.namespace.as_deref();
+        claims_of(object)
+            .map(|claim| Key::new(&CLAIM, namespace, claim))
+            .collect()
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let Some(claim) = objects.get(key).await? else {
+            return Ok(Next::Done);
+        };
+        if key.kind == VOLUME {
+            reclaim(objects, key, &claim).await?;
+            return Ok(Next::Done);
+        }
+        if is_deleting(&claim) {
+            release(objects, key, &claim).await?;
+            return Ok(Next::Done);
+        }
+        if is_bound(&claim) {
+            if text(&claim, "/status/capacity/storage") != claim_size(&claim) {
+                bind(objects, &claim).await?;
+            }
+            return Ok(Next::Done);
+        }
+        if claim.data["spec"]["dataSourceRef"].is_object() {
+            return Ok(Next::Done);
+        }
+        match context.gate(Stage::ClaimBound, &claim, "") {
+            Gate::Open => bind(objects, &claim).await?,
+            Gate::Wait(rest) => return Ok(Next::After(rest)),
+            // A claim has no way to fail: it stays pending.
+            Gate::Held | Gate::Fail(_) => return Ok(Next::Held),
+        }
+        Ok(Next::Done)
+    }
+}
+
+/// Names of the claims that a Pod mounts.
+pub(in crate::actors) fn claims_of(pod: &DynamicObject) -> impl Iterator<Item = &str> {
+    let volumes = pod.data["spec"]["volumes"].as_array();
+    let volumes = volumes.map_or(&[][..], Vec::as_slice);
+    volumes
+        .iter()
+        .filter_map(|v| v["persistentVolumeClaim"]["claimName"].as_str())
+}
+
+/// Deletes a volume that was made for a claim that is no more.
+async fn reclaim(
+    objects: Objects<'_>,
+    key: &Key,
+    volume: &DynamicObject,
+) -> Result<(), ActorError> {
+    let of = |field: &str| text(volume, &format!("/spec/claimRef/{field}"));
+    if of("uid").is_empty() || text(volume, "/spec/persistentVolumeReclaimPolicy") != "Delete" {
+        return Ok(());
+    }
+    let claim = objects
+        .find(&CLAIM, Some(of("namespace")), of("name"))
+        .await?;
+    if claim.is_some_and(|claim| uid(&claim) == of("uid")) {
+        return Ok(());
+    }
+    if is_deleting(volume) {
+        return objects.remove_finalizer(key, volume, PROTECTION).await;
+    }
+    objects.delete(key, volume, Deletion::default()).await
+}

@@ -1,0 +1,9 @@
+//! Storage: claims get volumes.
+
+mod binding;
+mod claims;
+mod protection;
+
+pub(super) use binding::{bind, claim_size, is_bound};
+pub use claims::ClaimBinder;
+pub(super) use claims::claims_of;

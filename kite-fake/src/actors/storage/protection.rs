@@ -1,0 +1,27 @@
+//! Holds claims that Pods use.
+
+use kube::api::DynamicObject;
+
+use super::claims::claims_of;
+use crate::actors::actor::ActorError;
+use crate::actors::kind::{Key, POD};
+use crate::actors::objects::{Objects, text};
+
+const FINALIZER: &str = "kubernetes.io/pvc-protection";
+
+/// Lets a claim that is being deleted go, unless a Pod uses it.
+pub(super) async fn release(
+    objects: Objects<'_>,
+    key: &Key,
+    claim: &DynamicObject,
+) -> Result<(), ActorError> {
+    let pods = objects.list(&POD, key.namespace.as_deref(), "").await?;
+    let used = pods.iter().any(|pod| {
+        !["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
+            && claims_of(pod).any(|name| name == key.name)
+    });
+    if used {
+        return Ok(());
+    }
+    objects.remove_finalizer(key, claim, FINALIZER).await
+}

@@ -1,0 +1,113 @@
+//! The one node of the cluster.
+
+use async_trait::async_trait;
+use serde_json::json;
+
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{Key, NODE};
+use crate::actors::objects::{Objects, ignore_missing};
+
+/// Name of the node.
+pub const NODE_NAME: &str = "demo-node";
+
+/// Plays a kubelet that registers its node, with room for a good many VMs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nodes;
+
+#[async_trait]
+impl Actor for Nodes {
+    fn name(&self) -> &'static str {
+        "kubelet"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![NODE])
+    }
+
+    fn initial_keys(&self) -> Vec<Key> {
+        vec![Key::new(&NODE, None, NODE_NAME)]
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        let key = change.key();
+        if key.name == NODE_NAME {
+            vec![key]
+        } else {
+            Vec::new()
+        }
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let Some(node) = objects.get(key).await? else {
+            let body = json!({
+                "metadata": {
+                    "name": NODE_NAME,
+                    "labels": {
+                        "kubernetes.io/hostname": NODE_NAME,
+                        "kubernetes.io/os": "linux",
+                        "kubernetes.io/arch": "amd64",
+                        "node-role.kubernetes.io/control-plane": "",
+                        "kubevirt.io/schedulable": "true",
+                    },
+                },
+                "spec": {"podCIDR": "10.244.0.0/16", "podCIDRs": ["10.244.0.0/16"]},
+            });
+            objects.create(&NODE, None, body).await?;
+            return Ok(Next::Done);
+        };
+        if node.data["status"]["conditions"]
+            .as_array()
+            .is_some_and(|c| !c.is_empty())
+        {
+            return Ok(Next::Done);
+        }
+        let now = context.now();
+        let condition = |type_: &str, status: &str, reason: &str, message: &str| {
+            json!({
+                "type": type_,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": now,
+            })
+        };
+        let resources = json!({
+            "cpu": "64",
+            "memory": "256Gi",
+            "ephemeral-storage": "1Ti",
+            "pods": "500",
+            "devices.kubevirt.io/kvm": "1k",
+        });
+        let status = json!({
+            "addresses": [
+                {"type": "InternalIP", "address": "127.0.0.1"},
+                {"type": "Hostname", "address": NODE_NAME},
+            ],
+            "allocatable": resources,
+            "capacity": resources,
+            "conditions": [
+                condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+                condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+                condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "",
+                "containerRuntimeVersion": "kite-fake://1",
+                "kernelVersion": "6.12.0",
+                "kubeProxyVersion": "",
+                "kubeletVersion": "v1.36.2",
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "in memory",
+                "systemUUID": "",
+            },
+        });
+        ignore_missing(objects.set_status(key, &node, status).await)?;
+        Ok(Next::Done)
+    }
+}

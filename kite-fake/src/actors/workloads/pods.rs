@@ -1,0 +1,210 @@
+//! Takes Pods to their node and runs them.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use async_trait::async_trait;
+use http::Request;
+use kube::api::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::nodes::NODE_NAME;
+use super::pod_status;
+use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::kind::{CLAIM, Key, POD};
+use crate::actors::objects::{
+    Deletion, Objects, api_error, ignore_missing, is_deleting, text, uid,
+};
+use crate::actors::references::References;
+use crate::actors::rules::{Failure, Gate, Stage};
+use crate::actors::storage::{claims_of, is_bound};
+
+/// First address that Pods get; the next ones follow.
+const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
+
+/// Plays the scheduler and a kubelet that runs nothing: a Pod gets the one
+/// node once its claims are bound, then an address, then it is ready; one that
+/// is deleted ends after a moment.
+#[derive(Debug, Default)]
+pub struct Pods {
+    claims: Mutex<References>,
+    addresses: Mutex<BTreeMap<u32, Key>>,
+}
+
+#[async_trait]
+impl Actor for Pods {
+    fn name(&self) -> &'static str {
+        "kubelet"
+    }
+
+    fn watches(&self) -> Watches {
+        Watches::Kinds(vec![POD, CLAIM])
+    }
+
+    fn keys(&self, change: &Change) -> Vec<Key> {
+        let key = change.key();
+        let mut claims = self.claims.lock();
+        if change.kind == CLAIM {
+            return claims.to(&key);
+        }
+        let mut addresses = self.addresses.lock();
+        if change.gone {
+            claims.set(&key, Vec::new());
+            addresses.retain(|_, holder| *holder != key);
+            return Vec::new();
+        }
+        let namespace = key.namespace.as_deref();
+        let mounted = claims_of(&change.object).map(|name| Key::new(&CLAIM, namespace, name));
+        claims.set(&key, mounted.collect());
+        if let Ok(ip) = text(&change.object, "/status/podIP").parse::<Ipv4Addr>() {
+            addresses.insert(ip.to_bits(), key.clone());
+        }
+        vec![key]
+    }
+
+    async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
+        let objects = Objects::new(context, self.name());
+        let Some(pod) = objects.get(key).await? else {
+            return Ok(Next::Done);
+        };
+        if is_deleting(&pod) {
+            return end(context, objects, key, &pod).await;
+        }
+        match text(&pod, "/status/phase") {
+            "Succeeded" | "Failed" => Ok(Next::Done),
+            _ if text(&pod, "/spec/nodeName").is_empty() => {
+                schedule(context, objects, key, &pod).await
+            }
+            // Where nothing else has been said yet it is pending.
+            "" | "Pending" => self.start(context, objects, key, &pod).await,
+            _ => Ok(Next::Done),
+        }
+    }
+}
+
+impl Pods {
+    async fn start(
+        &self,
+        context: &Context,
+        objects: Objects<'_>,
+        key: &Key,
+        pod: &DynamicObject,
+    ) -> Result<Next, ActorError> {
+        let waiting = &pod.data["status"]["containerStatuses"][0]["state"]["waiting"];
+        let now = context.now();
+        let (status, next) = match context.gate(Stage::PodReady, pod, "") {
+            // What stands between being scheduled and being ready shows first.
+            _ if waiting.is_null() => (pod_status::starting(pod, None, &now), Next::Done),
+            Gate::Open => {
+                let ip = self.address(key);
+                (pod_status::ready(pod, &ip.to_string(), &now), Next::Done)
+            }
+            Gate::Wait(rest) => return Ok(Next::After(rest)),
+            Gate::Held => return Ok(Next::Held),
+            Gate::Fail(why) => (pod_status::starting(pod, Some(&why), &now), Next::Held),
+        };
+        ignore_missing(objects.set_status(key, pod, status).await)?;
+        Ok(next)
+    }
+
+    /// The Pod's address: the lowest that no other Pod has.
+    fn address(&self, key: &Key) -> Ipv4Addr {
+        let mut addresses = self.addresses.lock();
+        let first = FIRST_ADDRESS.to_bits();
+        let free = (first..).find(|ip| addresses.get(ip).is_none_or(|holder| holder == key));
+        let ip = free.unwrap_or(first);
+        addresses.insert(ip, key.clone());
+        Ipv4Addr::from_bits(ip)
+    }
+}
+
+async fn schedule(
+    context: &Context,
+    objects: Objects<'_>,
+    key: &Key,
+    pod: &DynamicObject,
+) -> Result<Next, ActorError> {
+    for claim in claims_of(pod) {
+        let found = objects
+            .find(&CLAIM, key.namespace.as_deref(), claim)
+            .await?;
+        if found.is_some_and(|claim| is_bound(&claim)) {
+            continue;
+        }
+        let message = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
+        return refuse(context, objects, key, pod, message).await;
+    }
+    match context.gate(Stage::PodScheduled, pod, "") {
+        Gate::Open => bind(context, pod).await,
+        Gate::Wait(rest) => Ok(Next::After(rest)),
+        Gate::Held => Ok(Next::Held),
+        Gate::Fail(why) => {
+            refuse(context, objects, key, pod, &why.message).await?;
+            Ok(Next::Held)
+        }
+    }
+}
+
+async fn refuse(
+    context: &Context,
+    objects: Objects<'_>,
+    key: &Key,
+    pod: &DynamicObject,
+    message: &str,
+) -> Result<Next, ActorError> {
+    let why = Failure {
+        reason: "Unschedulable".to_owned(),
+        message: message.to_owned(),
+    };
+    let status = pod_status::unschedulable(&pod.data["status"], &why, &context.now());
+    ignore_missing(objects.set_status(key, pod, status).await)?;
+    Ok(Next::Done)
+}
+
+/// Binds the Pod to the node, by the subresource that schedulers use.
+async fn bind(context: &Context, pod: &DynamicObject) -> Result<Next, ActorError> {
+    let meta = &pod.metadata;
+    let name = meta.name.as_deref().unwrap_or_default();
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid(pod)},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME},
+    });
+    let doing = "binding a Pod";
+    let request = Request::post(format!(
+        "/api/v1/namespaces/{namespace}/pods/{name}/binding"
+    ))
+    .header(http::header::CONTENT_TYPE, "application/json")
+    .body(body.to_string().into_bytes())
+    .map_err(|e| api_error(doing)(kube::Error::HttpError(e)))?;
+    let answer = context.client.request::<Value>(request).await;
+    answer.map_err(api_error(doing))?;
+    Ok(Next::Done)
+}
+
+/// Ends a Pod that is being deleted.
+async fn end(
+    context: &Context,
+    objects: Objects<'_>,
+    key: &Key,
+    pod: &DynamicObject,
+) -> Result<Next, ActorError> {
+    if pod.metadata.deletion_grace_period_seconds == Some(0) {
+        // Only finalizers hold it now.
+        return Ok(Next::Done);
+    }
+    match context.gate(Stage::PodStopped, pod, "") {
+        Gate::Wait(rest) => return Ok(Next::After(rest)),
+        Gate::Held => return Ok(Next::Held),
+        Gate::Open | Gate::Fail(_) => {}
+    }
+    let deletion = Deletion {
+        grace_seconds: Some(0),
+        ..Deletion::default()
+    };
+    objects.delete(key, pod, deletion).await?;
+    Ok(Next::Done)
+}
