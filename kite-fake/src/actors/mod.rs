@@ -21,6 +21,7 @@ mod queue;
 mod references;
 mod rules;
 mod services;
+mod standard;
 mod storage;
 mod timers;
 mod workloads;
@@ -38,5 +39,6 @@ pub use kubevirt::{
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
 pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
+pub use standard::{control_plane, everything};
 pub use storage::ClaimBinder;
 pub use workloads::{Deployments, NODE_NAME, Nodes, Pods};

@@ -70,18 +70,18 @@ impl Actor for NodeAgent {
         if let Some(stray) = stray {
             self.halt(key, &stray).await;
         }
-        let Some(instance) = instance else {
+        let Some(instance) = &instance else {
             return Ok(Next::Done);
         };
         let host = Host {
             context,
             objects,
             key,
-            instance: &instance,
+            instance,
         };
-        let phase = text(&instance, "/status/phase");
+        let phase = text(instance, "/status/phase");
         match phase {
-            "Scheduled" | "Running" if is_deleting(&instance) => self.shut_down(&host).await,
+            "Scheduled" | "Running" if is_deleting(instance) => self.shut_down(&host).await,
             "Scheduled" => self.boot(&host).await,
             // After a restart of the actors the guest is not there.
             "Running" if !self.running.lock().contains_key(key) => self.boot(&host).await,

@@ -1,0 +1,48 @@
+//! Lists of actors that belong together.
+
+use std::sync::Arc;
+
+use super::{
+    Actor, ClaimBinder, CrdCleanup, DataSources, DataVolumes, Deployments, EndpointSlices,
+    GarbageCollector, Guests, Instances, LoadBalancers, NamespaceDefaults, NamespaceLifecycle,
+    NoGuests, NodeAgent, Nodes, Pods, SshGuests, VirtualMachines,
+};
+
+/// The controllers of Kubernetes itself: namespaces, garbage, definitions,
+/// quota, Services, storage, Deployments, a node and its Pods.
+pub fn control_plane() -> Vec<Arc<dyn Actor>> {
+    vec![
+        Arc::new(NamespaceLifecycle::default()),
+        Arc::new(NamespaceDefaults),
+        Arc::new(GarbageCollector::default()),
+        Arc::new(CrdCleanup),
+        Arc::new(EndpointSlices::default()),
+        Arc::new(LoadBalancers::default()),
+        Arc::new(ClaimBinder),
+        Arc::new(Deployments),
+        Arc::new(Nodes),
+        Arc::new(Pods::default()),
+    ]
+}
+
+/// [`control_plane`], CDI and `KubeVirt`. With `guests` each running VM is a
+/// real SSH server on a loopback port; without, nothing runs in it.
+pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
+    let (instances, machines): (Instances, Arc<dyn Guests>) = if guests {
+        (
+            Instances::with_real_guests(),
+            Arc::new(SshGuests::default()),
+        )
+    } else {
+        (Instances::default(), Arc::new(NoGuests))
+    };
+    let mut all = control_plane();
+    all.extend([
+        Arc::new(DataSources::default()) as Arc<dyn Actor>,
+        Arc::new(DataVolumes::default()),
+        Arc::new(VirtualMachines::default()),
+        Arc::new(instances),
+        Arc::new(NodeAgent::new(machines)),
+    ]);
+    all
+}

@@ -1,0 +1,139 @@
+//! VMs from their creation to their end.
+
+use kite_fake::actors::kind::{
+    CLAIM, DATA_SOURCE, DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, POD, SECRET, SERVICE,
+    VIRTUAL_MACHINE, VOLUME,
+};
+use serde_json::{Value, json};
+
+use crate::world::{World, text};
+
+const NS: Option<&str> = Some("default");
+
+fn machine(strategy: &str) -> Value {
+    json!({
+        "metadata": {"name": "vm1"},
+        "spec": {
+            "runStrategy": strategy,
+            "template": {
+                "metadata": {"labels": {"app": "vm1"}},
+                "spec": {
+                    "domain": {
+                        "cpu": {"sockets": 2},
+                        "memory": {"guest": "1Gi"},
+                        "devices": {
+                            "disks": [{"name": "rootdisk"}, {"name": "cloudinitdisk"}],
+                            "interfaces": [{"name": "default", "masquerade": {}}],
+                        },
+                    },
+                    "networks": [{"name": "default", "pod": {}}],
+                    "volumes": [
+                        {"name": "rootdisk", "dataVolume": {"name": "vm1-disk"}},
+                        {"name": "cloudinitdisk",
+                         "cloudInitNoCloud": {"secretRef": {"name": "vm1-init"}}},
+                    ],
+                },
+            },
+        },
+    })
+}
+
+async fn make_image(world: &World) {
+    let image = json!({
+        "metadata": {"name": "debian"},
+        "spec": {
+            "source": {"http": {"url": "https://example.org/debian.qcow2"}},
+            "storage": {"resources": {"requests": {"storage": "2Gi"}}},
+        },
+    });
+    world.create(&DATA_VOLUME, NS, image).await;
+    let source = json!({
+        "metadata": {"name": "debian"},
+        "spec": {"source": {"pvc": {"namespace": "default", "name": "debian"}}},
+    });
+    world.create(&DATA_SOURCE, NS, source).await;
+}
+
+fn disk() -> Value {
+    json!({
+        "metadata": {"name": "vm1-disk"},
+        "spec": {
+            "sourceRef": {"kind": "DataSource", "name": "debian"},
+            "storage": {"resources": {"requests": {"storage": "20Gi"}}},
+        },
+    })
+}
+
+async fn printable(world: &World) -> String {
+    let vm = world.get(&VIRTUAL_MACHINE, NS, "vm1").await.unwrap();
+    text(&vm, "/status/printableStatus").to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_comes_up_and_goes_and_nothing_of_it_stays() {
+    let world = World::new().await;
+    let service = json!({
+        "metadata": {"name": "ssh"},
+        "spec": {"selector": {"vm.kubevirt.io/name": "vm1"}, "ports": [{"port": 22}]},
+    });
+    world.create(&SERVICE, NS, service).await;
+    world.create(&VIRTUAL_MACHINE, NS, machine("Always")).await;
+    world.settle().await;
+    assert_eq!(printable(&world).await, "ErrorPvcNotFound");
+
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    world.settle().await;
+    let waiting = world.get(&DATA_VOLUME, NS, "vm1-disk").await.unwrap();
+    assert_eq!(text(&waiting, "/status/phase"), "Pending");
+    assert_eq!(
+        text(&waiting, "/status/conditions/1/reason"),
+        "DataSourceNotFound"
+    );
+
+    make_image(&world).await;
+    world.settle().await;
+    assert_eq!(printable(&world).await, "Running");
+    let instance = world.get(&INSTANCE, NS, "vm1").await.unwrap();
+    assert_eq!(text(&instance, "/status/nodeName"), "demo-node");
+    let ip = text(&instance, "/status/interfaces/0/ipAddress").to_owned();
+    let pods = world.list(&POD, NS).await;
+    assert_eq!(pods.len(), 1);
+    assert_eq!(text(&pods[0], "/status/podIP"), ip);
+    let slices = world.list(&ENDPOINT_SLICE, NS).await;
+    assert_eq!(slices[0].data["endpoints"][0]["addresses"][0], *ip);
+    assert_eq!(slices[0].data["ports"][0]["port"], 22);
+
+    // Settled means that nobody writes.
+    let revision = world.revision().await;
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    world.settle().await;
+    assert_eq!(world.revision().await, revision);
+
+    let off = json!({"spec": {"runStrategy": "Halted"}});
+    world.merge(&VIRTUAL_MACHINE, NS, "vm1", off).await;
+    world.settle().await;
+    assert_eq!(printable(&world).await, "Stopped");
+    assert!(world.get(&INSTANCE, NS, "vm1").await.is_none());
+    assert!(world.list(&POD, NS).await.is_empty());
+    let slices = world.list(&ENDPOINT_SLICE, NS).await;
+    assert_eq!(slices[0].data["endpoints"], json!([]));
+
+    let on = json!({"spec": {"runStrategy": "Always"}});
+    world.merge(&VIRTUAL_MACHINE, NS, "vm1", on).await;
+    world.settle().await;
+    assert_eq!(printable(&world).await, "Running");
+
+    world.delete(&VIRTUAL_MACHINE, NS, "vm1").await;
+    world.delete(&DATA_VOLUME, NS, "vm1-disk").await;
+    world.delete(&SERVICE, NS, "ssh").await;
+    world.settle().await;
+    for kind in [&VIRTUAL_MACHINE, &INSTANCE, &POD, &ENDPOINT_SLICE] {
+        assert!(world.list(kind, NS).await.is_empty(), "{}", kind.plural);
+    }
+    assert!(world.get(&DATA_VOLUME, NS, "vm1-disk").await.is_none());
+    assert!(world.get(&CLAIM, NS, "vm1-disk").await.is_none());
+    // The image's own.
+    assert_eq!(world.list(&VOLUME, None).await.len(), 1);
+    let _ = SECRET;
+    world.end().await;
+}

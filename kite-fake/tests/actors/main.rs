@@ -1,0 +1,5 @@
+//! The actors on the in-memory API server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod machines;
+mod world;

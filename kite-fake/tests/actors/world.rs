@@ -1,0 +1,106 @@
+//! A cluster with actors, and short words for what tests ask of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kite_fake::FakeCluster;
+use kite_fake::actors::{Actor, Actors, Key, Kind, Rules, everything};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::Value;
+
+pub struct World {
+    pub cluster: FakeCluster,
+    pub rules: Arc<Rules>,
+    pub actors: Actors,
+}
+
+impl World {
+    /// Every actor, without guests, and nothing takes time.
+    pub async fn new() -> Self {
+        Self::with(Rules::instant(), everything(false)).await
+    }
+
+    pub async fn with(rules: Rules, actors: Vec<Arc<dyn Actor>>) -> Self {
+        let cluster = FakeCluster::builder()
+            .crds(kite_core::kubevirt::crds())
+            .crds(kite_core::cdi::crds())
+            .build()
+            .unwrap();
+        let rules = Arc::new(rules);
+        let actors = Actors::spawn(
+            &cluster.client(),
+            &cluster.clock(),
+            &rules,
+            actors,
+            cluster.stopped(),
+        );
+        let world = Self {
+            cluster,
+            rules,
+            actors,
+        };
+        world.settle().await;
+        world
+    }
+
+    /// Until nothing happens any more.
+    pub async fn settle(&self) {
+        assert!(self.actors.settled(Duration::from_secs(60)).await);
+    }
+
+    pub async fn create(&self, kind: &Kind, namespace: Option<&str>, body: Value) -> DynamicObject {
+        let mut body = body;
+        body["apiVersion"] = kind.api_version().into();
+        body["kind"] = kind.kind.to_string().into();
+        let object: DynamicObject = serde_json::from_value(body).unwrap();
+        let api = kind.api(&self.cluster.client(), namespace);
+        api.create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    pub async fn get(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<DynamicObject> {
+        let key = Key::new(kind, namespace, name);
+        let api = key.api(&self.cluster.client());
+        api.get_opt(name).await.unwrap()
+    }
+
+    pub async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<DynamicObject> {
+        let api = kind.api(&self.cluster.client(), namespace);
+        api.list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn merge(&self, kind: &Kind, namespace: Option<&str>, name: &str, patch: Value) {
+        let api = kind.api(&self.cluster.client(), namespace);
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    pub async fn delete(&self, kind: &Kind, namespace: Option<&str>, name: &str) {
+        let api = kind.api(&self.cluster.client(), namespace);
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// The revision of the store: it moves with every write.
+    pub async fn revision(&self) -> String {
+        let api = kite_fake::actors::kind::NAMESPACE.api(&self.cluster.client(), None);
+        let list = api.list(&ListParams::default()).await.unwrap();
+        list.metadata.resource_version.unwrap()
+    }
+
+    pub async fn end(self) {
+        self.cluster.shut_down();
+        let ended = tokio::time::timeout(Duration::from_secs(1), self.actors.ended());
+        ended.await.expect("the actors end within a second");
+    }
+}
+
+/// The text at a pointer.
+pub fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
+    let found = object.data.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
