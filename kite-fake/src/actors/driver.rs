@@ -18,6 +18,7 @@ use super::informer::{self, Outlet};
 use super::kind::{CRD, Key, Kind};
 use super::queue::Queue;
 use super::rules::Rules;
+use crate::FakeCluster;
 use crate::clock::Clock;
 
 /// Changes between the watches and the queues.
@@ -191,6 +192,33 @@ impl Actors {
             under_way,
             tasks,
         }
+    }
+
+    /// Starts `actors` on an in-memory cluster; they end with it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use kite_fake::FakeCluster;
+    /// use kite_fake::actors::{Actors, Rules, control_plane, kind::SERVICE_ACCOUNT};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build()?;
+    /// # runtime.block_on(async {
+    /// let cluster = FakeCluster::builder().build()?;
+    /// let actors = Actors::on(&cluster, &Arc::new(Rules::instant()), control_plane());
+    /// assert!(actors.settled(Duration::from_secs(10)).await);
+    /// let accounts = SERVICE_ACCOUNT.api(&cluster.client(), Some("default"));
+    /// assert!(accounts.get_opt("default").await?.is_some());
+    /// cluster.shut_down();
+    /// actors.ended().await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on(cluster: &FakeCluster, rules: &Arc<Rules>, actors: Vec<Arc<dyn Actor>>) -> Self {
+        let (client, clock) = (cluster.client(), cluster.clock());
+        Self::spawn(&client, &clock, rules, actors, cluster.stopped())
     }
 
     /// Whether nothing is being done, waited for or heard of. What a client

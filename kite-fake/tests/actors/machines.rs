@@ -107,7 +107,12 @@ async fn a_vm_comes_up_and_goes_and_nothing_of_it_stays() {
     let revision = world.revision().await;
     tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
     world.settle().await;
-    assert_eq!(world.revision().await, revision);
+    assert_eq!(
+        world.revision().await,
+        revision,
+        "{:#?}",
+        &world.newest().await[..8]
+    );
 
     let off = json!({"spec": {"runStrategy": "Halted"}});
     world.merge(&VIRTUAL_MACHINE, NS, "vm1", off).await;
@@ -116,7 +121,7 @@ async fn a_vm_comes_up_and_goes_and_nothing_of_it_stays() {
     assert!(world.get(&INSTANCE, NS, "vm1").await.is_none());
     assert!(world.list(&POD, NS).await.is_empty());
     let slices = world.list(&ENDPOINT_SLICE, NS).await;
-    assert_eq!(slices[0].data["endpoints"], json!([]));
+    assert!(slices[0].data["endpoints"][0].is_null());
 
     let on = json!({"spec": {"runStrategy": "Always"}});
     world.merge(&VIRTUAL_MACHINE, NS, "vm1", on).await;

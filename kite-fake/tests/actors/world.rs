@@ -104,3 +104,27 @@ pub fn text<'a>(object: &'a DynamicObject, pointer: &str) -> &'a str {
     let found = object.data.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default()
 }
+
+impl World {
+    /// Every object with its revision, newest first; for the messages of tests.
+    pub async fn newest(&self) -> Vec<String> {
+        let catalog = kite_fake::actors::Catalog::default();
+        catalog.refresh(&self.cluster.client()).await.unwrap();
+        let mut all = Vec::new();
+        for kind in catalog.kinds(&["list"]) {
+            for object in self.list(&kind, None).await {
+                let revision: u64 = object.metadata.resource_version.unwrap().parse().unwrap();
+                all.push((
+                    revision,
+                    format!(
+                        "{revision} {} {}",
+                        kind.plural,
+                        object.metadata.name.unwrap()
+                    ),
+                ));
+            }
+        }
+        all.sort();
+        all.into_iter().rev().map(|(_, text)| text).collect()
+    }
+}

@@ -129,9 +129,11 @@ fn selector_text(service: &DynamicObject) -> String {
 }
 
 fn holds(slice: &DynamicObject, desired: &Value) -> bool {
+    // The server writes an empty list as null.
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     ["endpoints", "ports"]
         .iter()
-        .all(|field| slice.data[*field] == desired[*field])
+        .all(|field| list(&slice.data[*field]) == list(&desired[*field]))
 }
 
 /// Endpoints and ports of the slice of `service`.
