@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kite_core::{
     cdi::DataVolume,
     cluster::Object,
@@ -35,6 +37,10 @@ use crate::{
 /// it is watched, this is for what a watch has missed.
 const RESYNC: Duration = Duration::from_secs(600);
 
+/// When to look again at a claim that has to be bound before it grows: it is
+/// CDI's, and may not lead back here.
+const UNBOUND: Duration = Duration::from_secs(20);
+
 /// What to do about the VM `object`, given what was observed.
 pub fn plan(
     object: &KiteVirtualMachine,
@@ -51,7 +57,10 @@ pub fn plan(
         steps,
         status,
         conditions,
-        again: RESYNC,
+        again: match &seen.claim {
+            Some(claim) if !is_bound(claim) => UNBOUND,
+            Some(_) | None => RESYNC,
+        },
     })
 }
 
@@ -90,6 +99,20 @@ pub(super) fn power(vm: &Vm<'_>, seen: &Observed) -> PowerState {
 pub(super) fn disk_size(disk: &DataVolume) -> Option<Bytes> {
     let resources = disk.spec.storage.as_ref()?.resources.as_ref()?;
     resources.requests.as_ref()?.get("storage")?.0.parse().ok()
+}
+
+/// The size that a claim asks for, once it is bound: only then it may grow.
+fn bound_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
+    let resources = claim.spec.as_ref()?.resources.as_ref()?;
+    let size = resources.requests.as_ref()?.get("storage")?;
+    is_bound(claim).then(|| size.0.parse().ok()).flatten()
+}
+
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    claim
+        .status
+        .as_ref()
+        .is_some_and(|status| status.phase.as_deref() == Some("Bound"))
 }
 
 fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<Vec<Step>, Error> {
@@ -236,16 +259,7 @@ impl Steps<'_> {
         }
         let there = self.wanted(&desired, seen.disk.as_ref());
         let wanted = &vm.object.spec.disk;
-        let claimed = seen.claim.as_ref().and_then(|claim| {
-            let resources = claim.spec.as_ref()?.resources.as_ref()?;
-            resources
-                .requests
-                .as_ref()?
-                .get("storage")?
-                .0
-                .parse::<Bytes>()
-                .ok()
-        });
+        let claimed = seen.claim.as_ref().and_then(bound_size);
         if there && claimed.is_some_and(|claimed| claimed < *wanted) {
             self.steps.push(Step::Apply(disk::grown_claim(vm).into()));
         }

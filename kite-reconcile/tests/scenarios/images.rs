@@ -1,0 +1,135 @@
+//! The catalogue.
+
+use std::sync::atomic::Ordering;
+
+use kite_core::{
+    cdi::{DataSource, DataVolume},
+    conditions::find,
+    crd::{ImagePhase, ImageSource, KiteImage, NamedSource, VmPhase},
+};
+
+use crate::world::{World, image, vm_named};
+
+#[tokio::test(start_paused = true)]
+async fn an_image_is_imported_and_then_ready() {
+    let world = World::new().await;
+    world.create(image("debian-12")).await;
+    world.pass().await;
+    let seen = world.find::<KiteImage>("", "debian-12").await.unwrap();
+    assert_eq!(seen.status.unwrap().phase, Some(ImagePhase::Pending));
+    world.settle().await;
+    let status = world
+        .find::<KiteImage>("", "debian-12")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
+    assert_eq!(status.phase, Some(ImagePhase::Ready));
+    assert_eq!(status.namespace.as_deref(), Some("kite-images"));
+    assert_eq!(status.size, Some("5Gi".parse().unwrap()));
+    assert!(
+        world
+            .find::<DataSource>("kite-images", "debian-12")
+            .await
+            .is_some()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_waits_for_its_image() {
+    let world = World::with_ann().await;
+    world.stage.fills_disks.store(false, Ordering::SeqCst);
+    world.create(image("fedora")).await;
+    let mut vm = vm_named("web");
+    vm.spec.image = "fedora".to_owned();
+    world.create(vm).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let status = vm.status.as_ref().unwrap();
+    assert_eq!(status.phase, Some(VmPhase::Pending));
+    assert_eq!(
+        find(&status.conditions, "ImageReady").unwrap().reason,
+        "ImageNotReady"
+    );
+    world.stage.fills_disks.store(true, Ordering::SeqCst);
+    world.settle().await;
+    assert_eq!(
+        world.vm("web").await.status.unwrap().phase,
+        Some(VmPhase::Running)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_import_says_what_to_do() {
+    let world = World::new().await;
+    world.stage.fills_disks.store(false, Ordering::SeqCst);
+    world.create(image("broken")).await;
+    world.settle().await;
+    let disk = world
+        .find::<DataVolume>("kite-images", "broken")
+        .await
+        .unwrap();
+    world.stage.disk_says(&disk, "Failed", "N/A").await;
+    world.settle().await;
+    let status = world
+        .find::<KiteImage>("", "broken")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
+    assert_eq!(status.phase, Some(ImagePhase::Failed));
+    assert!(
+        find(&status.conditions, "Ready")
+            .unwrap()
+            .message
+            .contains("spec.source")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_existing_claim_becomes_a_source_and_is_not_copied() {
+    let world = World::new().await;
+    let mut golden = image("golden");
+    golden.spec.source = ImageSource {
+        pvc: Some(NamedSource {
+            name: "claim".to_owned(),
+        }),
+        ..ImageSource::default()
+    };
+    world.create(golden).await;
+    world.settle().await;
+    assert!(
+        world
+            .find::<DataVolume>("kite-images", "golden")
+            .await
+            .is_none()
+    );
+    let source = world
+        .find::<DataSource>("kite-images", "golden")
+        .await
+        .unwrap();
+    assert_eq!(source.spec.source.pvc.unwrap().name, "claim");
+    let status = world
+        .find::<KiteImage>("", "golden")
+        .await
+        .unwrap()
+        .status
+        .unwrap();
+    assert_eq!(
+        status.phase,
+        Some(ImagePhase::Pending),
+        "CDI has not said that it is there"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_image_leaves_nothing() {
+    let world = World::new().await;
+    let made = world.create(image("debian-12")).await;
+    world.settle().await;
+    world.delete(&made).await;
+    world.settle().await;
+    assert!(world.find::<KiteImage>("", "debian-12").await.is_none());
+    assert!(world.all::<DataVolume>().await.is_empty());
+    assert!(world.all::<DataSource>().await.is_empty());
+}

@@ -1,0 +1,11 @@
+//! Reconcilers against the in-memory API server: what the world looks like when
+//! everything has come to rest.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod deletion;
+mod images;
+mod life;
+mod stage;
+mod users;
+mod walls_of_names;
+mod world;

@@ -1,0 +1,165 @@
+//! Users: namespace, walls, quota, usage, names.
+
+use k8s_openapi::api::{
+    core::v1::{Namespace, ResourceQuota},
+    networking::v1::NetworkPolicy,
+};
+use kite_core::{
+    conditions::find,
+    crd::{KiteReservation, KiteUser, KiteUserSpec, UserPhase},
+};
+use serde_json::json;
+
+use crate::world::{World, vm_named};
+
+const ANN: &str = "kite-user-ann";
+
+#[tokio::test(start_paused = true)]
+async fn a_user_gets_a_namespace_with_walls_and_quota() {
+    let world = World::with_ann().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let status = ann.status.unwrap();
+    assert_eq!(status.phase, Some(UserPhase::Ready));
+    assert_eq!(status.namespace.as_deref(), Some(ANN));
+    let policies = world.all::<NetworkPolicy>().await;
+    assert_eq!(policies.len(), 3);
+    let quota = world
+        .find::<ResourceQuota>(ANN, "kite-quota")
+        .await
+        .unwrap();
+    let hard = quota.spec.unwrap().hard.unwrap();
+    assert_eq!(hard["count/kitevirtualmachines.hy3ons.github.io"].0, "5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_walls_stand_before_the_namespace_is_named() {
+    let world = World::new().await;
+    world
+        .create(KiteUser::new("ann", KiteUserSpec::new("ann")))
+        .await;
+    let written = world.settle().await;
+    let status = written
+        .iter()
+        .position(|line| line == "status KiteUser ann")
+        .unwrap();
+    for what in ["apply NetworkPolicy", "apply ResourceQuota"] {
+        let last = written
+            .iter()
+            .rposition(|line| line.starts_with(what))
+            .unwrap();
+        assert!(last < status, "{written:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_counts_vms_whether_on_or_off() {
+    let world = World::with_ann().await;
+    let mut off = vm_named("off");
+    off.spec.power_state = kite_core::crd::PowerState::Off;
+    world.create(off).await;
+    world.create(vm_named("on")).await;
+    world.settle().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let usage = ann.status.unwrap().usage.unwrap();
+    assert_eq!((usage.vms, usage.cpu), (2, 4));
+    assert_eq!((usage.memory, usage.disk), (4 << 30, 20 << 30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_of_the_walls_is_repaired() {
+    let world = World::with_ann().await;
+    for policy in world.all::<NetworkPolicy>().await {
+        world
+            .edit(
+                &policy,
+                json!({"metadata": {"labels": null}, "spec": {"ingress": [{}]}}),
+            )
+            .await;
+    }
+    let quota = world
+        .find::<ResourceQuota>(ANN, "kite-quota")
+        .await
+        .unwrap();
+    world.delete(&quota).await;
+    world.settle().await;
+    for policy in world.all::<NetworkPolicy>().await {
+        let spec = policy.spec.unwrap();
+        if spec.policy_types.unwrap() != ["Ingress"] {
+            continue;
+        }
+        for rule in spec.ingress.iter().flatten() {
+            assert!(
+                rule.from.as_ref().is_some_and(|from| !from.is_empty()),
+                "a wall is open"
+            );
+        }
+    }
+    assert!(
+        world
+            .find::<ResourceQuota>(ANN, "kite-quota")
+            .await
+            .is_some()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn defect_3_a_taken_username_or_email_is_refused_by_a_condition() {
+    let world = World::with_ann().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world
+        .edit(&ann, json!({"spec": {"email": "ann@example.org"}}))
+        .await;
+    world.settle().await;
+    world
+        .create(KiteUser::new("ann2", KiteUserSpec::new("ann")))
+        .await;
+    let mut eve = KiteUserSpec::new("eve");
+    eve.email = Some("Ann@example.org".to_owned());
+    world.create(KiteUser::new("eve", eve)).await;
+    world.settle().await;
+    for (name, field) in [("ann2", "spec.username"), ("eve", "spec.email")] {
+        let user = world.find::<KiteUser>("", name).await.unwrap();
+        let status = user.status.unwrap();
+        assert_eq!(status.phase, Some(UserPhase::Failed));
+        let reserved = find(&status.conditions, "Reserved").unwrap();
+        assert!(
+            reserved.message.contains(field) && reserved.message.contains("user ann"),
+            "{reserved:?}"
+        );
+        assert!(
+            world
+                .find::<Namespace>("", &format!("kite-user-{name}"))
+                .await
+                .is_none()
+        );
+    }
+    // An address that is given up is free.
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world.edit(&ann, json!({"spec": {"email": null}})).await;
+    world.settle().await;
+    let eve = world.find::<KiteUser>("", "eve").await.unwrap();
+    assert_eq!(eve.status.unwrap().phase, Some(UserPhase::Ready));
+    assert_eq!(world.all::<KiteReservation>().await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_somebody_elses_is_left_alone() {
+    let world = World::new().await;
+    let mut foreign = Namespace::default();
+    foreign.metadata.name = Some("kite-user-bob".to_owned());
+    world.create(foreign).await;
+    world
+        .create(KiteUser::new("bob", KiteUserSpec::new("bob")))
+        .await;
+    world.settle().await;
+    let bob = world.find::<KiteUser>("", "bob").await.unwrap();
+    let status = bob.status.as_ref().unwrap();
+    assert_eq!(status.namespace, None);
+    assert_eq!(
+        find(&status.conditions, "NamespaceReady").unwrap().reason,
+        "NameTaken"
+    );
+    world.delete(&bob).await;
+    world.settle().await;
+    assert!(world.find::<Namespace>("", "kite-user-bob").await.is_some());
+}

@@ -1,0 +1,353 @@
+//! A small world: the API server, the rest of the cluster, and Kite's
+//! reconcilers, called until nothing moves any more.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
+use kite_core::{
+    cdi::DataVolume,
+    cluster::{
+        Cluster, ClusterError, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey,
+    },
+    crd::{
+        HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
+        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, OsFamily,
+    },
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
+};
+use kite_fake::{
+    FakeCluster,
+    actors::{Actors, GarbageCollector, NamespaceLifecycle, Rules},
+};
+use kite_reconcile::{Context, Error, image, user, vm};
+use kube::api::{ListParams, ObjectList, ObjectMeta, PropagationPolicy};
+use tokio_util::sync::CancellationToken;
+
+use crate::stage::Stage;
+
+/// What was sent, by verb, kind and key. Reads are not kept.
+#[derive(Clone)]
+pub struct Recorder {
+    inner: KubeCluster,
+    writes: Arc<Mutex<Vec<String>>>,
+    reads: Arc<Mutex<usize>>,
+}
+
+impl Recorder {
+    fn write<K: Object>(&self, verb: &str, key: &ObjectKey) {
+        let line = format!("{verb} {} {key}", K::kind(&()));
+        self.writes.lock().unwrap().push(line);
+    }
+
+    fn read(&self) {
+        *self.reads.lock().unwrap() += 1;
+    }
+}
+
+#[async_trait]
+impl Cluster for Recorder {
+    async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError> {
+        self.read();
+        self.inner.get(key).await
+    }
+    async fn list<K: Object>(
+        &self,
+        namespace: Option<String>,
+        params: &ListParams,
+    ) -> Result<ObjectList<K>, ClusterError> {
+        self.read();
+        self.inner.list(namespace, params).await
+    }
+    async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
+        self.write::<K>("create", &ObjectKey::of(object));
+        self.inner.create(object).await
+    }
+    async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError> {
+        self.write::<K>("apply", &ObjectKey::of(object));
+        self.inner.apply(manager, object).await
+    }
+    async fn edit<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        self.write::<K>("edit", key);
+        self.inner.edit(manager, key, patch).await
+    }
+    async fn apply_status<K: Object>(
+        &self,
+        manager: FieldManager,
+        object: &K,
+    ) -> Result<K, ClusterError> {
+        self.write::<K>("status", &ObjectKey::of(object));
+        self.inner.apply_status(manager, object).await
+    }
+    async fn delete<K: Object>(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError> {
+        self.write::<K>("delete", key);
+        self.inner.delete::<K>(key, uid, propagation).await
+    }
+    async fn set_finalizers<K: Object>(
+        &self,
+        object: &K,
+        finalizers: Vec<String>,
+    ) -> Result<K, ClusterError> {
+        self.write::<K>("finalizers", &ObjectKey::of(object));
+        self.inner.set_finalizers(object, finalizers).await
+    }
+}
+
+/// The world. Time is virtual; use it under `#[tokio::test(start_paused = true)]`.
+pub struct World {
+    pub cluster: KubeCluster,
+    pub context: Context<Recorder>,
+    pub stage: Stage,
+    actors: Actors,
+    stop: CancellationToken,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Rounds after which a world that still moves will never rest.
+const MOST_ROUNDS: usize = 60;
+
+impl World {
+    /// A world with an image `debian-12`, and nobody in it.
+    pub async fn new() -> Self {
+        let fake = FakeCluster::builder()
+            .crds(kite_core::crd::all())
+            .crds(kite_core::kubevirt::crds())
+            .crds(kite_core::cdi::crds())
+            .build()
+            .unwrap();
+        let client = fake.client();
+        let stop = CancellationToken::new();
+        let actors = Actors::spawn(
+            &client,
+            &fake.clock(),
+            &Arc::new(Rules::instant()),
+            vec![
+                Arc::new(NamespaceLifecycle::default()),
+                Arc::new(GarbageCollector::default()),
+            ],
+            &stop,
+        );
+        let cluster = KubeCluster::new(client);
+        let recorder = Recorder {
+            inner: cluster.clone(),
+            writes: Arc::default(),
+            reads: Arc::default(),
+        };
+        let world = Self {
+            context: Context::new(recorder).with_clock(move || fake.now()),
+            stage: Stage::new(cluster.clone()),
+            cluster,
+            actors,
+            stop,
+        };
+        for name in ["kite", "kite-images"] {
+            world
+                .create(Namespace {
+                    metadata: named(name),
+                    ..Namespace::default()
+                })
+                .await;
+        }
+        world
+    }
+
+    /// A world with an image and the user `ann`, both ready.
+    pub async fn with_ann() -> Self {
+        let world = Self::new().await;
+        world.create(platform()).await;
+        world.create(image("debian-12")).await;
+        world
+            .create(KiteUser::new("ann", KiteUserSpec::new("ann")))
+            .await;
+        world.settle().await;
+        world
+    }
+
+    pub async fn create<K: Object>(&self, object: K) -> K {
+        self.cluster.create(&object).await.unwrap()
+    }
+
+    pub async fn find<K: Object>(&self, namespace: &str, name: &str) -> Option<K> {
+        let key = ObjectKey {
+            namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+            name: name.to_owned(),
+        };
+        self.cluster.find(&key).await.unwrap()
+    }
+
+    pub async fn all<K: Object>(&self) -> Vec<K> {
+        let all = self.cluster.list::<K>(None, &ListParams::default()).await;
+        all.unwrap().items
+    }
+
+    pub async fn delete<K: Object>(&self, object: &K) {
+        self.cluster
+            .remove(object, PropagationPolicy::Background)
+            .await
+            .unwrap();
+    }
+
+    /// Changes single fields, as a person would.
+    pub async fn edit<K: Object>(&self, object: &K, patch: serde_json::Value) -> K {
+        let key = ObjectKey::of(object);
+        let manager = FieldManager::new("person");
+        self.cluster.edit(manager, &key, &patch).await.unwrap()
+    }
+
+    /// The VM `name` of ann as it is now.
+    pub async fn vm(&self, name: &str) -> KiteVirtualMachine {
+        self.find("kite-user-ann", name)
+            .await
+            .expect("the VM is there")
+    }
+
+    /// Reconciles everything once. The errors, if there were some.
+    pub async fn pass(&self) -> Vec<Error> {
+        let mut errors = Vec::new();
+        for object in self.all::<KiteUser>().await {
+            errors.extend(user::reconcile(&object, &self.context).await.err());
+        }
+        for object in self.all::<KiteImage>().await {
+            errors.extend(image::reconcile(&object, &self.context).await.err());
+        }
+        for object in self.all::<KiteVirtualMachine>().await {
+            errors.extend(vm::reconcile(&object, &self.context).await.err());
+        }
+        errors
+    }
+
+    /// What was written since the last call.
+    pub fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.context.cluster.writes.lock().unwrap())
+    }
+
+    /// How often was read since the last call.
+    pub fn reads(&self) -> usize {
+        std::mem::take(&mut *self.context.cluster.reads.lock().unwrap())
+    }
+
+    /// Lets everybody act until nobody writes any more. Gives all that was
+    /// written by the reconcilers, and fails on errors that stay.
+    pub async fn settle(&self) -> Vec<String> {
+        let mut written = self.writes();
+        let mut quiet = 0;
+        let mut errors = Vec::new();
+        for _ in 0..MOST_ROUNDS {
+            errors = self.pass().await;
+            assert!(
+                self.actors.settled(Duration::from_secs(600)).await,
+                "the actors do not come to rest"
+            );
+            let moved = self.stage.play().await;
+            let writes = self.writes();
+            if !writes.is_empty() || moved {
+                quiet = 0;
+                written.extend(writes);
+                continue;
+            }
+            // What the actors did last is seen in one more round.
+            quiet += 1;
+            if quiet == 2 {
+                assert!(errors.is_empty(), "errors that stay: {errors:?}");
+                return written;
+            }
+        }
+        panic!("no rest: {written:#?} {errors:#?}");
+    }
+
+    /// Fails if anything of a VM is left, wherever it may be.
+    pub async fn assert_no_trace_of(&self, name: &str) {
+        let has =
+            |metadata: &ObjectMeta| metadata.name.as_deref().is_some_and(|n| n.contains(name));
+        macro_rules! none {
+            ($($kind:ty),*) => { $(
+                for left in self.all::<$kind>().await {
+                    assert!(!has(&left.metadata), "left: {} {:?}", stringify!($kind), left.metadata.name);
+                }
+            )* };
+        }
+        none!(
+            KiteVirtualMachine,
+            VirtualMachine,
+            VirtualMachineInstance,
+            DataVolume,
+            PersistentVolumeClaim,
+            k8s_openapi::api::core::v1::Secret,
+            k8s_openapi::api::core::v1::Service,
+            k8s_openapi::api::networking::v1::Ingress,
+            kite_core::crd::KiteReservation
+        );
+    }
+}
+
+pub fn named(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+pub fn platform() -> KitePlatform {
+    KitePlatform::new(
+        "default",
+        KitePlatformSpec {
+            base_domain: Some("vm.example.org".to_owned()),
+            ..KitePlatformSpec::default()
+        },
+    )
+}
+
+pub fn image(name: &str) -> KiteImage {
+    KiteImage::new(
+        name,
+        KiteImageSpec {
+            display_name: None,
+            description: None,
+            source: ImageSource {
+                http: Some(HttpSource {
+                    url: format!("https://images.example.org/{name}.qcow2"),
+                    checksum: None,
+                }),
+                ..ImageSource::default()
+            },
+            os_family: OsFamily::Debian,
+            default_user: None,
+            min_disk: "5Gi".parse().unwrap(),
+            refresh_schedule: None,
+        },
+    )
+}
+
+/// A VM of ann whose login name is its own.
+pub fn vm_named(name: &str) -> KiteVirtualMachine {
+    let mut vm = KiteVirtualMachine::new(
+        name,
+        KiteVirtualMachineSpec::new(
+            2,
+            "2Gi".parse().unwrap(),
+            "10Gi".parse().unwrap(),
+            "debian-12",
+            format!("id-{name}"),
+        ),
+    );
+    vm.metadata.namespace = Some("kite-user-ann".to_owned());
+    vm
+}
