@@ -80,10 +80,12 @@ impl FakeCluster {
         FakeService::new(self.clone(), Some(Identity::admin()))
     }
 
-    /// The service as a socket offers it: requests without credentials are
-    /// nobody's.
+    /// The service as a socket offers it. `kubectl` sends no credentials without
+    /// TLS, so unless RBAC decides, requests without any are the administrator's;
+    /// with RBAC they are nobody's.
     pub fn public_service(&self) -> FakeService {
-        FakeService::new(self.clone(), None)
+        let unnamed = (!self.server().rbac).then(Identity::admin);
+        FakeService::new(self.clone(), unnamed)
     }
 
     /// The administrator's bearer token.

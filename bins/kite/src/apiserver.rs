@@ -69,7 +69,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         .actors
         .then(|| cluster::spawn_actors(&fake, &shutdown));
     let served = fake.serve_on(listener)?;
-    let kubeconfig = cluster::write_kubeconfig(&state, &served)?;
+    let kubeconfig = cluster::write_kubeconfig(&state, &fake, &served)?;
     state.write_json(
         "ready.json",
         &json!({ "apiserver": served.url(), "kubeconfig": kubeconfig }),

@@ -15,7 +15,6 @@ use kite_fake::{
     },
     serve::Served,
 };
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::state::StateDir;
@@ -59,16 +58,12 @@ pub(crate) fn spawn_actors(fake: &FakeCluster, shutdown: &CancellationToken) -> 
 }
 
 /// Writes a kubeconfig with full rights into the state directory.
-pub(crate) fn write_kubeconfig(state: &StateDir, served: &Served) -> anyhow::Result<PathBuf> {
-    let text = serde_saphyr::to_string(&json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{ "name": "kite", "cluster": { "server": served.url() } }],
-        "users": [{ "name": "admin", "user": {} }],
-        "contexts": [{ "name": "kite", "context": { "cluster": "kite", "user": "admin" } }],
-        "current-context": "kite",
-    }))?;
-    state.write("kubeconfig", text.as_bytes())
+pub(crate) fn write_kubeconfig(
+    state: &StateDir,
+    fake: &FakeCluster,
+    served: &Served,
+) -> anyhow::Result<PathBuf> {
+    state.write("kubeconfig", fake.kubeconfig(&served.url()).as_bytes())
 }
 
 /// A path as a shell takes it.
