@@ -13,6 +13,7 @@ pub mod metadata;
 pub mod names;
 pub mod openapi;
 pub mod patch;
+pub mod protobuf;
 pub mod rest;
 pub mod schema;
 pub mod serve;
