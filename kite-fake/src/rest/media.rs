@@ -25,6 +25,8 @@ pub enum Encoding {
     Json,
     /// `application/yaml`.
     Yaml,
+    /// Kubernetes' protobuf, which requests to built-in kinds may be in; answers never are.
+    Protobuf,
 }
 
 /// What the client takes.
@@ -143,6 +145,7 @@ pub fn content_type(header: Option<&str>, custom: bool) -> Result<Encoding, Stat
     match media.as_str() {
         "" | "application/json" => Ok(Encoding::Json),
         "application/yaml" => Ok(Encoding::Yaml),
+        crate::protobuf::MEDIA_TYPE if !custom => Ok(Encoding::Protobuf),
         _ => Err(Status::unsupported_media_type(if custom {
             "application/json, application/yaml"
         } else {

@@ -16,10 +16,10 @@ pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
             .chars()
             .take(32)
             .collect();
-        let format = if encoding == Encoding::Json {
-            "json"
-        } else {
-            "yaml"
+        let format = match encoding {
+            Encoding::Json => "json",
+            Encoding::Yaml => "yaml",
+            Encoding::Protobuf => "protobuf",
         };
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {format} parse error: {why} ({shown})"

@@ -416,6 +416,7 @@ fn parse_text(body: &[u8], encoding: Encoding) -> Result<Value, String> {
     match encoding {
         Encoding::Json => serde_json::from_slice(body).map_err(|e| e.to_string()),
         Encoding::Yaml => serde_saphyr::from_slice::<Value>(body).map_err(|e| e.to_string()),
+        Encoding::Protobuf => crate::protobuf::decode(body),
     }
 }
 
