@@ -5,6 +5,7 @@
 mod deletion;
 mod images;
 mod life;
+mod live;
 mod stage;
 mod users;
 mod walls_of_names;

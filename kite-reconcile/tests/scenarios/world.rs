@@ -275,8 +275,17 @@ impl World {
 
     /// Fails if anything of a VM is left, wherever it may be.
     pub async fn assert_no_trace_of(&self, name: &str) {
-        let has =
-            |metadata: &ObjectMeta| metadata.name.as_deref().is_some_and(|n| n.contains(name));
+        let names = [
+            name.to_owned(),
+            format!("{name}-disk"),
+            format!("{name}-ssh-key"),
+            format!("{name}-cloud-init-userdata"),
+            format!("vps-access-{name}"),
+            format!("vps-web-{name}"),
+            format!("ssh-id.id-{name}"),
+            format!("domain.{name}"),
+        ];
+        let has = |metadata: &ObjectMeta| metadata.name.as_ref().is_some_and(|n| names.contains(n));
         macro_rules! none {
             ($($kind:ty),*) => { $(
                 for left in self.all::<$kind>().await {

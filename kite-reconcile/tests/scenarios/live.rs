@@ -1,0 +1,215 @@
+//! The wiring: `kube_runtime` controllers, watches and queues, against the
+//! in-memory cluster with all of its actors. Nobody calls a reconciler here.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use kite_core::{
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
+    crd::{KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+};
+use kite_fake::{
+    FakeCluster,
+    actors::{Actors, Rules, everything},
+};
+use kite_reconcile::Context;
+use kube::api::PropagationPolicy;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{image, named, platform, vm_named};
+
+/// A cluster in which everything runs by itself.
+struct Live {
+    cluster: KubeCluster,
+    stop: CancellationToken,
+    controller: JoinHandle<()>,
+    _actors: Actors,
+}
+
+impl Live {
+    async fn start() -> Self {
+        let fake = FakeCluster::builder()
+            .crds(kite_core::crd::all())
+            .crds(kite_core::kubevirt::crds())
+            .crds(kite_core::cdi::crds())
+            .build()
+            .unwrap();
+        let client = fake.client();
+        let stop = CancellationToken::new();
+        let rules = Arc::new(Rules::instant());
+        let actors = Actors::spawn(&client, &fake.clock(), &rules, everything(false), &stop);
+        let cluster = KubeCluster::new(client.clone());
+        for name in ["kite", "kite-images"] {
+            let namespace = Namespace {
+                metadata: named(name),
+                ..Namespace::default()
+            };
+            cluster.create(&namespace).await.unwrap();
+        }
+        let context = Context::new(cluster.clone()).with_clock(move || fake.now());
+        let controller = tokio::spawn(kite_reconcile::run(client, context, stop.clone()));
+        Self {
+            cluster,
+            stop,
+            controller,
+            _actors: actors,
+        }
+    }
+
+    async fn find<K: Object>(&self, namespace: &str, name: &str) -> Option<K> {
+        let key = ObjectKey {
+            namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+            name: name.to_owned(),
+        };
+        self.cluster.find(&key).await.unwrap()
+    }
+
+    /// Waits, in virtual time, until the object is as `wanted`.
+    async fn until<K: Object>(
+        &self,
+        namespace: &str,
+        name: &str,
+        wanted: impl Fn(Option<&K>) -> bool,
+    ) {
+        let mut last = None;
+        for _ in 0..600 {
+            last = self.find::<K>(namespace, name).await;
+            if wanted(last.as_ref()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("{namespace}/{name} does not become as wanted: {last:#?}");
+    }
+
+    async fn until_phase(&self, name: &str, phase: VmPhase) {
+        self.until("kite-user-ann", name, |vm: Option<&KiteVirtualMachine>| {
+            vm.and_then(|vm| vm.status.as_ref())
+                .is_some_and(|status| status.phase == Some(phase))
+        })
+        .await;
+    }
+
+    async fn edit<K: Object>(&self, namespace: &str, name: &str, patch: serde_json::Value) {
+        let key = ObjectKey::namespaced(namespace, name);
+        let manager = FieldManager::new("person");
+        self.cluster.edit::<K>(manager, &key, &patch).await.unwrap();
+    }
+
+    /// Ends the controllers as SIGTERM would.
+    async fn end(self) {
+        self.stop.cancel();
+        tokio::time::timeout(Duration::from_secs(5), self.controller)
+            .await
+            .expect("the controllers end when they are told to")
+            .unwrap();
+    }
+}
+
+const ANN: &str = "kite-user-ann";
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_lives_and_goes_by_events_alone() {
+    let live = Live::start().await;
+    live.cluster.create(&platform()).await.unwrap();
+    live.cluster.create(&image("debian-12")).await.unwrap();
+    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    live.cluster.create(&ann).await.unwrap();
+    live.until("", "ann", |user: Option<&KiteUser>| {
+        user.and_then(|user| user.status.as_ref())
+            .is_some_and(|status| status.namespace.is_some())
+    })
+    .await;
+    live.cluster.create(&vm_named("web")).await.unwrap();
+    live.until_phase("web", VmPhase::Running).await;
+
+    live.edit::<KiteVirtualMachine>(ANN, "web", json!({"spec": {"powerState": "Off"}}))
+        .await;
+    live.until_phase("web", VmPhase::Stopped).await;
+    live.edit::<KiteVirtualMachine>(ANN, "web", json!({"spec": {"powerState": "On"}}))
+        .await;
+    live.until_phase("web", VmPhase::Running).await;
+
+    // Drift is repaired without an edit of the VM.
+    let service = live.find::<Service>(ANN, "vps-web-web").await.unwrap();
+    live.cluster
+        .remove(&service, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    live.until(ANN, "vps-web-web", |found: Option<&Service>| {
+        found.is_some_and(|found| found.metadata.uid != service.metadata.uid)
+    })
+    .await;
+
+    // The second bearer of a login name gets it as soon as the first has gone.
+    let mut second = vm_named("second");
+    second.spec.ssh_id = "id-web".to_owned();
+    live.cluster.create(&second).await.unwrap();
+    live.until_phase("second", VmPhase::Failed).await;
+    let web = live.find::<KiteVirtualMachine>(ANN, "web").await.unwrap();
+    live.cluster
+        .remove(&web, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    live.until_phase("second", VmPhase::Running).await;
+
+    let ann = live.find::<KiteUser>("", "ann").await.unwrap();
+    live.cluster
+        .remove(&ann, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    live.until("", "ann", |user: Option<&KiteUser>| user.is_none())
+        .await;
+    live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_none())
+        .await;
+    live.until("", "ssh-id.id-web", |claim: Option<&KiteReservation>| {
+        claim.is_none()
+    })
+    .await;
+    live.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn defect_9_a_kind_that_is_missing_at_the_start_is_watched_once_it_is_there() {
+    let fake = FakeCluster::builder()
+        .crds(kite_core::crd::all())
+        .build()
+        .unwrap();
+    let client = fake.client();
+    let stop = CancellationToken::new();
+    let cluster = KubeCluster::new(client.clone());
+    let context = Context::new(cluster.clone());
+    let controller = tokio::spawn(kite_reconcile::run(client.clone(), context, stop.clone()));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let crds = kite_core::kubevirt::crds()
+        .into_iter()
+        .chain(kite_core::cdi::crds());
+    for crd in crds {
+        cluster.create(&crd).await.unwrap();
+    }
+    let rules = Arc::new(Rules::instant());
+    let _actors = Actors::spawn(&client, &fake.clock(), &rules, everything(false), &stop);
+    let namespace = Namespace {
+        metadata: named("kite-images"),
+        ..Namespace::default()
+    };
+    cluster.create(&namespace).await.unwrap();
+    cluster.create(&image("debian-12")).await.unwrap();
+    let key = ObjectKey::cluster("debian-12");
+    for _ in 0..600 {
+        let image = cluster
+            .get::<kite_core::crd::KiteImage>(&key)
+            .await
+            .unwrap();
+        let phase = image.status.and_then(|status| status.phase);
+        if phase == Some(kite_core::crd::ImagePhase::Ready) {
+            stop.cancel();
+            controller.await.unwrap();
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("the image does not become ready");
+}
