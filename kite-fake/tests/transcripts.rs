@@ -61,13 +61,7 @@ async fn run(scenario: &Value) -> Vec<(String, Vec<String>)> {
     if requires("crd-deletion-cascade") {
         controllers.push(Arc::new(CrdCleanup));
     }
-    let actors = Actors::spawn(
-        &cluster.client(),
-        &cluster.clock(),
-        &Arc::new(Rules::instant()),
-        controllers,
-        cluster.stopped(),
-    );
+    let actors = Actors::on(&cluster, &Arc::new(Rules::instant()), controllers);
     let mut runner = Runner::new(cluster.clone());
     runner.setup(scenario).await;
     let mut bind = Binding::default();

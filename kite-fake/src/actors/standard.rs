@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
-/// quota, Services, storage, Deployments, a node and its Pods.
+/// Services, storage, Deployments, a node and its Pods.
 pub fn control_plane() -> Vec<Arc<dyn Actor>> {
     vec![
         Arc::new(NamespaceLifecycle::default()),
