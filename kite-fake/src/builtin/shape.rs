@@ -86,18 +86,16 @@ fn node<'a>(schema: &'a Schema, value: &mut Value, place: &mut Place<'a>) -> Res
         Kind::Integer => match value {
             Value::Number(number) if number.is_i64() || number.is_u64() => Ok(()),
             // A whole number may be written as 5.0 or 5e0.
-            Value::Number(number) => match whole(number.as_f64()) {
-                Some(integer) => {
+            Value::Number(number) => {
+                if let Some(integer) = whole(number.as_f64()) {
                     *value = Value::from(integer);
-                    Ok(())
+                    return Ok(());
                 }
-                None => {
-                    let text = format!("number {number}");
-                    Err(place
-                        .mismatch(value, &go_type(schema))
-                        .replacen("number", &text, 1))
-                }
-            },
+                let text = format!("number {number}");
+                Err(place
+                    .mismatch(value, &go_type(schema))
+                    .replacen("number", &text, 1))
+            }
             other => Err(place.mismatch(other, &go_type(schema))),
         },
         Kind::Number => match value {
@@ -274,11 +272,8 @@ fn zero(schema: &Schema) -> Value {
         Kind::String => Value::from(""),
         Kind::Integer | Kind::Number => Value::from(0),
         Kind::Boolean => Value::from(false),
-        Kind::IntOrString => Value::from(if schema.constraints.format.is_some() {
-            Value::from("0")
-        } else {
-            Value::from(0)
-        }),
+        Kind::IntOrString if schema.constraints.format.is_some() => Value::from("0"),
+        Kind::IntOrString => Value::from(0),
         Kind::Array | Kind::Any => Value::Null,
     }
 }

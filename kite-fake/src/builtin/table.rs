@@ -11,6 +11,10 @@ use crate::schema::Validation;
 
 /// What a kind wants beside its schema.
 #[derive(Clone, Copy)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "a row of a table: the flags are independent properties of a kind"
+)]
 pub(super) struct Rules {
     pub(super) namespaced: bool,
     pub(super) name: NameRule,

@@ -133,7 +133,7 @@ impl Entries {
             }
             match ancient.get_mut(&entry.manager.api_version) {
                 Some(bucket) => {
-                    bucket.manager.name = ANCIENT.to_owned();
+                    ANCIENT.clone_into(&mut bucket.manager.name);
                     bucket.manager.subresource.clear();
                     bucket.fields.union_with(&entry.fields);
                     bucket.time = entry.time;

@@ -324,3 +324,6 @@ fn identity(config: &Value) -> Value {
     let name = config.pointer("/metadata/name").cloned();
     serde_json::json!({"apiVersion": "", "kind": "", "metadata": {"name": name}})
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use crate::schema::Schema;
 /// Removes from `value` what is in `last`, the fields that the applier had, but
 /// not in `owned`, the fields that anybody has now.
 pub(super) fn prune(schema: Option<&Schema>, value: &mut Value, last: &FieldSet, owned: &FieldSet) {
+    let nothing = FieldSet::default();
     match (shape(schema, Some(value)), value) {
         (Shape::Map(schema), Value::Object(members)) => {
             for element in last.elements() {
@@ -25,26 +26,26 @@ pub(super) fn prune(schema: Option<&Schema>, value: &mut Value, last: &FieldSet,
                 } else if let (Some(part), Some(last)) =
                     (members.get_mut(name), last.below(element))
                 {
-                    let owned = owned.below(element).cloned().unwrap_or_default();
-                    prune(member(schema, name), part, last, &owned);
+                    let owned = owned.below(element).unwrap_or(&nothing);
+                    prune(member(schema, name), part, last, owned);
                 }
             }
         }
-        (list @ (Shape::Set | Shape::Keyed(..)), Value::Array(elements)) => {
-            let inner = match list {
+        (kinds @ (Shape::Set | Shape::Keyed(..)), Value::Array(elements)) => {
+            let inner = match kinds {
                 Shape::Keyed(_, schema) => items(schema),
                 _ => None,
             };
             elements.retain_mut(|part| {
-                let Ok(element) = element_of(list, part) else {
+                let Ok(element) = element_of(kinds, part) else {
                     return true;
                 };
                 if last.has(&element) && !owned.has(&element) {
                     return false;
                 }
                 if let Some(last) = last.below(&element) {
-                    let owned = owned.below(&element).cloned().unwrap_or_default();
-                    prune(inner, part, last, &owned);
+                    let owned = owned.below(&element).unwrap_or(&nothing);
+                    prune(inner, part, last, owned);
                 }
                 true
             });

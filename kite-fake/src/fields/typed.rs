@@ -27,14 +27,13 @@ pub(super) fn shape<'a>(schema: Option<&'a Schema>, value: Option<&Value>) -> Sh
         return deduced(value);
     };
     match schema.kind {
-        Kind::Object if schema.map_type == MapType::Atomic => Shape::Leaf,
+        Kind::Object | Kind::Any if schema.map_type == MapType::Atomic => Shape::Leaf,
         Kind::Object => Shape::Map(Some(schema)),
         Kind::Array => match &schema.list_type {
             ListType::Atomic => Shape::Leaf,
             ListType::Set => Shape::Set,
             ListType::Map(keys) => Shape::Keyed(keys, schema),
         },
-        Kind::Any if schema.map_type == MapType::Atomic => Shape::Leaf,
         Kind::Any => deduced(value),
         Kind::String | Kind::Integer | Kind::Number | Kind::Boolean | Kind::IntOrString => {
             Shape::Leaf

@@ -13,6 +13,9 @@ const MAX_ENDPOINTS: usize = 1000;
 const MAX_PORTS: usize = 20_000;
 const MAX_ADDRESSES: usize = 100;
 
+/// What an address may be.
+const KINDS: &[&str] = &["FQDN", "IPv4", "IPv6"];
+
 pub(in crate::builtin) fn default_slice(slice: &mut Value) {
     for port in list_mut(slice, "ports") {
         if !has(port, "name") {
@@ -25,7 +28,6 @@ pub(in crate::builtin) fn default_slice(slice: &mut Value) {
 pub(in crate::builtin) fn validate_slice(slice: &Value, found: &mut Validation) {
     let errors = &mut found.errors;
     let kind = text(slice, "addressType");
-    const KINDS: &[&str] = &["FQDN", "IPv4", "IPv6"];
     if kind.is_empty() {
         errors.push(FieldError::required("addressType", ""));
     } else if !KINDS.contains(&kind) {

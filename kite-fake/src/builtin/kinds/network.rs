@@ -98,9 +98,8 @@ fn http_path(entry: &Value, path: &str, errors: &mut Vec<FieldError>) {
             ));
             return;
         }
-        "Exact" | "Prefix" => absolute(value, path, errors),
         "ImplementationSpecific" if value.is_empty() => {}
-        "ImplementationSpecific" => absolute(value, path, errors),
+        "Exact" | "Prefix" | "ImplementationSpecific" => absolute(value, path, errors),
         other => errors.push(FieldError::not_supported(
             format!("{path}.pathType"),
             &json!(other),
