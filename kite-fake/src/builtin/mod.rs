@@ -17,7 +17,7 @@
 pub(crate) mod access;
 mod kinds;
 mod overlay;
-mod quantity;
+pub(crate) mod quantity;
 mod schemas;
 mod shape;
 mod table;

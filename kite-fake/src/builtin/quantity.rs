@@ -63,6 +63,17 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     Some(write(quantity, form))
 }
 
+/// A quantity in nanounits, for sums and comparisons.
+pub(crate) fn nano(text: &str) -> Option<i128> {
+    parse(text).map(|quantity| quantity.nano)
+}
+
+/// Writes a sum in the form of another quantity.
+pub(crate) fn text_like(nano: i128, like: &str) -> String {
+    let form = read(like).map_or(Form::Decimal, |(_, form)| form);
+    write(Quantity { nano }, form)
+}
+
 fn read(text: &str) -> Option<(Quantity, Form)> {
     let (negative, rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),

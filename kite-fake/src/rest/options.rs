@@ -72,7 +72,7 @@ impl WriteOptions {
                 causes.push(Cause::new(
                     "FieldValueNotSupported",
                     format!(
-                        "Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\""
+                        "Unsupported value: \"{other}\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
                     ),
                     "fieldValidation",
                 ));

@@ -45,29 +45,12 @@ impl ApiServer {
 impl ApiServer {
     /// Admission that changes objects.
     pub(crate) fn mutate_admission(&self, resource: &Resource, object: &mut Value) {
-        let _ = (self, resource, object);
+        self.default_limits(resource, object);
     }
 
     /// Admission that refuses.
-    pub(crate) fn validate_admission(
-        &self,
-        call: &Call,
-        new: &Value,
-        old: Option<&Value>,
-    ) -> Result<(), Status> {
-        let _ = old;
-        self.refuse_escalation(call, new)
-    }
-
-    /// Charges what the object uses to the namespace's quotas.
-    pub(crate) fn charge_quota(
-        &mut self,
-        resource: &Resource,
-        new: &Value,
-        old: Option<&Value>,
-        dry_run: bool,
-    ) -> Result<(), Status> {
-        let _ = (resource, new, old, dry_run);
-        Ok(())
+    pub(crate) fn validate_admission(&self, call: &Call, new: &Value) -> Result<(), Status> {
+        self.refuse_escalation(call, new)?;
+        self.check_limits(&call.resource, new)
     }
 }

@@ -16,9 +16,12 @@ impl ApiServer {
         }
         let object = self
             .store
-            .put(&resource.collection(), key, value, resource.epoch);
+            .put(&resource.collection(), key.clone(), value, resource.epoch);
         if is_crd(resource) {
             self.settle_crd(resource, &object);
+        }
+        if resource.group.is_empty() && resource.plural == "resourcequotas" {
+            self.settle_quota(&key, &object);
         }
         Self::view(resource, &object)
     }
@@ -26,6 +29,9 @@ impl ApiServer {
     /// Removes an object for good.
     pub(crate) fn remove(&mut self, resource: &Resource, key: &Key) {
         let removed = self.store.remove(&resource.collection(), key);
+        if let Some(object) = &removed {
+            self.refund_quota(resource, object.value());
+        }
         if let Some(object) = removed
             && is_crd(resource)
         {

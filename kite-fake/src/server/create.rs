@@ -32,7 +32,7 @@ impl ApiServer {
         let body = body::fill_type(&call.resource, body);
         let outline = Outline::of(&call.body);
         let decoded = rules::decode(&call.resource, body, &outline, &options, None)?;
-        let mut warnings = decoded.warnings;
+        self.warnings.extend(decoded.warnings);
         check_namespace(call, &decoded.value)?;
         let mut object = decoded.value;
         if object["metadata"].is_null() {
@@ -46,12 +46,10 @@ impl ApiServer {
             metadata_mut(&mut object)?.remove(field);
         }
         let object = rules::track(call, &options, None, object);
-        let (object, more) = self.create_object(call, object, &options)?;
-        warnings.extend(more);
+        let object = self.create_object(call, object, &options)?;
         Ok(Outcome {
             body: Produced::Object(object),
             code: 201,
-            warnings,
         })
     }
 
@@ -62,7 +60,7 @@ impl ApiServer {
         call: &Call,
         mut object: Value,
         options: &WriteOptions,
-    ) -> Result<(Object, Vec<String>), Status> {
+    ) -> Result<Object, Status> {
         let resource = call.resource.clone();
         let namespace = call.namespace().to_owned();
         let metadata = metadata_mut(&mut object)?;
@@ -110,8 +108,9 @@ impl ApiServer {
         rules.prepare_create(&resource, &mut object);
         self.mutate_admission(&resource, &mut object);
         let found = rules.validate_create(&resource, &object);
+        self.warnings.extend(found.warnings);
         rules::refuse(&resource, &name, found.errors)?;
-        self.validate_admission(call, &object, None)?;
+        self.validate_admission(call, &object)?;
         let key = Key::new(namespace, name.as_str());
         let collection = resource.collection();
         self.charge_quota(&resource, &object, None, options.dry_run)?;
@@ -128,7 +127,7 @@ impl ApiServer {
         } else {
             self.commit(&resource, key, object)
         };
-        Ok((object, found.warnings))
+        Ok(object)
     }
 }
 

@@ -38,11 +38,7 @@ impl ApiServer {
                 object.meta("uid"),
             )),
         };
-        Ok(Outcome {
-            body,
-            code: 200,
-            warnings: Vec::new(),
-        })
+        Ok(Outcome { body, code: 200 })
     }
 
     /// DELETE of a collection: a list of what was there.

@@ -13,8 +13,10 @@ mod commit;
 pub mod crds;
 mod create;
 mod delete;
+mod limits;
 mod log;
 mod patch;
+mod quota;
 mod read;
 pub mod registry;
 mod respond;
@@ -22,6 +24,7 @@ mod reviews;
 mod rules;
 mod subresources;
 mod update;
+mod usage;
 pub mod watch;
 
 use bytes::Bytes;
@@ -74,6 +77,8 @@ pub struct ApiServer {
     pub(crate) rbac: bool,
     pub(crate) extensions: Vec<(String, Arc<dyn Extension>)>,
     log: RequestLog,
+    /// `Warning` headers of the request that is being handled.
+    warnings: Vec<String>,
     /// Time of the request that is being handled.
     pub(crate) now: Timestamp,
 }
@@ -136,7 +141,6 @@ impl Call {
 pub(crate) struct Outcome {
     pub(crate) body: Produced,
     pub(crate) code: u16,
-    pub(crate) warnings: Vec<String>,
 }
 
 /// The body of an [`Outcome`].
@@ -159,6 +163,7 @@ impl ApiServer {
             rbac: false,
             extensions: Vec::new(),
             log: RequestLog::new(LOGGED),
+            warnings: Vec::new(),
             now: Timestamp::UNIX_EPOCH,
         }
     }
@@ -192,6 +197,7 @@ impl ApiServer {
     /// Answers one request.
     pub fn handle(&mut self, request: Request<Bytes>, now: Timestamp) -> Answer {
         self.now = now;
+        self.warnings.clear();
         let (parts, body) = request.into_parts();
         let route = path::parse(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or_default());
@@ -206,7 +212,11 @@ impl ApiServer {
             }
             Err(status) => Err(status),
         };
-        let answer = answer.unwrap_or_else(|status| Answer::Response(respond::status(&status)));
+        let mut answer = answer.unwrap_or_else(|status| Answer::Response(respond::status(&status)));
+        let warnings = std::mem::take(&mut self.warnings);
+        if let Answer::Response(response) = &mut answer {
+            respond::add_warnings(response, &warnings);
+        }
         entry.code = match &answer {
             Answer::Response(response) => response.status().as_u16(),
             Answer::Watch(_) | Answer::Extension(..) => 200,

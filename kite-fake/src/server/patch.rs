@@ -71,16 +71,14 @@ impl ApiServer {
         };
         let shown = shown(call, format, &patched);
         let decoded = rules::decode(&call.resource, patched, &outline, &options, Some(&shown))?;
-        let mut warnings = decoded.warnings;
+        self.warnings.extend(decoded.warnings);
         body::check_name(call, &decoded.value)?;
         check_namespace(call, &decoded.value)?;
         let new = rules::track(call, &options, Some(old.value()), decoded.value);
-        let (object, more) = self.write(call, &old, new, &options)?;
-        warnings.extend(more);
+        let object = self.write(call, &old, new, &options)?;
         Ok(Outcome {
             body: Produced::Object(object),
             code: 200,
-            warnings,
         })
     }
 
@@ -119,17 +117,16 @@ impl ApiServer {
                 return Ok(Outcome {
                     body: Produced::Object(live.clone()),
                     code: 200,
-                    warnings: Vec::new(),
                 });
             }
             (Applied::Unchanged, None) => config,
         };
         let decoded = rules::decode(&resource, merged, &Outline::default(), options, None)?;
-        let mut warnings = decoded.warnings;
-        let (object, more, code) = match live {
+        self.warnings.extend(decoded.warnings);
+        let (object, code) = match live {
             Some(live) => {
-                let (object, more) = self.write(call, &live, decoded.value, options)?;
-                (object, more, 200)
+                let object = self.write(call, &live, decoded.value, options)?;
+                (object, 200)
             }
             None => {
                 let mut object = decoded.value;
@@ -149,15 +146,13 @@ impl ApiServer {
                         ),
                     ));
                 }
-                let (object, more) = self.create_object(call, object, options)?;
-                (object, more, 201)
+                let object = self.create_object(call, object, options)?;
+                (object, 201)
             }
         };
-        warnings.extend(more);
         Ok(Outcome {
             body: Produced::Object(object),
             code,
-            warnings,
         })
     }
 }

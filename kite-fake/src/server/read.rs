@@ -17,7 +17,6 @@ pub(crate) struct List {
     pub(crate) revision: u64,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<usize>,
-    pub(crate) warnings: Vec<String>,
 }
 
 /// Where a paged list goes on.
@@ -90,7 +89,6 @@ impl ApiServer {
         Ok(Outcome {
             body: Produced::Object(Self::view(&call.resource, object)),
             code: 200,
-            warnings: Vec::new(),
         })
     }
 

@@ -118,7 +118,7 @@ fn shaped(call: &Call, object: &Object) -> Result<Bytes, Status> {
 
 /// The answer to a get or a write.
 pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>, Status> {
-    let mut response = match &outcome.body {
+    Ok(match &outcome.body {
         Produced::Object(object) => encoded(call, outcome.code, shaped(call, object)?)?,
         Produced::Value(body) => encoded(
             call,
@@ -126,9 +126,7 @@ pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>,
             serde_json::to_vec(body).unwrap_or_default().into(),
         )?,
         Produced::Status(body) => status(body),
-    };
-    add_warnings(&mut response, &outcome.warnings);
-    Ok(response)
+    })
 }
 
 /// The answer to a list or deletecollection.
@@ -224,7 +222,5 @@ pub(crate) fn list(call: &Call, list: List) -> Result<Response<Bytes>, Status> {
         out.put_slice(item);
     }
     out.put_slice(b"]}");
-    let mut response = encoded(call, 200, out.freeze())?;
-    add_warnings(&mut response, &list.warnings);
-    Ok(response)
+    encoded(call, 200, out.freeze())
 }

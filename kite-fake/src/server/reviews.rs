@@ -47,7 +47,6 @@ impl ApiServer {
         Ok(Outcome {
             body: Produced::Value(object),
             code: 201,
-            warnings: Vec::new(),
         })
     }
 

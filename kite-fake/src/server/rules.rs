@@ -128,7 +128,13 @@ impl Rules {
     ) -> Validation {
         let mut found = match self {
             Self::BuiltIn(kind) => return kind.validate_update(new, old, subresource),
-            Self::Custom => schema::validate(&resource.schema, new, Some(old)),
+            Self::Custom => {
+                let mut found = schema::validate(&resource.schema, new, Some(old));
+                if subresource == "status" {
+                    found.errors.iter_mut().for_each(name_from_status);
+                }
+                found
+            }
             Self::Definition if subresource.is_empty() => {
                 only_errors(crd::validate(new, Some(old)))
             }
@@ -137,6 +143,18 @@ impl Rules {
         let names = metadata::validate_custom_update(new, old, resource.namespaced);
         found.errors.splice(0..0, names);
         found
+    }
+}
+
+/// On `/status` the schema of the status is checked by itself, so that texts
+/// name fields from there.
+fn name_from_status(error: &mut FieldError) {
+    if let Some(short) = error.field.strip_prefix("status.") {
+        let (long, short) = (
+            format!("{} in body", error.field),
+            format!("{short} in body"),
+        );
+        error.message = error.message.replace(&long, &short);
     }
 }
 
@@ -284,7 +302,11 @@ pub(crate) fn with_context<T>(
 ) -> T {
     const NOTHING: &Value = &Value::Null;
     let rules = Rules::of(&call.resource);
-    let none = json!({});
+    // What is there of a type before anybody sets anything.
+    let none = match rules {
+        Rules::Definition => json!({"spec": {"names": {}}}),
+        _ => json!({}),
+    };
     let empty = match &rules {
         Rules::BuiltIn(kind) if kind.empty() != NOTHING => kind.empty(),
         _ => &none,

@@ -20,7 +20,6 @@ fn done(code: u16, value: Value) -> Outcome {
     Outcome {
         body: Produced::Value(value),
         code,
-        warnings: Vec::new(),
     }
 }
 
@@ -50,7 +49,12 @@ impl ApiServer {
             return Ok(None);
         };
         let Some(subresource) = call.resource.subresource(name).cloned() else {
-            return Err(Status::no_such_resource());
+            // A custom resource says that the object is missing.
+            return Err(if call.resource.is_custom() && name == "status" {
+                call.not_found()
+            } else {
+                Status::no_such_resource()
+            });
         };
         match subresource {
             Subresource::Status => match call.method {
@@ -122,14 +126,23 @@ impl ApiServer {
         if new["metadata"]["resourceVersion"].is_null() {
             new["metadata"]["resourceVersion"] = old.meta("resourceVersion").into();
         }
-        let new = rules::track(call, &options, Some(old.value()), new);
+        let mut new = rules::track(call, &options, Some(old.value()), new);
+        // What a scale owns has no time.
+        for entry in new["metadata"]["managedFields"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
+            if entry["subresource"] == "scale"
+                && let Some(members) = entry.as_object_mut()
+            {
+                members.remove("time");
+            }
+        }
         // On the object itself: a scale changes the specification.
         let plain = call.without_subresource();
-        let (object, warnings) = self.write(&plain, &old, new, &options)?;
-        Ok(Outcome {
-            warnings,
-            ..done(200, scale_of(&object, paths))
-        })
+        let object = self.write(&plain, &old, new, &options)?;
+        Ok(done(200, scale_of(&object, paths)))
     }
 
     fn token(&mut self, call: &Call) -> Result<Outcome, Status> {

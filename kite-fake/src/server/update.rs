@@ -28,7 +28,7 @@ impl ApiServer {
         let sent = body::fill_type(&call.resource, sent);
         let outline = Outline::of(&call.body);
         let decoded = rules::decode(&call.resource, sent, &outline, &options, None)?;
-        let mut warnings = decoded.warnings;
+        self.warnings.extend(decoded.warnings);
         body::check_name(call, &decoded.value)?;
         check_namespace(call, &decoded.value)?;
         let live = self
@@ -40,12 +40,10 @@ impl ApiServer {
                 return Err(call.not_found());
             }
             let object = rules::track(call, &options, None, decoded.value);
-            let (object, more) = self.create_object(call, object, &options)?;
-            warnings.extend(more);
+            let object = self.create_object(call, object, &options)?;
             return Ok(Outcome {
                 body: Produced::Object(object),
                 code: 201,
-                warnings,
             });
         };
         let uid = decoded.value["metadata"]["uid"]
@@ -56,12 +54,10 @@ impl ApiServer {
         }
         let old = Self::view(&call.resource, &live);
         let new = rules::track(call, &options, Some(old.value()), decoded.value);
-        let (object, more) = self.write(call, &old, new, &options)?;
-        warnings.extend(more);
+        let object = self.write(call, &old, new, &options)?;
         Ok(Outcome {
             body: Produced::Object(object),
             code: 200,
-            warnings,
         })
     }
 
@@ -98,7 +94,7 @@ impl ApiServer {
         old: &Object,
         mut new: Value,
         options: &WriteOptions,
-    ) -> Result<(Object, Vec<String>), Status> {
+    ) -> Result<Object, Status> {
         let resource = call.resource.clone();
         let rules = Rules::of(&resource);
         check_version(call, &rules, old, &mut new)?;
@@ -126,13 +122,14 @@ impl ApiServer {
         rules.prepare_update(&resource, &mut new, old.value(), subresource);
         self.mutate_admission(&resource, &mut new);
         let found = rules.validate_update(&resource, &new, old.value(), subresource);
+        self.warnings.extend(found.warnings);
         rules::refuse(&resource, call.name(), found.errors)?;
-        self.validate_admission(call, &new, Some(old.value()))?;
+        self.validate_admission(call, &new)?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
         self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
         let released = is_released(&new, old.value());
         if !released && same_but_for_times(old.value(), &new) {
-            return Ok((old.clone(), found.warnings));
+            return Ok(old.clone());
         }
         let key = call.key();
         if options.dry_run || released {
@@ -140,9 +137,9 @@ impl ApiServer {
                 self.remove(&resource, &key);
             }
             let object = Stored::transient(new, old.revision(), resource.epoch);
-            return Ok((object, found.warnings));
+            return Ok(object);
         }
-        Ok((self.commit(&resource, key, new), found.warnings))
+        Ok(self.commit(&resource, key, new))
     }
 }
 

@@ -69,6 +69,13 @@ fn substitute(value: &Value, variables: &HashMap<String, Value>) -> Value {
 fn spaced(value: &Value) -> String {
     match value {
         Value::Object(map) => {
+            // Recorded bodies begin with what every object has; the rest is sorted.
+            let rank = |k: &str| {
+                let first = ["apiVersion", "kind", "metadata"];
+                first.iter().position(|f| *f == k).unwrap_or(first.len())
+            };
+            let mut map: Vec<_> = map.iter().collect();
+            map.sort_by_key(|(k, _)| rank(k));
             let members: Vec<String> = map
                 .iter()
                 .map(|(k, v)| format!("{}: {}", Value::from(k.as_str()), spaced(v)))
