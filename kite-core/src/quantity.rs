@@ -138,13 +138,13 @@ impl JsonSchema for Bytes {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // A CEL rule in place of a pattern, for its message.
         json_schema!({
             "type": "string",
             "maxLength": 24,
-            "pattern": PATTERN,
             "x-kubernetes-validations": [{
-                "rule": "!isQuantity(self) || quantity(self).isGreaterThan(quantity('0'))",
-                "message": "must be more than zero: write a size such as 512Mi or 20Gi",
+                "rule": format!("self.matches('{}') && quantity(self).isGreaterThan(quantity('0'))", PATTERN.replace('\\', "\\\\")),
+                "message": "must be a size with a unit, such as 512Mi or 20Gi",
             }],
         })
     }

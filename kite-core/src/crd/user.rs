@@ -30,18 +30,14 @@ use crate::{password::PasswordHash, quantity::Bytes};
 #[serde(rename_all = "camelCase")]
 pub struct KiteUserSpec {
     /// The name with which the user signs in. Cannot be changed.
-    #[schemars(
-        length(min = 2, max = 32),
-        regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$")
-    )]
+    #[schemars(length(min = 2, max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')").message("username must be lower-case letters, digits and hyphens, begin with a letter and not end with a hyphen"))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("username cannot be changed: create another user"))]
     pub username: String,
     /// The user's email address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 3, max = 254),
-        regex(pattern = r"^[^@\s]+@[^@\s]+\.[^@\s]+$")
-    )]
+    #[schemars(length(min = 3, max = 254))]
+    #[x_kube(validation = Rule::new(r"self.matches('^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$')").message("email must be an address such as ann@example.org"))]
     pub email: Option<String>,
     /// Hash of the password (PHC string: argon2id, or bcrypt). Without one the
     /// user cannot sign in with a password.

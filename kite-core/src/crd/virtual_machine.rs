@@ -60,10 +60,8 @@ pub struct KiteVirtualMachineSpec {
     pub power_state: PowerState,
     /// Login name at the gateway and of the user in the guest; unique in the
     /// platform. Cannot be changed.
-    #[schemars(
-        length(min = 2, max = 32),
-        regex(pattern = "^[a-z][a-z0-9-]*[a-z0-9]$")
-    )]
+    #[schemars(length(min = 2, max = 32))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z][a-z0-9-]*[a-z0-9]$')").message("sshId must be lower-case letters, digits and hyphens, begin with a letter and not end with a hyphen, such as my-web"))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("sshId cannot be changed: it is the user's name in the guest; create another VM"))]
     #[x_kube(validation = Rule::new("!(self in ['root', 'daemon', 'bin', 'sys', 'sync', 'games', 'man', 'lp', 'mail', 'news', 'uucp', 'proxy', 'www-data', 'backup', 'list', 'irc', 'nobody', 'sshd', 'systemd-network', 'systemd-resolve', 'messagebus', 'admin', 'sudo', 'adm', 'tty', 'disk', 'wheel', 'users', 'operator', 'halt', 'shutdown', 'ftp', 'dbus', 'polkitd', 'kvm', 'docker'])").message("sshId is the name of a system account: choose another"))]
     pub ssh_id: String,
@@ -78,10 +76,8 @@ pub struct KiteVirtualMachineSpec {
     /// Label below the platform's base domain at which port 80 is reachable;
     /// unique in the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 63),
-        regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
-    )]
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')").message("domainPrefix must be lower-case letters, digits and hyphens, and neither begin nor end with a hyphen, such as my-web"))]
     pub domain_prefix: Option<String>,
 }
 
