@@ -187,13 +187,16 @@ fn with_both_times(condition: &Value) -> Value {
 }
 
 /// Tells that the template asks for what the running instance cannot become.
-/// Once told it stays until the instance goes.
+/// Once told it stays until the instance is on its way out.
 fn restart_required(
     vm: &DynamicObject,
     instance: &DynamicObject,
     old: &Value,
     now: &str,
 ) -> Option<Value> {
+    if is_deleting(instance) {
+        return None;
+    }
     let told = find(old, "RestartRequired");
     if let Some(told) = told {
         return Some(told.clone());
