@@ -36,24 +36,36 @@ const CATCH_UP: Duration = Duration::from_secs(2);
 pub struct Cache<K: Object> {
     store: Store<K>,
     changes: watch::Receiver<()>,
-    live: Arc<AtomicBool>,
+    health: Arc<Health>,
+}
+
+/// How the watch behind a copy does.
+#[derive(Default)]
+struct Health {
+    filled: AtomicBool,
+    live: AtomicBool,
 }
 
 impl<K: Object> Cache<K> {
     fn start(client: Client, tasks: &mut JoinSet<()>) -> Self {
         let (store, writer) = reflector::store();
         let (changed, changes) = watch::channel(());
-        let live = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&live);
+        let health = Arc::new(Health::default());
+        let noted = Arc::clone(&health);
         let api: Api<K> = Api::all(client);
         tasks.spawn(async move {
             let stream = watcher(api, watcher::Config::default()).default_backoff();
             let mut stream = std::pin::pin!(reflector::reflector(writer, stream));
             while let Some(event) = stream.next().await {
                 match event {
-                    Ok(_) => flag.store(true, Ordering::Release),
+                    Ok(event) => {
+                        if matches!(event, watcher::Event::InitDone) {
+                            noted.filled.store(true, Ordering::Release);
+                        }
+                        noted.live.store(true, Ordering::Release);
+                    }
                     Err(error) => {
-                        if flag.swap(false, Ordering::AcqRel) {
+                        if noted.live.swap(false, Ordering::AcqRel) {
                             tracing::warn!(kind = %K::kind(&()), %error, "a watch broke");
                         }
                     }
@@ -65,7 +77,7 @@ impl<K: Object> Cache<K> {
         Self {
             store,
             changes,
-            live,
+            health,
         }
     }
 
@@ -92,7 +104,17 @@ impl<K: Object> Cache<K> {
 
     /// Whether the watch behind the copy works at the moment.
     pub fn is_live(&self) -> bool {
-        self.live.load(Ordering::Acquire)
+        self.health.live.load(Ordering::Acquire)
+    }
+
+    /// Waits until the copy was filled once. `Store::wait_until_ready` would wake
+    /// only one of several that wait.
+    async fn filled(&self) {
+        let mut changes = self.changes.clone();
+        // An error means that the watch has ended, and the cache with it.
+        let _ = changes
+            .wait_for(|()| self.health.filled.load(Ordering::Acquire))
+            .await;
     }
 
     /// Waits until `check` gives something, at most `timeout`.
@@ -182,13 +204,12 @@ impl Caches {
     /// Waits until every copy was filled once. Never ends while a CRD is
     /// missing: callers bound it or report that they are not ready.
     pub async fn synced(&self) {
-        // An error means that the writer is gone, which only happens with `self`.
-        let _ = futures::join!(
-            self.users.store.wait_until_ready(),
-            self.vms.store.wait_until_ready(),
-            self.images.store.wait_until_ready(),
-            self.platforms.store.wait_until_ready(),
-            self.sessions.store.wait_until_ready(),
+        futures::join!(
+            self.users.filled(),
+            self.vms.filled(),
+            self.images.filled(),
+            self.platforms.filled(),
+            self.sessions.filled(),
         );
     }
 

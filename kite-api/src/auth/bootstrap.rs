@@ -30,7 +30,7 @@ use super::{
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::Form,
+    web::{Form, is_label},
 };
 
 /// Annotation of the Secret: the username that it was claimed for.
@@ -132,7 +132,10 @@ async fn make_administrator(
 ) -> Result<KiteUser, Problem> {
     let uid = secret.uid().unwrap_or_default();
     let key = ObjectKey::cluster(&account.username);
-    let earlier = state.cluster().find::<KiteUser>(&key).await?;
+    let earlier = match is_label(&account.username) {
+        true => state.cluster().find::<KiteUser>(&key).await?,
+        false => None,
+    };
     if earlier.as_ref().is_some_and(|user| !made_by(user, &uid)) {
         return Err(taken(&account.username));
     }

@@ -95,13 +95,22 @@ fn forbidden(error: &ClusterError, status: &Status) -> Problem {
 fn field_error(cause: &StatusCause) -> Option<FieldError> {
     // "some validation rules were not checked because the object was invalid"
     // says nothing about what to mend.
-    if cause.field == "<nil>" || cause.message.contains("were not checked because") {
+    if cause.message.contains("were not checked because") {
         return None;
     }
     let field = field_of_cause(&cause.field);
+    let text = plain(&cause.message);
+    // Rules about the name stand at the root, since metadata has none.
+    if let (true, Some(rest)) = (field.is_empty(), text.strip_prefix("metadata.name ")) {
+        return Some(FieldError {
+            field: "name".to_owned(),
+            value: None,
+            message: rest.to_owned(),
+        });
+    }
     let message = match remedy(&field) {
         Some(remedy) if is_schema_speak(cause) => remedy.to_owned(),
-        _ => plain(&cause.message).to_owned(),
+        _ => text.to_owned(),
     };
     Some(FieldError {
         field,
@@ -117,7 +126,7 @@ fn field_of_cause(path: &str) -> String {
         .or_else(|| path.strip_prefix("metadata."))
         .unwrap_or(path);
     match path {
-        "spec" | "metadata" | "<root>" => String::new(),
+        "spec" | "metadata" | "<nil>" | "<root>" => String::new(),
         "sshPasswordHash" => "sshPassword".to_owned(),
         "passwordHash" => "password".to_owned(),
         path => path.to_owned(),

@@ -18,7 +18,7 @@ use kube::ResourceExt as _;
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::Form,
+    web::{Form, is_label},
 };
 
 /// The image must be in the catalogue and fit on the disk.
@@ -206,13 +206,4 @@ pub(super) enum UniqueName<'a> {
     SshId(&'a str),
     /// A label below the base domain.
     Domain(&'a str),
-}
-
-fn is_label(text: &str) -> bool {
-    (1..=63).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }

@@ -1,0 +1,155 @@
+//! HTTP as such: what no handler is asked about.
+
+use axum::body::Body;
+use http::{Method, Request, header};
+use kite_core::crd::AccessLevel;
+use serde_json::json;
+
+use crate::world::{World, request, send};
+
+#[tokio::test]
+async fn health_and_config_are_for_everybody() {
+    let world = World::new().await;
+    for path in ["/health", "/api/v1/health"] {
+        assert_eq!(world.get(path, "").await.text("/status"), "ok");
+    }
+    let config = world.get("/api/v1/config", "").await;
+    assert_eq!(config.text("/baseDomain"), "vm.test");
+    assert_eq!(
+        config.body["gateway"],
+        json!({"host": "vm.test", "port": 22})
+    );
+    assert_eq!(config.headers[header::CACHE_CONTROL], "no-store");
+}
+
+#[tokio::test]
+async fn every_refusal_is_a_problem_document() {
+    let world = World::new().await;
+    world
+        .get("/api/v1/nothing", "")
+        .await
+        .is_problem(404, "not-found");
+    world.get("/nothing", "").await.is_problem(404, "not-found");
+    let refused = world.get("/api/v1/auth/sign-in", "").await;
+    refused.is_problem(405, "method-not-allowed");
+    assert_eq!(refused.headers[header::ALLOW], "POST");
+
+    let sign_in = |content_type: &str, body: Body| {
+        Request::post("/api/v1/auth/sign-in")
+            .header(header::CONTENT_TYPE, content_type)
+            .body(body)
+            .unwrap()
+    };
+    for (request, status, kind) in [
+        (sign_in("application/json", "{".into()), 400, "malformed"),
+        (sign_in("application/json", "[]".into()), 400, "malformed"),
+        (sign_in("application/json", "".into()), 400, "malformed"),
+        (
+            sign_in("text/plain", "{}".into()),
+            415,
+            "unsupported-media-type",
+        ),
+        (
+            sign_in("application/x-www-form-urlencoded", "a=b".into()),
+            415,
+            "unsupported-media-type",
+        ),
+        (
+            sign_in("application/json", " ".repeat(300_000).into()),
+            413,
+            "too-large",
+        ),
+        (
+            sign_in("application/json", "[".repeat(100_000).into()),
+            400,
+            "malformed",
+        ),
+        (sign_in("application/json", "{}".into()), 422, "invalid"),
+    ] {
+        send(&world.router, request).await.is_problem(status, kind);
+    }
+    let ann = world.user("ann", AccessLevel::User).await;
+    let refused = world.get("/api/v1/vms?all=perhaps", &ann).await;
+    refused.is_problem(400, "malformed");
+    let refused = world.get("/api/v1/vms/%FF", &ann).await;
+    refused.is_problem(400, "malformed");
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_is_given_up() {
+    let world =
+        World::with(|builder| builder.request_timeout(std::time::Duration::from_millis(100))).await;
+    let never = Body::from_stream(futures::stream::pending::<
+        Result<bytes::Bytes, std::io::Error>,
+    >());
+    let slow = Request::post("/api/v1/auth/sign-in")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(never)
+        .unwrap();
+    send(&world.router, slow)
+        .await
+        .is_problem(503, "unavailable");
+}
+
+#[tokio::test]
+async fn request_ids_are_kept_if_they_are_plain() {
+    let world = World::new().await;
+    let ask = |id: &'static str| {
+        let mut ask = request(Method::GET, "/health", "", None);
+        ask.headers_mut()
+            .insert("x-request-id", id.parse().unwrap());
+        send(&world.router, ask)
+    };
+    assert_eq!(ask("abc-1").await.headers["x-request-id"], "abc-1");
+    assert_ne!(ask("a b\"c").await.headers["x-request-id"], "a b\"c");
+}
+
+#[tokio::test]
+async fn the_page_is_cached_by_its_tag_and_runs_no_inline_script() {
+    let world = World::new().await;
+    let page = world.get("/", "").await;
+    assert_eq!(
+        page.headers[header::CONTENT_TYPE],
+        "text/html; charset=utf-8"
+    );
+    let html = page.body.as_str().unwrap();
+    assert!(html.contains("<script src=\"/app.js\""));
+    assert!(!html.contains("<style") && !html.contains(" style=") && !html.contains(" onclick="));
+    let policy = page.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.contains("script-src 'self'") && !policy.contains("unsafe"));
+
+    let etag = page.headers[header::ETAG].to_str().unwrap().to_owned();
+    let mut again = request(Method::GET, "/", "", None);
+    again
+        .headers_mut()
+        .insert(header::IF_NONE_MATCH, etag.parse().unwrap());
+    let again = send(&world.router, again).await;
+    assert_eq!(again.status, 304);
+    for (path, kind) in [
+        ("/app.js", "text/javascript; charset=utf-8"),
+        ("/style.css", "text/css; charset=utf-8"),
+        ("/icon.svg", "image/svg+xml"),
+    ] {
+        assert_eq!(
+            world.get(path, "").await.headers[header::CONTENT_TYPE],
+            kind
+        );
+    }
+}
+
+#[tokio::test]
+async fn until_the_caches_are_filled_only_health_answers() {
+    let fake = kite_fake::FakeCluster::builder().build().unwrap();
+    let state = kite_api::ApiState::builder(fake.client())
+        .build()
+        .await
+        .unwrap();
+    assert!(state.ready().is_err());
+    let router = kite_api::api_router(state);
+    let health = request(Method::GET, "/api/v1/health", "", None);
+    assert_eq!(send(&router, health).await.status, 200);
+    let config = request(Method::GET, "/api/v1/config", "", None);
+    send(&router, config).await.is_problem(503, "not-ready");
+    let page = request(Method::GET, "/", "", None);
+    send(&router, page).await.is_problem(404, "not-found");
+}

@@ -1,0 +1,11 @@
+//! The API against the in-memory API server: every endpoint, over the router.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bootstrap;
+mod http;
+mod sessions;
+mod sign_in;
+mod users;
+mod vms;
+mod world;

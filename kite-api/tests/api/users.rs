@@ -1,0 +1,141 @@
+//! Accounts by administrators.
+
+use kite_core::{
+    cluster::{ClusterExt as _, ObjectKey},
+    crd::{AccessLevel, KiteUser},
+};
+use serde_json::json;
+
+use crate::world::{PASSWORD, World};
+
+const USERS: &str = "/api/v1/admin/users";
+
+#[tokio::test]
+async fn an_administrator_creates_edits_and_deletes_accounts() {
+    let world = World::new().await;
+    let admin = world.user("root", AccessLevel::Admin).await;
+    let body = json!({
+        "username": "ann", "email": "ann@kite.test", "password": PASSWORD,
+        "accessLevel": "Manager", "quota": {"vms": 2, "cpu": 4, "memory": "8Gi", "disk": "50Gi"},
+    });
+    let made = world.post(USERS, &admin, body.clone()).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(made.text("/accessLevel"), "Manager");
+    assert_eq!(made.text("/quota/disk"), "50Gi");
+    world
+        .post(USERS, &admin, body)
+        .await
+        .is_problem(409, "taken");
+    assert_eq!(world.get(USERS, &admin).await.names(), ["ann", "root"]);
+    let ann = world.sign_in("ann").await;
+
+    let path = "/api/v1/admin/users/ann";
+    let edit = json!({"accessLevel": "User", "quota": null, "email": null});
+    let edited = world.patch(path, &admin, edit).await;
+    assert_eq!(edited.status, 200, "{edited:?}");
+    assert_eq!(edited.body["quota"]["vms"], 5, "the level's again");
+    assert!(edited.body.get("email").is_none());
+    assert_eq!(world.get(path, &admin).await.body, edited.body);
+
+    let gone = world.delete(path, &admin).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+    world.get(path, &admin).await.is_problem(404, "not-found");
+    world
+        .get("/api/v1/me", &ann)
+        .await
+        .is_problem(401, "unauthenticated");
+    let key = ObjectKey::cluster("ann");
+    assert!(
+        world
+            .cluster
+            .find::<KiteUser>(&key)
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn nobody_else_gets_near_accounts() {
+    let world = World::new().await;
+    world.user("root", AccessLevel::Admin).await;
+    for (name, level) in [
+        ("reader", AccessLevel::ReadOnly),
+        ("user", AccessLevel::User),
+        ("manager", AccessLevel::Manager),
+    ] {
+        let token = world.user(name, level).await;
+        let body = json!({"username": "eve", "password": PASSWORD});
+        let answers = [
+            world.get(USERS, &token).await,
+            world.get("/api/v1/admin/users/root", &token).await,
+            world.get("/api/v1/admin/users/nobody", &token).await,
+            world.post(USERS, &token, body).await,
+            world
+                .patch(
+                    "/api/v1/admin/users/root",
+                    &token,
+                    json!({"suspended": true}),
+                )
+                .await,
+            world
+                .patch(
+                    &format!("/api/v1/admin/users/{name}"),
+                    &token,
+                    json!({"accessLevel": "Admin"}),
+                )
+                .await,
+            world.delete("/api/v1/admin/users/root", &token).await,
+        ];
+        for answer in answers {
+            answer.is_problem(403, "forbidden");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_cannot_give_the_own_account_away() {
+    let world = World::new().await;
+    let admin = world.user("root", AccessLevel::Admin).await;
+    let path = "/api/v1/admin/users/root";
+    for edit in [json!({"accessLevel": "User"}), json!({"suspended": true})] {
+        world
+            .patch(path, &admin, edit)
+            .await
+            .is_problem(403, "forbidden");
+    }
+    world
+        .delete(path, &admin)
+        .await
+        .is_problem(403, "forbidden");
+    let same = json!({"accessLevel": "Admin", "email": "root@kite.test"});
+    assert_eq!(world.patch(path, &admin, same).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_named() {
+    let world = World::new().await;
+    let admin = world.user("root", AccessLevel::Admin).await;
+    let body = json!({
+        "username": "ann", "accessLevel": "Boss", "quota": {"vms": "many"}, "sshPublicKeys": "x",
+    });
+    let refused = world.post(USERS, &admin, body).await;
+    let fields = refused.is_problem(422, "invalid").fields();
+    assert_eq!(fields, ["accessLevel", "sshPublicKeys", "quota"]);
+
+    let body = json!({"username": "ann", "sshPublicKeys": ["not a key"]});
+    let refused = world.post(USERS, &admin, body).await;
+    assert_eq!(
+        refused.is_problem(422, "invalid").fields(),
+        ["sshPublicKeys[0]"]
+    );
+    assert_eq!(refused.text("/errors/0/value"), "not a key");
+
+    let path = "/api/v1/admin/users/root";
+    let refused = world.patch(path, &admin, json!({"username": "x"})).await;
+    assert_eq!(refused.is_problem(422, "invalid").fields(), ["username"]);
+    let refused = world
+        .patch(path, &admin, json!({"accessLevel": null}))
+        .await;
+    assert_eq!(refused.is_problem(422, "invalid").fields(), ["accessLevel"]);
+}
