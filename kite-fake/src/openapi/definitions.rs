@@ -160,7 +160,7 @@ pub(super) fn rewrite(node: &Value, change: fn(Map<String, Value>) -> Map<String
                     .collect();
             }
             ("items" | "additionalProperties" | "not", Value::Object(_)) => {
-                *value = rewrite(value, change)
+                *value = rewrite(value, change);
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
                 *value = schemas.iter().map(|inner| rewrite(inner, change)).collect();

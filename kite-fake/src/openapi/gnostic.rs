@@ -88,7 +88,7 @@ fn schema(out: &mut Writer, value: &Value) {
     }
     if value["properties"].is_object() {
         out.message(25, |properties| {
-            named(properties, 1, &value["properties"], schema)
+            named(properties, 1, &value["properties"], schema);
         });
     }
     extensions(out, 31, value);
@@ -123,7 +123,7 @@ fn operation(out: &mut Writer, value: &Value) {
             responses.message(1, |entry| {
                 entry.text(1, code);
                 entry.message(2, |value| {
-                    value.message(1, |r| r.string(1, &response["description"]))
+                    value.message(1, |r| r.string(1, &response["description"]));
                 });
             });
         }
@@ -174,7 +174,6 @@ struct Writer {
 impl Writer {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            #[expect(clippy::cast_possible_truncation, reason = "seven bits")]
             self.bytes.push((value & 0x7f) as u8 | 0x80);
             value >>= 7;
         }

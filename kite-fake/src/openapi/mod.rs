@@ -73,13 +73,12 @@ impl Documents {
             ["openapi", "v3", rest @ ..] => (rest.join("/"), "application/json"),
             _ => return None,
         };
-        let body = match self.rendered.get(&key) {
-            Some(body) => body.clone(),
-            None => {
-                let body = self.render(registry, &key)?;
-                self.rendered.insert(key, body.clone());
-                body
-            }
+        let body = if let Some(body) = self.rendered.get(&key) {
+            body.clone()
+        } else {
+            let body = self.render(registry, &key)?;
+            self.rendered.insert(key, body.clone());
+            body
         };
         let etag = Some(format!("\"{}\"", hash(&body)));
         Some(Document {

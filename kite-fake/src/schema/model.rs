@@ -86,6 +86,10 @@ pub enum Presence {
 }
 
 /// One node of a schema.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "as in the JSON schema, where they are independent of one another"
+)]
 #[derive(Debug, Clone, Default)]
 pub struct Schema {
     /// The type of the value.

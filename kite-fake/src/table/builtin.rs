@@ -30,7 +30,7 @@ pub(super) fn printer(group: &str, kind: &str) -> (&'static [Column], Cells) {
         ("", "PersistentVolume") => (others::VOLUME, others::volume),
         ("", "PersistentVolumeClaim") => (others::CLAIM, others::claim),
         ("", "Endpoints") => (ENDPOINTS, endpoints),
-        ("", "Event") | ("events.k8s.io", "Event") => (EVENT, event),
+        ("" | "events.k8s.io", "Event") => (EVENT, event),
         ("", "ResourceQuota") => (QUOTA, quota),
         ("discovery.k8s.io", "EndpointSlice") => (SLICE, slice),
         ("networking.k8s.io", "Ingress") => (others::INGRESS, others::ingress),
@@ -332,9 +332,9 @@ fn quota(object: &Value, now: Timestamp) -> Vec<Value> {
         let used = plain(&object["status"]["used"][name]);
         let text = format!("{name}: {}/{}", or(&used, "0"), plain(hard));
         if name.starts_with("limits") {
-            limits.push(text)
+            limits.push(text);
         } else {
-            requests.push(text)
+            requests.push(text);
         }
     }
     vec![

@@ -1,4 +1,4 @@
-//! The JSONPath of printer columns and selectable fields, as in Kubernetes'
+//! The `JSONPath` of printer columns and selectable fields, as in Kubernetes'
 //! `client-go/util/jsonpath` without its templates.
 
 use serde_json::Value;
@@ -246,12 +246,11 @@ fn closing(source: &str) -> Option<usize> {
             _ if escaped => escaped = false,
             (Some(_), '\\') => escaped = true,
             (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') if depth == 1 => return Some(at),
             (None, ']') => depth -= 1,
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     None

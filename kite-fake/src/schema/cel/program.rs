@@ -174,7 +174,7 @@ fn bounded(source: &str) -> Result<(), String> {
             b'(' | b'[' | b'{' => open += 1,
             b')' | b']' | b'}' => open = open.saturating_sub(1),
             b'.' | b'+' | b'*' | b'/' | b'%' | b'?' | b'&' | b'|' | b'<' | b'>' | b'=' => {
-                operators += 1
+                operators += 1;
             }
             _ => {}
         }

@@ -85,9 +85,11 @@ fn string(schema: Option<&Schema>, text: &str) -> Value {
         return plain();
     };
     match schema.constraints.format.as_deref() {
-        Some("date-time") => parsed(&TIMESTAMP, text).unwrap_or_else(plain),
-        Some("date") => parsed(&TIMESTAMP, &format!("{text}T00:00:00Z")).unwrap_or_else(plain),
-        Some("duration") => parsed(&DURATION, text).unwrap_or_else(plain),
+        Some("date-time") => parsed(TIMESTAMP.as_ref(), text).unwrap_or_else(plain),
+        Some("date") => {
+            parsed(TIMESTAMP.as_ref(), &format!("{text}T00:00:00Z")).unwrap_or_else(plain)
+        }
+        Some("duration") => parsed(DURATION.as_ref(), text).unwrap_or_else(plain),
         Some("byte") => STANDARD
             .decode(text)
             .map_or_else(|_| plain(), |bytes| Value::Bytes(Arc::new(bytes))),
@@ -101,9 +103,9 @@ static DURATION: LazyLock<Option<Program>> =
     LazyLock::new(|| Program::compile("duration(text)").ok());
 
 /// The value that CEL's own conversion gives, so that both are of one kind.
-fn parsed(conversion: &Option<Program>, text: &str) -> Option<Value> {
+fn parsed(conversion: Option<&Program>, text: &str) -> Option<Value> {
     let argument = Value::String(Arc::new(text.to_owned()));
-    conversion.as_ref()?.run(&[("text", argument)]).ok()
+    conversion?.run(&[("text", argument)]).ok()
 }
 
 /// Words that cannot name a field in CEL.

@@ -126,7 +126,7 @@ impl Taken {
                 .find(|s| self.resources.iter().any(|t| t == s))
             {
                 Some(held) => {
-                    conflict = Some(("ShortNamesConflict", format!("{held:?} is already in use")))
+                    conflict = Some(("ShortNamesConflict", format!("{held:?} is already in use")));
                 }
                 None => {
                     accepted.insert("shortNames".to_owned(), wanted["shortNames"].clone());

@@ -212,7 +212,7 @@ fn subresources(subresources: &Value, at: &str, errors: &mut Vec<FieldError>) {
                 "should be a simple json path",
             ));
         } else if !path.starts_with(&format!("{root}."))
-            && !(name == "labelSelectorPath" && path.starts_with(".spec."))
+            && (name != "labelSelectorPath" || !path.starts_with(".spec."))
         {
             let detail = format!("should be a json path under {root}");
             errors.push(FieldError::invalid(field, &path.into(), detail));

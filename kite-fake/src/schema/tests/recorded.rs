@@ -170,12 +170,9 @@ fn replay(name: &str) -> Option<usize> {
                     "{at}"
                 );
                 // A refused patch may have dropped its warnings with it.
-                expected.extend(
-                    expected
-                        .is_empty()
-                        .then(|| actual.clone())
-                        .unwrap_or_default(),
-                );
+                if expected.is_empty() {
+                    expected.clone_from(&actual);
+                }
             }
             _ => continue,
         }
