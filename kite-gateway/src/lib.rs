@@ -1,1 +1,58 @@
-//! kite-gateway
+//! An SSH gateway as a library: one port in front of many machines.
+//!
+//! A user logs in with a login name that leads to a machine; the gateway enters
+//! that machine with a key of its own and carries channels both ways. It knows
+//! nothing of Kubernetes at its core: where names lead is a [`Routes`], who may
+//! log in an [`Authenticator`], how machines are reached a [`Connector`], and
+//! who reads the records an [`AuditSink`]. The [`kubernetes`] module has a
+//! `Routes` that is fed by watches.
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::Arc;
+//!
+//! use kite_gateway::{Gateway, Route};
+//! use russh::keys::{Algorithm, PrivateKey};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let routes: HashMap<String, Arc<Route>> = HashMap::new();
+//! let gateway = Gateway::builder()
+//!     .routes(routes)
+//!     .host_key(PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519)?)
+//!     .build()?;
+//! // gateway.serve(listener, shutdown).await?;
+//! # drop(gateway);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | Module | What |
+//! |---|---|
+//! | [`route`], [`auth`], [`connect`], [`audit`] | the traits, and an implementation of each |
+//! | `gateway`, [`config`] | putting it together; accept, limits, drain |
+//! | `user` | the side towards users: login, channels, and the bridge to the machine |
+//! | `vm` | the side towards machines: one connection per channel |
+//! | `flow` | queues, windows and streams between the two |
+//! | [`kubernetes`] | routes from watches; the host key from a Secret |
+//! | [`metrics`] | what is counted |
+
+mod admission;
+pub mod audit;
+pub mod auth;
+pub mod config;
+pub mod connect;
+mod flow;
+mod gateway;
+pub mod kubernetes;
+pub mod metrics;
+pub mod route;
+mod socket;
+mod user;
+mod vm;
+
+pub use audit::AuditSink;
+pub use auth::{Authenticator, RouteAuthenticator};
+pub use config::Config;
+pub use connect::{Connector, TcpConnector};
+pub use gateway::{BuildError, Gateway, GatewayBuilder};
+pub use route::{LoginName, Route, Routes, Target, VmKey, VmState};

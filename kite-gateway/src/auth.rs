@@ -1,0 +1,113 @@
+//! Who may log in. [`RouteAuthenticator`] compares with what the route holds;
+//! other projects implement [`Authenticator`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kite_core::password::{PasswordError, PasswordHash};
+use russh::keys::PublicKey;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::route::{LoginName, Route};
+
+/// The answer to a login.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Let in.
+    Accept,
+    /// Not let in. Why is nobody's business.
+    Reject,
+}
+
+/// Decides on logins. The route is `None` for an unknown name: an implementation
+/// must then take as long as for a known one.
+#[async_trait]
+pub trait Authenticator: Send + Sync + 'static {
+    /// Whether `password` fits, also asked for keyboard-interactive.
+    async fn password(&self, login: &LoginName, route: Option<&Route>, password: &str) -> Verdict;
+
+    /// Whether `key` may log in. Asked before the client proved that it holds
+    /// the key and again after.
+    async fn public_key(
+        &self,
+        login: &LoginName,
+        route: Option<&Route>,
+        key: &PublicKey,
+    ) -> Verdict;
+}
+
+/// Compares with the route's password hash and public keys.
+///
+/// Hashing runs on the blocking pool, at most a few at a time, so that a flood
+/// of wrong passwords neither starves sessions of CPU nor fills the memory. An
+/// unknown name and a machine without a password are compared with a dummy
+/// hash, and no rejection is faster than [`RouteAuthenticator::REJECTION_TIME`],
+/// which also hides that bcrypt and argon2 differ in cost.
+#[derive(Debug)]
+pub struct RouteAuthenticator {
+    hashing: Arc<Semaphore>,
+    dummy: PasswordHash,
+}
+
+impl RouteAuthenticator {
+    /// No rejected password is answered before this time.
+    pub const REJECTION_TIME: Duration = Duration::from_millis(300);
+
+    /// At most `parallel` hashes at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`PasswordError`] when no dummy hash can be made.
+    pub fn new(parallel: usize) -> Result<Self, PasswordError> {
+        Ok(Self {
+            hashing: Arc::new(Semaphore::new(parallel.max(1))),
+            dummy: PasswordHash::create("nobody has this password")?,
+        })
+    }
+
+    async fn verify(&self, hash: PasswordHash, password: String) -> bool {
+        let Ok(_permit) = self.hashing.acquire().await else {
+            return false;
+        };
+        tokio::task::spawn_blocking(move || hash.verify(&password))
+            .await
+            .unwrap_or(false)
+    }
+}
+
+#[async_trait]
+impl Authenticator for RouteAuthenticator {
+    async fn password(&self, _login: &LoginName, route: Option<&Route>, password: &str) -> Verdict {
+        let earliest = Instant::now() + Self::REJECTION_TIME;
+        let hash = route.and_then(|route| route.password.clone());
+        let known = hash.is_some();
+        let hash = hash.unwrap_or_else(|| self.dummy.clone());
+        let fits = self.verify(hash, password.to_owned()).await;
+        if fits && known {
+            return Verdict::Accept;
+        }
+        tokio::time::sleep_until(earliest).await;
+        Verdict::Reject
+    }
+
+    async fn public_key(
+        &self,
+        _login: &LoginName,
+        route: Option<&Route>,
+        key: &PublicKey,
+    ) -> Verdict {
+        let known = route.is_some_and(|route| {
+            route
+                .authorized_keys
+                .iter()
+                .any(|k| k.key_data() == key.key_data())
+        });
+        if known {
+            Verdict::Accept
+        } else {
+            Verdict::Reject
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What an operator may set. The defaults are for a few thousand connections.
+
+use std::time::Duration;
+
+/// Bounds and times.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Connections at a time, logged in or not.
+    pub max_connections: usize,
+    /// Connections at a time from one address.
+    pub max_connections_per_address: usize,
+    /// Channels at a time on one connection.
+    pub max_channels: usize,
+    /// Passwords that one connection may try.
+    pub max_password_attempts: usize,
+    /// Login requests of any method that one connection may send; clients offer
+    /// each of their public keys in turn.
+    pub max_auth_requests: usize,
+    /// Password hashes that are computed at a time.
+    pub parallel_hashes: usize,
+    /// A client must have logged in this long after it connected.
+    pub login_deadline: Duration,
+    /// A machine must have let the gateway in this long after it was tried.
+    pub connect_deadline: Duration,
+    /// How long the answer to a channel request is waited for before the
+    /// connection's other traffic goes on without it.
+    pub request_patience: Duration,
+    /// How long sessions may go on after a shutdown was asked for.
+    pub drain_grace: Duration,
+    /// Bytes after which the gateway exchanges keys anew, in either direction;
+    /// at most 1 GiB (RFC 4253 §9).
+    pub rekey_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_connections: 4096,
+            max_connections_per_address: 256,
+            max_channels: 128,
+            max_password_attempts: 6,
+            max_auth_requests: 30,
+            parallel_hashes: 2,
+            login_deadline: Duration::from_secs(60),
+            connect_deadline: Duration::from_secs(15),
+            request_patience: Duration::from_millis(500),
+            drain_grace: Duration::from_secs(60),
+            rekey_bytes: 1 << 30,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Carries items from a queue to the other side, waiting for its window.
+
+use bytes::Bytes;
+use russh::server::Handle;
+use russh::{ChannelWriteHalf, client, server};
+
+use super::{Item, Queue};
+
+/// `SSH_EXTENDED_DATA_STDERR` (RFC 4254 §5.2).
+pub(crate) const STDERR: u32 = 1;
+/// Exit status when the VM's connection broke, as `ssh` itself uses.
+const LOST: u32 = 255;
+
+/// How a direction came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// Its sender closed the channel and everything was delivered.
+    Closed,
+    /// Its sender's connection is gone.
+    Lost,
+    /// Its receiver is gone.
+    Gone,
+}
+
+/// Carries what the VM sent to the user, in order: data, EOF, exit status or
+/// signal, close.
+pub(crate) async fn to_user(
+    queue: &Queue,
+    writer: &ChannelWriteHalf<server::Msg>,
+    handle: &Handle,
+) -> Ended {
+    while let Some(item) = queue.pop().await {
+        let sent = match item {
+            Item::Data(data) => writer.data_bytes(data).await.is_ok(),
+            Item::Extended(kind, data) => writer.extended_data_bytes(kind, data).await.is_ok(),
+            Item::Eof => writer.eof().await.is_ok(),
+            Item::ExitStatus(status) => writer.exit_status(status).await.is_ok(),
+            Item::ExitSignal {
+                signal,
+                core_dumped,
+                message,
+                language,
+            } => handle
+                .exit_signal_request(writer.id(), signal, core_dumped, message, language)
+                .await
+                .is_ok(),
+            Item::Close => {
+                let _ = writer.close().await;
+                return Ended::Closed;
+            }
+            Item::Lost => {
+                notice(writer, "kite: the connection to the VM was lost", LOST).await;
+                return Ended::Lost;
+            }
+        };
+        if !sent {
+            return Ended::Gone;
+        }
+    }
+    Ended::Gone
+}
+
+/// Carries what the user sent to the VM.
+pub(crate) async fn to_vm(queue: &Queue, writer: &ChannelWriteHalf<client::Msg>) -> Ended {
+    while let Some(item) = queue.pop().await {
+        let sent = match item {
+            Item::Data(data) => writer.data_bytes(data).await.is_ok(),
+            Item::Extended(kind, data) => writer.extended_data_bytes(kind, data).await.is_ok(),
+            Item::Eof => writer.eof().await.is_ok(),
+            // A client has no exit status to tell (RFC 4254 §6.10).
+            Item::ExitStatus(_) | Item::ExitSignal { .. } => true,
+            Item::Close => {
+                let _ = writer.close().await;
+                return Ended::Closed;
+            }
+            Item::Lost => return Ended::Lost,
+        };
+        if !sent {
+            return Ended::Gone;
+        }
+    }
+    Ended::Gone
+}
+
+/// Tells the user something on standard error and ends the channel.
+pub(crate) async fn notice(writer: &ChannelWriteHalf<server::Msg>, text: &str, status: u32) {
+    // CR LF: on a terminal in raw mode a bare LF would leave the cursor astray.
+    let line = Bytes::from(format!("{text}\r\n"));
+    // Each of these fails only when the user is gone.
+    let _ = writer.extended_data_bytes(STDERR, line).await;
+    let _ = writer.eof().await;
+    let _ = writer.exit_status(status).await;
+    let _ = writer.close().await;
+}

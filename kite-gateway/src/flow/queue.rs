@@ -1,0 +1,189 @@
+//! What one side sent on a channel, on its way to the other side.
+//!
+//! An SSH session's loop fills the queue and must never wait; so the queue
+//! takes everything, counts bytes, and others look at the count: the window
+//! policy of the user's side and the throttled stream of the VM's side both
+//! slow the sender down while the queue is above its mark.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use russh::Sig;
+
+/// Above this many bytes the sender is slowed down.
+pub(crate) const HIGH_WATER: usize = 1024 * 1024;
+/// Below this many bytes it may send freely again.
+const LOW_WATER: usize = 512 * 1024;
+
+/// One thing that happened on a channel, in the order in which it happened.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// Data.
+    Data(Bytes),
+    /// Extended data (RFC 4254 §5.2): the type and the data.
+    Extended(u32, Bytes),
+    /// The sender has no more data.
+    Eof,
+    /// The remote command ended with this status.
+    ExitStatus(u32),
+    /// The remote command was ended by a signal.
+    ExitSignal {
+        /// The signal.
+        signal: Sig,
+        /// Whether it left a core dump.
+        core_dumped: bool,
+        /// What the other side says about it.
+        message: String,
+        /// The language of that.
+        language: String,
+    },
+    /// The channel is closed.
+    Close,
+    /// The connection is gone, and with it the channel.
+    Lost,
+}
+
+impl Item {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Data(data) | Self::Extended(_, data) => data.len(),
+            Self::Eof
+            | Self::ExitStatus(_)
+            | Self::ExitSignal { .. }
+            | Self::Close
+            | Self::Lost => 0,
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<Item>,
+    bytes: usize,
+    total: u64,
+    /// Above the high mark, and not yet below the low one again.
+    over: bool,
+    closed: bool,
+    consumer: Option<Waker>,
+    producer: Option<Waker>,
+}
+
+/// A queue between two sides of a channel.
+#[derive(Default)]
+pub(crate) struct Queue(Mutex<State>);
+
+impl Queue {
+    /// Adds an item and tells how many bytes are waiting now. What comes after
+    /// [`Queue::close`] is dropped.
+    pub(crate) fn push(&self, item: Item) -> usize {
+        let mut state = self.0.lock();
+        if state.closed {
+            return 0;
+        }
+        state.bytes += item.bytes();
+        state.total += item.bytes() as u64;
+        state.over |= state.bytes > HIGH_WATER;
+        state.items.push_back(item);
+        wake(&mut state.consumer);
+        state.bytes
+    }
+
+    /// The next item; waits for one. `None` once the queue is closed.
+    pub(crate) async fn pop(&self) -> Option<Item> {
+        std::future::poll_fn(|cx| self.poll_pop(cx)).await
+    }
+
+    fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Item>> {
+        let mut state = self.0.lock();
+        if let Some(item) = state.items.pop_front() {
+            state.bytes -= item.bytes();
+            if state.over && state.bytes <= LOW_WATER {
+                state.over = false;
+                wake(&mut state.producer);
+            }
+            return Poll::Ready(Some(item));
+        }
+        if state.closed {
+            return Poll::Ready(None);
+        }
+        state.consumer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready while the producer may add more.
+    pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if !state.over {
+            return Poll::Ready(());
+        }
+        state.producer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Whether the producer should be slowed down.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.lock().over
+    }
+
+    /// Bytes that ever went in.
+    pub(crate) fn total(&self) -> u64 {
+        self.0.lock().total
+    }
+
+    /// Drops what is waiting and whatever comes: nobody reads any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        state.items.clear();
+        state.bytes = 0;
+        state.over = false;
+        wake(&mut state.consumer);
+        wake(&mut state.producer);
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(length: usize) -> Item {
+        Item::Data(Bytes::from(vec![0; length]))
+    }
+
+    #[tokio::test]
+    async fn keeps_the_order_and_counts() {
+        let queue = Queue::default();
+        queue.push(data(3));
+        queue.push(Item::Eof);
+        assert_eq!(queue.push(data(2)), 5);
+        assert!(matches!(queue.pop().await, Some(Item::Data(d)) if d.len() == 3));
+        assert!(matches!(queue.pop().await, Some(Item::Eof)));
+        assert_eq!(queue.push(data(1)), 3);
+        assert_eq!(queue.total(), 6);
+        queue.close();
+        assert!(queue.pop().await.is_none());
+        assert_eq!(queue.push(data(1)), 0);
+    }
+
+    #[tokio::test]
+    async fn stays_over_until_the_low_mark() {
+        let queue = Queue::default();
+        queue.push(data(HIGH_WATER));
+        assert!(!queue.is_over());
+        queue.push(data(LOW_WATER - 1));
+        queue.push(data(1));
+        assert!(queue.is_over());
+        let blocked = std::future::poll_fn(|cx| Poll::Ready(queue.poll_room(cx).is_pending()));
+        assert!(blocked.await);
+        queue.pop().await;
+        assert!(!queue.is_over());
+    }
+}

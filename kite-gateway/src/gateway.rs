@@ -1,0 +1,208 @@
+//! Putting a gateway together and running it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use kite_core::password::PasswordError;
+use prometheus_client::registry::Registry;
+use russh::keys::PrivateKey;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admission::Admission;
+use crate::audit::{AuditSink, LogSink};
+use crate::auth::{Authenticator, RouteAuthenticator};
+use crate::config::Config;
+use crate::connect::{Connector, TcpConnector};
+use crate::metrics::{KindLabels, Metrics};
+use crate::route::Routes;
+use crate::user::{Shared, serve, ssh_config};
+use crate::vm::Dialer;
+
+/// Pause after a failed accept: most often there are too many open files, and
+/// others need a moment to close some.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a gateway cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Nobody said where login names lead.
+    #[error("no routes: call GatewayBuilder::routes")]
+    NoRoutes,
+    /// There is no host key: clients could not know the gateway again.
+    #[error("no host key: call GatewayBuilder::host_key")]
+    NoHostKey,
+    /// The default authenticator cannot be set up.
+    #[error("the authenticator cannot be set up: {0}")]
+    Authenticator(#[from] PasswordError),
+}
+
+/// Collects what a gateway needs; see [`Gateway::builder`].
+#[derive(Default)]
+pub struct GatewayBuilder {
+    config: Config,
+    host_keys: Vec<PrivateKey>,
+    routes: Option<Arc<dyn Routes>>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    connector: Option<Arc<dyn Connector>>,
+    audit: Option<Arc<dyn AuditSink>>,
+}
+
+impl GatewayBuilder {
+    /// Bounds and times; defaults otherwise.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// A key by which clients know the gateway; at least one is needed, and the
+    /// same on every replica.
+    #[must_use]
+    pub fn host_key(mut self, key: PrivateKey) -> Self {
+        self.host_keys.push(key);
+        self
+    }
+
+    /// Where login names lead; needed.
+    #[must_use]
+    pub fn routes(mut self, routes: impl Routes) -> Self {
+        self.routes = Some(Arc::new(routes));
+        self
+    }
+
+    /// Who may log in; [`RouteAuthenticator`] otherwise.
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Some(Arc::new(authenticator));
+        self
+    }
+
+    /// How machines are reached; [`TcpConnector`] otherwise.
+    #[must_use]
+    pub fn connector(mut self, connector: impl Connector) -> Self {
+        self.connector = Some(Arc::new(connector));
+        self
+    }
+
+    /// Who takes the audit records; [`LogSink`] otherwise.
+    #[must_use]
+    pub fn audit(mut self, audit: impl AuditSink) -> Self {
+        self.audit = Some(Arc::new(audit));
+        self
+    }
+
+    /// Puts the gateway together.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] when routes or a host key are missing.
+    pub fn build(self) -> Result<Gateway, BuildError> {
+        let routes = self.routes.ok_or(BuildError::NoRoutes)?;
+        if self.host_keys.is_empty() {
+            return Err(BuildError::NoHostKey);
+        }
+        let config = self.config;
+        let authenticator = match self.authenticator {
+            Some(authenticator) => authenticator,
+            None => Arc::new(RouteAuthenticator::new(config.parallel_hashes)?),
+        };
+        let connector = self
+            .connector
+            .unwrap_or_else(|| Arc::new(TcpConnector::default()));
+        Ok(Gateway {
+            shared: Arc::new(Shared {
+                ssh: Arc::new(ssh_config(&config, self.host_keys)),
+                routes,
+                authenticator,
+                dialer: Dialer::new(connector, &config),
+                audit: self.audit.unwrap_or_else(|| Arc::new(LogSink)),
+                metrics: Metrics::default(),
+                draining: CancellationToken::new(),
+                closing: CancellationToken::new(),
+                connections: AtomicU64::new(1),
+                config,
+            }),
+        })
+    }
+}
+
+/// An SSH gateway.
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+impl Gateway {
+    /// Starts to put a gateway together.
+    pub fn builder() -> GatewayBuilder {
+        GatewayBuilder::default()
+    }
+
+    /// Adds the gateway's metrics to a registry.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.shared.metrics.register(registry);
+    }
+
+    /// Accepts connections until `shutdown` is cancelled; then tells
+    /// interactive sessions, waits for sessions to end for at most
+    /// [`Config::drain_grace`], and ends what is left.
+    ///
+    /// # Errors
+    ///
+    /// When the listener has no local address, that is, was never bound.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> io::Result<()> {
+        let shared = self.shared;
+        let address = listener.local_addr()?;
+        tracing::info!(%address, "gateway accepts connections");
+        let admission = Admission::new(
+            shared.config.max_connections,
+            shared.config.max_connections_per_address,
+        );
+        let tasks = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                () = shutdown.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            match admission.admit(peer.ip()) {
+                Ok(admitted) => {
+                    let serving = serve(Arc::clone(&shared), stream, peer);
+                    tasks.spawn(async move {
+                        serving.await;
+                        drop(admitted);
+                    });
+                }
+                Err(refusal) => {
+                    let kind = refusal.kind();
+                    let refused = &shared.metrics.refused_total;
+                    refused.get_or_create(&KindLabels { kind }).inc();
+                    tracing::debug!(%peer, kind, "connection refused");
+                }
+            }
+        }
+        drop(listener);
+        tasks.close();
+        tracing::info!(sessions = tasks.len(), "gateway drains");
+        shared.draining.cancel();
+        if tokio::time::timeout(shared.config.drain_grace, tasks.wait())
+            .await
+            .is_err()
+        {
+            shared.closing.cancel();
+            tasks.wait().await;
+        }
+        tracing::info!("gateway ended");
+        Ok(())
+    }
+}

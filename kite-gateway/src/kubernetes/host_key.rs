@@ -1,0 +1,113 @@
+//! The gateway's own host key, the same on every replica.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kite_core::labels;
+use kite_core::names::key_secret;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use russh::keys::ssh_key::{self, LineEnding};
+use russh::keys::{Algorithm, PrivateKey};
+
+/// Why there is no host key.
+#[derive(Debug, thiserror::Error)]
+pub enum HostKeyError {
+    /// The API server did not give or take the Secret.
+    #[error("Secret {namespace}/{name}: {error}")]
+    Cluster {
+        /// The Secret's namespace.
+        namespace: String,
+        /// The Secret's name.
+        name: String,
+        /// What the API server said.
+        error: Box<kube::Error>,
+    },
+    /// The Secret is there but holds no usable key. It is not replaced: clients
+    /// would take a new key for an attack.
+    #[error(
+        "Secret {namespace}/{name}: {why}; put an OpenSSH private key under \
+         \"ssh_host_ed25519_key\", or delete the Secret to have one made"
+    )]
+    Unusable {
+        /// The Secret's namespace.
+        namespace: String,
+        /// The Secret's name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// No key can be made.
+    #[error("a host key cannot be made: {0}")]
+    Make(#[from] ssh_key::Error),
+}
+
+/// Reads the host key from the Secret `name`, and makes the Secret with a new
+/// ed25519 key if there is none. When several replicas start at once, the API
+/// server lets one create it and the others read that one's key.
+///
+/// # Errors
+///
+/// [`HostKeyError`] when the API server cannot be asked or the Secret holds no
+/// usable key.
+pub async fn host_key(
+    client: Client,
+    namespace: &str,
+    name: &str,
+) -> Result<PrivateKey, HostKeyError> {
+    let secrets: Api<Secret> = Api::namespaced(client, namespace);
+    let failed = |error: kube::Error| HostKeyError::Cluster {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        error: Box::new(error),
+    };
+    if let Some(secret) = secrets.get_opt(name).await.map_err(failed)? {
+        return read(&secret, namespace, name);
+    }
+    let fresh = new_secret(namespace, name)?;
+    match secrets.create(&PostParams::default(), &fresh).await {
+        Ok(secret) => read(&secret, namespace, name),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let secret = secrets.get(name).await.map_err(failed)?;
+            read(&secret, namespace, name)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn new_secret(namespace: &str, name: &str) -> Result<Secret, HostKeyError> {
+    let mut key = PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519)?;
+    key.set_comment("kite-gateway");
+    let private = key.to_openssh(LineEnding::LF)?.as_bytes().to_vec();
+    let public = key.public_key().to_openssh()?.into_bytes();
+    Ok(Secret {
+        metadata: ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_owned()),
+            labels: Some(labels::managed()),
+            ..ObjectMeta::default()
+        },
+        data: Some(
+            [
+                (key_secret::HOST_PRIVATE.to_owned(), ByteString(private)),
+                (key_secret::HOST_PUBLIC.to_owned(), ByteString(public)),
+            ]
+            .into(),
+        ),
+        immutable: Some(true),
+        ..Secret::default()
+    })
+}
+
+fn read(secret: &Secret, namespace: &str, name: &str) -> Result<PrivateKey, HostKeyError> {
+    let unusable = |why: String| HostKeyError::Unusable {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        why,
+    };
+    let bytes = secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get(key_secret::HOST_PRIVATE))
+        .ok_or_else(|| unusable("it has no key \"ssh_host_ed25519_key\"".to_owned()))?;
+    PrivateKey::from_openssh(&bytes.0).map_err(|error| unusable(error.to_string()))
+}

@@ -1,0 +1,21 @@
+//! Routes out of a Kubernetes cluster.
+//!
+//! ```text
+//! KiteVirtualMachine ─ sshId, power, hash, keys ─┐
+//! KiteUser ─────────── public keys, suspended ───┤
+//! Secret <vm>-ssh-key ─ key pair, host key ──────┼─► RouteTable ─► Routes::find
+//! EndpointSlice ────── address and port ─────────┘
+//! ```
+//!
+//! Four watches keep the table; a login asks nothing of the API server, so
+//! logins cannot flood it and go on while it is away.
+
+mod host_key;
+mod keys;
+mod mirror;
+mod table;
+mod watch;
+
+pub use host_key::{HostKeyError, host_key};
+pub use table::RouteTable;
+pub use watch::{feed, watch_routes};

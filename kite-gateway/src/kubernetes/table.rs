@@ -1,0 +1,325 @@
+//! The route table: four kinds of objects in, one route per login name out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState, VmPhase, vm_condition};
+use kite_core::{labels, names};
+use kube::ResourceExt;
+use kube::runtime::watcher::Event;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use super::keys::{VmKeys, public_keys, vm_keys};
+use super::mirror::Mirror;
+use crate::route::{LoginName, Route, Routes, Target, VmKey, VmState};
+
+/// Name of the access Service's port.
+const SSH_PORT: &str = "ssh";
+
+type Slices = Mirror<(String, String), (VmKey, Vec<SocketAddr>)>;
+
+#[derive(Default)]
+struct Objects {
+    vms: Mirror<VmKey, KiteVirtualMachine>,
+    users: Mirror<String, KiteUser>,
+    keys: Mirror<VmKey, VmKeys>,
+    slices: Slices,
+    /// The login name under which each VM's route stands now.
+    logins: HashMap<VmKey, String>,
+}
+
+/// Routes of all VMs of a cluster. Clones share the table.
+#[derive(Clone)]
+pub struct RouteTable {
+    objects: Arc<Mutex<Objects>>,
+    /// By login name; of several VMs that claim one, the first by key has it.
+    /// The controller's reservations see to it that there is one.
+    routes: Arc<RwLock<HashMap<String, BTreeMap<VmKey, Arc<Route>>>>>,
+    ready: Arc<watch::Sender<bool>>,
+}
+
+impl Default for RouteTable {
+    fn default() -> Self {
+        Self {
+            objects: Arc::default(),
+            routes: Arc::default(),
+            ready: Arc::new(watch::Sender::new(false)),
+        }
+    }
+}
+
+impl Routes for RouteTable {
+    fn find(&self, login: &LoginName) -> Option<Arc<Route>> {
+        let routes = self.routes.read();
+        routes.get(login.as_str())?.values().next().cloned()
+    }
+}
+
+impl RouteTable {
+    /// Takes an event of the watch of `KiteVirtualMachine`s.
+    pub fn vm(&self, event: Event<KiteVirtualMachine>) {
+        let mut objects = self.objects.lock();
+        let changed = objects
+            .vms
+            .apply(event, |vm| Some((key_of(&vm)?, Some(vm))));
+        self.rebuild(&mut objects, changed);
+    }
+
+    /// Takes an event of the watch of `KiteUser`s.
+    pub fn user(&self, event: Event<KiteUser>) {
+        let mut objects = self.objects.lock();
+        let changed = objects
+            .users
+            .apply(event, |user| Some((user.name_any(), Some(user))));
+        let changed = changed
+            .iter()
+            .map(|user| names::user_namespace(user))
+            .flat_map(|namespace| {
+                let vms = objects.vms.iter().map(|(key, _)| key);
+                let hers: Vec<_> = vms.filter(|key| key.namespace == namespace).collect();
+                hers.into_iter().cloned().collect::<Vec<_>>()
+            })
+            .collect();
+        self.rebuild(&mut objects, changed);
+    }
+
+    /// Takes an event of the watch of VMs' key Secrets.
+    pub fn secret(&self, event: Event<Secret>) {
+        let mut objects = self.objects.lock();
+        let changed = objects.keys.apply(event, |secret| {
+            let key = labelled(&secret)?;
+            if secret.name_any() != names::ssh_key_secret(&key.name) {
+                return None;
+            }
+            match vm_keys(&secret) {
+                Ok(keys) => Some((key, Some(keys))),
+                Err(error) => {
+                    tracing::warn!(vm = %key, error, "a VM's key Secret cannot be used");
+                    Some((key, None))
+                }
+            }
+        });
+        self.rebuild(&mut objects, changed);
+    }
+
+    /// Takes an event of the watch of access Services' `EndpointSlices`.
+    pub fn slice(&self, event: Event<EndpointSlice>) {
+        let mut objects = self.objects.lock();
+        let slices = &mut objects.slices;
+        let before: HashMap<_, _> = slices
+            .iter()
+            .map(|(key, (vm, _))| (key.clone(), vm.clone()))
+            .collect();
+        let changed = slices.apply(event, |slice| {
+            let namespace = slice.namespace()?;
+            let service = slice.labels().get(labels::SERVICE_NAME)?;
+            let vm = VmKey {
+                name: service.strip_prefix("vps-access-")?.to_owned(),
+                namespace: namespace.clone(),
+            };
+            Some(((namespace, slice.name_any()), Some((vm, addresses(&slice)))))
+        });
+        let changed = changed
+            .iter()
+            .filter_map(|key| {
+                let now = objects.slices.get(key).map(|(vm, _)| vm.clone());
+                now.or_else(|| before.get(key).cloned())
+            })
+            .collect();
+        self.rebuild(&mut objects, changed);
+    }
+
+    /// Waits until every kind of object was listed once.
+    pub async fn ready(&self) {
+        let mut ready = self.ready.subscribe();
+        // The sender lives as long as this table.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// Whether every kind of object was listed once.
+    pub fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
+    /// How many login names lead somewhere.
+    pub fn len(&self) -> usize {
+        self.routes.read().len()
+    }
+
+    /// Whether no login name leads anywhere.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn rebuild(&self, objects: &mut Objects, changed: Vec<VmKey>) {
+        for key in changed {
+            let route = route(objects, &key);
+            let mut routes = self.routes.write();
+            let login = route.as_ref().map(|(login, _)| login.clone());
+            let before = match &login {
+                Some(login) => objects.logins.insert(key.clone(), login.clone()),
+                None => objects.logins.remove(&key),
+            };
+            if let Some(before) = before.filter(|before| Some(before) != login.as_ref())
+                && let Some(claims) = routes.get_mut(&before)
+            {
+                claims.remove(&key);
+                if claims.is_empty() {
+                    routes.remove(&before);
+                }
+            }
+            if let Some((login, route)) = route {
+                routes
+                    .entry(login)
+                    .or_default()
+                    .insert(key, Arc::new(route));
+            }
+        }
+        let all = objects.vms.is_ready()
+            && objects.users.is_ready()
+            && objects.keys.is_ready()
+            && objects.slices.is_ready();
+        if all {
+            self.ready
+                .send_if_modified(|ready| !std::mem::replace(ready, true));
+        }
+    }
+}
+
+fn key_of(object: &impl ResourceExt) -> Option<VmKey> {
+    Some(VmKey {
+        namespace: object.namespace()?,
+        name: object.name_any(),
+    })
+}
+
+/// The VM that an object's labels name, which must be of its own namespace:
+/// nobody may hand keys to a VM of another namespace.
+fn labelled(object: &impl ResourceExt) -> Option<VmKey> {
+    let namespace = object.namespace()?;
+    let name = object.labels().get(labels::VM_NAME)?.clone();
+    (object.labels().get(labels::VM_NAMESPACE) == Some(&namespace))
+        .then_some(VmKey { namespace, name })
+}
+
+/// The addresses of a slice's endpoints that are ready.
+fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
+    let ports = slice.ports.as_deref().unwrap_or_default();
+    let port = ports
+        .iter()
+        .find(|port| port.name.as_deref() == Some(SSH_PORT))
+        .or(ports.first())
+        .and_then(|port| u16::try_from(port.port?).ok());
+    let Some(port) = port else {
+        return Vec::new();
+    };
+    slice
+        .endpoints
+        .iter()
+        .flatten()
+        .filter(|endpoint| {
+            let conditions = endpoint.conditions.as_ref();
+            conditions.and_then(|c| c.ready).unwrap_or(true)
+        })
+        .flat_map(|endpoint| &endpoint.addresses)
+        .filter_map(|address| address.parse::<IpAddr>().ok())
+        .map(|address| SocketAddr::new(address, port))
+        .collect()
+}
+
+/// The route of a VM, if it may have one: only once its login name is reserved
+/// for it, which the controller says by setting `status.access`.
+fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
+    let vm = objects.vms.get(key)?;
+    vm.status.as_ref()?.access.as_ref()?;
+    let owner = names::user_of_namespace(&key.namespace);
+    let user = owner.and_then(|owner| objects.users.get(&owner.to_owned()));
+    let suspended = user.is_some_and(|user| user.spec.suspended);
+    let mut addresses: Vec<SocketAddr> = objects
+        .slices
+        .iter()
+        .filter(|(_, (vm, _))| vm == key)
+        .flat_map(|(_, (_, addresses))| addresses.iter().copied())
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let mut authorized_keys = public_keys(&vm.spec.ssh_public_keys);
+    if let Some(user) = user {
+        authorized_keys.extend(public_keys(&user.spec.ssh_public_keys));
+    }
+    let state = state(vm, !addresses.is_empty());
+    let route = Route {
+        vm: key.clone(),
+        owner: owner.map(str::to_owned),
+        state,
+        target: objects.keys.get(key).map(|keys| Target {
+            addresses,
+            user: vm.spec.ssh_id.clone(),
+            key: Arc::clone(&keys.client),
+            host_key: keys.host.clone(),
+        }),
+        password: vm.spec.ssh_password_hash.clone().filter(|_| !suspended),
+        authorized_keys: if suspended {
+            Vec::new()
+        } else {
+            authorized_keys
+        },
+    };
+    Some((vm.spec.ssh_id.clone(), route))
+}
+
+/// What the owner is told about a VM that cannot be entered. An address of a
+/// ready endpoint is better evidence that it runs than a status which a stopped
+/// controller may have left behind.
+fn state(vm: &KiteVirtualMachine, has_address: bool) -> VmState {
+    let name = vm.name_any();
+    let namespace = vm.namespace().unwrap_or_default();
+    if vm.metadata.deletion_timestamp.is_some() {
+        return VmState::Unavailable("it is being deleted".to_owned());
+    }
+    if vm.spec.power_state == PowerState::Off {
+        return VmState::Unavailable(format!(
+            "it is switched off; switch it on in the web page, or with: kubectl -n {namespace} \
+             patch ktvm {name} --type merge -p '{{\"spec\":{{\"powerState\":\"On\"}}}}'"
+        ));
+    }
+    if has_address {
+        return VmState::Running;
+    }
+    let status = vm.status.as_ref();
+    let why = match status.and_then(|s| s.phase) {
+        Some(VmPhase::Provisioning) => {
+            let progress = status
+                .and_then(|s| s.disk.as_ref())
+                .and_then(|disk| disk.progress.clone());
+            let progress = progress.map(|p| format!(" ({p})")).unwrap_or_default();
+            format!("its disk is being made{progress}; try again in a moment")
+        }
+        Some(VmPhase::Failed) => {
+            let message = status
+                .and_then(|s| s.conditions.iter().find(|c| c.type_ == vm_condition::READY))
+                .map(|c| format!(": {}", c.message))
+                .unwrap_or_default();
+            format!("it needs attention{message}")
+        }
+        Some(VmPhase::Paused) => "it is paused".to_owned(),
+        Some(VmPhase::Stopping | VmPhase::Stopped | VmPhase::Deleting) => {
+            "it is not running; it will be started again, try again in a moment".to_owned()
+        }
+        Some(VmPhase::Running | VmPhase::Migrating) => {
+            "it runs but its address is not known yet; try again in a moment".to_owned()
+        }
+        Some(VmPhase::Pending | VmPhase::Starting) | None => {
+            "it is starting; try again in a moment".to_owned()
+        }
+    };
+    VmState::Unavailable(why)
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+#![allow(clippy::unwrap_used)]
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
+use kite_core::crd::{
+    AccessStatus, KiteUserSpec, KiteVirtualMachineSpec, KiteVirtualMachineStatus,
+};
+use kite_core::names::key_secret;
+use kube::api::ObjectMeta;
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::{Algorithm, PrivateKey};
+
+use super::*;
+
+fn new_key() -> PrivateKey {
+    PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519).unwrap()
+}
+
+fn line(key: &PrivateKey) -> String {
+    key.public_key().to_openssh().unwrap()
+}
+
+fn vm(name: &str, ssh_id: &str) -> KiteVirtualMachine {
+    let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
+    let spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian", ssh_id);
+    let mut vm = KiteVirtualMachine::new(name, spec);
+    vm.metadata.namespace = Some("kite-user-ann".into());
+    vm.status = Some(KiteVirtualMachineStatus {
+        access: Some(AccessStatus::default()),
+        ..KiteVirtualMachineStatus::default()
+    });
+    vm
+}
+
+fn metadata(name: &str, vm: &str) -> ObjectMeta {
+    let mut labels = labels::for_vm("kite-user-ann", vm);
+    labels.insert(labels::SERVICE_NAME.into(), names::access_service(vm));
+    ObjectMeta {
+        name: Some(name.into()),
+        namespace: Some("kite-user-ann".into()),
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    }
+}
+
+fn secret(vm: &str) -> (Secret, PrivateKey) {
+    let (client, host) = (new_key(), new_key());
+    let private = client.to_openssh(LineEnding::LF).unwrap();
+    let data = [
+        (key_secret::CLIENT_PRIVATE, private.as_bytes().to_vec()),
+        (key_secret::HOST_PUBLIC, line(&host).into_bytes()),
+    ];
+    let secret = Secret {
+        metadata: metadata(&names::ssh_key_secret(vm), vm),
+        data: Some(data.map(|(k, v)| (k.to_owned(), ByteString(v))).into()),
+        ..Secret::default()
+    };
+    (secret, host)
+}
+
+fn slice(name: &str, vm: &str, addresses: &[(&str, bool)], port: i32) -> EndpointSlice {
+    let endpoint = |(address, ready): &(&str, bool)| Endpoint {
+        addresses: vec![(*address).into()],
+        conditions: Some(EndpointConditions {
+            ready: Some(*ready),
+            ..EndpointConditions::default()
+        }),
+        ..Endpoint::default()
+    };
+    EndpointSlice {
+        metadata: metadata(name, vm),
+        address_type: "IPv4".into(),
+        endpoints: Some(addresses.iter().map(endpoint).collect()),
+        ports: Some(vec![EndpointPort {
+            name: Some("ssh".into()),
+            port: Some(port),
+            ..EndpointPort::default()
+        }]),
+    }
+}
+
+fn find(table: &RouteTable, login: &str) -> Option<Arc<Route>> {
+    table.find(&LoginName::parse(login).unwrap())
+}
+
+#[test]
+fn a_complete_vm_has_a_route() {
+    let table = RouteTable::default();
+    table.vm(Event::Apply(vm("web", "ann-web")));
+    let (secret, host) = secret("web");
+    table.secret(Event::Apply(secret));
+    let addresses = [("10.0.0.2", true), ("10.0.0.3", false)];
+    table.slice(Event::Apply(slice("s1", "web", &addresses, 2022)));
+    let route = find(&table, "ann-web").unwrap();
+    assert_eq!(route.state, VmState::Running);
+    assert_eq!(route.owner.as_deref(), Some("ann"));
+    let target = route.target.clone().unwrap();
+    assert_eq!(target.addresses, ["10.0.0.2:2022".parse().unwrap()]);
+    assert_eq!(target.user, "ann-web");
+    assert_eq!(target.host_key.key_data(), host.public_key().key_data());
+    assert!(find(&table, "web").is_none(), "the login name is the sshId");
+
+    table.slice(Event::Delete(slice("s1", "web", &[], 22)));
+    let route = find(&table, "ann-web").unwrap();
+    assert!(matches!(&route.state, VmState::Unavailable(why) if why.contains("starting")));
+    table.vm(Event::Delete(vm("web", "ann-web")));
+    assert!(find(&table, "ann-web").is_none());
+    assert!(table.is_empty());
+}
+
+#[test]
+fn a_login_name_that_is_not_reserved_leads_nowhere() {
+    let table = RouteTable::default();
+    let mut claimed = vm("web", "ann-web");
+    claimed.status = None;
+    table.vm(Event::Apply(claimed));
+    assert!(find(&table, "ann-web").is_none());
+}
+
+#[test]
+fn the_owner_s_keys_open_her_vms_only() {
+    let table = RouteTable::default();
+    let (of_vm, of_user) = (new_key(), new_key());
+    let mut web = vm("web", "ann-web");
+    web.spec.ssh_public_keys = vec![line(&of_vm), "nonsense".into()];
+    let mut other = vm("other", "bob-web");
+    other.metadata.namespace = Some("kite-user-bob".into());
+    table.vm(Event::Apply(web));
+    table.vm(Event::Apply(other));
+    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    ann.spec.ssh_public_keys = vec![line(&of_user)];
+    table.user(Event::Apply(ann.clone()));
+    assert_eq!(find(&table, "ann-web").unwrap().authorized_keys.len(), 2);
+    assert_eq!(find(&table, "bob-web").unwrap().authorized_keys.len(), 0);
+    ann.spec.suspended = true;
+    table.user(Event::Apply(ann));
+    assert_eq!(find(&table, "ann-web").unwrap().authorized_keys.len(), 0);
+}
+
+#[test]
+fn a_foreign_or_broken_key_secret_is_not_used() {
+    let table = RouteTable::default();
+    table.vm(Event::Apply(vm("web", "ann-web")));
+    let (good, _) = secret("web");
+    let mut foreign = good.clone();
+    foreign.metadata.namespace = Some("kite-user-mallory".into());
+    table.secret(Event::Apply(foreign));
+    let mut misnamed = good.clone();
+    misnamed.metadata.name = Some("other".into());
+    table.secret(Event::Apply(misnamed));
+    assert!(find(&table, "ann-web").unwrap().target.is_none());
+    table.secret(Event::Apply(good.clone()));
+    assert!(find(&table, "ann-web").unwrap().target.is_some());
+    let mut broken = good;
+    broken.data = None;
+    table.secret(Event::Apply(broken));
+    assert!(find(&table, "ann-web").unwrap().target.is_none());
+}
+
+#[test]
+fn what_a_new_list_lacks_is_gone() {
+    let table = RouteTable::default();
+    for event in [
+        Event::Init,
+        Event::InitApply(vm("a", "aa")),
+        Event::InitDone,
+    ] {
+        table.vm(event);
+    }
+    for event in [Event::Init, Event::InitApply(vm("b", "bb"))] {
+        table.vm(event);
+    }
+    assert!(
+        find(&table, "aa").is_some(),
+        "logins go on while it is listed"
+    );
+    table.vm(Event::InitDone);
+    assert!(find(&table, "aa").is_none());
+    assert!(find(&table, "bb").is_some());
+}
+
+#[test]
+fn ready_when_every_kind_was_listed() {
+    let table = RouteTable::default();
+    table.vm(Event::InitDone);
+    table.user(Event::InitDone);
+    table.secret(Event::InitDone);
+    assert!(!table.is_ready());
+    table.slice(Event::InitDone);
+    assert!(table.is_ready());
+}
+
+#[test]
+fn the_owner_is_told_what_to_do() {
+    let mut off = vm("web", "ann-web");
+    off.spec.power_state = PowerState::Off;
+    let VmState::Unavailable(why) = state(&off, true) else {
+        panic!("off")
+    };
+    assert!(
+        why.contains("kubectl -n kite-user-ann patch ktvm web"),
+        "{why}"
+    );
+}

@@ -1,0 +1,136 @@
+//! Where a login name leads. Other projects implement [`Routes`] to put the
+//! gateway before machines of their own.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use kite_core::password::PasswordHash;
+use russh::keys::{PrivateKey, PublicKey};
+use serde::Serialize;
+
+/// Longest login name that is looked at, in bytes.
+pub const MAX_LOGIN_NAME: usize = 64;
+
+/// A login name as a client sent it, once it looks like one.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(transparent)]
+pub struct LoginName(String);
+
+impl LoginName {
+    /// Takes a name of 1 to [`MAX_LOGIN_NAME`] bytes out of ASCII letters,
+    /// digits, `-`, `_` and `.`; anything else cannot be a login name and must
+    /// not reach logs or labels either.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=MAX_LOGIN_NAME).contains(&text.len())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LoginName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which machine a route leads to.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize)]
+pub struct VmKey {
+    /// The namespace, or any other realm in which names are unique.
+    pub namespace: String,
+    /// The machine's name in it.
+    pub name: String,
+}
+
+impl fmt::Display for VmKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Whether a machine can be entered now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum VmState {
+    /// It runs.
+    Running,
+    /// It does not run, or not yet. The text tells its owner what is the
+    /// matter and what to do; nobody else sees it.
+    Unavailable(String),
+}
+
+/// How the gateway enters a machine.
+#[derive(Clone)]
+pub struct Target {
+    /// Where its sshd is; tried in order. Empty while it is not known.
+    pub addresses: Vec<SocketAddr>,
+    /// The user inside.
+    pub user: String,
+    /// The key that lets the gateway in.
+    pub key: Arc<PrivateKey>,
+    /// The machine's host key; any other is refused.
+    pub host_key: PublicKey,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("addresses", &self.addresses)
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Everything that the gateway knows of a login name.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The machine.
+    pub vm: VmKey,
+    /// Who owns it, for the records.
+    pub owner: Option<String>,
+    /// Whether it can be entered now.
+    pub state: VmState,
+    /// How to enter it; absent while keys are missing.
+    pub target: Option<Target>,
+    /// Hash of the password; without one passwords never fit.
+    pub password: Option<PasswordHash>,
+    /// Public keys that may log in.
+    pub authorized_keys: Vec<PublicKey>,
+}
+
+/// Finds routes.
+pub trait Routes: Send + Sync + 'static {
+    /// The route of `login`, out of memory: the gateway asks on every login and
+    /// must never wait for a lookup.
+    fn find(&self, login: &LoginName) -> Option<Arc<Route>>;
+}
+
+/// A fixed set of routes, for tests and small set-ups.
+impl<S> Routes for std::collections::HashMap<String, Arc<Route>, S>
+where
+    S: std::hash::BuildHasher + Send + Sync + 'static,
+{
+    fn find(&self, login: &LoginName) -> Option<Arc<Route>> {
+        self.get(login.as_str()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn login_names_are_checked_before_use() {
+        assert!(LoginName::parse("web-1").is_some());
+        for bad in ["", "a b", "a\nb", "a/b", "ä", &"x".repeat(65)] {
+            assert_eq!(LoginName::parse(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! One connection of a user, from accept to the last byte.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use russh::keys::PrivateKey;
+use russh::server;
+use russh::{Disconnect, Limits, MethodKind, MethodSet, Preferred, SshId, cipher};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::handler::UserHandler;
+use crate::audit::{AuditSink, Event, Record};
+use crate::auth::Authenticator;
+use crate::config::Config;
+use crate::flow::{INITIAL_WINDOW, Pace, Paced};
+use crate::metrics::Metrics;
+use crate::route::{LoginName, Routes};
+use crate::socket;
+use crate::vm::Dialer;
+
+/// How long a goodbye may take before the line is cut.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) ssh: Arc<server::Config>,
+    pub(crate) routes: Arc<dyn Routes>,
+    pub(crate) authenticator: Arc<dyn Authenticator>,
+    pub(crate) dialer: Dialer,
+    pub(crate) audit: Arc<dyn AuditSink>,
+    pub(crate) metrics: Metrics,
+    /// A shutdown was asked for.
+    pub(crate) draining: CancellationToken,
+    /// The time for it is over.
+    pub(crate) closing: CancellationToken,
+    pub(crate) connections: AtomicU64,
+}
+
+/// What the connection's task wants to know of its handler.
+#[derive(Default)]
+pub(crate) struct Progress {
+    pub(crate) login: Option<LoginName>,
+    pub(crate) client: Option<String>,
+}
+
+/// The SSH side of the configuration.
+pub(crate) fn ssh_config(config: &Config, host_keys: Vec<PrivateKey>) -> server::Config {
+    let defaults = Limits::default();
+    let rekey = config.rekey_bytes.min(defaults.rekey_read_limit);
+    server::Config {
+        server_id: SshId::Standard("SSH-2.0-Kite".into()),
+        methods: methods(),
+        keys: host_keys,
+        window_size: INITIAL_WINDOW,
+        limits: Limits::new(rekey, rekey, defaults.rekey_time_limit),
+        max_auth_attempts: config.max_auth_requests,
+        // The authenticator sees to it that rejections take the same time.
+        auth_rejection_time: Duration::ZERO,
+        auth_rejection_time_initial: Some(Duration::ZERO),
+        inactivity_timeout: None,
+        nodelay: true,
+        preferred: Preferred {
+            cipher: Cow::Borrowed(&[
+                cipher::AES_128_GCM,
+                cipher::AES_256_GCM,
+                cipher::CHACHA20_POLY1305,
+                cipher::AES_256_CTR,
+                cipher::AES_192_CTR,
+                cipher::AES_128_CTR,
+            ]),
+            ..Preferred::DEFAULT
+        },
+        ..server::Config::default()
+    }
+}
+
+/// The login methods that are offered, always the same ones: they must not tell
+/// what a name has.
+pub(crate) fn methods() -> MethodSet {
+    MethodSet::from(
+        &[
+            MethodKind::PublicKey,
+            MethodKind::Password,
+            MethodKind::KeyboardInteractive,
+        ][..],
+    )
+}
+
+/// Serves one connection until it is over.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let started = Instant::now();
+    let connection = shared.connections.fetch_add(1, Ordering::Relaxed);
+    shared.metrics.connections_total.inc();
+    shared.metrics.connections.inc();
+    socket::tune(&stream);
+    let progress = Arc::new(Mutex::new(Progress::default()));
+    let cut = CancellationToken::new();
+    let ended = {
+        let _guard = cut.clone().drop_guard();
+        let pace = Arc::new(Pace::default());
+        let stream = Paced::new(stream, &cut, Arc::clone(&pace));
+        let logged_in = CancellationToken::new();
+        let handler = UserHandler::new(
+            Arc::clone(&shared),
+            connection,
+            peer,
+            pace,
+            Arc::clone(&progress),
+            logged_in.clone(),
+        );
+        talk(&shared, stream, handler, started, logged_in).await
+    };
+    shared.metrics.connections.dec();
+    let progress = std::mem::take(&mut *progress.lock());
+    shared.audit.record(&Record {
+        time: jiff::Timestamp::now(),
+        connection,
+        peer,
+        event: Event::Connection {
+            client: progress.client,
+            login: progress.login,
+            seconds: started.elapsed().as_secs_f64(),
+            ended,
+        },
+    });
+}
+
+/// Gives why the connection ended.
+async fn talk(
+    shared: &Shared,
+    stream: Paced<TcpStream>,
+    handler: UserHandler,
+    started: Instant,
+    logged_in: CancellationToken,
+) -> String {
+    let deadline = started + shared.config.login_deadline;
+    let greeting = server::run_stream(Arc::clone(&shared.ssh), stream, handler);
+    let session = tokio::select! {
+        greeted = tokio::time::timeout_at(deadline, greeting) => match greeted {
+            Ok(Ok(session)) => session,
+            Ok(Err(error)) => return format!("handshake failed: {error}"),
+            Err(_) => return "no login in time".to_owned(),
+        },
+        () = shared.draining.cancelled() => return "gateway shut down".to_owned(),
+    };
+    let handle = session.handle();
+    let too_late = async {
+        tokio::select! {
+            () = logged_in.cancelled() => std::future::pending().await,
+            () = tokio::time::sleep_until(deadline) => {}
+        }
+    };
+    tokio::pin!(session);
+    let (reason, text) = tokio::select! {
+        ended = &mut session => return match ended {
+            Ok(()) => "closed by the user".to_owned(),
+            Err(error) => error.to_string(),
+        },
+        () = too_late => (Disconnect::ByApplication, "no login in time"),
+        () = shared.closing.cancelled() => (Disconnect::ByApplication, "gateway shut down"),
+    };
+    let goodbye = handle.disconnect(reason, format!("kite: {text}"), String::new());
+    // Who does not take a goodbye is cut off all the same.
+    let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+    let _ = tokio::time::timeout(GOODBYE, session).await;
+    text.to_owned()
+}

@@ -1,0 +1,201 @@
+//! Entering a machine: connect, check its host key, log in.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use russh::client::{self, Handle};
+use russh::keys::{Algorithm, HashAlg, PrivateKeyWithHashAlg, PublicKey};
+use russh::{Disconnect, Limits, Preferred, SshId, cipher, kex};
+use tokio_util::sync::CancellationToken;
+
+use super::handler::VmHandler;
+use super::requests::Replies;
+use crate::config::Config;
+use crate::connect::{ConnectError, Connector};
+use crate::flow::{Queue, Throttled};
+use crate::route::Target;
+
+/// The window that a machine gets; the queue towards the user bounds the rest.
+const WINDOW: u32 = 2 * 1024 * 1024;
+/// How long a goodbye may take before the line is cut.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Why a machine cannot be entered; its owner gets to read it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(
+        "its host key is not the expected one: expected {expected}, got {shown}; \
+         if the machine was reinstalled on purpose, its key Secret must say so"
+    )]
+    HostKey { expected: String, shown: String },
+    #[error("it does not accept the gateway's key for the user {0}")]
+    Refused(String),
+    #[error("it did not answer in time")]
+    Timeout,
+    #[error("its sshd broke off: {0}")]
+    Ssh(#[from] russh::Error),
+}
+
+impl DialError {
+    /// A word for metrics.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Connect(_) => "connect",
+            Self::HostKey { .. } => "host_key",
+            Self::Refused(_) => "refused",
+            Self::Timeout => "timeout",
+            Self::Ssh(_) => "ssh",
+        }
+    }
+}
+
+/// A connection to a machine that let the gateway in.
+pub(crate) struct VmConnection {
+    /// For opening its channel.
+    pub(crate) handle: Handle<VmHandler>,
+    /// Who waits for answers on that channel.
+    pub(crate) replies: Replies,
+    cut: CancellationToken,
+}
+
+impl VmConnection {
+    /// Says goodbye, then cuts the line.
+    pub(crate) async fn end(self) {
+        let goodbye = self.handle.disconnect(Disconnect::ByApplication, "", "");
+        // A machine that does not take it is cut off all the same.
+        let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+        let Self { handle, cut, .. } = self;
+        let _ = tokio::time::timeout(GOODBYE, handle).await;
+        cut.cancel();
+    }
+}
+
+/// Opens connections to machines.
+pub(crate) struct Dialer {
+    connector: Arc<dyn Connector>,
+    deadline: Duration,
+    rekey_bytes: usize,
+}
+
+impl Dialer {
+    pub(crate) fn new(connector: Arc<dyn Connector>, config: &Config) -> Self {
+        Self {
+            connector,
+            deadline: config.connect_deadline,
+            rekey_bytes: config.rekey_bytes,
+        }
+    }
+
+    /// Enters the machine. What it sends goes to `queue`; `cut` breaks the line.
+    pub(crate) async fn dial(
+        &self,
+        target: &Target,
+        queue: Arc<Queue>,
+        cut: CancellationToken,
+    ) -> Result<VmConnection, DialError> {
+        // Without a connection to hand on, nothing may be left behind.
+        let guard = cut.clone().drop_guard();
+        let entered = tokio::time::timeout(self.deadline, self.enter(target, queue, cut)).await;
+        let connection = entered.unwrap_or(Err(DialError::Timeout))?;
+        guard.disarm();
+        Ok(connection)
+    }
+
+    async fn enter(
+        &self,
+        target: &Target,
+        queue: Arc<Queue>,
+        cut: CancellationToken,
+    ) -> Result<VmConnection, DialError> {
+        let stream = self.connector.connect(target).await?;
+        let stream = Throttled::new(stream, &cut, Arc::clone(&queue));
+        let shown = Arc::new(Mutex::new(None));
+        let replies = Replies::default();
+        let handler = VmHandler {
+            queue,
+            replies: replies.clone(),
+            expected: target.host_key.clone(),
+            shown: Arc::clone(&shown),
+        };
+        let config = Arc::new(ssh_config(&target.host_key, self.rekey_bytes));
+        let connected = client::connect_stream(config, stream, handler).await;
+        let shown = shown.lock().take();
+        let mut handle = match (connected, shown) {
+            (Ok(handle), _) => handle,
+            (Err(_), Some(shown)) => {
+                return Err(DialError::HostKey {
+                    expected: fingerprint(&target.host_key),
+                    shown: fingerprint(&shown),
+                });
+            }
+            (Err(error), None) => return Err(error.into()),
+        };
+        let hash = target.key.algorithm().is_rsa().then_some(HashAlg::Sha512);
+        let key = PrivateKeyWithHashAlg::new(Arc::clone(&target.key), hash);
+        let result = handle.authenticate_publickey(&target.user, key).await?;
+        if !result.success() {
+            return Err(DialError::Refused(target.user.clone()));
+        }
+        Ok(VmConnection {
+            handle,
+            replies,
+            cut,
+        })
+    }
+}
+
+fn fingerprint(key: &PublicKey) -> String {
+    format!("{} {}", key.algorithm(), key.fingerprint(HashAlg::Sha256))
+}
+
+fn key_algorithms(key: &PublicKey) -> Vec<Algorithm> {
+    match key.algorithm() {
+        Algorithm::Rsa { .. } => [HashAlg::Sha512, HashAlg::Sha256]
+            .map(|hash| Algorithm::Rsa { hash: Some(hash) })
+            .to_vec(),
+        other => vec![other],
+    }
+}
+
+fn ssh_config(host_key: &PublicKey, rekey_bytes: usize) -> client::Config {
+    let defaults = Limits::default();
+    let rekey_bytes = rekey_bytes.min(defaults.rekey_read_limit);
+    client::Config {
+        client_id: SshId::Standard("SSH-2.0-Kite".into()),
+        window_size: WINDOW,
+        inactivity_timeout: None,
+        // Probes of the SSH kind would fail while a throttled stream is not
+        // read; TCP's own keepalive finds dead machines.
+        keepalive_interval: None,
+        nodelay: true,
+        limits: Limits::new(rekey_bytes, rekey_bytes, defaults.rekey_time_limit),
+        preferred: Preferred {
+            // A machine has several host keys and shows the first that both
+            // sides know: ask for the kind that is expected.
+            key: Cow::Owned(key_algorithms(host_key)),
+            // Inside the cluster the cheapest strong algorithms come first.
+            kex: Cow::Borrowed(&[
+                kex::CURVE25519,
+                kex::CURVE25519_PRE_RFC_8731,
+                kex::MLKEM768X25519_SHA256,
+                kex::DH_G16_SHA512,
+                kex::DH_G14_SHA256,
+                kex::EXTENSION_SUPPORT_AS_CLIENT,
+                kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
+            ]),
+            cipher: Cow::Borrowed(&[
+                cipher::AES_128_GCM,
+                cipher::AES_256_GCM,
+                cipher::CHACHA20_POLY1305,
+                cipher::AES_256_CTR,
+                cipher::AES_128_CTR,
+            ]),
+            ..Preferred::DEFAULT
+        },
+        ..client::Config::default()
+    }
+}

@@ -1,0 +1,277 @@
+//! A gateway before guests, and OpenSSH's clients to drive it.
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kite_core::password::PasswordHash;
+use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
+use kite_gateway::audit::Record;
+use kite_gateway::{AuditSink, Config, Gateway, LoginName, Route, Routes, Target, VmKey, VmState};
+use parking_lot::Mutex;
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::{Algorithm, PrivateKey, PublicKey};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub const PASSWORD: &str = "correct horse";
+
+pub fn new_key() -> PrivateKey {
+    PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519).unwrap()
+}
+
+/// Routes that a test can change while the gateway runs.
+#[derive(Clone, Default)]
+pub struct Table(Arc<Mutex<HashMap<String, Arc<Route>>>>);
+
+impl Table {
+    pub fn set(&self, login: &str, route: Route) {
+        self.0.lock().insert(login.to_owned(), Arc::new(route));
+    }
+
+    pub fn change(&self, login: &str, change: impl FnOnce(&mut Route)) {
+        let mut table = self.0.lock();
+        change(Arc::make_mut(table.get_mut(login).unwrap()));
+    }
+}
+
+impl Routes for Table {
+    fn find(&self, login: &LoginName) -> Option<Arc<Route>> {
+        self.0.lock().get(login.as_str()).cloned()
+    }
+}
+
+/// Keeps the audit records.
+#[derive(Clone, Default)]
+pub struct Records(Arc<Mutex<Vec<serde_json::Value>>>);
+
+impl AuditSink for Records {
+    fn record(&self, record: &Record) {
+        self.0.lock().push(serde_json::to_value(record).unwrap());
+    }
+}
+
+impl Records {
+    /// Waits for a record that fits.
+    pub async fn find(&self, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        for _ in 0..500 {
+            if let Some(record) = self.0.lock().iter().find(|r| fits(r)) {
+                return record.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("no such record in {:#?}", self.0.lock());
+    }
+}
+
+pub struct Bed {
+    pub dir: tempfile::TempDir,
+    pub address: SocketAddr,
+    pub table: Table,
+    pub records: Records,
+    pub user_key: PrivateKey,
+    pub vm_key: Arc<PrivateKey>,
+    pub shutdown: CancellationToken,
+    pub served: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Bed {
+    pub async fn new() -> Self {
+        Self::with(Config {
+            drain_grace: Duration::from_secs(1),
+            ..Config::default()
+        })
+        .await
+    }
+
+    pub async fn with(config: Config) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let host_key = new_key();
+        let user_key = new_key();
+        let table = Table::default();
+        let records = Records::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let gateway = Gateway::builder()
+            .config(config)
+            .routes(table.clone())
+            .audit(records.clone())
+            .host_key(host_key.clone())
+            .build()
+            .unwrap();
+        let served = tokio::spawn(gateway.serve(listener, shutdown.clone()));
+        let known = host_key.public_key().to_openssh().unwrap();
+        std::fs::write(
+            dir.path().join("known_hosts"),
+            format!("[127.0.0.1]:{} {known}\n", address.port()),
+        )
+        .unwrap();
+        private_file(
+            &dir.path().join("key"),
+            user_key.to_openssh(LineEnding::LF).unwrap().as_bytes(),
+            0o600,
+        );
+        private_file(
+            &dir.path().join("askpass"),
+            b"#!/bin/sh\necho \"$KITE_TEST_PASSWORD\"\n",
+            0o700,
+        );
+        Self {
+            dir,
+            address,
+            table,
+            records,
+            user_key,
+            vm_key: Arc::new(new_key()),
+            shutdown,
+            served,
+        }
+    }
+
+    /// A guest that lets the gateway in as `user`.
+    pub async fn guest(&self, user: &str) -> GuestHandle {
+        let keys = vec![self.vm_key.public_key().clone()];
+        let config = GuestConfig::new(format!("vm-{user}"), user, keys).unwrap();
+        Guest::start(config).await.unwrap()
+    }
+
+    /// The route to an sshd that lets `user` in with the gateway's key.
+    pub fn route(
+        &self,
+        login: &str,
+        address: SocketAddr,
+        user: &str,
+        host_key: PublicKey,
+    ) -> Route {
+        Route {
+            vm: VmKey {
+                namespace: "kite-user-ann".into(),
+                name: login.into(),
+            },
+            owner: Some("ann".into()),
+            state: VmState::Running,
+            target: Some(Target {
+                addresses: vec![address],
+                user: user.into(),
+                key: Arc::clone(&self.vm_key),
+                host_key,
+            }),
+            // bcrypt of the lowest cost, so that tests are quick.
+            password: Some(PasswordHash::from_phc(bcrypt::hash(PASSWORD, 4).unwrap())),
+            authorized_keys: vec![self.user_key.public_key().clone()],
+        }
+    }
+
+    /// A guest under the login name `login`.
+    pub async fn machine(&self, login: &str) -> GuestHandle {
+        let guest = self.guest(login).await;
+        let route = self.route(login, guest.address(), login, guest.host_key().clone());
+        self.table.set(login, route);
+        guest
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// An OpenSSH client with options for this gateway; log in with the key.
+    pub fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let dir = self.dir.path().display();
+        let port = if program == "ssh" { "-p" } else { "-P" };
+        command
+            .args(["-F", "none", port, &self.address.port().to_string()])
+            .args(["-o", &format!("UserKnownHostsFile={dir}/known_hosts")])
+            .args(["-o", "StrictHostKeyChecking=yes"])
+            .args(["-o", "NumberOfPasswordPrompts=1"])
+            .args(["-o", "IdentitiesOnly=yes"])
+            .args(["-o", "LogLevel=INFO"])
+            .env_remove("SSH_AUTH_SOCK")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn with_key(&self, program: &str) -> Command {
+        let mut command = self.client(program);
+        command
+            .arg("-i")
+            .arg(self.path("key"))
+            .args(["-o", "BatchMode=yes"]);
+        command
+    }
+
+    pub fn with_password(&self, password: &str, method: &str) -> Command {
+        let mut command = self.client("ssh");
+        command
+            .args(["-o", &format!("PreferredAuthentications={method}")])
+            .env("SSH_ASKPASS", self.path("askpass"))
+            .env("SSH_ASKPASS_REQUIRE", "force")
+            .env("KITE_TEST_PASSWORD", password);
+        command
+    }
+
+    /// Runs `command` in the machine behind `login`.
+    pub async fn ssh(&self, login: &str, command: &str) -> Output {
+        let mut client = self.with_key("ssh");
+        client.args(["-l", login, "127.0.0.1", command]);
+        run(client, Vec::new()).await
+    }
+
+    pub async fn end(self) {
+        self.shutdown.cancel();
+        self.served.await.unwrap().unwrap();
+    }
+}
+
+fn private_file(path: &Path, content: &[u8], mode: u32) {
+    std::fs::write(path, content).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Runs a client with `input` on its standard input, off the async threads, and
+/// kills it after a minute.
+pub async fn run(mut command: Command, input: Vec<u8>) -> Output {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().expect("OpenSSH's clients are installed");
+        let mut stdin = child.stdin.take().unwrap();
+        let id = child.id();
+        let (done, waiting) = std::sync::mpsc::channel::<()>();
+        let guard = std::thread::spawn(move || {
+            let timed_out = waiting.recv_timeout(Duration::from_secs(60)).is_err();
+            if timed_out {
+                let _ = Command::new("kill").arg(id.to_string()).status();
+            }
+            timed_out
+        });
+        let writing = std::thread::spawn(move || {
+            use std::io::Write;
+            let _ = stdin.write_all(&input);
+        });
+        let output = child.wait_with_output().unwrap();
+        let _ = done.send(());
+        assert!(!guard.join().unwrap(), "{command:?} hung");
+        writing.join().unwrap();
+        output
+    })
+    .await
+    .unwrap()
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Bytes that repeat with no power of two.
+pub fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i % 251) as u8).collect()
+}
