@@ -93,7 +93,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
         wanted = first.describe();
         for step in &plan.steps {
             match execute::<R, C>(step, &object, context).await {
-                Ok(Done::Outcome(outcome)) => R::absorb(&mut observed, outcome),
+                Ok(Done::Outcome(outcome)) => R::absorb(&mut observed, *outcome),
                 Ok(Done::Changed(changed)) => object = *changed,
                 Ok(Done::Finished) => return Ok(Action::await_change()),
                 Err(error) => {
@@ -111,11 +111,17 @@ async fn rounds<R: Reconciler, C: Cluster>(
 
 enum Done<K> {
     /// Something else changed.
-    Outcome(Outcome),
+    Outcome(Box<Outcome>),
     /// The reconciled object changed.
     Changed(Box<K>),
     /// The reconciled object may be gone.
     Finished,
+}
+
+impl<K> Done<K> {
+    fn outcome(outcome: Outcome) -> Self {
+        Self::Outcome(Box::new(outcome))
+    }
 }
 
 async fn execute<R: Reconciler, C: Cluster>(
@@ -143,25 +149,25 @@ async fn execute<R: Reconciler, C: Cluster>(
         }
         Step::Claim(claim) => {
             let state = claims::make(cluster, claim).await?;
-            Done::Outcome(Outcome::Claimed(claim.clone(), state))
+            Done::outcome(Outcome::claimed(claim, state))
         }
         Step::Unclaim(claim) => {
             cluster
                 .remove(claim, kube::api::PropagationPolicy::Background)
                 .await?;
-            Done::Outcome(Outcome::Claimed(claim.clone(), claims::ClaimState::Free))
+            Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
         }
         Step::CreateKeys(template) => {
             let stored = create_keys(template, context).await?;
-            Done::Outcome(Outcome::Stored(stored))
+            Done::outcome(Outcome::Stored(stored))
         }
         Step::Apply(desired) => {
             let manager = context.settings.manager;
-            Done::Outcome(Outcome::Stored(desired.apply(cluster, manager).await?))
+            Done::outcome(Outcome::Stored(desired.apply(cluster, manager).await?))
         }
         Step::Delete(object, propagation) => {
             object.remove(cluster, propagation.clone()).await?;
-            Done::Outcome(match object.find(cluster).await? {
+            Done::outcome(match object.find(cluster).await? {
                 Some(left) => Outcome::Stored(left),
                 None => Outcome::Gone(object.clone()),
             })

@@ -1,4 +1,73 @@
 //! Reconcilers that make a cluster match Kite's custom resources.
+//!
+//! ```text
+//!            ┌────────── one loop for every kind (drive) ───────────┐
+//! object ──► │ observe ──► plan (pure) ──► execute ──► plan again … │ ──► status, last
+//!            └──────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A reconciler looks at everything that its decision depends on, *plans* from
+//! that (a pure function: no I/O, clock or randomness), carries the steps out,
+//! takes what came of them into what it has seen, and plans again until nothing
+//! is left to do but wait. Status is written last, and only if it says something
+//! new. A settled object costs reads and no write.
+//!
+//! Because each step is planned from what *is*, not from what was done before, a
+//! crash at any step, a lost answer or a second controller changes nothing in
+//! the outcome: names are deterministic, writes are server-side applies, deletes
+//! carry the uid they mean, and what there can be only one of is decided by the
+//! API server ([`claims`]).
+//!
+//! # Running all of it
+//!
+//! ```no_run
+//! use kite_core::cluster::KubeCluster;
+//! use kite_reconcile::{Context, run};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # async fn example() -> Result<(), kube::Error> {
+//! let client = kube::Client::try_default().await?;
+//! let context = Context::new(KubeCluster::new(client.clone()));
+//! let shutdown = CancellationToken::new();
+//! run(client, context, shutdown).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Provisioning VMs from another operator
+//!
+//! Apply a [`KiteVirtualMachine`](kite_core::crd::KiteVirtualMachine) through
+//! [`Cluster`](kite_core::cluster::Cluster) wherever your operator decides that
+//! there shall be one, and run [`run_virtual_machines`] in the same process; the
+//! example `embed_provisioning` does just that. VMs need no Kite user: in a
+//! namespace that is not a user's they have no owner to be suspended with.
+//!
+//! # Planning without a cluster
+//!
+//! ```
+//! use kite_core::crd::{KiteVirtualMachine, KiteVirtualMachineSpec};
+//! use kite_reconcile::{plan::Step, vm::{Observed, plan}};
+//!
+//! let mut vm = KiteVirtualMachine::new(
+//!     "web",
+//!     KiteVirtualMachineSpec::new(2, "4Gi".parse()?, "20Gi".parse()?, "debian-12", "web"),
+//! );
+//! vm.metadata.namespace = Some("dev".into());
+//! vm.metadata.uid = Some("7a0e".into());
+//! let plan = plan(&vm, &Observed::default())?;
+//! assert!(matches!(plan.steps[..], [Step::AddFinalizer(_)]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | Module | What |
+//! |---|---|
+//! | [`vm`], [`user`], [`image`] | one reconciler each: `reconcile`, and the pure `plan` |
+//! | [`plan`] | what a plan consists of |
+//! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
+//! | [`matches`](mod@matches) | whether an apply would change anything |
+//! | [`objects`] | all kinds that are written, as one type |
+//! | [`keys`] | where new key pairs come from |
+
 mod backoff;
 pub mod claims;
 mod context;

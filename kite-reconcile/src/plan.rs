@@ -75,5 +75,11 @@ pub enum Outcome {
     /// The object is gone.
     Gone(AnyObject),
     /// The claim stands like this now.
-    Claimed(KiteReservation, crate::claims::ClaimState),
+    Claimed(Box<KiteReservation>, Box<crate::claims::ClaimState>),
+}
+
+impl Outcome {
+    pub(crate) fn claimed(claim: &KiteReservation, state: crate::claims::ClaimState) -> Self {
+        Self::Claimed(Box::new(claim.clone()), Box::new(state))
+    }
 }

@@ -161,7 +161,7 @@ async fn drive<K, C, F, Fut>(
     controller: Controller<K>,
     shutdown: CancellationToken,
     context: Arc<Context<C>>,
-    mut reconcile: F,
+    reconcile: F,
 ) where
     K: Object,
     C: Cluster,
@@ -173,7 +173,7 @@ async fn drive<K, C, F, Fut>(
     controller
         .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(
-            move |object, context| reconcile(object, context),
+            reconcile,
             error_policy::<K, C>,
             context,
         )
@@ -200,6 +200,10 @@ async fn drive<K, C, F, Fut>(
 }
 
 /// How long an object waits after `error`: exponential back-off with jitter.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the shape that Controller::run takes"
+)]
 pub fn error_policy<K: Object, C>(
     object: Arc<K>,
     error: &Error,
@@ -224,10 +228,7 @@ impl<K: Object> fmt::Display for Name<'_, K> {
     }
 }
 
-fn api<K: Object>(client: &Client) -> Api<K>
-where
-    K: kube::Resource<DynamicType = ()>,
-{
+fn api<K: Object>(client: &Client) -> Api<K> {
     Api::all(client.clone())
 }
 

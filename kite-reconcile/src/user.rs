@@ -166,7 +166,7 @@ impl Observed {
     /// Takes in what came of a step.
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
-            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, state),
+            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
         };
@@ -268,9 +268,8 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
         return (Vec::new(), not_yet());
     }
     let desired = namespace::namespace(user);
-    let stored = match &seen.namespace {
-        None => return (vec![Step::Apply(desired.into())], not_yet()),
-        Some(stored) => stored,
+    let Some(stored) = &seen.namespace else {
+        return (vec![Step::Apply(desired.into())], not_yet());
     };
     let name = user.namespace();
     match standing(&stored.metadata, &desired.metadata) {

@@ -94,7 +94,7 @@ pub struct Walls {
     /// IPv4 ranges that VMs cannot reach. All VMs live behind private
     /// addresses, and so do the API server, the nodes and metadata services.
     pub blocked_ipv4: Vec<String>,
-    /// IPv6 ranges inside 2000::/3 that VMs cannot reach; outside of it VMs
+    /// IPv6 ranges inside `2000::/3` that VMs cannot reach; outside of it VMs
     /// reach nothing.
     pub blocked_ipv6: Vec<String>,
 }

@@ -1,5 +1,5 @@
 //! What holds for every input.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 

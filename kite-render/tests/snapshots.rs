@@ -18,7 +18,10 @@ fn what_a_user_gets() {
         let name = policy.metadata.name.clone().unwrap();
         insta::assert_yaml_snapshot!(format!("policy_{name}"), policy);
     }
-    insta::assert_yaml_snapshot!("quota", quota::resource_quota(&user, &Default::default()));
+    insta::assert_yaml_snapshot!(
+        "quota",
+        quota::resource_quota(&user, &quota::Overhead::default())
+    );
     insta::assert_yaml_snapshot!("user_reservations", reservation::of_user(&user));
 }
 

@@ -1,4 +1,4 @@
-//! What KubeVirt's and CDI's reports mean for a VM's owner.
+//! What `KubeVirt`'s and CDI's reports mean for a VM's owner.
 //!
 //! The disk is looked at first: while it is being cloned, `KubeVirt` reports
 //! `ErrorPvcNotFound` and `ErrorUnschedulable` of a VM that only has to wait.

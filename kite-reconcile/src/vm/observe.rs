@@ -131,7 +131,7 @@ impl Observed {
     /// Takes in what came of a step.
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
-            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, state),
+            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
         };

@@ -175,10 +175,6 @@ async fn a_disk_grows_through_its_claim() {
     let vm = world.vm("web").await;
     world.edit(&vm, json!({"spec": {"disk": "12Gi"}})).await;
     world.pass().await;
-    println!(
-        "{:#?}",
-        world.find::<PersistentVolumeClaim>(ANN, "web-disk").await
-    );
     world.settle().await;
     let claim = world
         .find::<PersistentVolumeClaim>(ANN, "web-disk")

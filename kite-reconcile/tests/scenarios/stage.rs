@@ -1,4 +1,4 @@
-//! Plays KubeVirt and CDI by hand, one move at a time, so that a test can stop
+//! Plays `KubeVirt` and CDI by hand, one move at a time, so that a test can stop
 //! them, or have them say what it likes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,8 +70,8 @@ impl Stage {
         for claim in claims.await.unwrap().items {
             let machine = claim.name_any().trim_end_matches("-disk").to_owned();
             let user = ObjectKey::namespaced(claim.namespace().unwrap(), machine);
-            let used = self.cluster.find::<VirtualMachineInstance>(&user);
-            if claim.metadata.deletion_timestamp.is_some() && used.await.unwrap().is_none() {
+            let in_use = self.cluster.find::<VirtualMachineInstance>(&user);
+            if claim.metadata.deletion_timestamp.is_some() && in_use.await.unwrap().is_none() {
                 self.cluster
                     .set_finalizers(&claim, Vec::new())
                     .await
@@ -151,14 +151,15 @@ impl Stage {
             .and_then(|s| s.printable_status.as_deref());
         let on = machine.spec.run_strategy.as_deref() == Some("Always");
         match (on, filled, instance, says) {
-            (true, false, _, Some("ErrorUnschedulable")) => return false,
+            (true, false, _, Some("ErrorUnschedulable"))
+            | (true, true, Some(_), Some("Running"))
+            | (false, _, None, Some("Stopped")) => return false,
             // What KubeVirt really says while a disk is cloned.
             (true, false, _, _) => self.machine_says(machine, "ErrorUnschedulable").await,
             (true, true, None, _) => {
                 self.make_instance(machine).await;
                 self.machine_says(machine, "Starting").await;
             }
-            (true, true, Some(_), Some("Running")) => return false,
             (true, true, Some(instance), _) => {
                 self.instance_runs(&instance).await;
                 self.machine_says(machine, "Running").await;
@@ -172,7 +173,6 @@ impl Stage {
                     .await
                     .unwrap();
             }
-            (false, _, None, Some("Stopped")) => return false,
             (false, _, None, _) => self.machine_says(machine, "Stopped").await,
         }
         true

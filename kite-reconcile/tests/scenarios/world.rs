@@ -137,7 +137,7 @@ impl World {
         let stop = CancellationToken::new();
         let actors = Actors::spawn(
             &client,
-            &fake.clock(),
+            fake.clock(),
             &Arc::new(Rules::instant()),
             vec![
                 Arc::new(NamespaceLifecycle::default()),
