@@ -114,7 +114,9 @@ fn normal(value: &mut Value, member: &str) {
 fn recorded(step: &Value, name: &str) -> Value {
     let mut value = step[name].clone();
     if name == "virtualMachineInstance"
-        && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
+        && let Some(metadata) = value
+            .pointer_mut("/metadata")
+            .and_then(Value::as_object_mut)
     {
         // Its status is no subresource there, so every write counts.
         metadata.remove("generation");
