@@ -158,6 +158,11 @@ fn name_from_status(error: &mut FieldError) {
     }
 }
 
+/// The shape of definitions; what they mean is checked elsewhere.
+fn definition() -> Option<&'static BuiltIn> {
+    builtin::kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+}
+
 fn only_errors(errors: Vec<FieldError>) -> Validation {
     Validation {
         errors,
@@ -273,7 +278,12 @@ pub(crate) fn decode(
             Some(text) => refused(&why, text),
         })?,
         Rules::Custom => schema::apply_defaults(&resource.schema, &mut value),
-        Rules::Definition => crd::set_defaults(&mut value),
+        Rules::Definition => {
+            if let Some(kind) = definition() {
+                kind.decode(&mut value).map_err(|why| cannot(&why))?;
+            }
+            crd::set_defaults(&mut value);
+        }
         Rules::Plain => {}
     }
     let warnings = if options.validation == FieldValidation::Ignore {
@@ -309,6 +319,7 @@ pub(crate) fn with_context<T>(
     };
     let empty = match &rules {
         Rules::BuiltIn(kind) if kind.empty() != NOTHING => kind.empty(),
+        Rules::Definition => definition().map_or(&none, BuiltIn::empty),
         _ => &none,
     };
     work(&Context {
