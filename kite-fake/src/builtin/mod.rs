@@ -112,6 +112,15 @@ impl BuiltIn {
         Ok(())
     }
 
+    /// Brings an object that was stored in another version, or in another group,
+    /// into this one.
+    pub fn convert(&self, object: &mut Value) {
+        if self.kind == "Event" && kinds::events::convert(object, self.group) {
+            // What was read before fits its own schema; only presence differs.
+            let _ = shape::normalize(self.schema(), object);
+        }
+    }
+
     /// Sets what only the server sets on a new object, and drops what a client may not (status).
     pub fn prepare_create(&self, object: &mut Value) {
         if self.rules.status {
@@ -164,7 +173,7 @@ impl BuiltIn {
         };
         metadata::built_in_finalizers(object, &mut found.errors);
         (self.rules.validate)(object, &mut found);
-        found
+        settled(found)
     }
 
     /// Checks a changed object, `metadata` included. The server checks metadata
@@ -189,7 +198,7 @@ impl BuiltIn {
             (self.rules.validate_update)(new, old, &mut found);
             (self.rules.validate)(new, &mut found);
         }
-        found
+        settled(found)
     }
 
     /// Sets what must be unique in the cluster: a Service's addresses and ports.
@@ -223,6 +232,14 @@ impl BuiltIn {
 /// schema with what it refers to in `$defs`.
 pub fn json_schema(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
     schemas::json(group, version, kind)
+}
+
+/// Warnings are for what is accepted.
+fn settled(mut found: Validation) -> Validation {
+    if !found.errors.is_empty() {
+        found.warnings.clear();
+    }
+    found
 }
 
 /// The rules of a kind in a version; `None` if it is not built in.

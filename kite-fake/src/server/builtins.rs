@@ -352,7 +352,11 @@ fn resource(row: &Row) -> Resource {
             .unwrap_or_else(|| Arc::new(crate::schema::Schema::any())),
         columns: Vec::new(),
         selectable_fields: selectable.iter().map(|s| (*s).to_owned()).collect(),
-        storage_version: row.version.into(),
+        storage_version: match row.group {
+            // Stored as events of the core group, so that each reading converts.
+            "events.k8s.io" => "core/v1".to_owned(),
+            _ => row.version.to_owned(),
+        },
         origin: if row.verbs == CREATE {
             Origin::Virtual
         } else {

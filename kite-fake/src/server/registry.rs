@@ -145,7 +145,12 @@ impl Resource {
 
     /// The collection that holds the objects.
     pub fn collection(&self) -> GroupResource {
-        GroupResource::new(&self.group, &self.plural)
+        // Events are the same objects in both of their groups.
+        let group = match (self.origin, self.group.as_str()) {
+            (Origin::BuiltIn, "events.k8s.io") => "",
+            (_, group) => group,
+        };
+        GroupResource::new(group, &self.plural)
     }
 
     /// Whether the type comes from a CRD.

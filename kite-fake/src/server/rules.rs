@@ -217,6 +217,9 @@ fn restrict(resource: &Resource, new: &mut Value, old: &Value, subresource: &str
 /// Reads an object in another version than the one it was stored in, or under
 /// another edition of the schema.
 pub(crate) fn convert(resource: &Resource, mut value: Value) -> Value {
+    if let Rules::BuiltIn(kind) = Rules::of(resource) {
+        kind.convert(&mut value);
+    }
     if let Some(members) = value.as_object_mut() {
         members.insert("apiVersion".into(), resource.api_version().into());
     }

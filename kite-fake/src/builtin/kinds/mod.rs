@@ -2,6 +2,7 @@
 
 pub(super) mod config;
 pub(super) mod endpoints;
+pub(super) mod events;
 pub(super) mod network;
 pub(super) mod pod;
 pub(super) mod rbac;

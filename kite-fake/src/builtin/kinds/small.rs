@@ -140,6 +140,33 @@ pub(in crate::builtin) fn validate_limit_range(range: &Value, found: &mut Valida
     }
 }
 
+/// Whether a quota may limit a resource of this name, which has no domain.
+fn is_standard_quota(name: &str) -> bool {
+    const COUNTED: &[&str] = &[
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    ];
+    const MEASURED: &[&str] = &["cpu", "ephemeral-storage", "memory"];
+    let (of, resource) = name.split_once('.').unwrap_or(("", name));
+    COUNTED.contains(&name)
+        || match of {
+            "" | "limits" => MEASURED.contains(&resource),
+            "requests" => {
+                MEASURED.contains(&resource)
+                    || resource == "storage"
+                    || resource.starts_with("hugepages-")
+            }
+            _ => false,
+        }
+}
+
 pub(in crate::builtin) fn validate_quota(quota: &Value, found: &mut Validation) {
     for (name, value) in members(&quota["spec"], "hard") {
         let text = value.as_str().unwrap_or_default();
@@ -150,12 +177,26 @@ pub(in crate::builtin) fn validate_quota(quota: &Value, found: &mut Validation) 
                 "must be greater than or equal to 0",
             ));
         }
-        for wrong in crate::names::qualified(name) {
+        let field = format!("spec.hard[{name}]");
+        let malformed = crate::names::qualified(name);
+        if !name.contains('/') && !is_standard_quota(name) {
+            if malformed.is_empty() {
+                found.errors.push(FieldError::invalid(
+                    &*field,
+                    &json!(name),
+                    "must be a standard resource type or fully qualified",
+                ));
+            }
             found.errors.push(FieldError::invalid(
-                format!("spec.hard[{name}]"),
+                &*field,
                 &json!(name),
-                wrong,
+                "must be a standard resource for quota",
             ));
+        }
+        for wrong in malformed {
+            found
+                .errors
+                .push(FieldError::invalid(&*field, &json!(name), wrong));
         }
     }
 }
