@@ -10,9 +10,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_fake::{
     FakeCluster,
-    actors::{
-        Actor, Actors, CrdCleanup, GarbageCollector, NamespaceDefaults, NamespaceLifecycle, Rules,
-    },
+    actors::{Actors, Rules, everything},
     serve::Served,
 };
 use tokio_util::sync::CancellationToken;
@@ -48,12 +46,7 @@ pub(crate) fn read_crds(text: &str) -> anyhow::Result<Vec<CustomResourceDefiniti
 /// Starts everybody who plays the rest of a cluster.
 pub(crate) fn spawn_actors(fake: &FakeCluster, shutdown: &CancellationToken) -> Actors {
     let rules = Arc::new(Rules::demo());
-    let actors: Vec<Arc<dyn Actor>> = vec![
-        Arc::new(NamespaceDefaults),
-        Arc::new(NamespaceLifecycle::default()),
-        Arc::new(GarbageCollector::default()),
-        Arc::new(CrdCleanup),
-    ];
+    let actors = everything(true);
     Actors::spawn(&fake.client(), &fake.clock(), &rules, actors, shutdown)
 }
 

@@ -1,8 +1,8 @@
 //! VMs from their creation to their end.
 
 use kite_fake::actors::kind::{
-    CLAIM, DATA_SOURCE, DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, POD, SECRET, SERVICE,
-    VIRTUAL_MACHINE, VOLUME,
+    CLAIM, DATA_SOURCE, DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, POD, SERVICE, VIRTUAL_MACHINE,
+    VOLUME,
 };
 use serde_json::{Value, json};
 
@@ -139,6 +139,5 @@ async fn a_vm_comes_up_and_goes_and_nothing_of_it_stays() {
     assert!(world.get(&CLAIM, NS, "vm1-disk").await.is_none());
     // The image's own.
     assert_eq!(world.list(&VOLUME, None).await.len(), 1);
-    let _ = SECRET;
     world.end().await;
 }

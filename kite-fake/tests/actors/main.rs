@@ -1,6 +1,8 @@
 //! The actors on the in-memory API server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cluster;
+mod guests;
 mod machines;
 mod trace;
 mod world;

@@ -1,0 +1,183 @@
+//! Running VMs are SSH servers, and what is on their disks stays.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use kite_fake::actors::kind::{
+    DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, SECRET, SERVICE, VIRTUAL_MACHINE,
+};
+use kite_fake::actors::{Rules, everything};
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::{Algorithm, PrivateKey};
+use serde_json::{Value, json};
+
+use crate::world::{World, text};
+
+const NS: Option<&str> = Some("default");
+
+struct Keys {
+    dir: tempfile::TempDir,
+    user: PrivateKey,
+    host: PrivateKey,
+}
+
+impl Keys {
+    fn new() -> Self {
+        let key = || PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let keys = Self {
+            dir,
+            user: key(),
+            host: key(),
+        };
+        let path = keys.dir.path().join("key");
+        std::fs::write(&path, keys.user.to_openssh(LineEnding::LF).unwrap()).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).unwrap();
+        keys
+    }
+
+    fn user_data(&self) -> String {
+        let public = self.user.public_key().to_openssh().unwrap();
+        let host = self.host.to_openssh(LineEnding::LF).unwrap();
+        let host = host.replace('\n', "\n    ");
+        format!(
+            "#cloud-config\nhostname: box\nusers:\n  - name: ann\n    ssh_authorized_keys:\n      \
+             - {public}\nssh_keys:\n  ed25519_private: |\n    {host}\n"
+        )
+    }
+
+    /// Standard output and the exit code of a command inside the guest.
+    async fn ssh(&self, port: u64, command: &str) -> (String, Option<i32>) {
+        let dir = self.dir.path().display();
+        let public = self.host.public_key().to_openssh().unwrap();
+        let known = format!("[127.0.0.1]:{port} {public}\n");
+        std::fs::write(self.dir.path().join("known"), known).unwrap();
+        let output = tokio::process::Command::new("ssh")
+            .args([
+                "-F",
+                "none",
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                "StrictHostKeyChecking=yes",
+            ])
+            .args(["-o", &format!("UserKnownHostsFile={dir}/known"), "-i"])
+            .arg(format!("{dir}/key"))
+            .args(["-p", &port.to_string(), "ann@127.0.0.1", command])
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .expect("OpenSSH's client is installed");
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        (out, output.status.code())
+    }
+}
+
+fn disk() -> Value {
+    json!({
+        "metadata": {"name": "vm1-disk"},
+        "spec": {
+            "source": {"blank": {}},
+            "storage": {"resources": {"requests": {"storage": "1Gi"}}},
+        },
+    })
+}
+
+fn machine() -> Value {
+    json!({
+        "metadata": {"name": "vm1"},
+        "spec": {"runStrategy": "Always", "template": {"spec": {
+            "domain": {"memory": {"guest": "1Gi"}, "devices": {}},
+            "volumes": [
+                {"name": "rootdisk", "dataVolume": {"name": "vm1-disk"}},
+                {"name": "init", "cloudInitNoCloud": {"secretRef": {"name": "vm1-init"}}},
+            ],
+        }}},
+    })
+}
+
+async fn port(world: &World) -> Option<u64> {
+    let slices = world.list(&ENDPOINT_SLICE, NS).await;
+    let slice = slices.first()?;
+    slice.data["endpoints"][0]["addresses"][0].as_str()?;
+    slice.data["ports"][0]["port"].as_u64()
+}
+
+/// Waits for the guest's port to be told, and another one than `old`.
+async fn wait_for_port(world: &World, old: Option<u64>) -> u64 {
+    for _ in 0..500 {
+        let now = port(world).await;
+        if now.is_some() && now != old {
+            return now.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no port after ten seconds");
+}
+
+async fn power(world: &World, strategy: &str) {
+    let patch = json!({"spec": {"runStrategy": strategy}});
+    world.merge(&VIRTUAL_MACHINE, NS, "vm1", patch).await;
+    world.settle().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_keeps_its_disk_over_a_power_cycle_and_loses_it_with_the_claim() {
+    let keys = Keys::new();
+    let world = World::with(Rules::instant(), everything(true)).await;
+    let user_data = keys.user_data();
+    let secret = json!({"metadata": {"name": "vm1-init"}, "stringData": {"userdata": user_data}});
+    world.create(&SECRET, NS, secret).await;
+    let service = json!({
+        "metadata": {"name": "ssh"},
+        "spec": {"selector": {"vm.kubevirt.io/name": "vm1"}, "ports": [{"port": 22}]},
+    });
+    world.create(&SERVICE, NS, service).await;
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    world.create(&VIRTUAL_MACHINE, NS, machine()).await;
+
+    let first = wait_for_port(&world, None).await;
+    world.settle().await;
+    let vm = world.get(&VIRTUAL_MACHINE, NS, "vm1").await.unwrap();
+    assert_eq!(text(&vm, "/status/printableStatus"), "Running");
+    let (out, code) = keys.ssh(first, "echo kept > note; cat note; exit 7").await;
+    assert_eq!((out.as_str(), code), ("kept\n", Some(7)));
+
+    // An edit by hand stays until the guest is another.
+    let slice = world.list(&ENDPOINT_SLICE, NS).await.remove(0);
+    let name = slice.metadata.name.unwrap();
+    let edit = json!({"ports": [{"name": "", "port": 9, "protocol": "TCP"}]});
+    world.merge(&ENDPOINT_SLICE, NS, &name, edit).await;
+    world
+        .merge(
+            &SERVICE,
+            NS,
+            "ssh",
+            json!({"metadata": {"labels": {"a": "b"}}}),
+        )
+        .await;
+    world.settle().await;
+    assert_eq!(port(&world).await, Some(9));
+
+    power(&world, "Halted").await;
+    assert!(world.get(&INSTANCE, NS, "vm1").await.is_none());
+    let dead = std::net::TcpStream::connect(("127.0.0.1", u16::try_from(first).unwrap()));
+    assert!(dead.is_err());
+    power(&world, "Always").await;
+    let second = wait_for_port(&world, Some(9)).await;
+    let (out, _) = keys.ssh(second, "cat note").await;
+    assert_eq!(out, "kept\n");
+
+    power(&world, "Halted").await;
+    world.delete(&DATA_VOLUME, NS, "vm1-disk").await;
+    world.settle().await;
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    power(&world, "Always").await;
+    let third = wait_for_port(&world, None).await;
+    let (_, code) = keys.ssh(third, "cat note").await;
+    assert_eq!(code, Some(1));
+    world.end().await;
+    let dead = std::net::TcpStream::connect(("127.0.0.1", u16::try_from(third).unwrap()));
+    assert!(dead.is_err(), "guests end with the cluster");
+}
