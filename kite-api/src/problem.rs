@@ -218,7 +218,7 @@ impl Problem {
     /// Fields of the body are wrong.
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let detail = match errors.as_slice() {
-            [only] if only.field.is_empty() => only.message.clone(),
+            [only] if only.message.starts_with(&only.field) => only.message.clone(),
             [only] => format!("{}: {}", only.field, only.message),
             _ => format!(
                 "{} fields need another value: {}",

@@ -58,7 +58,7 @@ pub(crate) async fn open_session(
     );
     let created = state.cluster().create(&session).await?;
     state.caches().sessions.caught_up_with(&created).await;
-    end_oldest(state, user).await;
+    end_oldest(state, user, &created).await;
     Ok(NewSession { token, expires_at })
 }
 
@@ -148,10 +148,11 @@ fn sessions_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteSession>> {
         .list(|session| session.spec.user == name)
 }
 
-async fn end_oldest(state: &ApiState, user: &KiteUser) {
+async fn end_oldest(state: &ApiState, user: &KiteUser, new: &KiteSession) {
     let mut sessions = sessions_of(state, user);
+    sessions.retain(|session| session.metadata.name != new.metadata.name);
     sessions.sort_by_key(|session| session.spec.expires_at.0);
-    let beyond = sessions.len().saturating_sub(MOST_SESSIONS);
+    let beyond = (sessions.len() + 1).saturating_sub(MOST_SESSIONS);
     for session in sessions.into_iter().take(beyond) {
         if let Err(problem) = end_session(state, &session).await {
             tracing::warn!(detail = problem.detail(), "an old session stays");

@@ -181,10 +181,16 @@ fn remedy(field: &str) -> Option<&'static str> {
 
 /// The message without the API server's prefix, which repeats the value.
 fn plain(message: &str) -> &str {
-    message
-        .strip_prefix("Invalid value: ")
-        .and_then(|rest| rest.rsplit_once("\": ").or_else(|| rest.split_once(": ")))
-        .map_or(message, |(_, rest)| rest)
+    let Some(rest) = message.strip_prefix("Invalid value: ") else {
+        return message;
+    };
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
+    match values.next() {
+        Some(Ok(_)) => rest[values.byte_offset()..]
+            .strip_prefix(": ")
+            .unwrap_or(rest),
+        _ => rest,
+    }
 }
 
 #[cfg(test)]
