@@ -191,13 +191,20 @@ const ALWAYS: &[(&str, &str)] = &[
     ("PodTemplateSpec", "metadata"),
     ("PodTemplateSpec", "spec"),
     ("ServiceStatus", "loadBalancer"),
+    ("StatefulSetStatus", "availableReplicas"),
 ];
 
 /// Times and pointers that Go writes as `null` when they are not set.
 const ALWAYS_NULL: &[(&str, &str)] = &[
+    ("ContainerStateRunning", "startedAt"),
+    ("ContainerStateTerminated", "finishedAt"),
+    ("ContainerStateTerminated", "startedAt"),
+    ("CustomResourceDefinitionCondition", "lastTransitionTime"),
     ("CustomResourceDefinitionStatus", "conditions"),
     ("CustomResourceDefinitionStatus", "storedVersions"),
     ("DaemonSetSpec", "selector"),
+    ("DeploymentCondition", "lastTransitionTime"),
+    ("DeploymentCondition", "lastUpdateTime"),
     ("DeploymentSpec", "selector"),
     ("NewEvent", "deprecatedFirstTimestamp"),
     ("NewEvent", "deprecatedLastTimestamp"),
@@ -206,6 +213,16 @@ const ALWAYS_NULL: &[(&str, &str)] = &[
     ("Event", "firstTimestamp"),
     ("Event", "lastTimestamp"),
     ("HTTPIngressPath", "pathType"),
+    ("JobCondition", "lastProbeTime"),
+    ("JobCondition", "lastTransitionTime"),
+    ("NamespaceCondition", "lastTransitionTime"),
+    ("NodeCondition", "lastHeartbeatTime"),
+    ("NodeCondition", "lastTransitionTime"),
+    ("PersistentVolumeClaimCondition", "lastProbeTime"),
+    ("PersistentVolumeClaimCondition", "lastTransitionTime"),
+    ("PodCondition", "lastProbeTime"),
+    ("PodCondition", "lastTransitionTime"),
+    ("ReplicaSetCondition", "lastTransitionTime"),
     ("ReplicaSetSpec", "selector"),
     ("Role", "rules"),
     ("ClusterRole", "rules"),
@@ -422,7 +439,11 @@ fn presence(
     let kind = schema.get("type").and_then(Value::as_str);
     let is_map = schema.contains_key("additionalProperties");
     if required {
-        return Some(if kind == Some("array") || is_map {
+        let is_time = schema
+            .get("$ref")
+            .and_then(Value::as_str)
+            .is_some_and(|name| name.ends_with(".Time") || name.ends_with(".MicroTime"));
+        return Some(if kind == Some("array") || is_map || is_time {
             "null"
         } else {
             "always"

@@ -113,3 +113,109 @@ proptest! {
         }
     }
 }
+
+/// Objects as a real server returns them are in their final form already.
+#[test]
+fn complete_objects_stay_as_they_are() {
+    let spec = json!({
+        "volumes": [
+            {"name": "config", "configMap": {"name": "c", "defaultMode": 420}},
+            {"name": "token", "projected": {"sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"downwardAPI": {"items": [{"path": "ns",
+                    "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
+            ], "defaultMode": 420}},
+        ],
+        "containers": [{
+            "name": "c", "image": "registry.example.com:5000/a/b:1.2", "command": ["/bin/x"],
+            "ports": [{"name": "web", "containerPort": 80, "protocol": "TCP"}],
+            "env": [{"name": "E", "value": "1"}, {"name": "F", "valueFrom":
+                {"secretKeyRef": {"name": "s", "key": "k"}}}],
+            "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "250m"}},
+            "volumeMounts": [{"name": "config", "readOnly": true, "mountPath": "/etc/c"}],
+            "readinessProbe": {"httpGet": {"path": "/", "port": "web", "scheme": "HTTP"},
+                "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3},
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+            "imagePullPolicy": "IfNotPresent",
+            "securityContext": {"capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
+                "allowPrivilegeEscalation": false},
+        }],
+        "restartPolicy": "Always", "terminationGracePeriodSeconds": 0, "dnsPolicy": "ClusterFirst",
+        "securityContext": {"fsGroup": 0}, "schedulerName": "default-scheduler",
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"a": "b"}}}}]}},
+    });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "d", "generation": 1, "annotations": {"a": ""}},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec},
+            "strategy": {"type": "RollingUpdate",
+                "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}},
+            "revisionHistoryLimit": 0, "progressDeadlineSeconds": 600,
+        },
+        "status": {"observedGeneration": 1, "conditions": [{"type": "Available", "status": "True",
+            "lastUpdateTime": "2024-01-01T00:00:00Z", "lastTransitionTime": null}]},
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"},
+        "spec": {"minAvailable": 0, "selector": {"matchLabels": {"a": "b"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
+            "expectedPods": 0, "conditions": [{"type": "T", "status": "True", "reason": "R",
+            "message": "", "lastTransitionTime": "2024-01-01T00:00:00Z"}]},
+    });
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "s"},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": true}}],
+        "ports": [{"name": "", "port": 2022, "protocol": "TCP"}],
+    });
+    for (group, object) in [
+        ("apps", deployment),
+        ("policy", budget),
+        ("discovery.k8s.io", slice),
+    ] {
+        let kind = find(group, "v1", object["kind"].as_str().unwrap());
+        let mut decoded = object.clone();
+        assert_eq!(kind.decode(&mut decoded), Ok(()));
+        assert_eq!(decoded, object);
+        assert_eq!(
+            kind.validate_create(&{
+                let mut named = object.clone();
+                named["metadata"]["namespace"] = json!("n");
+                named
+            })
+            .errors,
+            []
+        );
+    }
+}
+
+#[test]
+fn a_missing_time_is_null_and_no_error() {
+    let mut budget = json!({"status": {"conditions": [{"type": "T"}]}});
+    let kind = find("policy", "v1", "PodDisruptionBudget");
+    assert_eq!(kind.decode(&mut budget), Ok(()));
+    assert_eq!(
+        budget["status"]["conditions"][0]["lastTransitionTime"],
+        json!(null)
+    );
+}
+
+#[test]
+fn events_are_shown_in_both_forms() {
+    let mut event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "m",
+        "regarding": {"kind": "Pod"}, "reportingController": "c", "reportingInstance": "i"});
+    find("", "v1", "Event").convert(&mut event);
+    assert_eq!(event["apiVersion"], "v1");
+    assert_eq!(event["message"], "m");
+    assert_eq!(event["involvedObject"], json!({"kind": "Pod"}));
+    assert_eq!(event["reportingComponent"], "c");
+    let stored = event.clone();
+    find("events.k8s.io", "v1", "Event").convert(&mut event);
+    assert_eq!(event["note"], "m");
+    find("", "v1", "Event").convert(&mut event);
+    assert_eq!(event, stored);
+}
