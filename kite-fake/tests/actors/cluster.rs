@@ -96,7 +96,11 @@ async fn an_object_stays_while_one_owner_does_and_owners_elsewhere_do_not_count(
     world.settle().await;
     let child = world.get(&CONFIG_MAP, NS, "child").await.unwrap();
     let left = child.metadata.owner_references.unwrap();
-    assert_eq!(left.len(), 1, "the reference to the lost owner is taken out");
+    assert_eq!(
+        left.len(),
+        1,
+        "the reference to the lost owner is taken out"
+    );
     assert_eq!(left[0].name, "two");
     world.delete(&CONFIG_MAP, NS, "two").await;
     world.settle().await;

@@ -1,5 +1,6 @@
 //! VMs from their creation to their end.
 
+use kite_fake::actors::everything;
 use kite_fake::actors::kind::{
     CLAIM, DATA_SOURCE, DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, POD, SERVICE, VIRTUAL_MACHINE,
     VOLUME,
@@ -71,7 +72,19 @@ async fn printable(world: &World) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_vm_comes_up_and_goes_and_nothing_of_it_stays() {
-    let world = World::new().await;
+    live(World::new().await).await;
+}
+
+/// There an instance's status is no subresource, and schemas prune.
+#[tokio::test(start_paused = true)]
+async fn a_vm_lives_the_same_life_under_the_real_definitions() {
+    match World::with_real_definitions(everything(false)).await {
+        Some(world) => live(world).await,
+        None => eprintln!("skipped: no definitions beside the checkout"),
+    }
+}
+
+async fn live(world: World) {
     let service = json!({
         "metadata": {"name": "ssh"},
         "spec": {"selector": {"vm.kubevirt.io/name": "vm1"}, "ports": [{"port": 22}]},

@@ -1,5 +1,6 @@
 //! A cluster with actors, and short words for what tests ask of it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,17 +24,31 @@ impl World {
     pub async fn with(rules: Rules, actors: Vec<Arc<dyn Actor>>) -> Self {
         let cluster = FakeCluster::builder()
             .crds(kite_core::kubevirt::crds())
-            .crds(kite_core::cdi::crds())
-            .build()
-            .unwrap();
+            .crds(kite_core::cdi::crds());
+        Self::on(cluster.build().unwrap(), rules, actors).await
+    }
+
+    /// With the definitions that `KubeVirt` and CDI bring themselves; they lie
+    /// beside the checkout.
+    pub async fn with_real_definitions(actors: Vec<Arc<dyn Actor>>) -> Option<Self> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/crds");
+        let mut builder = FakeCluster::builder();
+        for name in [
+            "datasources.cdi.kubevirt.io",
+            "datavolumes.cdi.kubevirt.io",
+            "virtualmachineinstances.kubevirt.io",
+            "virtualmachines.kubevirt.io",
+        ] {
+            let text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).ok()?;
+            builder = builder.crds_yaml(&text);
+        }
+        let cluster = builder.build().unwrap();
+        Some(Self::on(cluster, Rules::instant(), actors).await)
+    }
+
+    async fn on(cluster: FakeCluster, rules: Rules, actors: Vec<Arc<dyn Actor>>) -> Self {
         let rules = Arc::new(rules);
-        let actors = Actors::spawn(
-            &cluster.client(),
-            &cluster.clock(),
-            &rules,
-            actors,
-            cluster.stopped(),
-        );
+        let actors = Actors::on(&cluster, &rules, actors);
         let world = Self {
             cluster,
             rules,
