@@ -243,7 +243,7 @@ async fn a_stalled_channel_does_not_stall_another() {
         .stdout(Stdio::null());
     let mut upload = upload.spawn().unwrap();
     let mut pipe = upload.stdin.take().unwrap();
-    std::thread::spawn(move || while pipe.write_all(&[0; 65536]).is_ok() {});
+    std::thread::spawn(move || while pipe.write_all(&[0; 8192]).is_ok() {});
     // A download that nobody here reads.
     let mut download = mux(&[]);
     download.arg("cat /dev/zero").stdout(Stdio::piped());

@@ -10,13 +10,14 @@
 //! - While one is, the target is a trickle of two bytes: the stalled channel's
 //!   window runs dry and opens by a hand's breadth per round trip, so its queue
 //!   practically stops growing, though reading never stops.
-//! - Healthy channels must not run dry with it. The moment to give them a full
-//!   window is right after the trickles of all stalled channels were answered:
-//!   their next bytes are a round trip away, while a busy channel's are already
-//!   on their way. A healthy channel that ran dry twice in a row gets a window
-//!   in any case: then no stalled channel is trickling. When a stalled channel
-//!   took what was meant for another, it has more than half a window left and
-//!   cannot take the next one, which is set at once.
+//! - Healthy channels must not run dry with it. A full window that is set as the
+//!   target goes to whoever sends next, so it is set when a stalled channel's
+//!   trickle was just answered, whose next bytes are a round trip away, and when
+//!   by the order of the last round a healthy channel in need comes next.
+//! - When a stalled channel took it all the same, it has more than half a window
+//!   left and cannot take the next one: that is set at once.
+//! - A healthy channel that ran dry twice while no stalled channel was heard gets
+//!   a full window in any case.
 //!
 //! The full window shrinks with the number of busy channels, so that what can be
 //! in flight together stays below twice the initial window: while keys are
@@ -24,7 +25,7 @@
 //!
 //! Pure bookkeeping; the tests drive it with a model of russh and of clients.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// The window that every channel starts with, in bytes.
 pub(crate) const INITIAL: u32 = 2 * 1024 * 1024;
@@ -45,20 +46,31 @@ struct Channel {
     /// that packet into account already.
     counted: bool,
     stalled: bool,
-    /// Received data since a stalled channel was last looked at.
+    /// Received data since it was last looked at.
     busy: bool,
-    /// Adjustments in a row that found the window dry.
+    /// Adjustments that found the window dry since a stalled channel was heard.
     dry: u32,
+    /// The stalled channel that was heard last before this one.
+    after: Option<u32>,
+}
+
+impl Channel {
+    fn needs(&self, full: u32) -> bool {
+        !self.stalled && self.window < full / 2
+    }
+
+    /// Stalled, sending, and ready to take what is meant for another.
+    fn takes(&self, full: u32) -> bool {
+        self.stalled && self.busy && self.window > TRICKLE && self.window < full / 2
+    }
 }
 
 /// The windows of one user's connection.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     channels: HashMap<u32, Channel>,
-    /// Stalled channels whose trickle was answered in this round of them.
-    round: HashSet<u32>,
-    /// How many there were in the last round.
-    expected: usize,
+    /// The stalled channel that was heard last.
+    heard: Option<u32>,
 }
 
 impl Windows {
@@ -72,6 +84,7 @@ impl Windows {
                 stalled: false,
                 busy: false,
                 dry: 0,
+                after: None,
             },
         );
     }
@@ -79,7 +92,6 @@ impl Windows {
     /// A channel is gone.
     pub(crate) fn closed(&mut self, id: u32) {
         self.channels.remove(&id);
-        self.round.remove(&id);
     }
 
     /// Data arrived.
@@ -90,6 +102,7 @@ impl Windows {
                 channel.window = channel.window.saturating_sub(length);
             }
             channel.busy = true;
+            channel.after = self.heard;
         }
     }
 
@@ -105,65 +118,60 @@ impl Windows {
         };
         channel.window = target;
         channel.counted = true;
-        let over = channel.stalled;
-        if target <= TRICKLE && !over {
-            channel.dry += 1;
-        } else {
-            channel.dry = 0;
-        }
-        let starving = channel.dry >= 2;
+        let stalled = channel.stalled;
         if !self.channels.values().any(|c| c.stalled) {
             return full;
         }
-        // Who would take a full window that is meant for another. (A stalled
-        // channel with more than half of one left takes nothing.)
-        let takers = self
-            .channels
-            .values()
-            .any(|c| c.stalled && c.busy && c.window > TRICKLE && c.window < full / 2);
-        if !over {
-            if !starving {
-                return TRICKLE;
-            }
-            self.look_again();
-            return if takers { TRICKLE } else { full };
-        }
-        let took = target > TRICKLE;
-        if took {
-            self.round.remove(&id);
+        let takers = self.channels.values().any(|c| c.takes(full));
+        let give = if stalled {
+            self.stalled_heard(id, target, full)
         } else {
-            if self.round.contains(&id) {
-                self.expected = self.round.len();
-                self.round.clear();
-            }
-            self.round.insert(id);
-            if self.round.len() < self.expected {
-                return TRICKLE;
-            }
-        }
-        let waiting = self
-            .channels
-            .values()
-            .any(|c| !c.stalled && (c.busy || took) && c.window < full / 2);
-        self.look_again();
-        if waiting && !takers { full } else { TRICKLE }
+            self.healthy_heard(id, target)
+        };
+        if give && !takers { full } else { TRICKLE }
     }
 
-    /// Forgets who was busy; who still is shows with the next data.
-    fn look_again(&mut self) {
-        for channel in self.channels.values_mut() {
-            channel.busy = false;
+    fn healthy_heard(&mut self, id: u32, target: u32) -> bool {
+        let Some(channel) = self.channels.get_mut(&id) else {
+            return false;
+        };
+        channel.dry = if target <= TRICKLE {
+            channel.dry + 1
+        } else {
+            0
+        };
+        let starving = channel.dry >= 2;
+        if starving {
+            for channel in self.channels.values_mut().filter(|c| c.stalled) {
+                channel.busy = false;
+            }
         }
+        starving
+    }
+
+    fn stalled_heard(&mut self, id: u32, target: u32, full: u32) -> bool {
+        self.heard = Some(id);
+        let took = target > TRICKLE;
+        let mut waiting = false;
+        for (other, channel) in &mut self.channels {
+            channel.dry = 0;
+            if channel.stalled {
+                channel.busy = *other == id;
+            } else if channel.after == Some(id) {
+                waiting |= (channel.busy || took) && channel.needs(full);
+                channel.busy = false;
+            } else if took {
+                waiting |= channel.needs(full);
+            }
+        }
+        waiting
     }
 
     /// The full window of a healthy channel now.
     fn full(&self) -> u32 {
-        let busy = self
-            .channels
-            .values()
-            .filter(|c| c.busy && !c.stalled)
-            .count();
-        let share = u32::try_from(busy.max(1)).map_or(0, |busy| BUDGET / busy);
+        let used = |c: &&Channel| !c.stalled && c.window < INITIAL;
+        let used = self.channels.values().filter(used).count();
+        let share = u32::try_from(used.max(1)).map_or(0, |used| BUDGET / used);
         share.clamp(SMALLEST, INITIAL)
     }
 }

@@ -37,7 +37,6 @@ impl<K: Eq + Hash + Clone, V> Mirror<K, V> {
                 self.seen = Some(HashSet::new());
                 Vec::new()
             }
-            Event::InitApply(object) => self.insert(read(object)),
             Event::InitDone => {
                 self.ready = true;
                 let seen = self.seen.take().unwrap_or_default();
@@ -52,7 +51,7 @@ impl<K: Eq + Hash + Clone, V> Mirror<K, V> {
                 }
                 gone
             }
-            Event::Apply(object) => self.insert(read(object)),
+            Event::InitApply(object) | Event::Apply(object) => self.insert(read(object)),
             Event::Delete(object) => match read(object) {
                 Some((key, _)) => {
                     self.objects.remove(&key);

@@ -20,6 +20,7 @@ use crate::route::{LoginName, Route, Routes, Target, VmKey, VmState};
 /// Name of the access Service's port.
 const SSH_PORT: &str = "ssh";
 
+type Claims = HashMap<String, BTreeMap<VmKey, Arc<Route>>>;
 type Slices = Mirror<(String, String), (VmKey, Vec<SocketAddr>)>;
 
 #[derive(Default)]
@@ -38,7 +39,7 @@ pub struct RouteTable {
     objects: Arc<Mutex<Objects>>,
     /// By login name; of several VMs that claim one, the first by key has it.
     /// The controller's reservations see to it that there is one.
-    routes: Arc<RwLock<HashMap<String, BTreeMap<VmKey, Arc<Route>>>>>,
+    routes: Arc<RwLock<Claims>>,
     ready: Arc<watch::Sender<bool>>,
 }
 

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};

@@ -61,9 +61,9 @@ enum OpenError {
     #[error("kite: VM {vm}: {why}")]
     Unavailable { vm: VmKey, why: String },
     #[error("kite: VM {vm} cannot be entered: {error}")]
-    Dial { vm: VmKey, error: DialError },
+    Dial { vm: VmKey, error: Box<DialError> },
     #[error("kite: VM {vm} refused the channel: {error}")]
-    Channel { vm: VmKey, error: russh::Error },
+    Channel { vm: VmKey, error: Box<russh::Error> },
 }
 
 /// One channel to bridge.
@@ -185,7 +185,10 @@ impl Bridge {
                 let failures = &self.shared.metrics.backend_failures_total;
                 failures.get_or_create(&KindLabels { kind }).inc();
                 tracing::warn!(vm = %route.vm, %error, "cannot enter a VM");
-                return Err(OpenError::Dial { vm: vm(), error });
+                return Err(OpenError::Dial {
+                    vm: vm(),
+                    error: Box::new(error),
+                });
             }
         };
         self.shared
@@ -211,7 +214,10 @@ impl Bridge {
             Ok(channel) => Ok((connection, channel)),
             Err(error) => {
                 connection.end().await;
-                Err(OpenError::Channel { vm: vm(), error })
+                Err(OpenError::Channel {
+                    vm: vm(),
+                    error: Box::new(error),
+                })
             }
         }
     }
@@ -229,10 +235,11 @@ impl Bridge {
         } = self;
         let refusal = match error {
             // The machine's own refusal is passed on as it is.
-            OpenError::Channel {
-                error: russh::Error::ChannelOpenFailure(reason),
-                ..
-            } => reason.clone(),
+            OpenError::Channel { error, .. }
+                if let russh::Error::ChannelOpenFailure(reason) = &**error =>
+            {
+                reason.clone()
+            }
             error => ChannelOpenFailure::Other {
                 code: CONNECT_FAILED,
                 reason: error.to_string(),

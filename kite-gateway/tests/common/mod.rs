@@ -245,9 +245,9 @@ pub async fn run(mut command: Command, input: Vec<u8>) -> Output {
         let mut child = command.spawn().expect("OpenSSH's clients are installed");
         let mut stdin = child.stdin.take().unwrap();
         let id = child.id();
-        let (done, waiting) = std::sync::mpsc::channel::<()>();
+        let (done, over) = std::sync::mpsc::channel::<()>();
         let guard = std::thread::spawn(move || {
-            let timed_out = waiting.recv_timeout(Duration::from_secs(60)).is_err();
+            let timed_out = over.recv_timeout(Duration::from_secs(60)).is_err();
             if timed_out {
                 let _ = Command::new("kill").arg(id.to_string()).status();
             }
@@ -274,4 +274,83 @@ pub fn text(bytes: &[u8]) -> String {
 /// Bytes that repeat with no power of two.
 pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i % 251) as u8).collect()
+}
+
+/// A real OpenSSH server that plays a VM, run as whoever runs the test.
+pub struct Sshd {
+    child: std::process::Child,
+    pub address: SocketAddr,
+    pub host_key: PublicKey,
+    pub user: String,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Sshd {
+    /// Starts one that lets the gateway in; says so and gives `None` where
+    /// there is no sshd.
+    pub async fn start(bed: &Bed, options: &str) -> Option<Self> {
+        let program = Path::new("/usr/sbin/sshd");
+        if !program.exists() {
+            eprintln!(
+                "skipped: there is no {} (Debian: openssh-server)",
+                program.display()
+            );
+            return None;
+        }
+        // Where sshd separates privileges it insists on this directory.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let key = new_key();
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let dir = bed.dir.path().display();
+        private_file(
+            &bed.path("vm_host_key"),
+            key.to_openssh(LineEnding::LF).unwrap().as_bytes(),
+            0o600,
+        );
+        private_file(
+            &bed.path("vm_authorized_keys"),
+            bed.vm_key.public_key().to_openssh().unwrap().as_bytes(),
+            0o600,
+        );
+        let config = format!(
+            "ListenAddress {address}\nHostKey {dir}/vm_host_key\nAuthorizedKeysFile {dir}/vm_authorized_keys\n\
+             StrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none\nMaxStartups 500\n\
+             MaxSessions 100\nAcceptEnv *\nX11Forwarding yes\nSubsystem sftp internal-sftp\nLogLevel ERROR\n{options}\n"
+        );
+        std::fs::write(bed.path("vm_config"), config).unwrap();
+        let child = Command::new(program)
+            .args(["-D", "-e", "-f"])
+            .arg(bed.path("vm_config"))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let name = Command::new("id").arg("-un").output().unwrap();
+        let sshd = Self {
+            child,
+            address,
+            host_key: key.public_key().clone(),
+            user: text(&name.stdout).trim().to_owned(),
+        };
+        for _ in 0..500 {
+            if tokio::net::TcpStream::connect(address).await.is_ok() {
+                return Some(sshd);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("sshd does not listen");
+    }
+
+    /// Puts it behind the login name `login`.
+    pub fn behind(&self, bed: &Bed, login: &str) {
+        let route = bed.route(login, self.address, &self.user, self.host_key.clone());
+        bed.table.set(login, route);
+    }
 }

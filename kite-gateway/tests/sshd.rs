@@ -1,0 +1,216 @@
+//! Against a real OpenSSH server as the VM.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Bed, Sshd, pattern, run, text};
+use kite_gateway::Config;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_duplex_completes() {
+    let bed = Bed::new().await;
+    let Some(sshd) = Sshd::start(&bed, "").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    let data = pattern(64 << 20);
+    let mut client = bed.with_key("ssh");
+    client.args(["-l", "web", "127.0.0.1", "cat"]);
+    let output = run(client, data.clone()).await;
+    assert!(output.stdout == data, "{} bytes", output.stdout.len());
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_exchanged_anew_under_load() {
+    // Both legs, every 4 MiB, under three saturated uploads on one connection.
+    let bed = Bed::with(Config {
+        rekey_bytes: 4 << 20,
+        ..Config::default()
+    })
+    .await;
+    let Some(sshd) = Sshd::start(&bed, "RekeyLimit 8M").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    let control = bed.path("control");
+    let mux = |extra: &[&str]| {
+        let mut client = bed.with_key("ssh");
+        client.arg("-S").arg(&control).args(extra);
+        client.args(["-l", "web", "127.0.0.1"]);
+        client
+    };
+    let mut master = mux(&["-M", "-N"]).spawn().unwrap();
+    while !control.exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let size = 64 << 20;
+    let upload = || {
+        let mut client = mux(&[]);
+        client.arg("cat | wc -c");
+        run(client, vec![7; size])
+    };
+    let download = || {
+        let mut client = mux(&[]);
+        client.arg(format!("head -c {size} /dev/zero"));
+        run(client, Vec::new())
+    };
+    let (a, b, c, d) = tokio::join!(upload(), upload(), upload(), download());
+    for output in [a, b, c] {
+        assert_eq!(
+            text(&output.stdout).trim(),
+            size.to_string(),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    assert_eq!(d.stdout.len(), size);
+    master.kill().unwrap();
+    master.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_half_close_reaches_the_other_side_in_order() {
+    let bed = Bed::new().await;
+    let Some(sshd) = Sshd::start(&bed, "").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    let mut client = bed.with_key("ssh");
+    client.args([
+        "-l",
+        "web",
+        "127.0.0.1",
+        "cat; sleep 0.3; echo after; echo err >&2; exit 9",
+    ]);
+    let output = run(client, b"before\n".to_vec()).await;
+    assert_eq!(text(&output.stdout), "before\nafter\n");
+    assert_eq!(text(&output.stderr), "err\n");
+    assert_eq!(output.status.code(), Some(9));
+    // The other half: the command closes its output and reads on.
+    let mut client = bed.with_key("ssh");
+    let file = bed.path("late");
+    client.args(["-l", "web", "127.0.0.1"]);
+    client.arg(format!("exec >&- 2>&-; cat > {}", file.display()));
+    let output = run(client, pattern(1 << 20)).await;
+    assert_eq!(output.status.code(), Some(0));
+    assert!(std::fs::read(file).unwrap() == pattern(1 << 20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rsync_and_both_scp_protocols() {
+    let bed = Bed::new().await;
+    let Some(sshd) = Sshd::start(&bed, "").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    let data = pattern(20 << 20);
+    let local = bed.path("local");
+    std::fs::write(&local, &data).unwrap();
+    for protocol in [&["-s"][..], &["-O"][..]] {
+        let there = bed.path(&format!("there{}", protocol[0]));
+        let back = bed.path(&format!("back{}", protocol[0]));
+        let mut up = bed.with_key("scp");
+        up.args(protocol).arg(&local);
+        up.arg(format!("web@127.0.0.1:{}", there.display()));
+        let output = run(up, Vec::new()).await;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let mut down = bed.with_key("scp");
+        down.args(protocol);
+        down.arg(format!("web@127.0.0.1:{}", there.display()))
+            .arg(&back);
+        let output = run(down, Vec::new()).await;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(std::fs::read(back).unwrap() == data);
+    }
+    if !std::path::Path::new("/usr/bin/rsync").exists() {
+        eprintln!("skipped: there is no rsync");
+        return;
+    }
+    let ssh = bed.with_key("ssh");
+    let words: Vec<_> = std::iter::once(ssh.get_program())
+        .chain(ssh.get_args())
+        .map(|w| w.to_string_lossy().into_owned())
+        .collect();
+    let shell = words.join(" ");
+    let there = bed.path("by-rsync");
+    let back = bed.path("by-rsync-back");
+    let remote = format!("web@127.0.0.1:{}", there.display());
+    for (from, to) in [
+        (local.display().to_string(), remote.clone()),
+        (remote, back.display().to_string()),
+    ] {
+        let mut rsync = std::process::Command::new("rsync");
+        rsync.args(["-a", "-e", &shell, &from, &to]);
+        let output = run(rsync, Vec::new()).await;
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    assert!(std::fs::read(back).unwrap() == data);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn local_forwards_reach_ports_and_sockets_of_the_vm() {
+    let bed = Bed::new().await;
+    let Some(sshd) = Sshd::start(&bed, "").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    // Something that listens in the "VM": here the same machine.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            all.reverse();
+            stream.write_all(&all).unwrap();
+        }
+    });
+    let (tcp, socket) = (bed.path("tcp.sock"), bed.path("nobody.sock"));
+    let mut client = bed.with_key("ssh");
+    client
+        .args(["-N", "-L"])
+        .arg(format!("{}:127.0.0.1:{port}", tcp.display()));
+    client.arg("-L").arg(format!("{0}.l:{0}", socket.display()));
+    client
+        .args(["-l", "web", "127.0.0.1"])
+        .stderr(Stdio::piped());
+    let mut client = client.spawn().unwrap();
+    let started = Instant::now();
+    while !tcp.exists() && started.elapsed() < Duration::from_secs(20) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut stream = std::os::unix::net::UnixStream::connect(tcp).unwrap();
+        stream.write_all(b"abc").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    })
+    .await
+    .unwrap();
+    assert_eq!(answer, "cba");
+    // The VM's own refusal comes through.
+    let refused = bed.path("nobody.sock.l");
+    tokio::task::spawn_blocking(move || {
+        let mut stream = std::os::unix::net::UnixStream::connect(refused).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert_eq!(answer, "");
+    })
+    .await
+    .unwrap();
+    client.kill().unwrap();
+    let output = client.wait_with_output().unwrap();
+    assert!(
+        text(&output.stderr).contains("open failed"),
+        "{}",
+        text(&output.stderr)
+    );
+}
