@@ -1,1 +1,181 @@
-fn main() {}
+//! Another operator that provisions VMs with Kite as a library.
+//!
+//! It has a custom resource of its own, `DevBox`, and no use for Kite's users,
+//! API or gateway. For each `DevBox` it applies a `KiteVirtualMachine`, and it
+//! runs Kite's VM and image reconcilers in its own process:
+//!
+//! ```console
+//! $ cargo run -p embed_provisioning        # with a kubeconfig
+//! ```
+//!
+//! The test below runs the same on the in-memory cluster.
+
+mod devbox;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use kite_core::{cluster::KubeCluster, crd::KiteVirtualMachine};
+use kite_reconcile::Context;
+use kube::{
+    Api, Client,
+    runtime::{Controller, controller::Action, watcher},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::devbox::{DevBox, DevBoxError};
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt().init();
+    let client = Client::try_default().await?;
+    let shutdown = CancellationToken::new();
+    let ctrl_c = shutdown.clone();
+    tokio::spawn(async move {
+        // No signal handler means no way to end but a kill: then run on.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            ctrl_c.cancel();
+        }
+    });
+    run(
+        client.clone(),
+        Context::new(KubeCluster::new(client)),
+        shutdown,
+    )
+    .await;
+    Ok(())
+}
+
+/// Runs both operators until `shutdown`.
+async fn run(client: Client, kite: Context<KubeCluster>, shutdown: CancellationToken) {
+    let cluster = Arc::new(kite.cluster.clone());
+    let kite = Arc::new(kite);
+    let dev_boxes = Controller::new(
+        Api::<DevBox>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .owns(
+        Api::<KiteVirtualMachine>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .graceful_shutdown_on(shutdown.clone().cancelled_owned())
+    .run(devbox::reconcile, retry, cluster)
+    .for_each(|result| async move {
+        if let Err(error) = result {
+            tracing::warn!(%error, "DevBox");
+        }
+    });
+    tokio::join!(
+        dev_boxes,
+        kite_reconcile::run_images(client.clone(), Arc::clone(&kite), shutdown.clone()),
+        kite_reconcile::run_virtual_machines(client, kite, shutdown),
+    );
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the shape that Controller::run takes"
+)]
+fn retry(_: Arc<DevBox>, _: &DevBoxError, _: Arc<KubeCluster>) -> Action {
+    Action::requeue(Duration::from_secs(10))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use kite_core::{
+        cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+        crd::{HttpSource, ImageSource, KiteImage, KiteImageSpec, OsFamily, VmPhase},
+    };
+    use kite_fake::{
+        FakeCluster,
+        actors::{Actors, Rules, everything},
+    };
+    use kube::{CustomResourceExt as _, api::PropagationPolicy};
+
+    use super::*;
+    use crate::devbox::{DevBoxSpec, Size};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dev_box_becomes_a_running_vm_and_goes_with_it() {
+        let fake = FakeCluster::builder()
+            .crds(kite_core::crd::all())
+            .crds(kite_core::kubevirt::crds())
+            .crds(kite_core::cdi::crds())
+            .crds([DevBox::crd()])
+            .objects_yaml("{apiVersion: v1, kind: Namespace, metadata: {name: kite-images}}")
+            .build()
+            .unwrap();
+        let client = fake.client();
+        let stop = CancellationToken::new();
+        let rules = Arc::new(Rules::instant());
+        let _actors = Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop);
+        let cluster = KubeCluster::new(client.clone());
+        let operator = tokio::spawn(run(client, Context::new(cluster.clone()), stop.clone()));
+
+        cluster.create(&image()).await.unwrap();
+        let mut dev_box = DevBox::new(
+            "ann",
+            DevBoxSpec {
+                size: Size::Small,
+                asleep: false,
+            },
+        );
+        dev_box.metadata.namespace = Some("default".to_owned());
+        let dev_box = cluster.create(&dev_box).await.unwrap();
+        until(&cluster, |vm| phase(vm) == Some(VmPhase::Running)).await;
+
+        let key = ObjectKey::of(&dev_box);
+        let asleep = serde_json::json!({"spec": {"asleep": true}});
+        let person = FieldManager::new("person");
+        cluster.edit::<DevBox>(person, &key, &asleep).await.unwrap();
+        until(&cluster, |vm| phase(vm) == Some(VmPhase::Stopped)).await;
+
+        cluster
+            .remove(&dev_box, PropagationPolicy::Background)
+            .await
+            .unwrap();
+        until(&cluster, |vm| vm.is_none()).await;
+        stop.cancel();
+        operator.await.unwrap();
+    }
+
+    fn phase(vm: Option<&KiteVirtualMachine>) -> Option<VmPhase> {
+        vm?.status.as_ref()?.phase
+    }
+
+    async fn until(cluster: &KubeCluster, wanted: impl Fn(Option<&KiteVirtualMachine>) -> bool) {
+        let key = ObjectKey::namespaced("default", "ann");
+        let mut last = None;
+        for _ in 0..600 {
+            last = cluster.find::<KiteVirtualMachine>(&key).await.unwrap();
+            if wanted(last.as_ref()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("the VM does not become as wanted: {last:#?}");
+    }
+
+    fn image() -> KiteImage {
+        KiteImage::new(
+            "debian-12",
+            KiteImageSpec {
+                display_name: None,
+                description: None,
+                source: ImageSource {
+                    http: Some(HttpSource {
+                        url: "https://images.example.org/debian-12.qcow2".to_owned(),
+                        checksum: None,
+                    }),
+                    ..ImageSource::default()
+                },
+                os_family: OsFamily::Debian,
+                default_user: None,
+                min_disk: "5Gi".parse().unwrap(),
+                refresh_schedule: None,
+            },
+        )
+    }
+}
