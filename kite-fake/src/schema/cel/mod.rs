@@ -3,7 +3,9 @@
 
 mod check;
 mod evaluate;
+mod functions;
 mod program;
+mod rewrite;
 mod value;
 
 use serde_json::Value;
@@ -71,3 +73,6 @@ impl Rule {
         self.program.as_ref().is_ok_and(|p| p.uses("oldSelf"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
+use super::{functions, rewrite};
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 use kube_cel::cel::parser::{Expression, Parser};
@@ -52,6 +53,7 @@ impl Program {
             .map_err(|error| format!("cannot start the parser: {error}"))?
             .join()
             .map_err(|_| "the expression cannot be parsed".to_owned())??;
+        let expression = rewrite::expand(expression);
         if loops(&expression) > MAX_LOOPS {
             return Err(format!(
                 "the estimated cost of more than {MAX_LOOPS} nested loops exceeds the budget"
@@ -199,7 +201,11 @@ fn bounded(source: &str) -> Result<(), String> {
 
 /// The functions of Kubernetes' CEL, registered once.
 fn root() -> &'static Context<'static> {
-    static ROOT: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
+    static ROOT: LazyLock<Context<'static>> = LazyLock::new(|| {
+        let mut context = Context::default().with_all();
+        functions::register(&mut context);
+        context
+    });
     &ROOT
 }
 

@@ -1,0 +1,151 @@
+//! Functions that the libraries lack: conversions, `type`, and the helpers of
+//! expanded macros.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{Context, ExecutionError, Value};
+
+use super::rewrite::{ENTRIES, SORTED, TO_MAP};
+
+/// Adds them to a context.
+pub(super) fn register(context: &mut Context<'static>) {
+    context.add_function("dyn", |value: Value| -> Result<Value, ExecutionError> {
+        Ok(value)
+    });
+    context.add_function("bool", to_bool);
+    // Types are compared by name: `type(self) == int`.
+    context.add_function("type", |value: Value| type_name(&value).to_owned());
+    for name in [
+        "bool",
+        "int",
+        "uint",
+        "double",
+        "string",
+        "bytes",
+        "list",
+        "map",
+        "null_type",
+    ] {
+        context.add_variable_from_value(name, name.to_owned());
+    }
+    context.add_function(ENTRIES, |value: Value| entries(&value));
+    context.add_function(SORTED, |value: Value| sorted(&value));
+    context.add_function(TO_MAP, |value: Value| to_map(&value));
+}
+
+fn to_bool(value: Value) -> Result<Value, ExecutionError> {
+    match &value {
+        Value::Bool(_) => Ok(value),
+        Value::String(text) => match text.as_str() {
+            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
+            "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
+            _ => Err(ExecutionError::function_error(
+                "bool",
+                "Type conversion error from 'string' to 'bool'",
+            )),
+        },
+        _ => Err(ExecutionError::NoSuchOverload),
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "list",
+        Value::Map(_) => "map",
+        Value::Int(_) => "int",
+        Value::UInt(_) => "uint",
+        Value::Float(_) => "double",
+        Value::String(_) => "string",
+        Value::Bytes(_) => "bytes",
+        Value::Bool(_) => "bool",
+        Value::Duration(_) => "google.protobuf.Duration",
+        Value::Timestamp(_) => "google.protobuf.Timestamp",
+        Value::Null => "null_type",
+        Value::Function(..) | Value::Opaque(_) => "type",
+    }
+}
+
+fn pair(key: Value, value: Value) -> Value {
+    Value::List(Arc::new(vec![key, value]))
+}
+
+fn entries(value: &Value) -> Result<Value, ExecutionError> {
+    match value {
+        Value::List(elements) => {
+            let index = |i: usize| Value::Int(i64::try_from(i).unwrap_or(i64::MAX));
+            let pairs = elements
+                .iter()
+                .enumerate()
+                .map(|(i, element)| pair(index(i), element.clone()));
+            Ok(Value::List(Arc::new(pairs.collect())))
+        }
+        Value::Map(map) => {
+            let mut members: Vec<_> = map.map.iter().collect();
+            // A fixed order, so that errors do not change from run to run.
+            members.sort_by_key(|(key, _)| key.to_string());
+            let pairs = members
+                .into_iter()
+                .map(|(key, value)| pair(key_value(key), value.clone()));
+            Ok(Value::List(Arc::new(pairs.collect())))
+        }
+        _ => Err(ExecutionError::NoSuchOverload),
+    }
+}
+
+fn key_value(key: &Key) -> Value {
+    match key {
+        Key::Int(int) => Value::Int(*int),
+        Key::Uint(uint) => Value::UInt(*uint),
+        Key::Bool(bool) => Value::Bool(*bool),
+        Key::String(text) => Value::String(Arc::clone(text)),
+    }
+}
+
+/// The two halves of each pair of a list.
+fn halves(value: &Value) -> Result<Vec<(Value, Value)>, ExecutionError> {
+    let Value::List(pairs) = value else {
+        return Err(ExecutionError::NoSuchOverload);
+    };
+    let half = |pair: &Value| match pair {
+        Value::List(both) => match both.as_slice() {
+            [first, second] => Ok((first.clone(), second.clone())),
+            _ => Err(ExecutionError::NoSuchOverload),
+        },
+        _ => Err(ExecutionError::NoSuchOverload),
+    };
+    pairs.iter().map(half).collect()
+}
+
+fn sorted(value: &Value) -> Result<Value, ExecutionError> {
+    let mut pairs = halves(value)?;
+    let mut comparable = true;
+    pairs.sort_by(|(a, _), (b, _)| {
+        a.partial_cmp(b).unwrap_or_else(|| {
+            comparable = false;
+            Ordering::Equal
+        })
+    });
+    if !comparable {
+        return Err(ExecutionError::NoSuchOverload);
+    }
+    Ok(Value::List(Arc::new(
+        pairs.into_iter().map(|(_, value)| value).collect(),
+    )))
+}
+
+fn to_map(value: &Value) -> Result<Value, ExecutionError> {
+    let mut map = std::collections::HashMap::new();
+    for (key, value) in halves(value)? {
+        let key = match key {
+            Value::Int(int) => Key::Int(int),
+            Value::UInt(uint) => Key::Uint(uint),
+            Value::Bool(bool) => Key::Bool(bool),
+            Value::String(text) => Key::String(text),
+            other => return Err(ExecutionError::UnsupportedKeyType(other)),
+        };
+        map.insert(key, value);
+    }
+    Ok(Value::Map(Map { map: Arc::new(map) }))
+}

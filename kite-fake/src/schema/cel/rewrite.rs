@@ -1,0 +1,228 @@
+//! Macros of Kubernetes' CEL that the parser leaves as calls: `cel.bind`, loops
+//! over two variables, and `sortBy`. They become loops over helper functions.
+
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, operators,
+};
+
+/// Gives the key (or index) and value of each element as a list of pairs.
+pub(super) const ENTRIES: &str = "@entries";
+/// Sorts pairs by their first and gives the second of each.
+pub(super) const SORTED: &str = "@sorted";
+/// Makes a map of pairs.
+pub(super) const TO_MAP: &str = "@to_map";
+
+/// Expands the macros in an expression, innermost first.
+pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
+    expr.expr = match expr.expr {
+        Expr::Call(mut call) => {
+            call.target = call.target.map(|target| Box::new(expand(*target)));
+            call.args = call.args.into_iter().map(expand).collect();
+            call_macro(call)
+        }
+        Expr::Comprehension(inner) => {
+            let inner = *inner;
+            Expr::Comprehension(Box::new(ComprehensionExpr {
+                iter_range: expand(inner.iter_range),
+                accu_init: expand(inner.accu_init),
+                loop_cond: expand(inner.loop_cond),
+                loop_step: expand(inner.loop_step),
+                result: expand(inner.result),
+                ..inner
+            }))
+        }
+        Expr::List(mut list) => {
+            list.elements = list.elements.into_iter().map(expand).collect();
+            Expr::List(list)
+        }
+        Expr::Map(mut map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    entry.key = expand(std::mem::take(&mut entry.key));
+                    entry.value = expand(std::mem::take(&mut entry.value));
+                }
+            }
+            Expr::Map(map)
+        }
+        Expr::Select(mut select) => {
+            select.operand = Box::new(expand(*select.operand));
+            Expr::Select(select)
+        }
+        other @ (Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_)) => other,
+    };
+    expr
+}
+
+fn call_macro(mut call: CallExpr) -> Expr {
+    let variable = |i: usize| match call.args.get(i).map(|arg| &arg.expr) {
+        Some(Expr::Ident(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let (first, second) = (variable(0), variable(1));
+    let on_cel = call
+        .target
+        .as_ref()
+        .is_some_and(|t| matches!(&t.expr, Expr::Ident(name) if name == "cel"));
+    match (call.func_name.as_str(), call.args.len(), first, second) {
+        ("bind", 3, Some(name), _) if on_cel => {
+            let (body, init) = (call.args.pop(), call.args.pop());
+            bind(name, init.unwrap_or_default(), body.unwrap_or_default())
+        }
+        ("sortBy", 2, Some(name), _) => {
+            let key = call.args.pop().unwrap_or_default();
+            let pair = list(vec![key, ident(&name)]);
+            let pairs = collect(target(&mut call), name, None, pair);
+            function(SORTED, vec![expr(pairs)])
+        }
+        (kind @ ("all" | "exists" | "existsOne" | "exists_one"), 3, Some(key), Some(value)) => {
+            let kind = kind.to_owned();
+            let test = both(key, value, call.args.pop().unwrap_or_default());
+            let range = entries(target(&mut call));
+            let (init, step, result) = match kind.as_str() {
+                "all" => (
+                    bool_literal(true),
+                    binary(operators::LOGICAL_AND, accu(), test),
+                    accu(),
+                ),
+                "exists" => (
+                    bool_literal(false),
+                    binary(operators::LOGICAL_OR, accu(), test),
+                    accu(),
+                ),
+                _ => {
+                    let more = binary(operators::ADD, accu(), int_literal(1));
+                    let step = function_expr(operators::CONDITIONAL, vec![test, more, accu()]);
+                    (
+                        int_literal(0),
+                        step,
+                        binary(operators::EQUALS, accu(), int_literal(1)),
+                    )
+                }
+            };
+            fold(range, "@pair".to_owned(), init, step, result)
+        }
+        ("transformList" | "transformMap", 3 | 4, Some(key), Some(value)) => {
+            let to_map = call.func_name == "transformMap";
+            let made = call.args.pop().unwrap_or_default();
+            let filter = (call.args.len() == 3).then(|| call.args.pop().unwrap_or_default());
+            let filter = filter.map(|f| both(key.clone(), value.clone(), f));
+            let made = if to_map {
+                list(vec![ident(&key), made])
+            } else {
+                made
+            };
+            let made = both(key, value, made);
+            let all = collect(entries(target(&mut call)), "@pair".to_owned(), filter, made);
+            if to_map {
+                function(TO_MAP, vec![expr(all)])
+            } else {
+                all
+            }
+        }
+        // The evaluator fails where an optional field is absent, but not where an
+        // optional index is; they mean the same.
+        (operators::OPT_SELECT, ..) => {
+            operators::OPT_INDEX.clone_into(&mut call.func_name);
+            Expr::Call(call)
+        }
+        _ => Expr::Call(call),
+    }
+}
+
+fn target(call: &mut CallExpr) -> IdedExpr {
+    call.target.take().map(|t| *t).unwrap_or_default()
+}
+
+fn expr(expr: Expr) -> IdedExpr {
+    IdedExpr { id: 0, expr }
+}
+
+fn ident(name: &str) -> IdedExpr {
+    expr(Expr::Ident(name.to_owned()))
+}
+
+/// The accumulator of all loops made here.
+fn accu() -> IdedExpr {
+    ident("@result")
+}
+
+fn list(elements: Vec<IdedExpr>) -> IdedExpr {
+    expr(Expr::List(ListExpr::new(elements)))
+}
+
+fn bool_literal(value: bool) -> IdedExpr {
+    expr(Expr::Literal(LiteralValue::Boolean(value.into())))
+}
+
+fn int_literal(value: i64) -> IdedExpr {
+    expr(Expr::Literal(LiteralValue::Int(value.into())))
+}
+
+fn function(name: &str, args: Vec<IdedExpr>) -> Expr {
+    Expr::Call(CallExpr {
+        func_name: name.to_owned(),
+        target: None,
+        args,
+    })
+}
+
+fn function_expr(name: &str, args: Vec<IdedExpr>) -> IdedExpr {
+    expr(function(name, args))
+}
+
+fn binary(operator: &str, left: IdedExpr, right: IdedExpr) -> IdedExpr {
+    function_expr(operator, vec![left, right])
+}
+
+fn entries(range: IdedExpr) -> IdedExpr {
+    function_expr(ENTRIES, vec![range])
+}
+
+fn fold(
+    range: IdedExpr,
+    variable: String,
+    init: IdedExpr,
+    step: IdedExpr,
+    result: IdedExpr,
+) -> Expr {
+    Expr::Comprehension(Box::new(ComprehensionExpr {
+        iter_range: range,
+        iter_var: variable,
+        iter_var2: None,
+        accu_var: "@result".to_owned(),
+        accu_init: init,
+        loop_cond: bool_literal(true),
+        loop_step: step,
+        result,
+    }))
+}
+
+/// A variable for one expression: a loop over the one value.
+fn bind(name: String, init: IdedExpr, body: IdedExpr) -> Expr {
+    Expr::Comprehension(Box::new(ComprehensionExpr {
+        iter_range: list(vec![init]),
+        iter_var: name,
+        iter_var2: None,
+        accu_var: "@bound".to_owned(),
+        accu_init: expr(Expr::Literal(LiteralValue::Null)),
+        loop_cond: bool_literal(true),
+        loop_step: body,
+        result: ident("@bound"),
+    }))
+}
+
+/// The two variables of a loop over pairs.
+fn both(key: String, value: String, body: IdedExpr) -> IdedExpr {
+    let part = |i: i64| binary(operators::INDEX, ident("@pair"), int_literal(i));
+    expr(bind(key, part(0), expr(bind(value, part(1), body))))
+}
+
+/// The list of what is made of each element.
+fn collect(range: IdedExpr, variable: String, filter: Option<IdedExpr>, made: IdedExpr) -> Expr {
+    let more = binary(operators::ADD, accu(), list(vec![made]));
+    let step = match filter {
+        Some(filter) => function_expr(operators::CONDITIONAL, vec![filter, more, accu()]),
+        None => more,
+    };
+    fold(range, variable, list(Vec::new()), step, accu())
+}
