@@ -270,10 +270,9 @@ fn zero(schema: &Schema) -> Value {
     match schema.kind {
         Kind::Object => Value::Object(Map::new()),
         Kind::String => Value::from(""),
-        Kind::Integer | Kind::Number => Value::from(0),
-        Kind::Boolean => Value::from(false),
         Kind::IntOrString if schema.constraints.format.is_some() => Value::from("0"),
-        Kind::IntOrString => Value::from(0),
+        Kind::Integer | Kind::Number | Kind::IntOrString => Value::from(0),
+        Kind::Boolean => Value::from(false),
         Kind::Array | Kind::Any => Value::Null,
     }
 }

@@ -71,7 +71,7 @@ impl ApiServer {
             Format::Json => Outline::default(),
             _ => Outline::of(&call.body),
         };
-        let shown = shown(call, format, &patched);
+        let shown = || shown(call, format, old.value());
         let decoded = rules::decode(&call.resource, patched, &outline, &options, Some(&shown))?;
         self.warnings.extend(decoded.warnings);
         body::check_name(call, &decoded.value)?;
@@ -262,11 +262,11 @@ fn parse_config(call: &Call) -> Result<Value, Status> {
     )))
 }
 
-/// The patch as strict errors quote it.
-fn shown(call: &Call, format: Format, patched: &Value) -> String {
+/// The patch as errors quote it: a strategic one itself, of others the result.
+fn shown(call: &Call, format: Format, document: &Value) -> String {
     match (format, serde_json::from_slice::<Value>(&call.body)) {
         (Format::Strategic, Ok(patch)) => go_map(&patch),
-        _ => patched.to_string(),
+        _ => patched(call, format, document).map_or_else(|_| String::new(), |v| v.to_string()),
     }
 }
 

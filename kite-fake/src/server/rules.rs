@@ -231,14 +231,14 @@ pub(crate) fn convert(resource: &Resource, mut value: Value) -> Value {
 }
 
 /// Brings what a client sent into the form of the kind: prunes, defaults, and
-/// tells of what was dropped. `patch` is the text of a patch for errors, where
-/// the value came from one.
+/// tells of what was dropped. `patch` gives the text of a patch for errors,
+/// where the value came from one.
 pub(crate) fn decode(
     resource: &Resource,
     mut value: Value,
     outline: &Outline,
     options: &WriteOptions,
-    patch: Option<&str>,
+    patch: Option<&dyn Fn() -> String>,
 ) -> Result<Decoded, Status> {
     let rules = Rules::of(resource);
     let mut unknown = match rules {
@@ -260,8 +260,8 @@ pub(crate) fn decode(
             resource.kind, resource.version, resource.kind
         ))
     };
-    let refused = |why: &str, text: &str| {
-        let message = format!("Invalid value: {}: {why}", json!(text));
+    let refused = |why: &str, text: &dyn Fn() -> String| {
+        let message = format!("Invalid value: {}: {why}", json!(text()));
         let cause = Cause::new("FieldValueInvalid", message, "patch");
         Status::invalid("", "", "", vec![cause])
     };
