@@ -108,7 +108,9 @@ impl ApiServer {
         rules.prepare_create(&resource, &mut object);
         self.mutate_admission(&resource, &mut object);
         let found = rules.validate_create(&resource, &object);
-        self.warnings.extend(found.warnings);
+        if found.errors.is_empty() || resource.is_custom() {
+            self.warnings.extend(found.warnings);
+        }
         rules::refuse(&resource, &name, found.errors)?;
         self.validate_admission(call, &object)?;
         let key = Key::new(namespace, name.as_str());

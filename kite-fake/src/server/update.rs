@@ -122,7 +122,9 @@ impl ApiServer {
         rules.prepare_update(&resource, &mut new, old.value(), subresource);
         self.mutate_admission(&resource, &mut new);
         let found = rules.validate_update(&resource, &new, old.value(), subresource);
-        self.warnings.extend(found.warnings);
+        if found.errors.is_empty() || resource.is_custom() {
+            self.warnings.extend(found.warnings);
+        }
         rules::refuse(&resource, call.name(), found.errors)?;
         self.validate_admission(call, &new)?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
