@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(cli: Cli) -> anyhow::Result<()> {
-    cli.logs.init()?;
+    cli.logs.init("info")?;
     let shutdown = kite_process::on_signal()?;
     let listener = TcpListener::bind(cli.listen)
         .await

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(cli: Cli) -> anyhow::Result<()> {
-    cli.logs.init()?;
+    cli.logs.init("info")?;
     let shutdown = kite_process::on_signal()?;
     let admin = Admin::bind(cli.admin_listen).await?;
     let client = cli.cluster.client().await?;

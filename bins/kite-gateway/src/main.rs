@@ -1,1 +1,95 @@
-fn main() {}
+//! `kite-gateway`: the SSH gateway as a process.
+
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use clap::Parser;
+use kite_core::names;
+use kite_gateway::{
+    Config, Gateway,
+    kubernetes::{RouteTable, host_key, watch_routes},
+};
+use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+/// Kite's SSH gateway: one port in front of all VMs.
+#[derive(Parser)]
+#[command(name = "kite-gateway", version, about)]
+struct Cli {
+    /// Address of the SSH port.
+    #[arg(
+        long,
+        env = "KITE_LISTEN",
+        default_value = "127.0.0.1:2222",
+        value_name = "ADDRESS"
+    )]
+    listen: SocketAddr,
+    /// Address of /livez, /readyz and /metrics.
+    #[arg(
+        long,
+        env = "KITE_ADMIN_LISTEN",
+        default_value = "127.0.0.1:8082",
+        value_name = "ADDRESS"
+    )]
+    admin_listen: SocketAddr,
+    /// Namespace of the Secret with the gateway's host key.
+    #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAME")]
+    namespace: String,
+    /// Seconds that sessions get to end after SIGTERM.
+    #[arg(
+        long,
+        env = "KITE_DRAIN_SECONDS",
+        default_value_t = 60,
+        value_name = "SECONDS"
+    )]
+    drain_seconds: u64,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    logs: LogArgs,
+}
+
+fn main() -> ExitCode {
+    kite_process::exit_code(run(Cli::parse()))
+}
+
+#[tokio::main]
+async fn run(cli: Cli) -> anyhow::Result<()> {
+    cli.logs.init("info")?;
+    let shutdown = kite_process::on_signal()?;
+    let listener = TcpListener::bind(cli.listen)
+        .await
+        .with_context(|| format!("--listen {} cannot be listened on", cli.listen))?;
+    let admin = Admin::bind(cli.admin_listen).await?;
+    let client = cli.cluster.client().await?;
+    let key = host_key(
+        client.clone(),
+        &cli.namespace,
+        names::GATEWAY_HOST_KEY_SECRET,
+    )
+    .await?;
+
+    let routes = RouteTable::default();
+    let gateway = Gateway::builder()
+        .config(Config {
+            drain_grace: Duration::from_secs(cli.drain_seconds),
+            ..Config::default()
+        })
+        .host_key(key)
+        .routes(routes.clone())
+        .build()?;
+    let mut registry = Registry::default();
+    gateway.register_metrics(&mut registry);
+
+    let readiness = Readiness::default();
+    let admin = tokio::spawn(admin.serve(readiness.clone(), registry, shutdown.clone()));
+    let watching = tokio::spawn(watch_routes(client, routes.clone(), shutdown.clone()));
+    tokio::spawn(async move {
+        routes.ready().await;
+        readiness.set(true);
+    });
+    gateway.serve(listener, shutdown).await?;
+    watching.await?;
+    admin.await?
+}

@@ -43,7 +43,8 @@ pub(crate) fn read_crds(text: &str) -> anyhow::Result<Vec<CustomResourceDefiniti
         .collect()
 }
 
-/// Starts everybody who plays the rest of a cluster.
+/// Starts everybody who plays the rest of a cluster, at a pace that a person can
+/// watch.
 pub(crate) fn spawn_actors(fake: &FakeCluster, shutdown: &CancellationToken) -> Actors {
     let rules = Arc::new(Rules::demo());
     let actors = everything(true);

@@ -3,6 +3,7 @@
 mod apiserver;
 mod cluster;
 mod crds;
+mod demo;
 mod listen;
 mod password;
 mod state;
@@ -24,6 +25,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start all of Kite on an in-memory cluster, in this process.
+    Demo(demo::Options),
     /// Start only the in-memory API server.
     Apiserver(apiserver::Options),
     /// Print Kite's CRDs as YAML.
@@ -42,11 +45,12 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Crds(options) => crds::run(&options),
         Command::PasswordHash => password::run(),
         Command::Apiserver(options) => served(cli.logs, apiserver::run(options)),
+        Command::Demo(options) => served(cli.logs, demo::run(options)),
     }
 }
 
 fn served(logs: LogArgs, task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    logs.init()?;
+    logs.init("warn")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

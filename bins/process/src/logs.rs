@@ -10,8 +10,8 @@ pub struct LogArgs {
     #[arg(long, env = "KITE_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
     /// What is logged, such as `info` or `info,kite_gateway=debug`.
-    #[arg(long, env = "KITE_LOG", value_name = "FILTER", default_value = "info")]
-    pub log: String,
+    #[arg(long, env = "KITE_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
 }
 
 /// Format of logs.
@@ -25,12 +25,13 @@ pub enum LogFormat {
 }
 
 impl LogArgs {
-    /// Starts logging. Call it once, first.
-    pub fn init(&self) -> anyhow::Result<()> {
-        let filter = EnvFilter::try_new(&self.log).map_err(|error| {
+    /// Starts logging; `default` is what is logged unless told otherwise. Call
+    /// it once, first.
+    pub fn init(&self, default: &str) -> anyhow::Result<()> {
+        let filter = self.log.as_deref().unwrap_or(default);
+        let filter = EnvFilter::try_new(filter).map_err(|error| {
             anyhow::anyhow!(
-                "--log {:?} is no filter: {error}; write info or info,kite_gateway=debug",
-                self.log
+                "--log {filter:?} is no filter: {error}; write info or info,kite_gateway=debug"
             )
         })?;
         let logs = fmt().with_env_filter(filter).with_writer(std::io::stderr);

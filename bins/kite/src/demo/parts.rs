@@ -1,0 +1,78 @@
+//! The parts of Kite, wired as their own binaries wire them.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kite_api::ApiState;
+use kite_core::{cluster::KubeCluster, names};
+use kite_gateway::{
+    Config, Gateway,
+    kubernetes::{RouteTable, host_key, watch_routes},
+};
+use kite_reconcile::Context;
+use kube::Client;
+use russh::keys::{PrivateKey, ssh_key::LineEnding};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::seed;
+
+/// Runs the controller until `shutdown`.
+pub(super) async fn controller(
+    client: Client,
+    shutdown: CancellationToken,
+) -> anyhow::Result<&'static str> {
+    let context = Context::new(KubeCluster::new(client.clone()));
+    kite_reconcile::run(client, context, shutdown).await;
+    Ok("controller")
+}
+
+/// Runs the SSH gateway until `shutdown`.
+pub(super) async fn gateway(
+    client: Client,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> anyhow::Result<&'static str> {
+    let key = host_key(
+        client.clone(),
+        names::PLATFORM_NAMESPACE,
+        names::GATEWAY_HOST_KEY_SECRET,
+    )
+    .await?;
+    let routes = RouteTable::default();
+    let config = Config {
+        // The demo ends at once: its VMs end with it.
+        drain_grace: Duration::from_millis(500),
+        ..Config::default()
+    };
+    let gateway = Gateway::builder()
+        .config(config)
+        .host_key(key)
+        .routes(routes.clone())
+        .build()?;
+    let watching = tokio::spawn(watch_routes(client, routes, shutdown.clone()));
+    gateway.serve(listener, shutdown).await?;
+    watching.await?;
+    Ok("SSH gateway")
+}
+
+/// The Secret from which the gateway takes its host key.
+pub(super) fn gateway_host_key_secret(key: &PrivateKey) -> anyhow::Result<Secret> {
+    let text = key.to_openssh(LineEnding::LF)?;
+    Ok(seed::secret(
+        names::GATEWAY_HOST_KEY_SECRET,
+        names::key_secret::HOST_PRIVATE,
+        &text,
+    ))
+}
+
+/// Runs the HTTP API until `shutdown`.
+pub(super) async fn api(
+    client: Client,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> anyhow::Result<&'static str> {
+    let state = ApiState::builder(client).build().await?;
+    kite_process::serve_http(listener, kite_api::router(state), shutdown).await?;
+    Ok("HTTP API")
+}

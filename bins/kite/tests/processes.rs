@@ -1,0 +1,156 @@
+//! Controller, gateway and API as separate processes against the in-memory API
+//! server: what production runs, on another API server.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/flow.rs"]
+mod flow;
+mod support;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::json;
+use support::{Platform, Process, clients_present, eventually, free_port, run, show};
+
+const TOKEN: &str = "a-token-that-works-once";
+
+const START: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: kite}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: kite-images}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: kite-bootstrap, namespace: kite}
+stringData: {token: a-token-that-works-once}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: kite-vm-storage}
+provisioner: test.kite.test/memory
+---
+apiVersion: hy3ons.github.io/v1
+kind: KiteImage
+metadata: {name: debian-12}
+spec:
+  minDisk: 4Gi
+  source: {registry: {url: 'docker://images.kite.test/debian:12'}}
+";
+
+/// A binary of another package, built by `cargo test --workspace`.
+fn binary(name: &str) -> Command {
+    let path = PathBuf::from(env!("CARGO_BIN_EXE_kite")).with_file_name(name);
+    assert!(
+        path.is_file(),
+        "{} is not built: run `cargo test --workspace`",
+        path.display()
+    );
+    Command::new(path)
+}
+
+fn readyz(port: u16) -> u16 {
+    let mut curl = Command::new("curl");
+    curl.args([
+        "-s",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code}",
+        &format!("http://127.0.0.1:{port}/readyz"),
+    ]);
+    String::from_utf8(run(curl, "").stdout)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+fn part(name: &'static str, dir: &Path, listen: Option<u16>) -> Process {
+    let admin = free_port();
+    let mut command = binary(name);
+    command
+        .env("KUBECONFIG", dir.join("state/kubeconfig"))
+        .env("KITE_ADMIN_LISTEN", format!("127.0.0.1:{admin}"))
+        .env("KITE_LOG_FORMAT", "json");
+    if let Some(port) = listen {
+        command.env("KITE_LISTEN", format!("127.0.0.1:{port}"));
+    }
+    let mut process = Process::start(name, command, dir.join(format!("{name}.log")));
+    eventually(name, || {
+        process.assert_running();
+        match readyz(admin) {
+            200 => Ok(()),
+            status => Err(format!("/readyz answers {status}")),
+        }
+    });
+    let mut curl = Command::new("curl");
+    curl.args(["-sSf", &format!("http://127.0.0.1:{admin}/metrics")]);
+    let metrics = run(curl, "");
+    assert!(
+        metrics.status.success() && metrics.stdout.ends_with(b"# EOF\n"),
+        "{}",
+        show(&metrics)
+    );
+    process
+}
+
+#[test]
+fn the_three_processes_do_what_the_demo_does() {
+    if !clients_present() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let crds = dir.path().join("crds");
+    std::fs::create_dir(&crds).unwrap();
+    let printed = Command::new(env!("CARGO_BIN_EXE_kite"))
+        .arg("crds")
+        .output()
+        .unwrap();
+    assert!(printed.status.success(), "{}", show(&printed));
+    std::fs::write(crds.join("kite.yaml"), printed.stdout).unwrap();
+
+    let state = dir.path().join("state");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.args(["apiserver", "--actors", "--apiserver-listen=127.0.0.1:0"]);
+    command
+        .arg("--state-dir")
+        .arg(&state)
+        .arg("--crds")
+        .arg(&crds);
+    let mut apiserver = Process::start("kite apiserver", command, dir.path().join("apiserver.log"));
+    let mut platform = Platform::wait(&state, &mut apiserver);
+    platform.apply_ok(START);
+
+    let (ssh, http) = (free_port(), free_port());
+    let parts = [
+        part("kite-controller", dir.path(), None),
+        part("kite-gateway", dir.path(), Some(ssh)),
+        part("kite-api", dir.path(), Some(http)),
+    ];
+    platform.ready =
+        json!({ "gateway": format!("127.0.0.1:{ssh}"), "api": format!("http://127.0.0.1:{http}") });
+    let mut keyscan = Command::new("ssh-keyscan");
+    keyscan.args(["-p", &ssh.to_string(), "127.0.0.1"]);
+    let keys = run(keyscan, "");
+    assert!(
+        keys.status.success() && !keys.stdout.is_empty(),
+        "{}",
+        show(&keys)
+    );
+    std::fs::write(state.join("known_hosts"), keys.stdout).unwrap();
+
+    flow::from_bootstrap_to_nothing_left(&platform, TOKEN);
+
+    for part in parts {
+        let (code, took) = part.terminate();
+        assert_eq!(code, Some(0));
+        println!("ended in {took:?}");
+    }
+    assert_eq!(apiserver.terminate().0, Some(0));
+}
