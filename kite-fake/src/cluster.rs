@@ -12,7 +12,7 @@ use crate::actors::{Actor, Actors, Rules};
 use crate::auth::Identity;
 use crate::builder::{BuildError, Builder};
 use crate::clock::Clock;
-use crate::server::{Answer, ApiServer};
+use crate::server::{Answer, ApiServer, Webhook};
 use crate::service::{Extension, FakeService};
 
 struct Inner {
@@ -125,6 +125,11 @@ impl FakeCluster {
     /// `/apis/subresources.kubevirt.io/`.
     pub fn extend(&self, prefix: &str, extension: Arc<dyn Extension>) {
         self.server().extend(prefix, extension);
+    }
+
+    /// Asks `webhook` about every write from now on.
+    pub fn admit_by(&self, webhook: Arc<dyn Webhook>) {
+        self.server().admit_by(webhook);
     }
 
     /// The server itself, locked.

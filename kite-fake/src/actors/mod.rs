@@ -28,17 +28,18 @@ mod workloads;
 
 pub use actor::{Actor, ActorError, Change, Context, Next, Watches};
 pub use catalog::Catalog;
-pub use cdi::{DataSources, DataVolumes};
+pub use cdi::{CdiAdmission, DataSources, DataVolumes};
 pub use crds::CrdCleanup;
 pub use driver::Actors;
 pub use garbage::GarbageCollector;
 pub use kind::{Key, Kind};
 pub use kubevirt::{
-    Address, Guests, Instances, Machine, NoGuests, NodeAgent, SshGuests, VirtualMachines,
+    Address, Guests, Instances, KubeVirtAdmission, Machine, NoGuests, NodeAgent, SUBRESOURCES,
+    SshGuests, VirtualMachines, VmSubresources,
 };
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
 pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
-pub use standard::{control_plane, everything};
+pub use standard::{control_plane, everything, play};
 pub use storage::ClaimBinder;
 pub use workloads::{Deployments, NODE_NAME, Nodes, Pods};

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::FakeCluster;
+
 use super::{
-    Actor, ClaimBinder, CrdCleanup, DataSources, DataVolumes, Deployments, EndpointSlices,
-    GarbageCollector, Guests, Instances, LoadBalancers, NamespaceDefaults, NamespaceLifecycle,
-    NoGuests, NodeAgent, Nodes, Pods, SshGuests, VirtualMachines,
+    Actor, Actors, CdiAdmission, ClaimBinder, CrdCleanup, DataSources, DataVolumes, Deployments,
+    EndpointSlices, GarbageCollector, Guests, Instances, KubeVirtAdmission, LoadBalancers,
+    NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods, Rules, SUBRESOURCES,
+    SshGuests, VirtualMachines, VmSubresources,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -45,4 +48,14 @@ pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
         Arc::new(NodeAgent::new(machines)),
     ]);
     all
+}
+
+/// Plays the rest of a cluster on `cluster`: [`everything`], what `KubeVirt` and
+/// CDI refuse, and the subresources of VMs. The actors end with the cluster.
+pub fn play(cluster: &FakeCluster, rules: &Arc<Rules>, guests: bool) -> Actors {
+    cluster.admit_by(Arc::new(CdiAdmission));
+    cluster.admit_by(Arc::new(KubeVirtAdmission));
+    let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()));
+    cluster.extend(SUBRESOURCES, Arc::new(subresources));
+    Actors::on(cluster, rules, everything(guests))
 }

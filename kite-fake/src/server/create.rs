@@ -113,6 +113,7 @@ impl ApiServer {
         }
         rules::refuse(&resource, &name, found.errors)?;
         self.validate_admission(call, &object)?;
+        self.ask_webhooks(call, &object, None)?;
         let key = Key::new(namespace, name.as_str());
         let collection = resource.collection();
         self.charge_quota(&resource, &object, None, options.dry_run)?;

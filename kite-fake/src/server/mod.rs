@@ -26,6 +26,7 @@ mod subresources;
 mod update;
 mod usage;
 pub mod watch;
+mod webhooks;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -48,6 +49,7 @@ use crate::store::{Key, Store};
 pub use log::{Logged, RequestLog};
 use registry::{Origin, Registry, Resource};
 pub use watch::Watch;
+pub use webhooks::{Review, Webhook};
 
 /// Largest body that is read, in bytes, as in a real API server.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -76,6 +78,7 @@ pub struct ApiServer {
     pub(crate) tokens: Tokens,
     pub(crate) rbac: bool,
     pub(crate) extensions: Vec<(String, Arc<dyn Extension>)>,
+    webhooks: Vec<Arc<dyn Webhook>>,
     log: RequestLog,
     /// `Warning` headers of the request that is being handled.
     warnings: Vec<String>,
@@ -162,6 +165,7 @@ impl ApiServer {
             tokens: Tokens::default(),
             rbac: false,
             extensions: Vec::new(),
+            webhooks: Vec::new(),
             log: RequestLog::new(LOGGED),
             warnings: Vec::new(),
             now: Timestamp::UNIX_EPOCH,

@@ -127,6 +127,7 @@ impl ApiServer {
         }
         rules::refuse(&resource, call.name(), found.errors)?;
         self.validate_admission(call, &new)?;
+        self.ask_webhooks(call, &new, Some(old.value()))?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
         self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
         let released = is_released(&new, old.value());

@@ -57,7 +57,7 @@ async fn a_namespace_with_a_running_vm_ends() {
     }});
     world.create(&DATA_VOLUME, Some("a"), disk).await;
     let vm = json!({"metadata": {"name": "v"}, "spec": {"runStrategy": "Always", "template": {"spec": {
-        "domain": {"devices": {}}, "volumes": [{"name": "r", "dataVolume": {"name": "d"}}],
+        "domain": {"memory": {"guest": "1Gi"}, "devices": {}}, "volumes": [{"name": "r", "dataVolume": {"name": "d"}}],
     }}}});
     world.create(&VIRTUAL_MACHINE, Some("a"), vm).await;
     world.settle().await;
@@ -233,7 +233,7 @@ async fn a_vm_that_does_not_boot_is_tried_again_after_longer_and_longer_pauses()
         "no bootable device",
     ));
     let vm = json!({"metadata": {"name": "v"}, "spec": {"runStrategy": "Always", "template": {"spec": {
-        "domain": {"devices": {}}, "volumes": [],
+        "domain": {"memory": {"guest": "1Gi"}, "devices": {}}, "volumes": [],
     }}}});
     world.create(&VIRTUAL_MACHINE, NS, vm).await;
     tokio::time::sleep(Duration::from_secs(5)).await;

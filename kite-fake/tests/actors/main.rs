@@ -4,5 +4,6 @@
 mod cluster;
 mod guests;
 mod machines;
+mod requests;
 mod trace;
 mod world;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kite_fake::FakeCluster;
-use kite_fake::actors::{Actor, Actors, Key, Kind, Rules, everything};
+use kite_fake::actors::{Actor, Actors, Key, Kind, Rules, play};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
 
@@ -16,16 +16,22 @@ pub struct World {
 }
 
 impl World {
-    /// Every actor, without guests, and nothing takes time.
+    /// Every actor, without guests, and nothing takes time; what `KubeVirt` and
+    /// CDI refuse is refused.
     pub async fn new() -> Self {
-        Self::with(Rules::instant(), everything(false)).await
+        let cluster = Self::permissive();
+        let rules = Arc::new(Rules::instant());
+        let actors = play(&cluster, &rules, false);
+        Self::settled(cluster, rules, actors).await
     }
 
     pub async fn with(rules: Rules, actors: Vec<Arc<dyn Actor>>) -> Self {
-        let cluster = FakeCluster::builder()
-            .crds(kite_core::kubevirt::crds())
-            .crds(kite_core::cdi::crds());
-        Self::on(cluster.build().unwrap(), rules, actors).await
+        Self::on(Self::permissive(), rules, actors).await
+    }
+
+    fn permissive() -> FakeCluster {
+        let builder = FakeCluster::builder().crds(kite_core::kubevirt::crds());
+        builder.crds(kite_core::cdi::crds()).build().unwrap()
     }
 
     /// With the definitions that `KubeVirt` and CDI bring themselves; they lie
@@ -49,6 +55,10 @@ impl World {
     async fn on(cluster: FakeCluster, rules: Rules, actors: Vec<Arc<dyn Actor>>) -> Self {
         let rules = Arc::new(rules);
         let actors = Actors::on(&cluster, &rules, actors);
+        Self::settled(cluster, rules, actors).await
+    }
+
+    async fn settled(cluster: FakeCluster, rules: Arc<Rules>, actors: Actors) -> Self {
         let world = Self {
             cluster,
             rules,

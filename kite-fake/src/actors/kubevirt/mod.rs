@@ -8,6 +8,7 @@
 //!
 //! What each of them writes follows what `KubeVirt` 1.9 was seen to write.
 
+mod admission;
 mod agent;
 mod conditions;
 mod guests;
@@ -17,12 +18,15 @@ mod launcher;
 mod machine_status;
 mod machines;
 mod run;
+mod subresources;
 mod volumes;
 
+pub use admission::KubeVirtAdmission;
 pub use agent::NodeAgent;
 pub use guests::{Address, Guests, Machine, NoGuests, SshGuests};
 pub use instances::Instances;
 pub use machines::VirtualMachines;
+pub use subresources::{SUBRESOURCES, VmSubresources};
 
 /// Holds VMs and instances until their controllers have let go.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";

@@ -1,0 +1,132 @@
+//! What CDI's webhook demands of `DataVolume`s.
+
+use serde_json::Value;
+
+use crate::server::{Review, Webhook};
+use crate::status::Cause;
+
+/// Refuses a `DataVolume` that is ambiguous, and any change of its spec: a disk
+/// grows through its claim.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CdiAdmission;
+
+impl Webhook for CdiAdmission {
+    fn name(&self) -> &'static str {
+        "datavolume-validate.cdi.kubevirt.io"
+    }
+
+    fn review(&self, review: &Review<'_>) -> Vec<Cause> {
+        if review.group != "cdi.kubevirt.io" || review.kind != "DataVolume" {
+            return Vec::new();
+        }
+        let spec = &review.object["spec"];
+        let refusal = match review.old {
+            Some(old) if old["spec"] != *spec => Some((
+                "FieldValueDuplicate",
+                "Cannot update DataVolume Spec",
+                "DataVolume.Spec",
+            )),
+            Some(_) => None,
+            None => ambiguity(spec),
+        };
+        refusal
+            .map(|(reason, message, field)| Cause::new(reason, message, field))
+            .into_iter()
+            .collect()
+    }
+}
+
+fn ambiguity(spec: &Value) -> Option<(&'static str, &'static str, &'static str)> {
+    let invalid = |message, field| Some(("FieldValueInvalid", message, field));
+    let set = |field: &str| spec[field].is_object();
+    match (set("pvc"), set("storage")) {
+        (false, false) => {
+            return invalid("Missing Data volume PVC or Storage", "spec.pvc");
+        }
+        (true, true) => {
+            return invalid(
+                "Duplicate storage definition, both target storage and target pvc defined",
+                "spec.pvc",
+            );
+        }
+        _ => {}
+    }
+    if set("pvc")
+        && spec["pvc"]["accessModes"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+    {
+        return Some((
+            "FieldValueRequired",
+            "Required value: at least 1 access mode is required",
+            "spec.pvc.accessModes",
+        ));
+    }
+    match (set("source"), set("sourceRef")) {
+        (false, false) => {
+            return invalid(
+                "Data volume should have either Source, SourceRef, or PopulatorSource set",
+                "spec.source",
+            );
+        }
+        (true, true) => {
+            return invalid("Both Source and SourceRef are set", "spec.source");
+        }
+        (false, true) if spec["sourceRef"]["kind"] != "DataSource" => {
+            return Some((
+                "FieldValueNotSupported",
+                "Unsupported sourceRef kind, currently only DataSource is supported",
+                "spec.sourceRef.Kind",
+            ));
+        }
+        _ => {}
+    }
+    let sources = spec["source"].as_object();
+    let count = sources.map_or(1, |s| s.values().filter(|v| !v.is_null()).count());
+    if count != 1 {
+        return invalid("Multiple or no Data volume sources", "spec.source");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn says(spec: &Value, old: Option<&Value>) -> String {
+        let object = json!({"spec": spec});
+        let old = old.map(|spec| json!({"spec": spec}));
+        let review = Review {
+            group: "cdi.kubevirt.io",
+            kind: "DataVolume",
+            object: &object,
+            old: old.as_ref(),
+        };
+        let causes = CdiAdmission.review(&review);
+        causes.into_iter().map(|c| c.message).collect()
+    }
+
+    #[test]
+    fn a_disk_has_one_source_and_one_target() {
+        let good = json!({"storage": {}, "source": {"blank": {}}});
+        assert_eq!(says(&good, None), "");
+        let both = json!({"storage": {}, "pvc": {}, "source": {"blank": {}}});
+        assert!(says(&both, None).contains("both target storage and target pvc"));
+        let none = json!({"storage": {}, "source": {}});
+        assert!(says(&none, None).contains("no Data volume sources"));
+        let two = json!({"storage": {}, "source": {"blank": {}, "http": {}}});
+        assert!(says(&two, None).contains("Multiple"));
+        let modes = json!({"pvc": {}, "source": {"blank": {}}});
+        assert!(says(&modes, None).contains("access mode"));
+    }
+
+    #[test]
+    fn its_spec_never_changes() {
+        let old = json!({"storage": {}, "source": {"blank": {}}});
+        assert_eq!(says(&old, Some(&old)), "");
+        let new = json!({"storage": {"x": 1}, "source": {"blank": {}}});
+        assert_eq!(says(&new, Some(&old)), "Cannot update DataVolume Spec");
+    }
+}
