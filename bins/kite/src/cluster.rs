@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_fake::{
     FakeCluster,
-    actors::{Actors, Rules, everything},
+    actors::{Actors, Rules, play},
     serve::Served,
 };
 use tokio_util::sync::CancellationToken;
@@ -47,8 +47,7 @@ pub(crate) fn read_crds(text: &str) -> anyhow::Result<Vec<CustomResourceDefiniti
 /// watch.
 pub(crate) fn spawn_actors(fake: &FakeCluster, shutdown: &CancellationToken) -> Actors {
     let rules = Arc::new(Rules::demo());
-    let actors = everything(true);
-    Actors::spawn(&fake.client(), &fake.clock(), &rules, actors, shutdown)
+    play(fake, &rules, true, shutdown)
 }
 
 /// Writes a kubeconfig with full rights into the state directory.

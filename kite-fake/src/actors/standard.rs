@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::FakeCluster;
 
 use super::{
@@ -51,11 +53,17 @@ pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
 }
 
 /// Plays the rest of a cluster on `cluster`: [`everything`], what `KubeVirt` and
-/// CDI refuse, and the subresources of VMs. The actors end with the cluster.
-pub fn play(cluster: &FakeCluster, rules: &Arc<Rules>, guests: bool) -> Actors {
+/// CDI refuse, and the subresources of VMs. The actors end when `shutdown` fires.
+pub fn play(
+    cluster: &FakeCluster,
+    rules: &Arc<Rules>,
+    guests: bool,
+    shutdown: &CancellationToken,
+) -> Actors {
     cluster.admit_by(Arc::new(CdiAdmission));
     cluster.admit_by(Arc::new(KubeVirtAdmission));
     let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()));
     cluster.extend(SUBRESOURCES, Arc::new(subresources));
-    Actors::on(cluster, rules, everything(guests))
+    let (client, clock) = (cluster.client(), cluster.clock());
+    Actors::spawn(&client, clock, rules, everything(guests), shutdown)
 }

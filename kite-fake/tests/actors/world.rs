@@ -21,7 +21,7 @@ impl World {
     pub async fn new() -> Self {
         let cluster = Self::permissive();
         let rules = Arc::new(Rules::instant());
-        let actors = play(&cluster, &rules, false);
+        let actors = play(&cluster, &rules, false, cluster.stopped());
         Self::settled(cluster, rules, actors).await
     }
 
