@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Rendering is pure, so this needs no client, no runtime and no credentials.
-//! It is how another tool (a GitOps pipeline, a policy check) would look at what
+//! It is how another tool (a delivery pipeline, a policy check) would look at what
 //! Kite is going to do.
 
 use std::io::Write as _;

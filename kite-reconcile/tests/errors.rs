@@ -1,0 +1,161 @@
+//! Single error paths, against a scripted cluster.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use kite_core::{
+    cluster::{ClusterError, MockCluster},
+    crd::{KiteUser, KiteUserSpec, KiteVirtualMachine},
+    labels,
+};
+use kite_reconcile::{Context, user};
+use kube::{
+    api::{ListMeta, ObjectList, TypeMeta},
+    core::Status,
+};
+
+fn status(code: u16, reason: &str, message: &str) -> Box<Status> {
+    Box::new(Status {
+        code,
+        reason: reason.to_owned(),
+        ..Status::failure(message, reason)
+    })
+}
+
+fn not_found<K>() -> Result<K, ClusterError> {
+    Err(ClusterError::NotFound {
+        operation: "get".to_owned(),
+        status: status(404, "NotFound", "not there"),
+    })
+}
+
+fn ann() -> KiteUser {
+    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    ann.metadata.uid = Some("uid-ann".to_owned());
+    ann.metadata.generation = Some(1);
+    ann.metadata.finalizers = Some(vec![labels::USER_FINALIZER.to_owned()]);
+    ann
+}
+
+fn nothing_there(cluster: &mut MockCluster) {
+    use k8s_openapi::api::{
+        core::v1::{Namespace, ResourceQuota},
+        networking::v1::NetworkPolicy,
+    };
+    use kite_core::crd::{KitePlatform, KiteReservation};
+    fn none<K: kite_core::cluster::Object>(cluster: &mut MockCluster) {
+        cluster.expect_get::<K>().returning(|_| not_found());
+    }
+    fn empty<K: kite_core::cluster::Object>(cluster: &mut MockCluster) {
+        cluster.expect_list::<K>().returning(|_, _| {
+            Ok(ObjectList {
+                types: TypeMeta::default(),
+                metadata: ListMeta::default(),
+                items: Vec::new(),
+            })
+        });
+    }
+    none::<KitePlatform>(cluster);
+    none::<KiteReservation>(cluster);
+    none::<Namespace>(cluster);
+    none::<ResourceQuota>(cluster);
+    empty::<KiteReservation>(cluster);
+    empty::<NetworkPolicy>(cluster);
+    empty::<KiteVirtualMachine>(cluster);
+}
+
+#[tokio::test]
+async fn what_the_api_server_refuses_is_shown_and_is_an_error() {
+    let mut cluster = MockCluster::new();
+    nothing_there(&mut cluster);
+    cluster
+        .expect_create::<kite_core::crd::KiteReservation>()
+        .returning(|claim| Ok(claim.clone()));
+    cluster
+        .expect_apply::<k8s_openapi::api::core::v1::Namespace>()
+        .returning(|_, _| {
+            Err(ClusterError::Forbidden {
+                operation: "apply Namespace kite-user-ann".to_owned(),
+                status: status(403, "Forbidden", "a policy says no"),
+            })
+        });
+    cluster
+        .expect_apply_status::<KiteUser>()
+        .times(1)
+        .withf(|_, user| {
+            let status = user.status.as_ref().unwrap();
+            let ready = &status.conditions[0];
+            ready.type_ == "Ready"
+                && ready.reason == "Refused"
+                && ready.message.contains("a policy says no")
+                && status.namespace.is_none()
+        })
+        .returning(|_, user| Ok(user.clone()));
+    let context = Context::new(cluster);
+    let error = user::reconcile(&ann(), &context).await.unwrap_err();
+    assert_eq!(error.category(), "forbidden");
+}
+
+#[tokio::test]
+async fn an_api_server_that_does_not_answer_leaves_the_status_alone() {
+    let mut cluster = MockCluster::new();
+    nothing_there(&mut cluster);
+    cluster
+        .expect_create::<kite_core::crd::KiteReservation>()
+        .returning(|_| {
+            Err(ClusterError::Unavailable {
+                operation: "create".to_owned(),
+                message: "connection refused".to_owned(),
+                retry_after: None,
+            })
+        });
+    cluster.expect_apply_status::<KiteUser>().never();
+    let error = user::reconcile(&ann(), &Context::new(cluster))
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), "unavailable");
+    assert!(!error.is_permanent());
+}
+
+/// Two that fight over a field must not burn the API server.
+#[tokio::test]
+async fn a_field_that_another_writer_takes_back_ends_in_an_error() {
+    use k8s_openapi::api::core::v1::Namespace;
+    let mut cluster = MockCluster::new();
+    nothing_there(&mut cluster);
+    cluster
+        .expect_create::<kite_core::crd::KiteReservation>()
+        .returning(|claim| Ok(claim.clone()));
+    let applies = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&applies);
+    cluster
+        .expect_apply::<Namespace>()
+        .returning(move |_, wanted| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut stored = wanted.clone();
+            let labels = stored.metadata.labels.as_mut().unwrap();
+            labels.insert(
+                "pod-security.kubernetes.io/enforce".to_owned(),
+                "restricted".to_owned(),
+            );
+            Ok(stored)
+        });
+    cluster
+        .expect_apply::<k8s_openapi::api::networking::v1::NetworkPolicy>()
+        .returning(|_, policy| Ok(policy.clone()));
+    cluster
+        .expect_apply::<k8s_openapi::api::core::v1::ResourceQuota>()
+        .returning(|_, quota| Ok(quota.clone()));
+    let error = user::reconcile(&ann(), &Context::new(cluster))
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), "endless");
+    assert!(
+        error.to_string().contains("Namespace kite-user-ann"),
+        "{error}"
+    );
+    assert!(applies.load(Ordering::SeqCst) < 20);
+}
