@@ -214,3 +214,122 @@ async fn local_forwards_reach_ports_and_sockets_of_the_vm() {
         text(&output.stderr)
     );
 }
+
+/// Waits until `path` is there.
+async fn appears(path: &std::path::Path) {
+    let started = Instant::now();
+    while !path.exists() {
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "{} never came",
+            path.display()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn remote_forwards_bring_connections_to_the_user() {
+    let bed = Bed::new().await;
+    let Some(sshd) = Sshd::start(&bed, "StreamLocalBindUnlink yes").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    // Something that listens on the user's side.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let local = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            all.reverse();
+            stream.write_all(&all).unwrap();
+        }
+    });
+    let socket = bed.path("remote.sock");
+    let mut client = bed.with_key("ssh");
+    client.args(["-N", "-o", "ExitOnForwardFailure=yes"]);
+    client.arg("-R").arg(format!("0:{local}"));
+    client
+        .arg("-R")
+        .arg(format!("{}:{local}", socket.display()));
+    client
+        .args(["-l", "web", "127.0.0.1"])
+        .stderr(Stdio::piped());
+    let mut client = client.spawn().unwrap();
+    let mut stderr = client.stderr.take().unwrap();
+    // "Allocated port 12345 for remote forward to 127.0.0.1:..."
+    let port = tokio::task::spawn_blocking(move || {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while stderr.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        let line = text(&line);
+        let word = line.split_whitespace().nth(2).map(str::to_owned);
+        word.and_then(|w| w.parse::<u16>().ok()).ok_or(line)
+    })
+    .await
+    .unwrap()
+    .unwrap();
+    appears(&socket).await;
+    let answers = tokio::task::spawn_blocking(move || {
+        let mut tcp = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        tcp.write_all(&pattern(1 << 20)).unwrap();
+        tcp.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut by_tcp = Vec::new();
+        tcp.read_to_end(&mut by_tcp).unwrap();
+        let mut unix = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        unix.write_all(b"abc").unwrap();
+        unix.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut by_socket = Vec::new();
+        unix.read_to_end(&mut by_socket).unwrap();
+        (by_tcp, by_socket)
+    })
+    .await
+    .unwrap();
+    let mut expected = pattern(1 << 20);
+    expected.reverse();
+    assert!(answers.0 == expected);
+    assert_eq!(answers.1, b"cba");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let record = bed.records.find(|r| r["kind"] == "forwarded-tcpip").await;
+    assert_eq!(record["bytes_down"], 1 << 20);
+    // With the user goes the listener.
+    for _ in 0..200 {
+        if std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the VM still listens");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_user_s_agent_is_there_when_asked_for() {
+    let bed = Bed::new().await;
+    let Some(sshd) = Sshd::start(&bed, "").await else {
+        return;
+    };
+    sshd.behind(&bed, "web");
+    let socket = bed.path("agent.sock");
+    let mut agent = std::process::Command::new("ssh-agent");
+    agent.arg("-D").arg("-a").arg(&socket).stdout(Stdio::null());
+    let mut agent = agent.spawn().unwrap();
+    appears(&socket).await;
+    let mut add = std::process::Command::new("ssh-add");
+    add.arg(bed.path("key")).env("SSH_AUTH_SOCK", &socket);
+    assert!(run(add, Vec::new()).await.status.success());
+    for (option, expected) in [("-A", true), ("-a", false)] {
+        let mut client = bed.with_key("ssh");
+        client.env("SSH_AUTH_SOCK", &socket);
+        client.args([option, "-l", "web", "127.0.0.1", "ssh-add -l"]);
+        let output = run(client, Vec::new()).await;
+        let listed = text(&output.stdout).contains("ED25519");
+        assert_eq!(listed, expected, "{option}: {}", text(&output.stderr));
+    }
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}

@@ -11,8 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::Queue;
-
 /// Bytes that are read from a socket at a time; russh alone would ask the
 /// system twice per packet.
 const READ_BUFFER: usize = 64 * 1024;
@@ -103,20 +101,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
     }
 }
 
+/// Says whether more may be read.
+pub(crate) trait Room: Send + Sync + 'static {
+    /// Ready while more may be read.
+    fn poll_room(&self, cx: &Context<'_>) -> Poll<()>;
+}
+
 /// The stream of a VM's connection: buffered, cut by a token, and not read
-/// while the queue towards the user is over its mark.
+/// while a queue towards the user is over its mark.
 pub(crate) struct Throttled<S> {
     inner: BufReader<S>,
     cut: Cut,
-    queue: Arc<Queue>,
+    room: Arc<dyn Room>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Throttled<S> {
-    pub(crate) fn new(inner: S, token: &CancellationToken, queue: Arc<Queue>) -> Self {
+    pub(crate) fn new(inner: S, token: &CancellationToken, room: Arc<dyn Room>) -> Self {
         Self {
             inner: BufReader::with_capacity(READ_BUFFER, inner),
             cut: Cut::new(token),
-            queue,
+            room,
         }
     }
 }
@@ -128,7 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Throttled<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         Cut::check(&mut self.cut.reading, cx)?;
-        std::task::ready!(self.queue.poll_room(cx));
+        std::task::ready!(self.room.poll_room(cx));
         Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }

@@ -54,6 +54,19 @@ struct Channel {
     after: Option<u32>,
 }
 
+impl Default for Channel {
+    fn default() -> Self {
+        Self {
+            window: INITIAL,
+            counted: false,
+            stalled: false,
+            busy: false,
+            dry: 0,
+            after: None,
+        }
+    }
+}
+
 impl Channel {
     fn needs(&self, full: u32) -> bool {
         !self.stalled && self.window < full / 2
@@ -65,7 +78,8 @@ impl Channel {
     }
 }
 
-/// The windows of one user's connection.
+/// The windows of one user's connection. A channel is known from its first data
+/// on; until then it has the [`INITIAL`] window.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
     channels: HashMap<u32, Channel>,
@@ -74,21 +88,6 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// A channel was opened with the [`INITIAL`] window.
-    pub(crate) fn opened(&mut self, id: u32) {
-        self.channels.insert(
-            id,
-            Channel {
-                window: INITIAL,
-                counted: false,
-                stalled: false,
-                busy: false,
-                dry: 0,
-                after: None,
-            },
-        );
-    }
-
     /// A channel is gone.
     pub(crate) fn closed(&mut self, id: u32) {
         self.channels.remove(&id);
@@ -96,26 +95,24 @@ impl Windows {
 
     /// Data arrived.
     pub(crate) fn received(&mut self, id: u32, length: usize) {
-        if let Some(channel) = self.channels.get_mut(&id) {
-            if !std::mem::take(&mut channel.counted) {
-                let length = u32::try_from(length).unwrap_or(u32::MAX);
-                channel.window = channel.window.saturating_sub(length);
-            }
-            channel.busy = true;
-            channel.after = self.heard;
+        let channel = self.channels.entry(id).or_default();
+        if !std::mem::take(&mut channel.counted) {
+            let length = u32::try_from(length).unwrap_or(u32::MAX);
+            channel.window = channel.window.saturating_sub(length);
         }
+        channel.busy = true;
+        channel.after = self.heard;
     }
 
     /// The channel's window was opened to `target`; gives the next target.
     /// `is_over` says whether a channel's queue is above its mark.
     pub(crate) fn adjusted(&mut self, id: u32, target: u32, is_over: impl Fn(u32) -> bool) -> u32 {
+        self.channels.entry(id).or_default();
         for (id, channel) in &mut self.channels {
             channel.stalled = is_over(*id);
         }
         let full = self.full();
-        let Some(channel) = self.channels.get_mut(&id) else {
-            return full;
-        };
+        let channel = self.channels.entry(id).or_default();
         channel.window = target;
         channel.counted = true;
         let stalled = channel.stalled;
@@ -132,9 +129,7 @@ impl Windows {
     }
 
     fn healthy_heard(&mut self, id: u32, target: u32) -> bool {
-        let Some(channel) = self.channels.get_mut(&id) else {
-            return false;
-        };
+        let channel = self.channels.entry(id).or_default();
         channel.dry = if target <= TRICKLE {
             channel.dry + 1
         } else {

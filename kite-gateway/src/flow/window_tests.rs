@@ -33,19 +33,15 @@ struct Model {
 
 impl Model {
     fn new(reads: &[bool]) -> Self {
-        let mut windows = Windows::default();
+        let windows = Windows::default();
         let sides = reads
             .iter()
-            .zip(0..)
-            .map(|(reads, id)| {
-                windows.opened(id);
-                Side {
-                    window: INITIAL,
-                    credit: INITIAL,
-                    queued: 0,
-                    received: 0,
-                    reads: *reads,
-                }
+            .map(|reads| Side {
+                window: INITIAL,
+                credit: INITIAL,
+                queued: 0,
+                received: 0,
+                reads: *reads,
             })
             .collect();
         Self {

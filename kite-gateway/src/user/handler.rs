@@ -1,14 +1,10 @@
 //! Takes what a user sends. Nothing here waits for anything but the decision on
 //! a login and, for a moment, the machine's answer to a channel request.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
-use russh::keys::PublicKey;
 use russh::server::{
     Auth, ChannelOpenHandle, Handle, Handler, Msg, PublicKeyOffer, Response, Session,
     VerifiedPublicKey,
@@ -18,13 +14,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::bridge::{Bridge, Kind};
+use super::conn::Conn;
+use super::forwards::{Forwards, Listen};
 use super::link::Link;
-use super::serve::{Progress, Shared, methods};
-use crate::audit::{Event, Record};
+use super::login::reject;
 use crate::auth::Verdict;
 use crate::flow::{Item, Pace, Windows};
-use crate::metrics::{LoginLabels, Outcome};
-use crate::route::{LoginName, Route, VmKey};
 use crate::vm::{Request, Requests};
 
 /// A queue that is longer than this ends its channel: no window allows it.
@@ -34,129 +29,32 @@ const RESOURCE_SHORTAGE: u32 = 4;
 
 /// The handler of one user's connection.
 pub(crate) struct UserHandler {
-    shared: Arc<Shared>,
-    connection: u64,
-    peer: SocketAddr,
+    pub(super) conn: Arc<Conn>,
     accepted: Instant,
     pace: Arc<Pace>,
-    progress: Arc<Mutex<Progress>>,
     logged_in: CancellationToken,
-    /// Who logged in, and to which machine.
-    user: Option<(LoginName, VmKey)>,
-    passwords: usize,
-    channels: HashMap<ChannelId, Arc<Link>>,
+    pub(super) passwords: usize,
     windows: Windows,
-    gone: CancellationToken,
+    forwards: Forwards,
 }
 
 impl Drop for UserHandler {
     fn drop(&mut self) {
-        self.gone.cancel();
+        self.conn.gone.cancel();
     }
 }
 
 impl UserHandler {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        connection: u64,
-        peer: SocketAddr,
-        pace: Arc<Pace>,
-        progress: Arc<Mutex<Progress>>,
-        logged_in: CancellationToken,
-    ) -> Self {
+    pub(crate) fn new(conn: Arc<Conn>, pace: Arc<Pace>, logged_in: CancellationToken) -> Self {
         Self {
-            shared,
-            connection,
-            peer,
+            conn,
             accepted: Instant::now(),
             pace,
-            progress,
             logged_in,
-            user: None,
             passwords: 0,
-            channels: HashMap::new(),
             windows: Windows::default(),
-            gone: CancellationToken::new(),
+            forwards: Forwards::default(),
         }
-    }
-
-    fn route(&self, user: &str) -> (Option<LoginName>, Option<Arc<Route>>) {
-        let login = LoginName::parse(user);
-        let route = login.as_ref().and_then(|l| self.shared.routes.find(l));
-        (login, route)
-    }
-
-    /// Writes a decision down and turns it into the answer.
-    fn decide(
-        &mut self,
-        method: &'static str,
-        login: Option<LoginName>,
-        route: Option<&Route>,
-        verdict: Verdict,
-    ) -> Auth {
-        let accepted = verdict == Verdict::Accept;
-        let outcome = if accepted {
-            Outcome::Accepted
-        } else {
-            Outcome::Rejected
-        };
-        self.shared
-            .metrics
-            .logins_total
-            .get_or_create(&LoginLabels { method, outcome })
-            .inc();
-        self.shared.audit.record(&Record {
-            time: jiff::Timestamp::now(),
-            connection: self.connection,
-            peer: self.peer,
-            event: Event::Login {
-                login: login.clone(),
-                method,
-                accepted,
-                vm: route.map(|r| r.vm.clone()),
-            },
-        });
-        match (verdict, login, route) {
-            (Verdict::Accept, Some(login), Some(route)) => {
-                self.progress.lock().login = Some(login.clone());
-                self.user = Some((login, route.vm.clone()));
-                Auth::Accept
-            }
-            _ => reject(),
-        }
-    }
-
-    async fn check_password(&mut self, method: &'static str, user: &str, password: &str) -> Auth {
-        self.passwords += 1;
-        let (login, route) = self.route(user);
-        // A name that cannot be one takes the same way as an unknown one.
-        let name = login.clone().or_else(|| LoginName::parse("-"));
-        let verdict = match name {
-            Some(name) if self.passwords <= self.shared.config.max_password_attempts => {
-                let authenticator = Arc::clone(&self.shared.authenticator);
-                authenticator
-                    .password(&name, route.as_deref(), password)
-                    .await
-            }
-            _ => Verdict::Reject,
-        };
-        self.decide(method, login, route.as_deref(), verdict)
-    }
-
-    async fn check_key(
-        &self,
-        user: &str,
-        key: &PublicKey,
-    ) -> (Option<LoginName>, Option<Arc<Route>>, Verdict) {
-        let (login, route) = self.route(user);
-        let verdict = match &login {
-            Some(name) => {
-                let authenticator = &self.shared.authenticator;
-                authenticator.public_key(name, route.as_deref(), key).await
-            }
-            None => Verdict::Reject,
-        };
-        (login, route, verdict)
     }
 
     /// Starts to bridge a channel; the bridge answers the request to open it.
@@ -168,11 +66,8 @@ impl UserHandler {
         reply: ChannelOpenHandle,
         handle: Handle,
     ) {
-        let Some((login, vm)) = self.user.clone() else {
-            return;
-        };
-        let most = self.shared.config.max_channels;
-        if self.channels.len() >= most {
+        let most = self.conn.shared.config.max_channels;
+        if self.conn.channels() >= most {
             let reason = format!("kite: at most {most} channels on one connection");
             reply
                 .reject(ChannelOpenFailure::Other {
@@ -182,20 +77,15 @@ impl UserHandler {
                 .await;
             return;
         }
-        let (reader, writer) = channel.split();
         // Data comes by the callbacks below; an unread half would fill up and
         // stop the whole connection.
-        drop(reader);
+        let (_, writer) = channel.split();
+        let id = writer.id().into();
         let (requests, receiver) = Requests::new();
-        let link = Arc::new(Link::new(requests, self.gone.child_token(), detail));
-        self.windows.opened(writer.id().into());
-        self.channels.insert(writer.id(), Arc::clone(&link));
+        let link = Arc::new(Link::new(requests, self.conn.gone.child_token(), detail));
+        self.conn.insert(id, Arc::clone(&link));
         let bridge = Bridge {
-            shared: Arc::clone(&self.shared),
-            connection: self.connection,
-            peer: self.peer,
-            login,
-            vm,
+            conn: Arc::clone(&self.conn),
             kind,
             link,
             writer,
@@ -218,21 +108,32 @@ impl UserHandler {
         request: Request,
         starts: bool,
         session: &mut Session,
-    ) -> Result<(), russh::Error> {
-        let Some(link) = self.channels.get(&id) else {
-            return session.channel_failure(id);
+    ) -> Result<bool, russh::Error> {
+        let Some(link) = self.conn.link(id.into()) else {
+            session.channel_failure(id)?;
+            return Ok(false);
         };
         if link.is_local() {
             session.channel_success(id)?;
             if starts {
                 link.start();
             }
-            return Ok(());
+            return Ok(true);
         }
-        let mut answer = link.requests.send(request);
-        match tokio::time::timeout(self.shared.config.request_patience, &mut answer).await {
-            Ok(Ok(true)) => session.channel_success(id),
-            Ok(_) => session.channel_failure(id),
+        let Some(mut answer) = link.ask(request) else {
+            session.channel_failure(id)?;
+            return Ok(false);
+        };
+        let patience = self.conn.shared.config.request_patience;
+        match tokio::time::timeout(patience, &mut answer).await {
+            Ok(Ok(true)) => {
+                session.channel_success(id)?;
+                Ok(true)
+            }
+            Ok(_) => {
+                session.channel_failure(id)?;
+                Ok(false)
+            }
             Err(_) => {
                 let handle = session.handle();
                 tokio::spawn(async move {
@@ -242,7 +143,7 @@ impl UserHandler {
                         _ => handle.channel_failure(id).await,
                     };
                 });
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -258,12 +159,12 @@ impl UserHandler {
             _ => 0,
         };
         self.windows.received(id.into(), length);
-        let Some(link) = self.channels.get(&id) else {
+        let Some(link) = self.conn.link(id.into()) else {
             return Ok(());
         };
         if link.up.push(item) > HARD_CAP {
             tracing::warn!(
-                connection = self.connection,
+                connection = self.conn.number,
                 channel = %id,
                 "channel ended: the VM does not read it and the user sends beyond the window"
             );
@@ -271,13 +172,6 @@ impl UserHandler {
             session.close(id)?;
         }
         Ok(())
-    }
-}
-
-fn reject() -> Auth {
-    Auth::Reject {
-        proceed_with_methods: Some(methods()),
-        partial_success: false,
     }
 }
 
@@ -335,10 +229,12 @@ impl Handler for UserHandler {
 
     async fn auth_succeeded(&mut self, session: &mut Session) -> Result<(), Self::Error> {
         let client = String::from_utf8_lossy(session.remote_sshid()).into_owned();
-        self.progress.lock().client = Some(client);
+        // A connection logs in once.
+        let _ = self.conn.client.set(client);
+        self.conn.keep(session.handle());
         self.logged_in.cancel();
-        self.shared
-            .metrics
+        let metrics = &self.conn.shared.metrics;
+        metrics
             .login_seconds
             .observe(self.accepted.elapsed().as_secs_f64());
         Ok(())
@@ -402,7 +298,7 @@ impl Handler for UserHandler {
         modes: &[(Pty, u32)],
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.channels.get(&id) {
+        if let Some(link) = self.conn.link(id.into()) {
             link.interactive.store(true, Ordering::Relaxed);
         }
         let request = Request::Pty {
@@ -413,7 +309,7 @@ impl Handler for UserHandler {
             height,
             modes: modes.to_vec(),
         };
-        self.request(id, request, false, session).await
+        self.request(id, request, false, session).await.map(drop)
     }
 
     async fn env_request(
@@ -424,7 +320,7 @@ impl Handler for UserHandler {
         session: &mut Session,
     ) -> Result<(), Self::Error> {
         let request = Request::Env(name.to_owned(), value.to_owned());
-        self.request(id, request, false, session).await
+        self.request(id, request, false, session).await.map(drop)
     }
 
     async fn shell_request(
@@ -432,7 +328,9 @@ impl Handler for UserHandler {
         id: ChannelId,
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        self.request(id, Request::Shell, true, session).await
+        self.request(id, Request::Shell, true, session)
+            .await
+            .map(drop)
     }
 
     async fn exec_request(
@@ -441,11 +339,11 @@ impl Handler for UserHandler {
         command: &[u8],
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.channels.get(&id) {
+        if let Some(link) = self.conn.link(id.into()) {
             link.describe(&String::from_utf8_lossy(command));
         }
         let request = Request::Exec(command.to_vec());
-        self.request(id, request, true, session).await
+        self.request(id, request, true, session).await.map(drop)
     }
 
     async fn subsystem_request(
@@ -454,11 +352,11 @@ impl Handler for UserHandler {
         name: &str,
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.channels.get(&id) {
+        if let Some(link) = self.conn.link(id.into()) {
             link.describe(&format!("subsystem {name}"));
         }
         let request = Request::Subsystem(name.to_owned());
-        self.request(id, request, true, session).await
+        self.request(id, request, true, session).await.map(drop)
     }
 
     async fn window_change_request(
@@ -470,8 +368,8 @@ impl Handler for UserHandler {
         height: u32,
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.channels.get(&id) {
-            link.requests.send(Request::WindowChange {
+        if let Some(link) = self.conn.link(id.into()) {
+            link.ask(Request::WindowChange {
                 columns,
                 rows,
                 width,
@@ -487,8 +385,8 @@ impl Handler for UserHandler {
         signal: Sig,
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.channels.get(&id) {
-            link.requests.send(Request::Signal(signal));
+        if let Some(link) = self.conn.link(id.into()) {
+            link.ask(Request::Signal(signal));
         }
         Ok(())
     }
@@ -518,7 +416,7 @@ impl Handler for UserHandler {
         id: ChannelId,
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.channels.get(&id) {
+        if let Some(link) = self.conn.link(id.into()) {
             link.up.push(Item::Eof);
         }
         Ok(())
@@ -530,21 +428,106 @@ impl Handler for UserHandler {
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
         self.windows.closed(id.into());
-        if let Some(link) = self.channels.remove(&id) {
-            link.gone.cancel();
+        self.conn.closed(id.into());
+        Ok(())
+    }
+
+    async fn channel_open_confirmation(
+        &mut self,
+        id: ChannelId,
+        _max_packet: u32,
+        _window: u32,
+        _session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        // A channel that the gateway opened towards the user: data may follow
+        // before the task that opened it knows.
+        self.conn.adopt(id.into());
+        Ok(())
+    }
+
+    async fn agent_request(
+        &mut self,
+        id: ChannelId,
+        session: &mut Session,
+    ) -> Result<bool, Self::Error> {
+        let allowed = self.request(id, Request::Agent, false, session).await?;
+        if let Some(link) = self.conn.link(id.into()).filter(|_| allowed) {
+            link.allow_agent();
+        }
+        Ok(allowed)
+    }
+
+    async fn x11_request(
+        &mut self,
+        id: ChannelId,
+        single: bool,
+        protocol: &str,
+        cookie: &str,
+        screen: u32,
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
+        let request = Request::X11 {
+            single,
+            protocol: protocol.to_owned(),
+            cookie: cookie.to_owned(),
+            screen,
+        };
+        let allowed = self.request(id, request, false, session).await?;
+        if let Some(link) = self.conn.link(id.into()).filter(|_| allowed) {
+            link.allow_x11();
         }
         Ok(())
     }
 
+    async fn tcpip_forward(
+        &mut self,
+        address: &str,
+        port: &mut u32,
+        _session: &mut Session,
+    ) -> Result<bool, Self::Error> {
+        let listen = Listen::Tcp(address.to_owned(), *port);
+        match self.forwards.start(&self.conn, listen).await {
+            Some(chosen) => {
+                *port = chosen;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    async fn cancel_tcpip_forward(
+        &mut self,
+        address: &str,
+        port: u32,
+        _session: &mut Session,
+    ) -> Result<bool, Self::Error> {
+        let listen = Listen::Tcp(address.to_owned(), port);
+        Ok(self.forwards.stop(&listen))
+    }
+
+    async fn streamlocal_forward(
+        &mut self,
+        path: &str,
+        _session: &mut Session,
+    ) -> Result<bool, Self::Error> {
+        let listen = Listen::Socket(path.to_owned());
+        Ok(self.forwards.start(&self.conn, listen).await.is_some())
+    }
+
+    async fn cancel_streamlocal_forward(
+        &mut self,
+        path: &str,
+        _session: &mut Session,
+    ) -> Result<bool, Self::Error> {
+        Ok(self.forwards.stop(&Listen::Socket(path.to_owned())))
+    }
+
     fn adjust_window(&mut self, id: ChannelId, target: u32) -> u32 {
-        let channels = &self.channels;
-        let over = |number: u32| {
-            channels
-                .iter()
-                .any(|(id, link)| u32::from(*id) == number && link.up.is_over())
-        };
-        let next = self.windows.adjusted(id.into(), target, over);
-        if self.channels.get(&id).is_some_and(|link| link.up.is_over()) {
+        let conn = &self.conn;
+        let next = self
+            .windows
+            .adjusted(id.into(), target, |number| conn.is_over(number));
+        if conn.is_over(id.into()) {
             self.pace.rest();
         }
         next

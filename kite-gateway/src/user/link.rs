@@ -1,14 +1,14 @@
 //! What the two sides of one channel share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::flow::Queue;
-use crate::vm::Requests;
+use crate::vm::{Mailboxes, Request, Requests};
 
 /// Longest command or destination that is kept for the records.
 const MAX_DETAIL: usize = 1024;
@@ -19,28 +19,70 @@ pub(crate) struct Link {
     pub(crate) up: Arc<Queue>,
     /// From the machine to the user.
     pub(crate) down: Arc<Queue>,
-    /// Channel requests to the machine.
-    pub(crate) requests: Requests,
+    /// Channel requests to the machine; a channel that the machine opened has none.
+    requests: Option<Requests>,
     /// The user closed the channel, or the connection is gone.
     pub(crate) gone: CancellationToken,
     /// A terminal was asked for: somebody reads what is printed.
     pub(crate) interactive: AtomicBool,
+    mailboxes: OnceLock<Arc<Mailboxes>>,
     detail: Mutex<Option<String>>,
     local: AtomicBool,
     started: Notify,
 }
 
 impl Link {
+    /// A channel that the user opened.
     pub(crate) fn new(requests: Requests, gone: CancellationToken, detail: Option<String>) -> Self {
+        Self {
+            requests: Some(requests),
+            detail: Mutex::new(detail),
+            ..Self::without_requests(gone)
+        }
+    }
+
+    /// A channel that the machine opened.
+    pub(crate) fn without_requests(gone: CancellationToken) -> Self {
         Self {
             up: Arc::default(),
             down: Arc::default(),
-            requests,
+            requests: None,
             gone,
             interactive: AtomicBool::new(false),
-            detail: Mutex::new(detail),
+            mailboxes: OnceLock::new(),
+            detail: Mutex::new(None),
             local: AtomicBool::new(false),
             started: Notify::new(),
+        }
+    }
+
+    /// The machine opened the channel.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.requests.is_none()
+    }
+
+    /// Sends a request to the machine; `None` where there is nobody to ask.
+    pub(crate) fn ask(&self, request: Request) -> Option<oneshot::Receiver<bool>> {
+        Some(self.requests.as_ref()?.send(request))
+    }
+
+    /// Notes what the machine's side has.
+    pub(crate) fn attach(&self, mailboxes: Arc<Mailboxes>) {
+        // A link is attached once, when its machine is entered.
+        let _ = self.mailboxes.set(mailboxes);
+    }
+
+    /// The machine may open agent channels on this session.
+    pub(crate) fn allow_agent(&self) {
+        if let Some(mailboxes) = self.mailboxes.get() {
+            mailboxes.agent.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The machine may open X11 channels on this session.
+    pub(crate) fn allow_x11(&self) {
+        if let Some(mailboxes) = self.mailboxes.get() {
+            mailboxes.x11.store(true, Ordering::Relaxed);
         }
     }
 

@@ -2,8 +2,14 @@
 //! channels, each bridged to a connection of its own to the machine.
 
 mod bridge;
+mod conn;
+mod enter;
+mod forwards;
 mod handler;
 mod link;
+mod login;
+mod pump;
+mod relay;
 mod serve;
 
 pub(crate) use serve::{Shared, serve, ssh_config};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use russh::keys::PrivateKey;
 use russh::server;
 use russh::{Disconnect, Limits, MethodKind, MethodSet, Preferred, SshId, cipher};
@@ -14,13 +13,14 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::conn::Conn;
 use super::handler::UserHandler;
-use crate::audit::{AuditSink, Event, Record};
+use crate::audit::{AuditSink, Event};
 use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::flow::{INITIAL_WINDOW, Pace, Paced};
 use crate::metrics::Metrics;
-use crate::route::{LoginName, Routes};
+use crate::route::Routes;
 use crate::socket;
 use crate::vm::Dialer;
 
@@ -41,13 +41,6 @@ pub(crate) struct Shared {
     /// The time for it is over.
     pub(crate) closing: CancellationToken,
     pub(crate) connections: AtomicU64,
-}
-
-/// What the connection's task wants to know of its handler.
-#[derive(Default)]
-pub(crate) struct Progress {
-    pub(crate) login: Option<LoginName>,
-    pub(crate) client: Option<String>,
 }
 
 /// The SSH side of the configuration.
@@ -100,35 +93,22 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     shared.metrics.connections_total.inc();
     shared.metrics.connections.inc();
     socket::tune(&stream);
-    let progress = Arc::new(Mutex::new(Progress::default()));
+    let conn = Arc::new(Conn::new(Arc::clone(&shared), connection, peer));
     let cut = CancellationToken::new();
     let ended = {
         let _guard = cut.clone().drop_guard();
         let pace = Arc::new(Pace::default());
         let stream = Paced::new(stream, &cut, Arc::clone(&pace));
         let logged_in = CancellationToken::new();
-        let handler = UserHandler::new(
-            Arc::clone(&shared),
-            connection,
-            peer,
-            pace,
-            Arc::clone(&progress),
-            logged_in.clone(),
-        );
+        let handler = UserHandler::new(Arc::clone(&conn), pace, logged_in.clone());
         talk(&shared, stream, handler, started, logged_in).await
     };
     shared.metrics.connections.dec();
-    let progress = std::mem::take(&mut *progress.lock());
-    shared.audit.record(&Record {
-        time: jiff::Timestamp::now(),
-        connection,
-        peer,
-        event: Event::Connection {
-            client: progress.client,
-            login: progress.login,
-            seconds: started.elapsed().as_secs_f64(),
-            ended,
-        },
+    conn.record(Event::Connection {
+        client: conn.client.get().cloned(),
+        login: conn.identity().map(|identity| identity.login.clone()),
+        seconds: started.elapsed().as_secs_f64(),
+        ended,
     });
 }
 

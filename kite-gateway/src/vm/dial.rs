@@ -8,13 +8,16 @@ use parking_lot::Mutex;
 use russh::client::{self, Handle};
 use russh::keys::{Algorithm, HashAlg, PrivateKeyWithHashAlg, PublicKey};
 use russh::{Disconnect, Limits, Preferred, SshId, cipher, kex};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::VmHandler;
+use super::incoming::Incoming;
+use super::mailboxes::Mailboxes;
 use super::requests::Replies;
 use crate::config::Config;
 use crate::connect::{ConnectError, Connector};
-use crate::flow::{Queue, Throttled};
+use crate::flow::Throttled;
 use crate::route::Target;
 
 /// The window that a machine gets; the queue towards the user bounds the rest.
@@ -59,6 +62,8 @@ pub(crate) struct VmConnection {
     pub(crate) handle: Handle<VmHandler>,
     /// Who waits for answers on that channel.
     pub(crate) replies: Replies,
+    /// Channels that the machine opens.
+    pub(crate) incoming: mpsc::UnboundedReceiver<Incoming>,
     cut: CancellationToken,
 }
 
@@ -69,6 +74,7 @@ impl VmConnection {
         // A machine that does not take it is cut off all the same.
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         let Self { handle, cut, .. } = self;
+        // By now the machine hangs up; if not, the line is cut.
         let _ = tokio::time::timeout(GOODBYE, handle).await;
         cut.cancel();
     }
@@ -90,16 +96,16 @@ impl Dialer {
         }
     }
 
-    /// Enters the machine. What it sends goes to `queue`; `cut` breaks the line.
+    /// Enters the machine. What it sends goes to `mailboxes`; `cut` breaks the line.
     pub(crate) async fn dial(
         &self,
         target: &Target,
-        queue: Arc<Queue>,
+        mailboxes: Arc<Mailboxes>,
         cut: CancellationToken,
     ) -> Result<VmConnection, DialError> {
         // Without a connection to hand on, nothing may be left behind.
         let guard = cut.clone().drop_guard();
-        let entered = tokio::time::timeout(self.deadline, self.enter(target, queue, cut)).await;
+        let entered = tokio::time::timeout(self.deadline, self.enter(target, mailboxes, cut)).await;
         let connection = entered.unwrap_or(Err(DialError::Timeout))?;
         guard.disarm();
         Ok(connection)
@@ -108,16 +114,18 @@ impl Dialer {
     async fn enter(
         &self,
         target: &Target,
-        queue: Arc<Queue>,
+        mailboxes: Arc<Mailboxes>,
         cut: CancellationToken,
     ) -> Result<VmConnection, DialError> {
         let stream = self.connector.connect(target).await?;
-        let stream = Throttled::new(stream, &cut, Arc::clone(&queue));
+        let stream = Throttled::new(stream, &cut, Arc::clone(&mailboxes) as _);
+        let (incoming, receiver) = mpsc::unbounded_channel();
         let shown = Arc::new(Mutex::new(None));
         let replies = Replies::default();
         let handler = VmHandler {
-            queue,
+            mailboxes,
             replies: replies.clone(),
+            incoming,
             expected: target.host_key.clone(),
             shown: Arc::clone(&shown),
         };
@@ -143,6 +151,7 @@ impl Dialer {
         Ok(VmConnection {
             handle,
             replies,
+            incoming: receiver,
             cut,
         })
     }

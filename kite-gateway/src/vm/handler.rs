@@ -1,20 +1,29 @@
 //! Takes what a machine sends. None of these may wait.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use russh::client::{DisconnectReason, Handler, Session};
+use russh::client::{ChannelOpenHandle, DisconnectReason, Handler, Msg, Session};
 use russh::keys::{PublicKey, PublicKeyOrCertificate};
-use russh::{ChannelId, Sig};
+use russh::{Channel, ChannelId, Sig};
+use tokio::sync::mpsc;
 
+use super::incoming::{Incoming, Origin};
+use super::mailboxes::Mailboxes;
 use super::requests::Replies;
-use crate::flow::{Item, Queue};
+use crate::flow::Item;
 
-/// The handler of one connection to a machine, with its one channel.
+/// Channels that a machine may have open towards the user at a time.
+const MAX_INCOMING: usize = 128;
+
+/// The handler of one connection to a machine.
 pub(crate) struct VmHandler {
-    pub(super) queue: Arc<Queue>,
+    pub(super) mailboxes: Arc<Mailboxes>,
     pub(super) replies: Replies,
+    /// Takes channels that the machine opens.
+    pub(super) incoming: mpsc::UnboundedSender<Incoming>,
     pub(super) expected: PublicKey,
     /// The host key that was shown when it was not the expected one.
     pub(super) shown: Arc<Mutex<Option<PublicKey>>>,
@@ -22,9 +31,22 @@ pub(crate) struct VmHandler {
 
 impl Drop for VmHandler {
     fn drop(&mut self) {
-        // After a close of the channel nobody takes this any more.
-        self.queue.push(Item::Lost);
+        self.mailboxes.lose_all();
         self.replies.fail_all();
+    }
+}
+
+impl VmHandler {
+    /// Hands a channel on; dropping `reply` refuses it.
+    fn opened(&self, origin: Origin, channel: Channel<Msg>, reply: ChannelOpenHandle) {
+        if self.mailboxes.opened() >= MAX_INCOMING {
+            return;
+        }
+        let queue = self.mailboxes.add(channel.id());
+        // Without a taker the channel is refused by being dropped.
+        let _ = self
+            .incoming
+            .send(Incoming::new(origin, channel, queue, reply));
     }
 }
 
@@ -45,62 +67,65 @@ impl Handler for VmHandler {
 
     async fn data(
         &mut self,
-        _: ChannelId,
+        id: ChannelId,
         data: &[u8],
         _: &mut Session,
     ) -> Result<(), Self::Error> {
-        self.queue.push(Item::Data(Bytes::copy_from_slice(data)));
+        self.mailboxes
+            .deliver(id, Item::Data(Bytes::copy_from_slice(data)));
         Ok(())
     }
 
     async fn extended_data(
         &mut self,
-        _: ChannelId,
+        id: ChannelId,
         kind: u32,
         data: &[u8],
         _: &mut Session,
     ) -> Result<(), Self::Error> {
-        self.queue
-            .push(Item::Extended(kind, Bytes::copy_from_slice(data)));
+        let data = Bytes::copy_from_slice(data);
+        self.mailboxes.deliver(id, Item::Extended(kind, data));
         Ok(())
     }
 
-    async fn channel_eof(&mut self, _: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
-        self.queue.push(Item::Eof);
+    async fn channel_eof(&mut self, id: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
+        self.mailboxes.deliver(id, Item::Eof);
         Ok(())
     }
 
     async fn exit_status(
         &mut self,
-        _: ChannelId,
+        id: ChannelId,
         status: u32,
         _: &mut Session,
     ) -> Result<(), Self::Error> {
-        self.queue.push(Item::ExitStatus(status));
+        self.mailboxes.deliver(id, Item::ExitStatus(status));
         Ok(())
     }
 
     async fn exit_signal(
         &mut self,
-        _: ChannelId,
+        id: ChannelId,
         signal: Sig,
         core_dumped: bool,
         message: &str,
         language: &str,
         _: &mut Session,
     ) -> Result<(), Self::Error> {
-        self.queue.push(Item::ExitSignal {
-            signal,
-            core_dumped,
-            message: message.to_owned(),
-            language: language.to_owned(),
-        });
+        self.mailboxes.deliver(
+            id,
+            Item::ExitSignal {
+                signal,
+                core_dumped,
+                message: message.to_owned(),
+                language: language.to_owned(),
+            },
+        );
         Ok(())
     }
 
-    async fn channel_close(&mut self, _: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
-        self.queue.push(Item::Close);
-        self.replies.fail_all();
+    async fn channel_close(&mut self, id: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
+        self.mailboxes.deliver(id, Item::Close);
         Ok(())
     }
 
@@ -111,6 +136,99 @@ impl Handler for VmHandler {
 
     async fn channel_failure(&mut self, _: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
         self.replies.answer(false);
+        Ok(())
+    }
+
+    async fn server_channel_open_agent_forward(
+        &mut self,
+        channel: Channel<Msg>,
+        reply: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        if self.mailboxes.agent.load(Ordering::Relaxed) {
+            self.opened(Origin::Agent, channel, reply);
+        }
+        Ok(())
+    }
+
+    async fn server_channel_open_x11(
+        &mut self,
+        channel: Channel<Msg>,
+        address: &str,
+        port: u32,
+        reply: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        if self.mailboxes.x11.load(Ordering::Relaxed) {
+            let address = address.to_owned();
+            self.opened(Origin::X11 { address, port }, channel, reply);
+        }
+        Ok(())
+    }
+
+    async fn server_channel_open_forwarded_tcpip(
+        &mut self,
+        channel: Channel<Msg>,
+        connected: &str,
+        connected_port: u32,
+        address: &str,
+        port: u32,
+        reply: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        let origin = Origin::Tcpip {
+            connected: connected.to_owned(),
+            connected_port,
+            address: address.to_owned(),
+            port,
+        };
+        self.opened(origin, channel, reply);
+        Ok(())
+    }
+
+    async fn server_channel_open_forwarded_streamlocal(
+        &mut self,
+        channel: Channel<Msg>,
+        path: &str,
+        reply: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        let path = path.to_owned();
+        self.opened(Origin::Streamlocal { path }, channel, reply);
+        Ok(())
+    }
+
+    // The defaults of these accept, and nobody would take what comes.
+
+    async fn server_channel_open_session(
+        &mut self,
+        _: Channel<Msg>,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_tcpip(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: u32,
+        _: &str,
+        _: u32,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    async fn server_channel_open_direct_streamlocal(
+        &mut self,
+        _: Channel<Msg>,
+        _: &str,
+        _: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
         Ok(())
     }
 

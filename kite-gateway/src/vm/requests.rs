@@ -71,7 +71,7 @@ impl Replies {
     }
 
     /// No answer will come any more.
-    pub(super) fn fail_all(&self) {
+    pub(crate) fn fail_all(&self) {
         self.0.lock().clear();
     }
 

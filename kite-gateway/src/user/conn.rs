@@ -1,0 +1,181 @@
+//! What the handler of a user's connection shares with the tasks of its channels.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use russh::server::Handle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::link::Link;
+use super::serve::Shared;
+use crate::audit::{Event, Record};
+use crate::metrics::{KindLabels, Way, WayLabels};
+use crate::route::{LoginName, VmKey};
+
+/// Who logged in, and where that leads.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) login: LoginName,
+    /// The machine that the user logged in to.
+    pub(crate) vm: VmKey,
+}
+
+/// One connection of a user.
+pub(crate) struct Conn {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: u64,
+    pub(crate) peer: SocketAddr,
+    /// The connection is gone.
+    pub(crate) gone: CancellationToken,
+    /// The client's version string.
+    pub(crate) client: OnceLock<String>,
+    identity: OnceLock<Identity>,
+    handle: OnceLock<Handle>,
+    links: Mutex<HashMap<u32, Arc<Link>>>,
+}
+
+impl Conn {
+    pub(crate) fn new(shared: Arc<Shared>, number: u64, peer: SocketAddr) -> Self {
+        Self {
+            shared,
+            number,
+            peer,
+            gone: CancellationToken::new(),
+            client: OnceLock::new(),
+            identity: OnceLock::new(),
+            handle: OnceLock::new(),
+            links: Mutex::default(),
+        }
+    }
+
+    /// Who logged in; `None` before the login.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.get()
+    }
+
+    /// Notes a login, and how to send to the user from elsewhere.
+    pub(crate) fn logged_in(&self, identity: Identity) {
+        // A connection logs in once.
+        let _ = self.identity.set(identity);
+    }
+
+    /// Keeps the handle for sending to the user from elsewhere.
+    pub(crate) fn keep(&self, handle: Handle) {
+        let _ = self.handle.set(handle);
+    }
+
+    /// For sending to the user; there after the login.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        self.handle.get().cloned()
+    }
+
+    /// Open channels.
+    pub(crate) fn channels(&self) -> usize {
+        self.links.lock().len()
+    }
+
+    pub(crate) fn link(&self, id: u32) -> Option<Arc<Link>> {
+        self.links.lock().get(&id).cloned()
+    }
+
+    pub(crate) fn insert(&self, id: u32, link: Arc<Link>) {
+        self.links.lock().insert(id, link);
+    }
+
+    /// The link of a channel that the gateway opened towards the user: whoever
+    /// comes first, the user's confirmation or the task that opened, makes it.
+    pub(crate) fn adopt(&self, id: u32) -> Arc<Link> {
+        let mut links = self.links.lock();
+        let link = links
+            .entry(id)
+            .or_insert_with(|| Arc::new(Link::without_requests(self.gone.child_token())));
+        Arc::clone(link)
+    }
+
+    /// The user closed the channel.
+    pub(crate) fn closed(&self, id: u32) {
+        let mut links = self.links.lock();
+        let Some(link) = links.get(&id) else { return };
+        link.gone.cancel();
+        // The task of an adopted channel may not have come for its link yet; it
+        // removes it itself.
+        if !link.is_adopted() {
+            links.remove(&id);
+        }
+    }
+
+    /// The channel is over, or never was.
+    pub(crate) fn remove(&self, id: u32) {
+        self.links.lock().remove(&id);
+    }
+
+    /// Whether more of the channel waits than should. (See `flow`.)
+    pub(crate) fn is_over(&self, id: u32) -> bool {
+        let links = self.links.lock();
+        links.get(&id).is_some_and(|link| link.up.is_over())
+    }
+
+    /// Writes an audit record.
+    pub(crate) fn record(&self, event: Event) {
+        self.shared.audit.record(&Record {
+            time: jiff::Timestamp::now(),
+            connection: self.number,
+            peer: self.peer,
+            event,
+        });
+    }
+
+    /// Counts a channel from now until it is [`Counted::ended`].
+    pub(crate) fn count(&self, kind: &'static str) -> Counted<'_> {
+        let labels = KindLabels { kind };
+        let metrics = &self.shared.metrics;
+        metrics.channels_total.get_or_create(&labels).inc();
+        metrics.channels.get_or_create(&labels).inc();
+        Counted {
+            conn: self,
+            labels,
+            started: Instant::now(),
+        }
+    }
+}
+
+/// A channel that is open.
+pub(crate) struct Counted<'a> {
+    conn: &'a Conn,
+    labels: KindLabels,
+    started: Instant,
+}
+
+impl Counted<'_> {
+    /// The channel is over: counts its bytes and writes its record.
+    pub(crate) fn ended(
+        self,
+        detail: Option<String>,
+        bytes_up: u64,
+        bytes_down: u64,
+        ended: String,
+    ) {
+        let metrics = &self.conn.shared.metrics;
+        metrics.channels.get_or_create(&self.labels).dec();
+        for (way, bytes) in [(Way::Up, bytes_up), (Way::Down, bytes_down)] {
+            let labels = WayLabels { way };
+            metrics.bytes_total.get_or_create(&labels).inc_by(bytes);
+        }
+        if let Some(Identity { login, vm }) = self.conn.identity().cloned() {
+            self.conn.record(Event::Channel {
+                login,
+                vm,
+                kind: self.labels.kind,
+                detail,
+                bytes_up,
+                bytes_down,
+                seconds: self.started.elapsed().as_secs_f64(),
+                ended,
+            });
+        }
+    }
+}

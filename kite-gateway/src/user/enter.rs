@@ -1,0 +1,88 @@
+//! Entering the machine that a user logged in to.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::conn::Conn;
+use crate::metrics::KindLabels;
+use crate::route::{LoginName, Route, VmKey, VmState};
+use crate::vm::{DialError, Mailboxes, VmConnection};
+
+/// Why there is no machine behind a channel. Only who logged in gets to read it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EnterError {
+    #[error("kite: not logged in")]
+    NoLogin,
+    #[error("kite: the login name \"{0}\" no longer leads to the VM that you logged in to")]
+    Moved(LoginName),
+    #[error("kite: VM {vm}: {why}")]
+    Unavailable { vm: VmKey, why: String },
+    #[error("kite: VM {vm} cannot be entered: {error}")]
+    Dial { vm: VmKey, error: Box<DialError> },
+    #[error("kite: VM {vm} refused: {error}")]
+    Refused { vm: VmKey, error: Box<russh::Error> },
+}
+
+/// The route as it is now: the machine may have moved since the login, but it
+/// must be the one that the user logged in to.
+fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
+    let identity = conn.identity().ok_or(EnterError::NoLogin)?;
+    conn.shared
+        .routes
+        .find(&identity.login)
+        .filter(|route| route.vm == identity.vm)
+        .ok_or_else(|| EnterError::Moved(identity.login.clone()))
+}
+
+/// Opens a connection to the user's machine. What it sends goes to `mailboxes`;
+/// `cut` breaks the line.
+pub(crate) async fn enter(
+    conn: &Conn,
+    mailboxes: Arc<Mailboxes>,
+    cut: CancellationToken,
+) -> Result<VmConnection, EnterError> {
+    let route = current(conn)?;
+    let unavailable = |why: &str| EnterError::Unavailable {
+        vm: route.vm.clone(),
+        why: why.to_owned(),
+    };
+    if let VmState::Unavailable(why) = &route.state {
+        return Err(unavailable(why));
+    }
+    let target = route
+        .target
+        .as_ref()
+        .ok_or_else(|| unavailable("its keys are not there yet; try again in a moment"))?;
+    let started = Instant::now();
+    let metrics = &conn.shared.metrics;
+    match conn.shared.dialer.dial(target, mailboxes, cut).await {
+        Ok(connection) => {
+            let took = started.elapsed().as_secs_f64();
+            metrics.backend_seconds.observe(took);
+            Ok(connection)
+        }
+        Err(error) => {
+            let kind = error.kind();
+            let failures = &metrics.backend_failures_total;
+            failures.get_or_create(&KindLabels { kind }).inc();
+            tracing::warn!(vm = %route.vm, %error, "cannot enter a VM");
+            Err(EnterError::Dial {
+                vm: route.vm.clone(),
+                error: Box::new(error),
+            })
+        }
+    }
+}
+
+/// A machine said no to what was asked of it.
+pub(crate) fn refused(conn: &Conn, error: russh::Error) -> EnterError {
+    match conn.identity() {
+        Some(identity) => EnterError::Refused {
+            vm: identity.vm.clone(),
+            error: Box::new(error),
+        },
+        None => EnterError::NoLogin,
+    }
+}

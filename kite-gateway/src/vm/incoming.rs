@@ -1,0 +1,81 @@
+//! Channels that a machine opens towards the user.
+
+use std::sync::Arc;
+
+use russh::client::{ChannelOpenHandle, Msg};
+use russh::{Channel, ChannelWriteHalf};
+
+use crate::flow::Queue;
+
+/// What a machine opened.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// `auth-agent@openssh.com`.
+    Agent,
+    /// `x11`.
+    X11 { address: String, port: u32 },
+    /// `forwarded-tcpip`.
+    Tcpip {
+        connected: String,
+        connected_port: u32,
+        address: String,
+        port: u32,
+    },
+    /// `forwarded-streamlocal@openssh.com`.
+    Streamlocal { path: String },
+}
+
+impl Origin {
+    /// The channel type's name, for records and metrics.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Agent => "auth-agent",
+            Self::X11 { .. } => "x11",
+            Self::Tcpip { .. } => "forwarded-tcpip",
+            Self::Streamlocal { .. } => "forwarded-streamlocal",
+        }
+    }
+
+    /// What the records say of it.
+    pub(crate) fn detail(&self) -> Option<String> {
+        match self {
+            Self::Agent => None,
+            Self::X11 { address, port } => Some(format!("{address}:{port}")),
+            Self::Tcpip {
+                connected,
+                connected_port,
+                ..
+            } => Some(format!("{connected}:{connected_port}")),
+            Self::Streamlocal { path } => Some(path.clone()),
+        }
+    }
+}
+
+/// A channel that waits for the user's answer.
+pub(crate) struct Incoming {
+    pub(crate) origin: Origin,
+    /// Sends to the machine on this channel.
+    pub(crate) writer: ChannelWriteHalf<Msg>,
+    /// What the machine sends on it.
+    pub(crate) queue: Arc<Queue>,
+    /// The answer to the machine.
+    pub(crate) reply: ChannelOpenHandle,
+}
+
+impl Incoming {
+    pub(super) fn new(
+        origin: Origin,
+        channel: Channel<Msg>,
+        queue: Arc<Queue>,
+        reply: ChannelOpenHandle,
+    ) -> Self {
+        // The handler takes what comes; an unread half would stop the connection.
+        let (_, writer) = channel.split();
+        Self {
+            origin,
+            writer,
+            queue,
+            reply,
+        }
+    }
+}
