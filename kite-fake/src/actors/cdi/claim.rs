@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(claim["spec"]["storageClassName"], "fast");
         assert_eq!(
             claim["spec"]["resources"]["requests"]["storage"],
-            "22724694689"
+            "22724694688"
         );
         assert_eq!(claim["metadata"]["labels"]["x"], "y");
         assert_eq!(claim["metadata"]["ownerReferences"][0]["uid"], "u");
