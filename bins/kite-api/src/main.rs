@@ -32,7 +32,7 @@ struct Cli {
     /// Users reach this server by HTTPS only: mark cookies Secure.
     #[arg(long, env = "KITE_SECURE_COOKIES")]
     secure_cookies: bool,
-    /// Origin such as https://kite.example.org whose pages may use the cookie,
+    /// Origin such as `https://kite.example.org` whose pages may use the cookie,
     /// where a proxy rewrites the Host header. May be given several times.
     #[arg(
         long,

@@ -28,11 +28,11 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    kite_process::exit_code(run(Cli::parse()))
+    kite_process::exit_code(run(&Cli::parse()))
 }
 
 #[tokio::main]
-async fn run(cli: Cli) -> anyhow::Result<()> {
+async fn run(cli: &Cli) -> anyhow::Result<()> {
     cli.logs.init("info")?;
     let shutdown = kite_process::on_signal()?;
     let admin = Admin::bind(cli.admin_listen).await?;

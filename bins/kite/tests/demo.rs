@@ -1,6 +1,6 @@
 //! `kite demo` as a person uses it.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "support/flow.rs"]
 mod flow;

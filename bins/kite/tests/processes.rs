@@ -1,7 +1,7 @@
 //! Controller, gateway and API as separate processes against the in-memory API
 //! server: what production runs, on another API server.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "support/flow.rs"]
 mod flow;

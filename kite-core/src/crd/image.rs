@@ -110,7 +110,7 @@ pub enum OsFamily {
     /// Debian, Ubuntu and their kin.
     #[default]
     Debian,
-    /// Fedora, CentOS Stream, RHEL, Rocky, Alma.
+    /// Fedora, `CentOS`, RHEL, Rocky, Alma.
     RedHat,
     /// openSUSE and SLES.
     Suse,

@@ -7,7 +7,10 @@
 pub(crate) mod foreign;
 mod image;
 mod platform;
+// Several printer columns of one type are no mistake.
+#[allow(clippy::duplicated_attributes)]
 mod reservation;
+#[allow(clippy::duplicated_attributes)]
 mod session;
 mod user;
 mod virtual_machine;

@@ -29,13 +29,7 @@ fn bootstrap(platform: &Platform, token: &str) -> String {
         (400..500).contains(&status),
         "a wrong token: {status} {answer}"
     );
-    platform.curl_ok(
-        201,
-        "POST",
-        "/api/v1/auth/bootstrap",
-        None,
-        Some(body.clone()),
-    );
+    platform.curl_ok(201, "POST", "/api/v1/auth/bootstrap", None, Some(&body));
     let (status, answer) = platform.curl("POST", "/api/v1/auth/bootstrap", None, Some(&body));
     assert!(
         (400..500).contains(&status),
@@ -46,7 +40,7 @@ fn bootstrap(platform: &Platform, token: &str) -> String {
 
 fn sign_in(platform: &Platform, username: &str) -> String {
     let body = json!({ "username": username, "password": PASSWORD });
-    let answer = platform.curl_ok(200, "POST", "/api/v1/auth/sign-in", None, Some(body));
+    let answer = platform.curl_ok(200, "POST", "/api/v1/auth/sign-in", None, Some(&body));
     answer["token"]
         .as_str()
         .unwrap_or_else(|| panic!("no token in {answer}"))
@@ -55,7 +49,7 @@ fn sign_in(platform: &Platform, username: &str) -> String {
 
 fn user(platform: &Platform, admin: &str, username: &str) -> String {
     let body = json!({ "username": username, "password": PASSWORD, "accessLevel": "User" });
-    platform.curl_ok(201, "POST", "/api/v1/admin/users", Some(admin), Some(body));
+    platform.curl_ok(201, "POST", "/api/v1/admin/users", Some(admin), Some(&body));
     let phase = [
         "get",
         "kiteuser",
@@ -75,7 +69,7 @@ fn create_vm(platform: &Platform, token: &str) -> String {
         "name": "web", "cpu": 1, "memory": "1Gi", "disk": "10Gi", "image": "debian-12",
         "sshId": "ann-web", "sshPassword": VM_PASSWORD,
     });
-    platform.curl_ok(201, "POST", "/api/v1/vms", Some(token), Some(body));
+    platform.curl_ok(201, "POST", "/api/v1/vms", Some(token), Some(&body));
     wait_for_phase(platform, token, "Running");
     let wait = [
         "wait",
@@ -127,7 +121,7 @@ fn use_ssh(platform: &Platform, ssh_id: &str) {
     let local = platform.state.join("upload.bin");
     let back = platform.state.join("download.bin");
     let content: Vec<u8> = (0..3_000_000_u32)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0])
         .collect();
     std::fs::write(&local, &content).unwrap();
     let script = format!(
@@ -163,7 +157,7 @@ fn power_cycle(platform: &Platform, token: &str, ssh_id: &str) {
         "PATCH",
         "/api/v1/vms/web",
         Some(token),
-        Some(json!({ "powerState": "Off" })),
+        Some(&json!({ "powerState": "Off" })),
     );
     wait_for_phase(platform, token, "Stopped");
     let off = platform.openssh("ssh", ssh_id, VM_PASSWORD, &["true"], "");
@@ -178,7 +172,7 @@ fn power_cycle(platform: &Platform, token: &str, ssh_id: &str) {
         "PATCH",
         "/api/v1/vms/web",
         Some(token),
-        Some(json!({ "powerState": "On" })),
+        Some(&json!({ "powerState": "On" })),
     );
     wait_for_phase(platform, token, "Running");
     eventually("ssh after power on", || {

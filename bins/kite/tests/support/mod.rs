@@ -229,9 +229,9 @@ impl Platform {
         method: &str,
         path: &str,
         token: Option<&str>,
-        body: Option<Value>,
+        body: Option<&Value>,
     ) -> Value {
-        let (got, answer) = self.curl(method, path, token, body.as_ref());
+        let (got, answer) = self.curl(method, path, token, body);
         assert_eq!(got, status, "{method} {path}: {answer}");
         answer
     }
