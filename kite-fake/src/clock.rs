@@ -94,7 +94,7 @@ impl Ids {
         let mut b: [u8; 16] = self.0.random();
         b[6] = (b[6] & 0x0f) | 0x40;
         b[8] = (b[8] & 0x3f) | 0x80;
-        let hex: String = b.iter().map(|x| format!("{x:02x}")).collect();
+        let hex = format!("{:032x}", u128::from_be_bytes(b));
         format!(
             "{}-{}-{}-{}-{}",
             &hex[..8],

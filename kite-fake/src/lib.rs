@@ -1,4 +1,67 @@
-//! kite-fake: an in-memory Kubernetes API server for tests and demos.
+//! kite-fake: an in-memory Kubernetes for tests, demos and simulations.
+//!
+//! [`FakeCluster`] is an API server that answers like a real one (every answer
+//! of the recorded transcripts in `tests/transcripts` is checked), without
+//! sockets, without a disk, without waiting: it starts in milliseconds, takes
+//! its time from tokio (a paused runtime lets an hour pass at once) and its
+//! identifiers from a seed. It knows nothing of Kite.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kite_fake::FakeCluster;
+//! use kube::{Api, api::PostParams};
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let cluster = FakeCluster::builder().seed(7).build()?;
+//! let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+//!
+//! let mut map = ConfigMap::default();
+//! map.metadata.name = Some("greeting".into());
+//! map.data = Some([("text".into(), "hello".into())].into());
+//! let created = maps.create(&PostParams::default(), &map).await?;
+//!
+//! assert!(created.metadata.uid.is_some());
+//! assert_eq!(maps.get("greeting").await?.data, map.data);
+//! assert_eq!(cluster.server().log().writes(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # How it is built
+//!
+//! ```text
+//!  kube::Client::new(cluster.service())      kubectl, curl, other processes
+//!                 │                                     │ HTTP
+//!             service (tower)  ◄────────────────────  serve
+//!                 │  one request at a time, synchronous, no I/O
+//!             server ── auth ── rest (paths, options, selectors, media types)
+//!                 │  ├─ builtin, schema      what a kind is
+//!                 │  ├─ fields, patch        how a write changes an object
+//!                 │  └─ discovery, openapi, table    how it is described
+//!             store: one revision counter, objects, a bounded event log
+//!                 ▲
+//!             actors, guest: the rest of a cluster, clients like any other
+//! ```
+//!
+//! | Module | What |
+//! |---|---|
+//! | [`server`] | requests in, answers out: every verb, admission, watches, reviews |
+//! | [`store`] | objects and their history |
+//! | [`rest`] | what a request says |
+//! | [`auth`] | tokens, impersonation, RBAC |
+//! | [`status`] | failures in the server's words |
+//! | [`schema`], [`builtin`] | the shape and rules of custom and built-in kinds |
+//! | [`fields`], [`patch`] | server-side apply, `managedFields`, the patch formats |
+//! | [`discovery`], [`openapi`], [`table`] | what clients read about the API, and tables |
+//! | [`protobuf`] | bodies that old clients send in protobuf |
+//! | [`actors`], [`guest`] | controllers, KubeVirt, CDI, and SSH servers that play VMs |
+//! | [`service`], [`serve`] | the tower service and the HTTP server |
+//! | [`clock`] | time and identifiers |
+//!
+//! What the server does not do answers 501 with a `Status` that names it:
+//! [`server::SUPPORT`] lists it.
 
 pub mod actors;
 pub mod auth;

@@ -67,7 +67,7 @@ pub struct Status {
     /// What a person reads.
     pub message: String,
     /// Present (maybe empty) or left out.
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// Fresh `continue` token that a 410 answer to a list offers.
     pub continue_token: Option<String>,
 }
@@ -102,12 +102,12 @@ impl Status {
         name: &str,
     ) -> Self {
         Self {
-            details: Some(Details {
+            details: Some(Box::new(Details {
                 name: name.to_owned(),
                 group: group.to_owned(),
                 kind: kind.to_owned(),
                 ..Details::default()
-            }),
+            })),
             ..Self::new(code, reason, message)
         }
     }
@@ -115,7 +115,7 @@ impl Status {
     /// The same answer with details.
     #[must_use]
     pub fn with_details(mut self, details: Details) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
@@ -123,7 +123,7 @@ impl Status {
     #[must_use]
     pub fn with_causes(mut self, causes: impl IntoIterator<Item = Cause>) -> Self {
         self.details
-            .get_or_insert_with(Details::default)
+            .get_or_insert_with(Box::default)
             .causes
             .extend(causes);
         self

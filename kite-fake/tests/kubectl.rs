@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use kite_fake::FakeCluster;
 
-const CRD: &str = r#"
+const CRD: &str = r"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: boats.demo.example.com}
@@ -38,7 +38,7 @@ spec:
           status:
             type: object
             x-kubernetes-preserve-unknown-fields: true
-"#;
+";
 
 struct Kubectl {
     config: PathBuf,

@@ -32,10 +32,8 @@ pub struct WriteOptions {
     pub manager: String,
     /// `fieldManager` was given.
     pub manager_given: bool,
-    /// Takes over conflicting fields of an apply.
-    pub force: bool,
-    /// `force` was given.
-    pub force_given: bool,
+    /// `force`, if it was given: takes over conflicting fields of an apply.
+    pub force: Option<bool>,
     /// Treatment of unknown fields.
     pub validation: FieldValidation,
 }
@@ -91,8 +89,7 @@ impl WriteOptions {
                 manager_of(user_agent)
             },
             manager_given,
-            force: query.flag("force"),
-            force_given: query.has("force"),
+            force: query.has("force").then(|| query.flag("force")),
             validation,
         })
     }

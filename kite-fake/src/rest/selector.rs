@@ -237,7 +237,7 @@ impl LabelSelector {
                         }
                     }
                 }
-                other => {
+                other @ Token::Symbol(_) => {
                     return Err(Status::bad_request(format!(
                         "found '{}', expected: !, identifier, or 'end of string'",
                         other.text()

@@ -175,7 +175,7 @@ impl ApiServer {
             }
             self.rules_of_role(call, new)?
         } else {
-            let escalate = self.own_wish(call, resource, "escalate", name);
+            let escalate = Self::own_wish(call, resource, "escalate", name);
             if self.decide(&call.identity, &escalate).allowed {
                 return Ok(());
             }
@@ -205,7 +205,7 @@ impl ApiServer {
         ))
     }
 
-    fn own_wish(&self, call: &Call, resource: &Resource, verb: &str, name: &str) -> Attributes {
+    fn own_wish(call: &Call, resource: &Resource, verb: &str, name: &str) -> Attributes {
         Attributes {
             verb: verb.into(),
             group: RBAC.into(),

@@ -431,10 +431,8 @@ fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
         ("", "Namespace") => &["status.phase", "name"],
         ("", "Node") => &["spec.unschedulable"],
         ("", "Service") => &["spec.clusterIP", "spec.type"],
-        ("", "PersistentVolume") => &["name"],
-        ("", "PersistentVolumeClaim") => &["name"],
-        ("", "ReplicationController") => &["status.replicas"],
-        ("apps", "ReplicaSet") => &["status.replicas"],
+        ("", "PersistentVolume" | "PersistentVolumeClaim") => &["name"],
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => &["status.replicas"],
         ("batch", "Job") => &["status.successful"],
         ("" | "events.k8s.io", "Event") => &[
             "involvedObject.kind",

@@ -8,7 +8,7 @@ use crate::store::{Key, Object};
 
 impl ApiServer {
     /// Stores a state and gives it as the resource's version sees it.
-    pub(crate) fn commit(&mut self, resource: &Resource, key: Key, mut value: Value) -> Object {
+    pub(crate) fn commit(&mut self, resource: &Resource, key: &Key, mut value: Value) -> Object {
         if resource.version != resource.storage_version
             && let Some(storage) = self.registry.storage(&resource.collection())
         {
@@ -21,7 +21,7 @@ impl ApiServer {
             self.settle_crd(resource, &object);
         }
         if resource.group.is_empty() && resource.plural == "resourcequotas" {
-            self.settle_quota(&key, &object);
+            self.settle_quota(key, &object);
         }
         Self::view(resource, &object)
     }

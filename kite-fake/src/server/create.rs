@@ -128,7 +128,7 @@ impl ApiServer {
         let object = if options.dry_run {
             Stored::transient(object, 0, resource.epoch)
         } else {
-            self.commit(&resource, key, object)
+            self.commit(&resource, &key, object)
         };
         Ok(object)
     }

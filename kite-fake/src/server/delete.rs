@@ -48,7 +48,7 @@ impl ApiServer {
         }
         let options = Self::delete_options(call)?;
         let selection = ListOptions::parse(&call.query, false)?;
-        self.check_fields(call, &selection)?;
+        Self::check_fields(call, &selection)?;
         let list = self.list(call, &selection)?;
         for object in &list.items {
             let key = Key::new(object.meta("namespace"), object.meta("name"));
@@ -57,7 +57,7 @@ impl ApiServer {
                 _ => {}
             }
         }
-        Ok(Answer::Response(respond::list(call, list)?))
+        Ok(Answer::Response(respond::list(call, &list)?))
     }
 
     pub(crate) fn delete_one(
@@ -106,7 +106,7 @@ impl ApiServer {
         let object = if options.dry_run {
             Stored::transient(value, live.revision(), resource.epoch)
         } else {
-            self.commit(resource, key.clone(), value)
+            self.commit(resource, key, value)
         };
         Ok(Deleted::Waiting(object))
     }

@@ -23,6 +23,7 @@ mod respond;
 mod reviews;
 mod rules;
 mod subresources;
+mod support;
 mod update;
 mod usage;
 pub mod watch;
@@ -48,6 +49,7 @@ use crate::status::Status;
 use crate::store::{Key, Store};
 pub use log::{Logged, RequestLog};
 use registry::{Origin, Registry, Resource};
+pub use support::{Row, SUPPORT, Support, markdown as support_table};
 pub use watch::Watch;
 pub use webhooks::{Review, Webhook};
 
@@ -339,7 +341,7 @@ impl ApiServer {
     fn list_or_watch(&mut self, call: &Call) -> Result<Answer, Status> {
         let watch = call.target.watch_prefix || call.query.flag("watch");
         let options = ListOptions::parse(&call.query, watch)?;
-        self.check_fields(call, &options)?;
+        Self::check_fields(call, &options)?;
         if watch {
             return Ok(match self.open_watch(call, &options)? {
                 Ok(watch) => Answer::Watch(Box::new(watch)),
@@ -347,10 +349,10 @@ impl ApiServer {
             });
         }
         let list = self.list(call, &options)?;
-        Ok(Answer::Response(respond::list(call, list)?))
+        Ok(Answer::Response(respond::list(call, &list)?))
     }
 
-    fn check_fields(&self, call: &Call, options: &ListOptions) -> Result<(), Status> {
+    fn check_fields(call: &Call, options: &ListOptions) -> Result<(), Status> {
         let resource = &call.resource;
         for path in options.fields.paths() {
             let known = path == "metadata.name"

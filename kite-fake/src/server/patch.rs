@@ -65,7 +65,7 @@ impl ApiServer {
             .ok_or_else(|| call.not_found())?
             .clone();
         let old = Self::view(&call.resource, &live);
-        let patched = patched(call, format, old.value()).map_err(refusal)?;
+        let patched = patched(call, format, old.value()).map_err(|e| refusal(&e))?;
         body::check_type(call, &patched)?;
         let outline = match format {
             Format::Json => Outline::default(),
@@ -117,7 +117,7 @@ impl ApiServer {
         let manager = rules::manager(call, options, Operation::Apply);
         let before = live.as_ref().map(|o| o.value());
         let applied = rules::with_context(call, &manager, |context| {
-            fields::apply(context, before, &config, options.force)
+            fields::apply(context, before, &config, options.force == Some(true))
         })
         .map_err(apply_refusal)?;
         body::check_name(call, &config)?;
@@ -144,32 +144,28 @@ impl ApiServer {
         };
         let decoded = rules::decode(&resource, merged, &Outline::default(), options, None)?;
         self.warnings.extend(decoded.warnings);
-        let (object, code) = match live {
-            Some(live) => {
-                let object = self.write(call, &live, decoded.value, options)?;
-                (object, 200)
+        let (object, code) = if let Some(live) = live {
+            (self.write(call, &live, decoded.value, options)?, 200)
+        } else {
+            let mut object = decoded.value;
+            let metadata = metadata_mut(&mut object)?;
+            metadata.remove("resourceVersion");
+            if let Some(uid) = metadata
+                .get("uid")
+                .and_then(Value::as_str)
+                .filter(|u| !u.is_empty())
+            {
+                return Err(Status::conflict(
+                    &resource.group,
+                    &resource.plural,
+                    call.name(),
+                    &format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    ),
+                ));
             }
-            None => {
-                let mut object = decoded.value;
-                let metadata = metadata_mut(&mut object)?;
-                metadata.remove("resourceVersion");
-                if let Some(uid) = metadata
-                    .get("uid")
-                    .and_then(Value::as_str)
-                    .filter(|u| !u.is_empty())
-                {
-                    return Err(Status::conflict(
-                        &resource.group,
-                        &resource.plural,
-                        call.name(),
-                        &format!(
-                            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                        ),
-                    ));
-                }
-                let object = self.create_object(call, object, options)?;
-                (object, 201)
-            }
+            let object = self.create_object(call, object, options)?;
+            (object, 201)
         };
         Ok(Outcome {
             body: Produced::Object(object),
@@ -188,7 +184,7 @@ fn check_options(format: Format, options: &WriteOptions) -> Result<(), Status> {
                 "fieldManager",
             ));
         }
-    } else if options.force_given {
+    } else if options.force.is_some() {
         causes.push(Cause::new(
             "FieldValueForbidden",
             "Forbidden: may not be specified for non-apply patch",
@@ -212,7 +208,7 @@ fn patched(call: &Call, format: Format, document: &Value) -> Result<Value, Patch
     }
 }
 
-fn refusal(error: PatchError) -> Status {
+fn refusal(error: &PatchError) -> Status {
     let message = error.to_string();
     match error {
         PatchError::BadRequest(_) => Status::bad_request(message),

@@ -127,7 +127,7 @@ impl ApiServer {
         let namespace = call
             .resource
             .namespaced
-            .then(|| call.target.namespace.as_deref())
+            .then_some(call.target.namespace.as_deref())
             .flatten();
         let past;
         let objects: Box<dyn Iterator<Item = (&Key, &Object)>> = match exact {
@@ -150,7 +150,7 @@ impl ApiServer {
             revision,
             ..List::default()
         };
-        let mut last: Option<Key> = None;
+        let mut end: Option<Key> = None;
         let mut remaining = 0;
         for (key, object) in objects {
             if limit > 0 && list.items.len() >= limit {
@@ -168,10 +168,10 @@ impl ApiServer {
                 continue;
             }
             list.items.push(object);
-            last = Some(key.clone());
+            end = Some(key.clone());
         }
         if remaining > 0
-            && let Some(after) = last
+            && let Some(after) = end
         {
             let token = Continue {
                 revision: Some(revision),

@@ -100,9 +100,9 @@ fn encoded(call: &Call, code: u16, text: Bytes) -> Result<Response<Bytes>, Statu
     Ok(response)
 }
 
-fn shaped(call: &Call, object: &Object) -> Result<Bytes, Status> {
+fn shaped(call: &Call, object: &Object) -> Bytes {
     let make = |v: &Value| Bytes::from(serde_json::to_vec(v).unwrap_or_default());
-    Ok(match call.accepted.shape {
+    match call.accepted.shape {
         Shape::Plain => object.json(),
         Shape::Partial { .. } => make(&partial(object.value())),
         Shape::Table => make(&super::rules::table(
@@ -113,13 +113,13 @@ fn shaped(call: &Call, object: &Object) -> Result<Bytes, Status> {
             true,
             call.now,
         )),
-    })
+    }
 }
 
 /// The answer to a get or a write.
 pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>, Status> {
     Ok(match &outcome.body {
-        Produced::Object(object) => encoded(call, outcome.code, shaped(call, object)?)?,
+        Produced::Object(object) => encoded(call, outcome.code, shaped(call, object))?,
         Produced::Value(body) => encoded(
             call,
             outcome.code,
@@ -130,7 +130,7 @@ pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>,
 }
 
 /// The answer to a list or deletecollection.
-pub(crate) fn list(call: &Call, list: List) -> Result<Response<Bytes>, Status> {
+pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> {
     let resource = &call.resource;
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".into(), list.revision.to_string().into());

@@ -58,8 +58,8 @@ impl ApiServer {
         };
         match subresource {
             Subresource::Status => match call.method {
-                Method::POST => Err(self.unsupported_verb(call, "create")),
-                Method::DELETE => Err(self.unsupported_verb(call, "delete")),
+                Method::POST => Err(Self::unsupported_verb(call, "create")),
+                Method::DELETE => Err(Self::unsupported_verb(call, "delete")),
                 _ => Ok(None),
             },
             Subresource::Scale(paths) => self.scale(call, &paths).map(Some),
@@ -76,7 +76,7 @@ impl ApiServer {
         }
     }
 
-    fn unsupported_verb(&self, call: &Call, verb: &str) -> Status {
+    fn unsupported_verb(call: &Call, verb: &str) -> Status {
         if call.resource.is_custom() {
             Status::verb_not_supported(&call.resource.group, &call.resource.plural, verb)
         } else {

@@ -50,7 +50,7 @@ impl ApiServer {
             .as_str()
             .unwrap_or_default();
         if !uid.is_empty() && uid != live.meta("uid") {
-            return Err(self.uid_conflict(call, uid, live.meta("uid")));
+            return Err(Self::uid_conflict(call, uid, live.meta("uid")));
         }
         let old = Self::view(&call.resource, &live);
         let new = rules::track(call, &options, Some(old.value()), decoded.value);
@@ -62,7 +62,7 @@ impl ApiServer {
     }
 
     /// The storage layer's words for a uid that does not fit.
-    fn uid_conflict(&self, call: &Call, given: &str, live: &str) -> Status {
+    fn uid_conflict(call: &Call, given: &str, live: &str) -> Status {
         let resource = &call.resource;
         let key = call.key();
         let mut path = String::from("/registry/");
@@ -142,7 +142,7 @@ impl ApiServer {
             let object = Stored::transient(new, old.revision(), resource.epoch);
             return Ok(object);
         }
-        Ok(self.commit(&resource, key, new))
+        Ok(self.commit(&resource, &key, new))
     }
 }
 

@@ -272,10 +272,10 @@ impl Runner {
                     } else if found == ABSENT {
                         found
                     } else {
-                        let last = at.rsplit('/').next().unwrap().to_owned();
-                        let wrapped = json!({ last.clone(): found });
+                        let tail = at.rsplit('/').next().unwrap().to_owned();
+                        let wrapped = json!({ tail.clone(): found });
                         let new = self.normaliser.apply(&wrapped);
-                        new[self.normaliser.text(&last)].clone()
+                        new[self.normaliser.text(&tail)].clone()
                     };
                     out.insert(at.to_owned(), new);
                 }

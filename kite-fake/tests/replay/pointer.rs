@@ -43,7 +43,7 @@ pub fn pointer(document: &Value, text: &str) -> Value {
         let absent = || Value::from(ABSENT);
         at = match segment.as_str() {
             "*" => {
-                let rest: String = segments[n + 1..].iter().map(|s| format!("/{s}")).collect();
+                let rest = segments[n..].join("/").replacen('*', "", 1);
                 return match at.as_array() {
                     Some(list) => list.iter().map(|e| pointer(e, &rest)).collect(),
                     None => absent(),

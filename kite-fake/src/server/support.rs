@@ -1,0 +1,111 @@
+//! What the server does not do, or does otherwise, in one table.
+
+/// How a feature fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// Answered 501 with a `Status` that names it.
+    Refused,
+    /// Stored and answered, without effect.
+    Inert,
+    /// Works, with this difference.
+    Differs,
+}
+
+/// One row of the support table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The feature.
+    pub feature: &'static str,
+    /// How it fares.
+    pub support: Support,
+    /// Why, or what to expect.
+    pub note: &'static str,
+}
+
+const fn row(feature: &'static str, support: Support, note: &'static str) -> Row {
+    Row {
+        feature,
+        support,
+        note,
+    }
+}
+
+/// The table that `docs/fake.md` prints.
+pub const SUPPORT: &[Row] = &[
+    row(
+        "pods/exec, attach, log, portforward, proxy; services/proxy",
+        Support::Refused,
+        "there is no kubelet",
+    ),
+    row(
+        "admission webhooks, ValidatingAdmissionPolicy",
+        Support::Inert,
+        "the objects are stored; nothing is called or evaluated",
+    ),
+    row(
+        "CRD conversion webhooks",
+        Support::Inert,
+        "versions convert as with strategy None",
+    ),
+    row(
+        "APIService",
+        Support::Inert,
+        "stored; use FakeCluster::extend to answer a group",
+    ),
+    row(
+        "quota scopes and scope selectors",
+        Support::Inert,
+        "such quotas count nothing",
+    ),
+    row(
+        "priority and fairness, audit, rate limits",
+        Support::Inert,
+        "every request is answered at once",
+    ),
+    row(
+        "quota status",
+        Support::Differs,
+        "kept by the server with every write instead of by a controller later",
+    ),
+    row(
+        "a resourceVersion from the future",
+        Support::Differs,
+        "504 at once instead of after three seconds",
+    ),
+    row(
+        "loopback HTTP without credentials",
+        Support::Differs,
+        "the administrator's unless RBAC is on, since kubectl sends no token without TLS",
+    ),
+    row(
+        "protobuf answers",
+        Support::Differs,
+        "requests in protobuf are read, answers are JSON, YAML or tables",
+    ),
+];
+
+/// The table as Markdown.
+pub fn markdown() -> String {
+    use std::fmt::Write as _;
+    let mut out = String::from("| Feature | What happens | Note |\n|---|---|---|\n");
+    for row in SUPPORT {
+        let what = match row.support {
+            Support::Refused => "501",
+            Support::Inert => "stored, no effect",
+            Support::Differs => "differs",
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "| {} | {what} | {} |", row.feature, row.note);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_a_line() {
+        assert_eq!(markdown().lines().count(), SUPPORT.len() + 2);
+    }
+}
