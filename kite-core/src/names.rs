@@ -86,6 +86,22 @@ pub fn domain_reservation(prefix: &str) -> String {
     format!("domain.{prefix}")
 }
 
+/// The login name or the domain's label that a reservation of this name stands
+/// for; none for other reservations.
+pub fn vm_claim_of_reservation(reservation: &str) -> Option<VmClaim<'_>> {
+    let ssh_id = reservation.strip_prefix("ssh-id.").map(VmClaim::SshId);
+    ssh_id.or_else(|| reservation.strip_prefix("domain.").map(VmClaim::Domain))
+}
+
+/// What a VM can claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VmClaim<'a> {
+    /// This login name.
+    SshId(&'a str),
+    /// This label below the base domain.
+    Domain(&'a str),
+}
+
 /// Reservation of a username.
 pub fn username_reservation(username: &str) -> String {
     format!("username.{username}")
@@ -132,6 +148,14 @@ mod tests {
         assert_eq!(user_of_namespace(&user_namespace("ann")), Some("ann"));
         assert_eq!(user_of_namespace("kite-user-"), None);
         assert_eq!(user_of_namespace("kube-system"), None);
+    }
+
+    #[test]
+    fn a_reservation_leads_back_to_what_a_vm_claims() {
+        let claim = |name: String| vm_claim_of_reservation(&name).map(|it| format!("{it:?}"));
+        assert_eq!(claim(ssh_id_reservation("a")).unwrap(), "SshId(\"a\")");
+        assert_eq!(claim(domain_reservation("a")).unwrap(), "Domain(\"a\")");
+        assert_eq!(claim(username_reservation("a")), None);
     }
 
     #[test]

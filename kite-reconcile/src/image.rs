@@ -170,13 +170,25 @@ pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>
             namespace: Some(seen.platform.image_namespace().to_owned()),
             conditions: Vec::new(),
         },
-        conditions: vec![condition],
+        conditions: [condition].into_iter().chain(refreshing(&image)).collect(),
         again: if phase == ImagePhase::Deleting {
             LOOK_AGAIN
         } else {
             RESYNC
         },
     })
+}
+
+/// That a newer image is looked for, where the spec asks for it.
+fn refreshing(image: &Image<'_>) -> Option<NewCondition> {
+    image.object.spec.refresh_schedule.as_ref()?;
+    Some(NewCondition::new(
+        "Refreshing",
+        false,
+        "NotAvailable",
+        "spec.refreshSchedule is not available yet: the image is imported once; to have a newer \
+         one, create another image",
+    ))
 }
 
 fn steps(image: &Image<'_>, seen: &Observed) -> Result<Vec<Step>, NewCondition> {

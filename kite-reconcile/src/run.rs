@@ -6,7 +6,12 @@
 //! references, because what is cluster-scoped or has lost its owner must lead
 //! back too; and what the kind depends on, led back by its spec.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::StreamExt as _;
 use k8s_openapi::api::{
@@ -18,7 +23,8 @@ use kite_core::{
     cluster::{Cluster, Object, ObjectKey},
     crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
-    labels, names,
+    labels,
+    names::{self, VmClaim},
 };
 use kube::{
     Api, Client, ResourceExt as _,
@@ -63,6 +69,7 @@ pub async fn run_virtual_machines<C: Cluster>(
     let all = vms.clone();
     let owners = vms.clone();
     let images = vms.clone();
+    let edits = Edits::default();
     let controller = controller
         .watches(api::<Secret>(&client), managed(), |o| vm_of(&o))
         .watches(api::<DataVolume>(&client), managed(), |o| vm_of(&o))
@@ -82,6 +89,9 @@ pub async fn run_virtual_machines<C: Cluster>(
             select(&all, |_| true)
         })
         .watches(api::<KiteUser>(&client), everything(), move |user| {
+            if !edits.is_one(&user) {
+                return Vec::new();
+            }
             let namespace = names::user_namespace(&user.name_any());
             select(&owners, |vm| vm.namespace().as_deref() == Some(&namespace))
         })
@@ -245,6 +255,21 @@ fn everything() -> watcher::Config {
     watcher::Config::default()
 }
 
+/// Tells edits of a spec from changes of a status: a user's status changes with
+/// each of their VMs, and must not trigger all of them again.
+#[derive(Default)]
+struct Edits {
+    seen: Mutex<HashMap<String, Option<i64>>>,
+}
+
+impl Edits {
+    fn is_one<K: Object>(&self, object: &K) -> bool {
+        let generation = object.meta().generation;
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(object.uid().unwrap_or_default(), generation) != Some(generation)
+    }
+}
+
 /// The VM that an object belongs to, by its labels.
 fn vm_of<K: Object>(object: &K) -> Option<ObjectRef<KiteVirtualMachine>> {
     let labels = object.labels();
@@ -274,16 +299,13 @@ fn claimants(
     claim: &KiteReservation,
 ) -> Vec<ObjectRef<KiteVirtualMachine>> {
     let name = claim.name_any();
-    select(vms, |vm| {
-        names::ssh_id_reservation(&vm.spec.ssh_id) == name
-            || vm
-                .spec
-                .domain_prefix
-                .as_deref()
-                .map(names::domain_reservation)
-                .as_ref()
-                == Some(&name)
-    })
+    match names::vm_claim_of_reservation(&name) {
+        Some(VmClaim::SshId(ssh_id)) => select(vms, |vm| vm.spec.ssh_id == ssh_id),
+        Some(VmClaim::Domain(prefix)) => {
+            select(vms, |vm| vm.spec.domain_prefix.as_deref() == Some(prefix))
+        }
+        None => Vec::new(),
+    }
 }
 
 /// The known objects that `wanted` picks.

@@ -201,6 +201,7 @@ prop_compose! {
         }
         let observed = Observed {
             owner: None,
+            siblings: Vec::new(),
             image: if has_image { image() } else { ImageSeen::default() },
             claims: claims(&vm, claimed),
             key_secret: place(keys::secret(&vm, &some_keys()), at[1]),

@@ -9,6 +9,7 @@ mod delete;
 mod machine;
 mod observe;
 mod plan;
+mod quota;
 mod status;
 
 use async_trait::async_trait;

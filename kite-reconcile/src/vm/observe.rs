@@ -27,6 +27,9 @@ pub struct Observed {
     pub platform: KitePlatformSpec,
     /// The user in whose namespace the VM is, if it is a user's.
     pub owner: Option<KiteUser>,
+    /// All VMs in the owner's namespace; only looked at before the disk is made,
+    /// to judge the owner's quota.
+    pub siblings: Vec<KiteVirtualMachine>,
     /// The image that the spec names.
     pub image: ImageSeen,
     /// Who has the VM's login name and domain.
@@ -111,9 +114,19 @@ impl Observed {
         } else {
             None
         };
+        let siblings = if disk.is_none() && owner.is_some() && !deleting {
+            let all = ListParams::default();
+            cluster
+                .list(Some(vm.namespace.to_owned()), &all)
+                .await?
+                .items
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             platform: platform.map(|platform| platform.spec).unwrap_or_default(),
             owner,
+            siblings,
             image,
             claims,
             key_secret,

@@ -12,7 +12,7 @@ use kite_core::{
     conditions::NewCondition,
     crd::{
         ImagePhase, KiteImage, KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase,
-        vm_condition::IMAGE_READY,
+        vm_condition::{IMAGE_READY, VIRTUAL_MACHINE_READY},
     },
     labels::VM_FINALIZER,
     quantity::Bytes,
@@ -23,7 +23,7 @@ use kube::api::PropagationPolicy;
 use super::{
     delete,
     observe::{ImageSeen, Observed},
-    status,
+    quota, status,
 };
 use crate::{
     Error,
@@ -37,9 +37,9 @@ use crate::{
 /// it is watched, this is for what a watch has missed.
 const RESYNC: Duration = Duration::from_secs(600);
 
-/// When to look again at a claim that has to be bound before it grows: it is
-/// CDI's, and may not lead back here.
-const UNBOUND: Duration = Duration::from_secs(20);
+/// When to look again at what waits for something that may not lead back here,
+/// such as a claim of CDI's that has to be bound before it grows.
+const SOON: Duration = Duration::from_secs(20);
 
 /// What to do about the VM `object`, given what was observed.
 pub fn plan(
@@ -57,9 +57,10 @@ pub fn plan(
         steps,
         status,
         conditions,
-        again: match &seen.claim {
-            Some(claim) if !is_bound(claim) => UNBOUND,
-            Some(_) | None => RESYNC,
+        again: match (&seen.claim, obstacles.is_empty()) {
+            (Some(claim), _) if !is_bound(claim) => SOON,
+            (_, false) => SOON,
+            (Some(_) | None, true) => RESYNC,
         },
     })
 }
@@ -132,6 +133,15 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         }
         if let Some(obstacle) = image_obstacle(vm, &seen.image) {
             obstacles.push(obstacle);
+            return Ok(Vec::new());
+        }
+        if let Some(excess) = quota::excess(vm, seen) {
+            obstacles.push(Obstacle::new(
+                VIRTUAL_MACHINE_READY,
+                VmPhase::Failed,
+                "QuotaExceeded",
+                excess,
+            ));
             return Ok(Vec::new());
         }
     }
@@ -324,7 +334,7 @@ impl Steps<'_> {
 
     fn waiting(&mut self, message: String) {
         self.obstacles.push(Obstacle::new(
-            kite_core::crd::vm_condition::VIRTUAL_MACHINE_READY,
+            VIRTUAL_MACHINE_READY,
             VmPhase::Pending,
             "WaitingForDeletion",
             message,
@@ -333,7 +343,7 @@ impl Steps<'_> {
 
     fn blocked(&mut self, reason: &str, message: String) {
         self.obstacles.push(Obstacle::new(
-            kite_core::crd::vm_condition::VIRTUAL_MACHINE_READY,
+            VIRTUAL_MACHINE_READY,
             VmPhase::Failed,
             reason,
             message,

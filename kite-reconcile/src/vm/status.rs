@@ -56,7 +56,7 @@ pub(super) fn report(
         machine_ready(&judgement, seen, obstacles),
     ];
     let suspended = power != vm.object.spec.power_state;
-    conditions.insert(0, ready(&conditions, &judgement, suspended));
+    conditions.insert(0, ready(&conditions, obstacles, &judgement, suspended));
     conditions.extend(exposed(vm, seen));
 
     let instance = seen.instance.as_ref().and_then(Alive::of);
@@ -90,7 +90,12 @@ fn phase(seen: &Observed, obstacles: &[Obstacle], judgement: &Judgement) -> VmPh
     judgement.phase
 }
 
-fn ready(others: &[NewCondition], judgement: &Judgement, suspended: bool) -> NewCondition {
+fn ready(
+    others: &[NewCondition],
+    obstacles: &[Obstacle],
+    judgement: &Judgement,
+    suspended: bool,
+) -> NewCondition {
     if suspended {
         return NewCondition::new(
             READY,
@@ -99,11 +104,15 @@ fn ready(others: &[NewCondition], judgement: &Judgement, suspended: bool) -> New
             "the VM is kept off: its owner is suspended by an administrator",
         );
     }
-    // A disk that waits for the first start is no flaw of a VM that is off.
-    let flaw = others
-        .iter()
-        .find(|condition| condition.status != ConditionStatus::True)
-        .filter(|flaw| flaw.type_ != DISK_READY || judgement.phase != VmPhase::Stopped);
+    let is_flaw = |condition: &&NewCondition| match condition.type_ {
+        // A disk that waits for the first start is no flaw of a VM that is off.
+        DISK_READY if judgement.phase == VmPhase::Stopped => false,
+        _ => condition.status != ConditionStatus::True,
+    };
+    // What stands in the way says more than what has not come of it.
+    let in_the_way = obstacles.iter().map(|obstacle| &obstacle.condition);
+    let reserved = others.iter().filter(|other| other.type_ == RESERVED);
+    let flaw = reserved.chain(in_the_way).chain(others).find(is_flaw);
     match flaw {
         Some(flaw) => NewCondition {
             type_: READY,

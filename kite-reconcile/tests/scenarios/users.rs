@@ -5,8 +5,9 @@ use k8s_openapi::api::{
     networking::v1::NetworkPolicy,
 };
 use kite_core::{
+    cdi::DataVolume,
     conditions::find,
-    crd::{KiteReservation, KiteUser, KiteUserSpec, UserPhase},
+    crd::{KiteReservation, KiteUser, KiteUserSpec, UserPhase, VmPhase},
 };
 use serde_json::json;
 
@@ -162,4 +163,52 @@ async fn a_namespace_that_is_somebody_elses_is_left_alone() {
     world.delete(&bob).await;
     world.settle().await;
     assert!(world.find::<Namespace>("", "kite-user-bob").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_over_the_quota_is_told_so_and_fits_when_there_is_room() {
+    let world = World::with_ann().await;
+    // Of 8 CPUs.
+    for (name, cpu) in [("one", 4), ("two", 4), ("three", 1)] {
+        let mut vm = vm_named(name);
+        vm.spec.cpu = cpu;
+        world.create(vm).await;
+        tokio::time::advance(std::time::Duration::from_secs(2)).await;
+    }
+    world.settle().await;
+    let phase = async |name: &str| world.vm(name).await.status.unwrap().phase.unwrap();
+    assert_eq!(
+        (phase("one").await, phase("two").await),
+        (VmPhase::Running, VmPhase::Running)
+    );
+    let three = world.vm("three").await;
+    let status = three.status.as_ref().unwrap();
+    let ready = find(&status.conditions, "Ready").unwrap();
+    assert_eq!(
+        (status.phase, ready.reason.as_str()),
+        (Some(VmPhase::Failed), "QuotaExceeded")
+    );
+    assert!(
+        ready.message.contains("9 CPUs") && ready.message.contains("8 CPUs"),
+        "{}",
+        ready.message
+    );
+    assert!(world.find::<DataVolume>(ANN, "three-disk").await.is_none());
+
+    world.delete(&world.vm("one").await).await;
+    world.settle().await;
+    assert_eq!(phase("three").await, VmPhase::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn defect_6_the_api_server_itself_counts_vms() {
+    let world = World::with_ann().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let quota = json!({"vms": 1, "cpu": 8, "memory": "16Gi", "disk": "200Gi"});
+    world.edit(&ann, json!({"spec": {"quota": quota}})).await;
+    world.settle().await;
+    world.create(vm_named("one")).await;
+    world.settle().await;
+    let error = world.try_create(vm_named("two")).await.unwrap_err();
+    assert!(error.to_string().contains("exceeded quota"), "{error}");
 }

@@ -185,6 +185,10 @@ impl World {
         self.cluster.create(&object).await.unwrap()
     }
 
+    pub async fn try_create<K: Object>(&self, object: K) -> Result<K, ClusterError> {
+        self.cluster.create(&object).await
+    }
+
     pub async fn find<K: Object>(&self, namespace: &str, name: &str) -> Option<K> {
         let key = ObjectKey {
             namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
