@@ -123,7 +123,7 @@ impl BuiltIn {
 
     /// Sets what only the server sets on a new object, and drops what a client may not (status).
     pub fn prepare_create(&self, object: &mut Value) {
-        if self.rules.status {
+        if self.rules.status && !self.rules.born_with_status {
             copy(object, self.empty(), "status");
         }
         (self.rules.prepare_create)(object);
@@ -212,7 +212,7 @@ impl BuiltIn {
         env: &dyn Env,
     ) -> Result<(), Vec<FieldError>> {
         if self.group.is_empty() && self.kind == "Service" {
-            return kinds::service::allocate(new, old, env);
+            return kinds::allocation::allocate(new, old, env);
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ pub(super) struct Rules {
     pub(super) name: NameRule,
     /// The kind has a status, which only `/status` changes.
     pub(super) status: bool,
+    /// A new object keeps the status that it came with: a kubelet reports both at once.
+    pub(super) born_with_status: bool,
     /// Members whose change counts in `metadata.generation`; none: it has none.
     pub(super) generation: &'static [&'static str],
     pub(super) create_on_update: bool,
@@ -40,6 +42,7 @@ const NAMESPACED: Rules = Rules {
     namespaced: true,
     name: NameRule::Subdomain,
     status: false,
+    born_with_status: false,
     generation: &[],
     create_on_update: false,
     unconditional: true,
@@ -143,6 +146,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "Node",
         Rules {
+            born_with_status: true,
             status: true,
             ..CLUSTER
         },
@@ -248,6 +252,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "DaemonSet",
         Rules {
+            prepare_create: workload::prepare_daemon_set,
+            prepare_update: workload::prepare_daemon_set_update,
             default: workload::default_daemon_set,
             validate: workload::validate_daemon_set,
             validate_update: workload::validate_selector_update,
@@ -365,6 +371,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "IngressClass",
         Rules {
+            validate_update: network::validate_ingress_class_update,
             generation: &["spec"],
             validate: network::validate_ingress_class,
             ..CLUSTER
@@ -430,6 +437,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "PriorityClass",
         Rules {
+            default: small::default_priority_class,
             generation: &["value"],
             ..CLUSTER
         },
@@ -445,7 +453,15 @@ pub(super) static KINDS: [BuiltIn; 52] = [
             ..CLUSTER
         },
     ),
-    entry(STORAGE, "v1", "CSIDriver", CLUSTER),
+    entry(
+        STORAGE,
+        "v1",
+        "CSIDriver",
+        Rules {
+            default: storage::default_driver,
+            ..CLUSTER
+        },
+    ),
     entry(STORAGE, "v1", "CSINode", CLUSTER),
     entry(
         STORAGE,
@@ -461,6 +477,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v2",
         "HorizontalPodAutoscaler",
         Rules {
+            default: small::default_autoscaler,
             status: true,
             ..NAMESPACED
         },
@@ -470,6 +487,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "MutatingWebhookConfiguration",
         Rules {
+            default: small::default_mutating_webhooks,
             generation: &["webhooks"],
             ..CLUSTER
         },
@@ -479,6 +497,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "ValidatingWebhookConfiguration",
         Rules {
+            default: small::default_validating_webhooks,
             generation: &["webhooks"],
             ..CLUSTER
         },
@@ -488,6 +507,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "ValidatingAdmissionPolicy",
         Rules {
+            default: small::default_policy,
             namespaced: false,
             ..WORKLOAD
         },
@@ -497,6 +517,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "ValidatingAdmissionPolicyBinding",
         Rules {
+            default: small::default_policy_binding,
             generation: &["spec"],
             ..CLUSTER
         },
@@ -506,6 +527,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "APIService",
         Rules {
+            default: small::default_api_service,
             name: NameRule::PathSegment,
             status: true,
             ..CLUSTER

@@ -1,5 +1,6 @@
 //! What single kinds want beside their schemas: defaults, preparation, validation.
 
+pub(super) mod allocation;
 pub(super) mod config;
 pub(super) mod endpoints;
 pub(super) mod events;

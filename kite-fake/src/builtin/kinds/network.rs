@@ -9,7 +9,15 @@ use crate::metadata;
 use crate::names::{port_name, port_number, subdomain, wildcard_subdomain};
 use crate::schema::{FieldError, Validation};
 
+/// How the class of an Ingress was said before there was a field for it.
+const CLASS: &str = "kubernetes.io/ingress.class";
+
 pub(in crate::builtin) fn validate_ingress(ingress: &Value, found: &mut Validation) {
+    if has(&ingress["metadata"]["annotations"], CLASS) {
+        found.warnings.push(format!(
+            "annotation \"{CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"
+        ));
+    }
     let errors = &mut found.errors;
     let spec = &ingress["spec"];
     if list(spec, "rules").is_empty() && !has(spec, "defaultBackend") {
@@ -189,10 +197,34 @@ fn backend(backend: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 pub(in crate::builtin) fn validate_ingress_class(class: &Value, found: &mut Validation) {
-    if text(&class["spec"], "controller").is_empty() {
+    let controller = text(&class["spec"], "controller");
+    let is_path = controller
+        .split_once('/')
+        .is_some_and(|(domain, path)| !domain.is_empty() && !path.is_empty());
+    if controller.is_empty() {
         found
             .errors
             .push(FieldError::required("spec.controller", ""));
+    } else if !is_path {
+        found.errors.push(FieldError::invalid(
+            "spec.controller",
+            &json!(controller),
+            "must be a domain-prefixed path (such as \"acme.io/foo\")",
+        ));
+    }
+}
+
+pub(in crate::builtin) fn validate_ingress_class_update(
+    new: &Value,
+    old: &Value,
+    found: &mut Validation,
+) {
+    if new["spec"]["controller"] != old["spec"]["controller"] {
+        found.errors.push(FieldError::invalid(
+            "spec.controller",
+            &new["spec"]["controller"],
+            "field is immutable",
+        ));
     }
 }
 

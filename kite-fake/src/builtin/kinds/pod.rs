@@ -157,8 +157,27 @@ fn default_http_get(get: &mut Value) {
     default(get, "scheme", "HTTP");
 }
 
-/// A new Pod waits, and has the quality of service that its resources say.
+/// A new Pod waits, and has the quality of service that its resources say. It
+/// tolerates a lost node for five minutes, as admission has it.
 pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
+    let spec = object_mut(pod, "spec");
+    default(spec, "priority", 0);
+    default(spec, "preemptionPolicy", "PreemptLowerPriority");
+    let mut tolerations = list(spec, "tolerations").to_vec();
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        let tolerated = tolerations.iter().any(|t| {
+            // A toleration without a key tolerates everything.
+            text(t, "key").is_empty() || text(t, "key") == key
+        });
+        if !tolerated {
+            tolerations.push(json!({"key": key, "operator": "Exists",
+                "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+    set(spec, "tolerations", tolerations);
     let class = quality(&pod["spec"]);
     set(
         pod,

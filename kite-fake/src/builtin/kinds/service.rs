@@ -1,10 +1,9 @@
-//! Service: defaults, validation, and the allocation of addresses and ports.
+//! Service: defaults, updates and validation.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::builtin::Env;
 use crate::builtin::access::{
     copy, default, has, list, list_mut, number, object_mut, set, text, unset,
 };
@@ -12,24 +11,18 @@ use crate::metadata;
 use crate::names::{label, port_name, port_number, subdomain};
 use crate::schema::{CauseReason, FieldError, Validation};
 
-/// Cluster IPs are 10.96.0.0/16.
-const NETWORK: [u8; 2] = [10, 96];
-
-/// Node ports.
-const NODE_PORTS: std::ops::RangeInclusive<u16> = 30000..=32767;
-
 /// The default of `sessionAffinityConfig.clientIP.timeoutSeconds`.
 const AFFINITY_SECONDS: i64 = 10_800;
 
-fn kind_of(service: &Value) -> &str {
+pub(super) fn kind_of(service: &Value) -> &str {
     text(&service["spec"], "type")
 }
 
-fn needs_cluster_ip(service: &Value) -> bool {
+pub(super) fn needs_cluster_ip(service: &Value) -> bool {
     matches!(kind_of(service), "ClusterIP" | "NodePort" | "LoadBalancer")
 }
 
-fn needs_node_ports(service: &Value) -> bool {
+pub(super) fn needs_node_ports(service: &Value) -> bool {
     match kind_of(service) {
         "NodePort" => true,
         "LoadBalancer" => service["spec"]["allocateLoadBalancerNodePorts"] != Value::Bool(false),
@@ -88,25 +81,32 @@ pub(in crate::builtin) fn prepare_update(new: &mut Value, old: &Value, subresour
     if needs_cluster_ip(old) && needs_cluster_ip(new) {
         for member in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if !has(&new["spec"], member) {
-                copy(&mut new["spec"], &old["spec"], member);
+                copy(object_mut(new, "spec"), &old["spec"], member);
             }
         }
     } else if needs_cluster_ip(old) && external(new) {
         for member in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if new["spec"].get(member) == old["spec"].get(member) {
-                unset(&mut new["spec"], member);
+                unset(object_mut(new, "spec"), member);
             }
         }
     }
     if needs_node_ports(old) && needs_node_ports(new) {
         keep_node_ports(new, old);
     } else if needs_node_ports(old) && node_ports(new) == node_ports(old) {
-        for port in list_mut(&mut new["spec"], "ports") {
+        for port in list_mut(object_mut(new, "spec"), "ports") {
             unset(port, "nodePort");
         }
     }
     if is_external(old) && !is_external(new) {
         drop_if_same(new, old, "externalTrafficPolicy");
+    }
+    if needs_health_check(old) {
+        if !needs_health_check(new) {
+            drop_if_same(new, old, "healthCheckNodePort");
+        } else if !has(&new["spec"], "healthCheckNodePort") {
+            copy(object_mut(new, "spec"), &old["spec"], "healthCheckNodePort");
+        }
     }
     if kind_of(old) == "LoadBalancer" && kind_of(new) != "LoadBalancer" {
         drop_if_same(new, old, "allocateLoadBalancerNodePorts");
@@ -120,11 +120,11 @@ pub(in crate::builtin) fn prepare_update(new: &mut Value, old: &Value, subresour
 
 fn drop_if_same(new: &mut Value, old: &Value, member: &str) {
     if new["spec"].get(member) == old["spec"].get(member) {
-        unset(&mut new["spec"], member);
+        unset(object_mut(new, "spec"), member);
     }
 }
 
-fn node_ports(service: &Value) -> Vec<i64> {
+pub(super) fn node_ports(service: &Value) -> Vec<i64> {
     list(&service["spec"], "ports")
         .iter()
         .filter_map(|port| number(port, "nodePort"))
@@ -133,7 +133,7 @@ fn node_ports(service: &Value) -> Vec<i64> {
 
 fn keep_node_ports(new: &mut Value, old: &Value) {
     let taken = node_ports(new);
-    for port in list_mut(&mut new["spec"], "ports") {
+    for port in list_mut(object_mut(new, "spec"), "ports") {
         if number(port, "nodePort").is_some() {
             continue;
         }
@@ -382,211 +382,7 @@ pub(in crate::builtin) fn validate_update(new: &Value, old: &Value, found: &mut 
     }
 }
 
-/// Gives a Service the addresses and ports it needs. The choice depends only on
-/// the Service's name and on what is taken.
-pub(in crate::builtin) fn allocate(
-    new: &mut Value,
-    old: Option<&Value>,
-    env: &dyn Env,
-) -> Result<(), Vec<FieldError>> {
-    cluster_ip(new, old, env)?;
-    if needs_node_ports(new) {
-        allocate_node_ports(new, old, env)?;
-    }
-    Ok(())
-}
-
-fn cluster_ip(new: &mut Value, old: Option<&Value>, env: &dyn Env) -> Result<(), Vec<FieldError>> {
-    if !needs_cluster_ip(new) {
-        return Ok(());
-    }
-    let wanted = text(&new["spec"], "clusterIP").to_owned();
-    let refused = |why: &str| {
-        let error = FieldError::invalid(
-            "spec.clusterIPs",
-            &json!([wanted]),
-            format!("failed to allocate IP {wanted}: {why}"),
-        );
-        Err(vec![error])
-    };
-    if wanted == "None"
-        || old.is_some_and(|old| text(&old["spec"], "clusterIP") == wanted && !wanted.is_empty())
-    {
-        return Ok(());
-    }
-    if !wanted.is_empty() {
-        let Some(ip) = wanted.parse::<Ipv4Addr>().ok().filter(|ip| in_range(*ip)) else {
-            return refused("the provided network does not match the current range");
-        };
-        if env.cluster_ip_taken(ip) {
-            return refused("provided IP is already allocated");
-        }
-        return Ok(());
-    }
-    let start = hash(new);
-    let free = (0..65_279u32)
-        // Neither the network's own address, nor 10.96.0.1, the API server's, nor broadcast.
-        .map(|step| 2 + (start.wrapping_add(step)) % 65_279)
-        .map(|host| {
-            let [_, _, high, low] = host.to_be_bytes();
-            Ipv4Addr::new(NETWORK[0], NETWORK[1], high, low)
-        })
-        .find(|ip| !env.cluster_ip_taken(*ip));
-    let Some(ip) = free else {
-        return Err(vec![FieldError::with(
-            CauseReason::Internal,
-            "spec.clusterIPs",
-            "Internal error: failed to allocate a serviceIP: range is full",
-        )]);
-    };
-    let spec = object_mut(new, "spec");
-    set(spec, "clusterIP", ip.to_string());
-    set(spec, "clusterIPs", json!([ip.to_string()]));
-    Ok(())
-}
-
-fn in_range(ip: Ipv4Addr) -> bool {
-    ip.octets().starts_with(&NETWORK) && !matches!(ip.octets()[2..], [0, 0] | [255, 255])
-}
-
-fn allocate_node_ports(
-    new: &mut Value,
-    old: Option<&Value>,
-    env: &dyn Env,
-) -> Result<(), Vec<FieldError>> {
-    let own: Vec<i64> = old.map(node_ports).unwrap_or_default();
-    let mut used = node_ports(new);
-    let mut errors = Vec::new();
-    for (place, port) in used.iter().enumerate() {
-        if own.contains(port) {
-            continue;
-        }
-        let number = u16::try_from(*port).ok().filter(|p| NODE_PORTS.contains(p));
-        let wrong = match number {
-            None => Some(
-                "provided port is not in the valid range. The range of valid ports is 30000-32767",
-            ),
-            Some(number) if env.node_port_taken(number) => {
-                Some("provided port is already allocated")
-            }
-            Some(_) => None,
-        };
-        if let Some(wrong) = wrong {
-            let field = format!("spec.ports[{place}].nodePort");
-            errors.push(FieldError::invalid(field, &json!(port), wrong));
-        }
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let start = hash(new);
-    let size = u32::from(NODE_PORTS.end() - NODE_PORTS.start()) + 1;
-    for port in list_mut(&mut new["spec"], "ports") {
-        if number(port, "nodePort").is_some() {
-            continue;
-        }
-        let free = (0..size)
-            .filter_map(|step| {
-                let offset = u16::try_from(start.wrapping_add(step) % size).ok()?;
-                Some(NODE_PORTS.start() + offset)
-            })
-            .find(|port| !env.node_port_taken(*port) && !used.contains(&i64::from(*port)));
-        let Some(free) = free else {
-            return Err(vec![FieldError::with(
-                CauseReason::Internal,
-                "spec.ports",
-                "Internal error: failed to allocate a nodePort: range is full",
-            )]);
-        };
-        used.push(i64::from(free));
-        set(port, "nodePort", free);
-    }
-    Ok(())
-}
-
-/// Where the search begins: FNV-1a over namespace and name.
-fn hash(service: &Value) -> u32 {
-    let metadata = &service["metadata"];
-    let key = format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"));
-    key.bytes().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Taken {
-        ips: BTreeSet<Ipv4Addr>,
-        ports: BTreeSet<u16>,
-    }
-
-    impl Env for Taken {
-        fn cluster_ip_taken(&self, ip: Ipv4Addr) -> bool {
-            self.ips.contains(&ip)
-        }
-        fn node_port_taken(&self, port: u16) -> bool {
-            self.ports.contains(&port)
-        }
-    }
-
-    fn service() -> Value {
-        let mut service = json!({"metadata": {"name": "a", "namespace": "n"},
-            "spec": {"type": "NodePort", "ports": [{"port": 80}, {"port": 81}]}});
-        defaults(&mut service);
-        service
-    }
-
-    #[test]
-    fn allocation_is_deterministic_and_avoids_what_is_taken() {
-        let mut taken = Taken::default();
-        let mut first = service();
-        allocate(&mut first, None, &taken).unwrap();
-        let mut again = service();
-        allocate(&mut again, None, &taken).unwrap();
-        assert_eq!(first, again);
-
-        let ip: Ipv4Addr = text(&first["spec"], "clusterIP").parse().unwrap();
-        assert!(in_range(ip));
-        taken.ips.insert(ip);
-        for port in node_ports(&first) {
-            taken.ports.insert(u16::try_from(port).unwrap());
-        }
-        assert_eq!(taken.ports.len(), 2);
-        let mut other = service();
-        allocate(&mut other, None, &taken).unwrap();
-        assert_ne!(other["spec"]["clusterIP"], first["spec"]["clusterIP"]);
-        assert!(
-            node_ports(&other)
-                .iter()
-                .all(|p| !node_ports(&first).contains(p))
-        );
-    }
-
-    #[test]
-    fn a_wanted_address_must_be_free() {
-        let mut taken = Taken::default();
-        taken.ips.insert(Ipv4Addr::new(10, 96, 7, 7));
-        for (ip, why) in [
-            ("10.96.7.7", "provided IP is already allocated"),
-            (
-                "192.0.2.1",
-                "the provided network does not match the current range",
-            ),
-        ] {
-            let mut wants = service();
-            set(&mut wants["spec"], "clusterIP", ip);
-            let errors = allocate(&mut wants, None, &taken).unwrap_err();
-            assert_eq!(
-                errors[0].message,
-                format!("Invalid value: [\"{ip}\"]: failed to allocate IP {ip}: {why}")
-            );
-        }
-    }
+/// Whether balancers have to ask nodes if they have an endpoint.
+pub(super) fn needs_health_check(service: &Value) -> bool {
+    kind_of(service) == "LoadBalancer" && text(&service["spec"], "externalTrafficPolicy") == "Local"
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{copy, has, list, list_mut, members, number, object_mut, set, text};
+use crate::builtin::access::{
+    copy, default, has, list, list_mut, members, number, object_mut, set, text,
+};
 use crate::builtin::quantity;
 use crate::schema::{FieldError, Validation};
 
@@ -211,4 +213,79 @@ pub(in crate::builtin) fn validate_disruption_budget(budget: &Value, found: &mut
         ));
     }
     super::network::selector(&spec["selector"], "spec.selector", &mut found.errors);
+}
+
+pub(in crate::builtin) fn default_priority_class(class: &mut Value) {
+    default(class, "preemptionPolicy", "PreemptLowerPriority");
+}
+
+/// An autoscaler without metrics looks at the processor.
+pub(in crate::builtin) fn default_autoscaler(autoscaler: &mut Value) {
+    let spec = object_mut(autoscaler, "spec");
+    default(spec, "minReplicas", 1);
+    if list(spec, "metrics").is_empty() {
+        set(
+            spec,
+            "metrics",
+            json!([{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 80}}}]),
+        );
+    }
+}
+
+pub(in crate::builtin) fn default_validating_webhooks(object: &mut Value) {
+    webhooks(object, false);
+}
+
+pub(in crate::builtin) fn default_mutating_webhooks(object: &mut Value) {
+    webhooks(object, true);
+}
+
+fn webhooks(object: &mut Value, mutating: bool) {
+    for hook in list_mut(object, "webhooks") {
+        default(hook, "failurePolicy", "Fail");
+        default_constraints(hook);
+        default(hook, "timeoutSeconds", 10);
+        if mutating {
+            default(hook, "reinvocationPolicy", "Never");
+        }
+        let client = object_mut(hook, "clientConfig");
+        if has(client, "service") {
+            default(object_mut(client, "service"), "port", 443);
+        }
+    }
+}
+
+pub(in crate::builtin) fn default_policy(policy: &mut Value) {
+    let spec = object_mut(policy, "spec");
+    default(spec, "failurePolicy", "Fail");
+    if has(spec, "matchConstraints") {
+        default_constraints(object_mut(spec, "matchConstraints"));
+    }
+}
+
+pub(in crate::builtin) fn default_policy_binding(binding: &mut Value) {
+    let spec = object_mut(binding, "spec");
+    if has(spec, "matchResources") {
+        default_constraints(object_mut(spec, "matchResources"));
+    }
+}
+
+/// What a webhook or an admission policy is asked about.
+fn default_constraints(constraints: &mut Value) {
+    default(constraints, "matchPolicy", "Equivalent");
+    default(constraints, "namespaceSelector", json!({}));
+    default(constraints, "objectSelector", json!({}));
+    for rules in ["rules", "resourceRules", "excludeResourceRules"] {
+        for rule in list_mut(constraints, rules) {
+            default(rule, "scope", "*");
+        }
+    }
+}
+
+pub(in crate::builtin) fn default_api_service(service: &mut Value) {
+    let spec = object_mut(service, "spec");
+    if has(spec, "service") {
+        default(object_mut(spec, "service"), "port", 443);
+    }
 }

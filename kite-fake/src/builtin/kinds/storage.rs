@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{copy, default, has, list, object_mut, set, text};
+use crate::builtin::access::{copy, default, has, list, members, object_mut, set, text};
 use crate::builtin::quantity;
 use crate::schema::{FieldError, Validation};
 
@@ -21,11 +21,14 @@ pub(in crate::builtin) fn default_claim(claim: &mut Value) {
 /// A claim in use is held by a finalizer, which the server itself adds.
 pub(in crate::builtin) fn prepare_claim(claim: &mut Value) {
     set(claim, "status", json!({"phase": "Pending"}));
-    let metadata = object_mut(claim, "metadata");
+    protect(claim, "kubernetes.io/pvc-protection");
+}
+
+fn protect(object: &mut Value, finalizer: &str) {
+    let metadata = object_mut(object, "metadata");
     let mut finalizers = list(metadata, "finalizers").to_vec();
-    let protection = json!("kubernetes.io/pvc-protection");
-    if !finalizers.contains(&protection) {
-        finalizers.push(protection);
+    if !finalizers.iter().any(|held| held == finalizer) {
+        finalizers.push(json!(finalizer));
         set(metadata, "finalizers", finalizers);
     }
 }
@@ -125,8 +128,18 @@ pub(in crate::builtin) fn default_volume(volume: &mut Value) {
     default(object_mut(volume, "status"), "phase", "Pending");
 }
 
+/// A new volume is pending since it was created, and held by a finalizer.
 pub(in crate::builtin) fn prepare_volume(volume: &mut Value) {
+    let since = volume["metadata"]["creationTimestamp"].clone();
     set(volume, "status", json!({"phase": "Pending"}));
+    if since.is_string() {
+        set(
+            object_mut(volume, "status"),
+            "lastPhaseTransitionTime",
+            since,
+        );
+    }
+    protect(volume, "kubernetes.io/pv-protection");
 }
 
 pub(in crate::builtin) fn validate_volume(volume: &Value, found: &mut Validation) {
@@ -138,6 +151,35 @@ pub(in crate::builtin) fn validate_volume(volume: &Value, found: &mut Validation
         Some(capacity) => positive(capacity, "spec.capacity[storage]", errors),
     }
     volume_mode(spec, errors);
+    // Everything else of the specification is the source of the volume.
+    const COMMON: &[&str] = &[
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    let sources = members(volume, "spec").filter(|(name, _)| !COMMON.contains(&name.as_str()));
+    if sources.count() == 0 {
+        errors.push(FieldError::required("spec", "must specify a volume type"));
+    }
+}
+
+pub(in crate::builtin) fn default_driver(driver: &mut Value) {
+    let spec = object_mut(driver, "spec");
+    default(spec, "attachRequired", true);
+    default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    default(spec, "podInfoOnMount", false);
+    default(spec, "requiresRepublish", false);
+    default(spec, "seLinuxMount", false);
+    default(spec, "storageCapacity", false);
+    if list(spec, "volumeLifecycleModes").is_empty() {
+        set(spec, "volumeLifecycleModes", json!(["Persistent"]));
+    }
 }
 
 pub(in crate::builtin) fn default_class(class: &mut Value) {

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::network::selector;
 use super::pod;
-use crate::builtin::access::{default, has, list_mut, members, number, object_mut, text};
+use crate::builtin::access::{
+    default, has, list, list_mut, members, number, object_mut, set, text,
+};
 use crate::schema::{FieldError, Validation};
 
 pub(in crate::builtin) fn default_pod_template(object: &mut Value) {
@@ -48,6 +50,8 @@ pub(in crate::builtin) fn default_stateful_set(object: &mut Value) {
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
     for claim in list_mut(spec, "volumeClaimTemplates") {
+        set(claim, "apiVersion", "v1");
+        set(claim, "kind", "PersistentVolumeClaim");
         super::storage::default_claim(claim);
     }
     pod::default_template(object_mut(spec, "template"));
@@ -66,7 +70,38 @@ pub(in crate::builtin) fn default_daemon_set(object: &mut Value) {
     pod::default_template(object_mut(spec, "template"));
 }
 
+/// The old form of the type counted changes of the template in an annotation.
+pub(in crate::builtin) fn prepare_daemon_set(object: &mut Value) {
+    count_template(object, 1);
+}
+
+pub(in crate::builtin) fn prepare_daemon_set_update(
+    new: &mut Value,
+    old: &Value,
+    subresource: &str,
+) {
+    let before = old["metadata"]["annotations"][TEMPLATE_GENERATION]
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1);
+    let changed = subresource.is_empty() && new["spec"]["template"] != old["spec"]["template"];
+    count_template(new, before + i64::from(changed));
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn count_template(object: &mut Value, generation: i64) {
+    let annotations = object_mut(object_mut(object, "metadata"), "annotations");
+    set(annotations, TEMPLATE_GENERATION, generation.to_string());
+}
+
 pub(in crate::builtin) fn default_job(object: &mut Value) {
+    // A Job without labels has those of its Pods.
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    let meta = object_mut(object, "metadata");
+    if labels.is_object() && !has(meta, "labels") {
+        set(meta, "labels", labels);
+    }
     default_job_spec(object_mut(object, "spec"));
 }
 
@@ -157,19 +192,17 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
                 format!("empty selector is invalid for {kind}"),
             ));
         }
-        // Expressions are the controllers' business; equality is checked here.
-        let labels = &spec["template"]["metadata"]["labels"];
-        let mismatch = members(&spec["selector"], "matchLabels")
-            .any(|(name, value)| labels.get(name) != Some(value));
-        if mismatch {
-            found.errors.push(FieldError::invalid(
-                "spec.template.metadata.labels",
-                labels,
-                "`selector` does not match template `labels`",
-            ));
-        }
     } else {
         found.errors.push(FieldError::required("spec.selector", ""));
+    }
+    let labels = &spec["template"]["metadata"]["labels"];
+    // An empty selector takes everything, none takes nothing.
+    if !has(spec, "selector") || !selects(&spec["selector"], labels) {
+        found.errors.push(FieldError::invalid(
+            "spec.template.metadata.labels",
+            labels,
+            "`selector` does not match template `labels`",
+        ));
     }
     pod::template(&spec["template"], "spec.template", found);
     let policy = text(&spec["template"]["spec"], "restartPolicy");
@@ -180,6 +213,28 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
             &["Always"],
         ));
     }
+}
+
+/// Whether a label selector takes labels.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let value = |key: &str| labels.get(key).and_then(Value::as_str);
+    members(selector, "matchLabels").all(|(name, wanted)| value(name) == wanted.as_str())
+        && list(selector, "matchExpressions").iter().all(|expression| {
+            let actual = value(text(expression, "key"));
+            let listed = |actual| {
+                list(expression, "values")
+                    .iter()
+                    .any(|value| value.as_str() == Some(actual))
+            };
+            match text(expression, "operator") {
+                "In" => actual.is_some_and(listed),
+                "NotIn" => !actual.is_some_and(listed),
+                "Exists" => actual.is_some(),
+                "DoesNotExist" => actual.is_none(),
+                // Refused elsewhere.
+                _ => true,
+            }
+        })
 }
 
 /// The selector stays.
