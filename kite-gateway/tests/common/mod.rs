@@ -90,17 +90,26 @@ impl Bed {
     }
 
     pub async fn with(config: Config) -> Self {
+        let table = Table::default();
+        Self::make(config, table.clone(), table).await
+    }
+
+    /// Before other routes than a [`Table`].
+    pub async fn over(routes: impl Routes) -> Self {
+        Self::make(Config::default(), Table::default(), routes).await
+    }
+
+    async fn make(config: Config, table: Table, routes: impl Routes) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let host_key = new_key();
         let user_key = new_key();
-        let table = Table::default();
         let records = Records::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
         let gateway = Gateway::builder()
             .config(config)
-            .routes(table.clone())
+            .routes(routes)
             .audit(records.clone())
             .host_key(host_key.clone())
             .build()
@@ -273,7 +282,7 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Bytes that repeat with no power of two.
 pub fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|i| (i % 251) as u8).collect()
+    (0..251).cycle().take(length).collect()
 }
 
 /// A real OpenSSH server that plays a VM, run as whoever runs the test.

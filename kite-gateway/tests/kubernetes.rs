@@ -1,0 +1,232 @@
+//! Routes and the host key out of a cluster, here the in-memory one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bed, text};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kite_core::crd::{AccessStatus, KiteVirtualMachine, KiteVirtualMachineSpec};
+use kite_core::{labels, names};
+use kite_fake::FakeCluster;
+use kite_gateway::kubernetes::{HostKeyError, RouteTable, host_key, watch_routes};
+use kite_gateway::{LoginName, Routes, VmState};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use russh::keys::ssh_key::LineEnding;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+const NAMESPACE: &str = "kite-user-ann";
+
+async fn cluster() -> FakeCluster {
+    let cluster = FakeCluster::builder()
+        .crds(kite_core::crd::all())
+        .build()
+        .unwrap();
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
+    for name in [NAMESPACE, names::PLATFORM_NAMESPACE] {
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.into()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+    }
+    cluster
+}
+
+fn metadata(name: String, component: &str) -> ObjectMeta {
+    let mut labels = labels::for_vm(NAMESPACE, "web");
+    labels.insert(labels::COMPONENT.into(), component.into());
+    labels.insert(labels::SERVICE_NAME.into(), names::access_service("web"));
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(NAMESPACE.into()),
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    }
+}
+
+/// A VM as the controller leaves it, with its sshd at `bed`'s guest.
+async fn make_vm(client: &Client, bed: &Bed, guest: &kite_fake::guest::GuestHandle) {
+    let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
+    let mut spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian", "ann-web");
+    spec.ssh_public_keys = vec![bed.user_key.public_key().to_openssh().unwrap()];
+    let vm = KiteVirtualMachine::new("web", spec);
+    let vms: Api<KiteVirtualMachine> = Api::namespaced(client.clone(), NAMESPACE);
+    vms.create(&PostParams::default(), &vm).await.unwrap();
+    let status = json!({"status": {"access": AccessStatus {
+        service: names::access_service("web"),
+        key_secret: names::ssh_key_secret("web"),
+        ..AccessStatus::default()
+    }}});
+    vms.patch_status("web", &PatchParams::default(), &Patch::Merge(&status))
+        .await
+        .unwrap();
+    let private = bed.vm_key.to_openssh(LineEnding::LF).unwrap();
+    let public = guest.host_key().to_openssh().unwrap();
+    let secret = Secret {
+        metadata: metadata(names::ssh_key_secret("web"), labels::COMPONENT_SSH_KEY),
+        data: Some(
+            [
+                (
+                    names::key_secret::CLIENT_PRIVATE,
+                    private.as_bytes().to_vec(),
+                ),
+                (names::key_secret::HOST_PUBLIC, public.into_bytes()),
+            ]
+            .map(|(k, v)| (k.to_owned(), ByteString(v)))
+            .into(),
+        ),
+        ..Secret::default()
+    };
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .unwrap();
+}
+
+/// What the cluster's endpoints controller would write. The in-memory server
+/// refuses loopback addresses as a real one does, so the slice goes straight to
+/// the table.
+fn slice(address: std::net::SocketAddr) -> EndpointSlice {
+    serde_json::from_value(json!({
+        "metadata": metadata("web-1".into(), labels::COMPONENT_ACCESS),
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address.ip()], "conditions": {"ready": true}}],
+        "ports": [{"name": "ssh", "port": address.port(), "protocol": "TCP"}],
+    }))
+    .unwrap()
+}
+
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logins_follow_the_cluster_and_go_on_without_it() {
+    let cluster = cluster().await;
+    let client = cluster.client();
+    let table = RouteTable::default();
+    let bed = Bed::over(table.clone()).await;
+    let guest = bed.guest("ann-web").await;
+    let stop = CancellationToken::new();
+    tokio::spawn(watch_routes(client.clone(), table.clone(), stop.clone()));
+    table.ready().await;
+    make_vm(&client, &bed, &guest).await;
+    let login = LoginName::parse("ann-web").unwrap();
+    let find = || table.find(&login);
+    eventually("a route with keys", || {
+        find().is_some_and(|r| r.target.is_some())
+    })
+    .await;
+    assert!(matches!(find().unwrap().state, VmState::Unavailable(_)));
+    let output = bed.ssh("ann-web", "echo in").await;
+    assert!(
+        text(&output.stderr).contains("it is starting"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    table.slice(kube::runtime::watcher::Event::Apply(slice(guest.address())));
+    let output = bed.ssh("ann-web", "echo in").await;
+    assert_eq!(text(&output.stdout), "in\n", "{}", text(&output.stderr));
+
+    let vms: Api<KiteVirtualMachine> = Api::namespaced(client.clone(), NAMESPACE);
+    let power = |state: &str| Patch::Merge(json!({"spec": {"powerState": state}}));
+    let params = PatchParams::default();
+    vms.patch("web", &params, &power("Off")).await.unwrap();
+    eventually("off", || find().unwrap().state != VmState::Running).await;
+    let output = bed.ssh("ann-web", "echo in").await;
+    assert!(
+        text(&output.stderr).contains("switched off"),
+        "{}",
+        text(&output.stderr)
+    );
+    vms.patch("web", &params, &power("On")).await.unwrap();
+    eventually("on", || find().unwrap().state == VmState::Running).await;
+
+    cluster.shut_down();
+    let output = bed.ssh("ann-web", "echo without").await;
+    assert_eq!(
+        text(&output.stdout),
+        "without\n",
+        "{}",
+        text(&output.stderr)
+    );
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_deleted_vm_has_no_route() {
+    let cluster = cluster().await;
+    let client = cluster.client();
+    let table = RouteTable::default();
+    tokio::spawn(watch_routes(
+        client.clone(),
+        table.clone(),
+        CancellationToken::new(),
+    ));
+    let bed = Bed::new().await;
+    let guest = bed.guest("ann-web").await;
+    make_vm(&client, &bed, &guest).await;
+    table.ready().await;
+    eventually("a route", || table.len() == 1).await;
+    let vms: Api<KiteVirtualMachine> = Api::namespaced(client, NAMESPACE);
+    vms.delete("web", &DeleteParams::default()).await.unwrap();
+    eventually("no route", || table.is_empty()).await;
+}
+
+#[tokio::test]
+async fn replicas_that_start_at_once_have_one_host_key() {
+    let cluster = cluster().await;
+    let make = || host_key(cluster.client(), "kite", names::GATEWAY_HOST_KEY_SECRET);
+    let (a, b, c) = tokio::join!(make(), make(), make());
+    let keys = [a, b, c, make().await].map(|key| key.unwrap().public_key().key_data().clone());
+    assert!(keys.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[tokio::test]
+async fn an_unusable_host_key_is_not_replaced() {
+    let cluster = cluster().await;
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), "kite");
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some("broken".into()),
+            ..ObjectMeta::default()
+        },
+        data: Some(
+            [(
+                "ssh_host_ed25519_key".to_owned(),
+                ByteString(b"no key".to_vec()),
+            )]
+            .into(),
+        ),
+        ..Secret::default()
+    };
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .unwrap();
+    let error = host_key(cluster.client(), "kite", "broken")
+        .await
+        .unwrap_err();
+    assert!(matches!(error, HostKeyError::Unusable { .. }));
+    assert!(error.to_string().contains("kite/broken"), "{error}");
+}
