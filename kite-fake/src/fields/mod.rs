@@ -20,6 +20,7 @@
 
 mod compare;
 mod conflict;
+mod last_applied;
 mod managed;
 mod merge;
 mod noop;
@@ -197,6 +198,14 @@ pub fn apply(
         entry.fields.subtract(&difference.removed);
     }
     if !force && !conflicts.is_empty() {
+        // What kubectl applied from the client it may take over.
+        let yielded = last_applied::yielded(context, &base);
+        for (_, fields) in &mut conflicts {
+            fields.subtract(&yielded);
+        }
+        conflicts.retain(|(_, fields)| !fields.is_empty());
+    }
+    if !force && !conflicts.is_empty() {
         conflicts.sort_by(|a, b| a.0.cmp(&b.0));
         let mut all = Conflicts::default();
         for (manager, fields) in &conflicts {
@@ -206,6 +215,7 @@ pub fn apply(
     }
 
     managed::strip(&mut fields);
+    last_applied::refresh(context, config, &mut merged);
     let time = if merged == base {
         mine.and_then(|mine| mine.time)
     } else {

@@ -332,3 +332,29 @@ fn a_repeated_apply_is_recognised_at_once() {
         assert!(!noop::is_noop(&context, &live, &other), "{path}");
     }
 }
+
+#[test]
+fn kubectl_takes_over_what_it_applied_from_the_client() {
+    const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let first = config(&json!({"a": "x", "map": {"m": "1"}}));
+    let mut sent = first.clone();
+    sent["metadata"]["annotations"] = json!({ANNOTATION: first.to_string()});
+    let live = update_as("kubectl-client-side-apply", None, &sent);
+
+    let changed = config(&json!({"a": "y", "map": {"m": "1"}}));
+    let applied = apply_as("kubectl", Some(&live), &changed, false).unwrap();
+    assert_eq!(applied["spec"]["a"], "y");
+    assert_eq!(
+        applied["metadata"]["annotations"][ANNOTATION],
+        format!("{changed}\n")
+    );
+    // Another manager, or a field that somebody changed since, is a conflict.
+    assert!(apply_as("other", Some(&live), &changed, false).is_err());
+    let mut edited = live.clone();
+    edited["spec"]["a"] = json!("z");
+    let edited = update_as("editor", Some(&live), &edited);
+    assert!(matches!(
+        apply_as("kubectl", Some(&edited), &changed, false),
+        Err(ApplyError::Conflict(conflicts)) if conflicts.0.len() == 1
+    ));
+}
