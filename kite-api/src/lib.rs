@@ -28,6 +28,7 @@
 //! |---|---|
 //! | [`policy`] | who may do what to whose: one pure table |
 //! | [`problem`] | errors as RFC 9457 problem details |
+//! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `vms`, `users`, `images`, `platform` | the handlers |
@@ -37,6 +38,7 @@
 mod auth;
 pub mod caches;
 mod images;
+pub mod metrics;
 mod page;
 mod platform;
 pub mod policy;

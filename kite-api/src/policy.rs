@@ -189,6 +189,20 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_shows_the_table() {
+        let docs = include_str!("../../docs/api.md");
+        for action in Action::ALL {
+            let name = format!("| `{action:?}`:");
+            let line = docs.lines().find(|line| line.starts_with(&name));
+            let cells = line.map(|line| {
+                let cells: Vec<_> = line.split('|').skip(2).map(str::trim).collect();
+                cells.join(" ").trim().to_owned()
+            });
+            assert_eq!(cells, Some(row(action)), "{action:?}");
+        }
+    }
+
+    #[test]
     fn more_power_never_means_fewer_rights_over_others() {
         for action in Action::ALL {
             for whose in Whose::ALL {

@@ -331,6 +331,15 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_is_documented_with_its_status() {
+        let docs = include_str!("../../docs/api.md");
+        for kind in ProblemKind::ALL {
+            let cells = format!("| {} | `{}` |", kind.status().as_u16(), kind.facts().0);
+            assert!(docs.contains(&cells), "{cells}");
+        }
+    }
+
+    #[test]
     fn retry_after_is_rounded_up_to_whole_seconds() {
         let response = Problem::new(ProblemKind::TooManyRequests, "wait")
             .retry_after(Duration::from_millis(1_001))

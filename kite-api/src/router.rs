@@ -67,7 +67,7 @@ fn surround(router: Router<ApiState>, state: ApiState) -> Router {
         .layer(CatchPanicLayer::custom(layers::answer_panic))
         .layer(from_fn_with_state(state.clone(), layers::limit_time))
         .layer(from_fn_with_state(state.clone(), layers::secure))
-        .layer(from_fn(layers::trace))
+        .layer(from_fn_with_state(state.clone(), layers::trace))
         .with_state(state)
 }
 

@@ -20,6 +20,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     auth::{Limits, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
+    metrics::Metrics,
     problem::Problem,
 };
 
@@ -55,6 +56,7 @@ pub(crate) struct Inner {
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
     synced: AtomicBool,
+    metrics: Metrics,
     settings: Settings,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -111,6 +113,11 @@ impl ApiState {
     /// The watched copies of Kite's objects.
     pub fn caches(&self) -> &Caches {
         &self.inner.caches
+    }
+
+    /// What was counted so far, to be registered once.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     pub(crate) fn is_synced(&self) -> bool {
@@ -229,6 +236,7 @@ impl ApiStateBuilder {
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
             bootstrap_seen: Mutex::default(),
             synced: AtomicBool::new(false),
+            metrics: Metrics::default(),
             settings: self.settings,
             tasks: Mutex::default(),
         });

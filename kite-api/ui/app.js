@@ -256,7 +256,7 @@ function showBootstrap() {
           type: "password",
           autocomplete: "off",
           required: true,
-          hint: "On a cluster: kubectl -n kite get secret kite-bootstrap -o jsonpath='{.data.token}' | base64 -d",
+          hint: "Operators find it in the Secret kite-bootstrap of the namespace kite.",
         }),
         usernameField("2 to 32 lowercase letters, digits and hyphens."),
         emailField(),
@@ -335,7 +335,7 @@ function bytes(size) {
   return Number(number) * (UNITS[unit] || 1);
 }
 
-const gib = (value) => `${+(value / UNITS.Gi).toFixed(1)} GiB`;
+const gib = (value) => (value / UNITS.Gi).toLocaleString("en", { maximumFractionDigits: 1 });
 const sizeText = (size) => size.replace(/(\d)([KMGT])i$/, "$1 $2iB").replace(/(\d)([kMGT])$/, "$1 $2B");
 
 /** What the account's VMs ask for together, beside the quota. */
@@ -352,7 +352,8 @@ function usage() {
 
 function showVms() {
   BAR.hidden = false;
-  setText(document.getElementById("who"), `${app.me.username} · ${LEVELS[app.me.accessLevel]}`);
+  setText(document.getElementById("who"), app.me.username);
+  setText(document.getElementById("level"), LEVELS[app.me.accessLevel]);
   app.cards.clear();
   const mayCreate = app.me.accessLevel !== "ReadOnly";
   show(
@@ -418,10 +419,10 @@ function renderVms() {
 function renderUsage() {
   const { vms, cpu, memory, disk } = usage();
   const rows = [
-    ["VMs", vms, String],
-    ["CPUs", cpu, String],
-    ["Memory", memory, gib],
-    ["Disk", disk, gib],
+    ["VMs", vms, String, ""],
+    ["CPUs", cpu, String, ""],
+    ["Memory", memory, gib, " GiB"],
+    ["Disk", disk, gib, " GiB"],
   ];
   const list = document.getElementById("usage");
   if (!list.children.length) {
@@ -429,9 +430,9 @@ function renderUsage() {
       list.append(h("div", {}, h("dt", {}, label), h("dd", {}), h("meter", { min: "0", "aria-hidden": "true" })));
     }
   }
-  rows.forEach(([, { used, most }, text], index) => {
+  rows.forEach(([, { used, most }, text, unit], index) => {
     const row = list.children[index];
-    setText(row.children[1], `${text(used)} of ${text(most)}`);
+    setText(row.children[1], `${text(used)} of ${text(most)}${unit}`);
     const meter = row.children[2];
     meter.max = most || 1;
     meter.high = (most || 1) * 0.85;
@@ -469,7 +470,7 @@ function state(vm) {
 }
 
 const CONDITIONS = {
-  Ready: "Everything as you want it",
+  Ready: "Ready",
   Reserved: "Login name and domain",
   ImageReady: "Image",
   DiskReady: "Disk",
@@ -542,7 +543,7 @@ function makeCard(first) {
     const now = state(vm);
     root.dataset.tone = now.tone;
     setText(badge, now.label);
-    setText(facts, `${vm.cpu} CPU · ${sizeText(vm.memory)} memory · ${sizeText(vm.disk)} disk · ${imageName(vm.image)}`);
+    setText(facts, `${imageName(vm.image)} · ${vm.cpu} CPU · ${sizeText(vm.memory)} memory · ${sizeText(vm.disk)} disk`);
     setText(detail, now.detail ? sentence(now.detail) : "");
     detail.hidden = !now.detail;
     const percent = Number.parseFloat(vm.status.diskProgress);
@@ -586,7 +587,7 @@ function renderConditions(list, conditions) {
           "span",
           {},
           h("strong", {}, CONDITIONS[condition.type] || condition.type),
-          ` ${word}`,
+          `: ${word}`,
           condition.message ? h("span", { class: "message" }, sentence(condition.message)) : null,
         ),
       );

@@ -84,7 +84,9 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     });
-    let admin = tokio::spawn(admin.serve(readiness, Registry::default(), shutdown.clone()));
+    let mut registry = Registry::default();
+    state.metrics().register(&mut registry);
+    let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, "the HTTP API serves");
     kite_process::serve_http(listener, kite_api::router(state), shutdown).await?;
     admin.await?

@@ -28,7 +28,7 @@ use super::{
     sign_up::{NewAccount, read_account},
 };
 use crate::{
-    problem::{Problem, ProblemKind},
+    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     web::{Form, is_label},
 };
@@ -88,16 +88,22 @@ pub(crate) async fn bootstrap(
         ));
     };
     if !token_fits(&secret, &token) {
+        let message = format!(
+            "is not the right one: read it with kubectl -n {} get secret {} -o \
+             jsonpath='{{.data.{}}}' | base64 -d",
+            names::PLATFORM_NAMESPACE,
+            names::BOOTSTRAP_SECRET,
+            names::BOOTSTRAP_TOKEN_KEY
+        );
         return Err(Problem::new(
             ProblemKind::WrongCredentials,
-            format!(
-                "the token is not the right one: read it with kubectl -n {} get secret {} -o \
-                 jsonpath='{{.data.{}}}' | base64 -d",
-                names::PLATFORM_NAMESPACE,
-                names::BOOTSTRAP_SECRET,
-                names::BOOTSTRAP_TOKEN_KEY
-            ),
-        ));
+            format!("the token {message}"),
+        )
+        .with_error(FieldError {
+            field: "token".to_owned(),
+            value: None,
+            message,
+        }));
     }
     attempt.succeeded();
 

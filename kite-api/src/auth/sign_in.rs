@@ -45,12 +45,24 @@ pub(crate) async fn sign_in(
     };
     // No username is longer; the throttle must not keep whole bodies.
     let account: String = username.trim().chars().take(64).collect();
+    let checked = check(&state, &client, &account, password).await;
+    let outcome = checked.as_ref().map(|_| ()).map_err(Problem::kind);
+    state.metrics().signed_in(outcome);
+    greet(&state, &*checked?, &client, cookie, StatusCode::OK).await
+}
 
+/// The account, if the password is its own and it may come in.
+async fn check(
+    state: &ApiState,
+    client: &Client,
+    account: &str,
+    password: String,
+) -> Result<Arc<KiteUser>, Problem> {
     let attempt = state
         .sign_in_throttle()
-        .attempt(&account, client.address)
+        .attempt(account, client.address)
         .map_err(too_many)?;
-    let user = find_by_username(&state, &account);
+    let user = find_by_username(state, account);
     let hash = user
         .as_ref()
         .and_then(|user| user.spec.password_hash.as_ref());
@@ -74,7 +86,7 @@ pub(crate) async fn sign_in(
             "the account is suspended: ask an administrator",
         ));
     }
-    greet(&state, &user, &client, cookie, StatusCode::OK).await
+    Ok(user)
 }
 
 /// The account that may sign in by `username`. Objects are usually called like

@@ -9,7 +9,7 @@ use crate::{
     policy::Action,
     problem::Problem,
     users::change_to_json,
-    web::{Change, Form},
+    web::{Change, Form, is_label},
 };
 
 /// A VM that somebody wants to have.
@@ -165,7 +165,8 @@ pub(super) fn generate_ssh_id(name: &str) -> String {
     let suffix: String = (0..4)
         .map(|_| char::from(SUFFIX_ALPHABET[rng.random_range(0..SUFFIX_ALPHABET.len())]))
         .collect();
-    ssh_id(name, &suffix)
+    // What is no name is refused as such, not as a login name besides.
+    ssh_id(if is_label(name) { name } else { "vm" }, &suffix)
 }
 
 fn ssh_id(name: &str, suffix: &str) -> String {

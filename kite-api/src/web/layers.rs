@@ -26,8 +26,12 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
      img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'";
 
-/// Gives the request an id and a span, logs the answer.
-pub(crate) async fn trace(mut request: Request, next: Next) -> Response {
+/// Gives the request an id and a span, logs and counts the answer.
+pub(crate) async fn trace(
+    State(state): State<ApiState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id = request
         .headers()
         .get(&REQUEST_ID)
@@ -45,14 +49,17 @@ pub(crate) async fn trace(mut request: Request, next: Next) -> Response {
         "request",
         id = id.to_str().unwrap_or("-"),
         method = %request.method(),
-        route,
+        route = route.as_str(),
         user = tracing::field::Empty,
     );
     let start = tokio::time::Instant::now();
+    let method = request.method().clone();
     async move {
         let mut response = next.run(request).await;
         let status = response.status();
-        let milliseconds = start.elapsed().as_millis();
+        let took = start.elapsed();
+        state.metrics().answered(&method, &route, status, took);
+        let milliseconds = took.as_millis();
         if status.is_server_error() {
             tracing::warn!(status = status.as_u16(), milliseconds, "answered");
         } else {

@@ -153,3 +153,23 @@ async fn until_the_caches_are_filled_only_health_answers() {
     let page = request(Method::GET, "/", "", None);
     send(&router, page).await.is_problem(404, "not-found");
 }
+
+#[tokio::test]
+async fn requests_are_counted_by_route_and_not_by_path() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    for name in ["a", "b", "c"] {
+        world.get(&format!("/api/v1/vms/{name}"), &ann).await;
+    }
+    let mut registry = prometheus_client::registry::Registry::default();
+    world.state.metrics().register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    for line in [
+        r#"kite_api_requests_total{method="GET",route="/api/v1/vms/{name}",status="404"} 3"#,
+        r#"kite_api_sign_ins_total{outcome="success"} 1"#,
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("vms/a"));
+}

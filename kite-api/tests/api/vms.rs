@@ -227,6 +227,8 @@ async fn bad_input_is_named_with_its_remedy() {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(remedy), "{field} {value}: {message}");
     }
+    let refused = world.post(VMS, &ann, with("name", "Web Server")).await;
+    assert_eq!(refused.fields(), ["name"], "and not the generated sshId");
     let refused = world.post(VMS, &ann, json!({"cpu": "x"})).await;
     assert_eq!(refused.fields(), ["name", "cpu", "memory", "disk", "image"]);
     assert!(world.get(VMS, &ann).await.names().is_empty());

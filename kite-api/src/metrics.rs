@@ -1,0 +1,121 @@
+//! What the API counts.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+use crate::problem::ProblemKind;
+
+/// Requests and refusals. Labels have few values: a request is counted under the
+/// route that it matched, not under its path.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    duration: Family<RouteLabel, Histogram, fn() -> Histogram>,
+    sign_ins: Family<SignInLabel, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabel {
+    route: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SignInLabel {
+    outcome: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            requests: Family::default(),
+            duration: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.001, 2.0, 14))
+            }),
+            sign_ins: Family::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes the metrics part of what `registry` shows.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "kite_api_requests",
+            "Requests that were answered",
+            self.requests.clone(),
+        );
+        registry.register(
+            "kite_api_request_duration_seconds",
+            "Time from a request's head to its answer's",
+            self.duration.clone(),
+        );
+        registry.register(
+            "kite_api_sign_ins",
+            "Attempts to sign in, by outcome",
+            self.sign_ins.clone(),
+        );
+    }
+
+    pub(crate) fn answered(
+        &self,
+        method: &Method,
+        route: &str,
+        status: StatusCode,
+        took: Duration,
+    ) {
+        self.requests
+            .get_or_create(&RequestLabels {
+                method: known(method),
+                route: route.to_owned(),
+                status: status.as_u16(),
+            })
+            .inc();
+        self.duration
+            .get_or_create(&RouteLabel {
+                route: route.to_owned(),
+            })
+            .observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn signed_in(&self, outcome: Result<(), ProblemKind>) {
+        let outcome = match outcome {
+            Ok(()) => "success",
+            Err(ProblemKind::WrongCredentials) => "wrong_credentials",
+            Err(ProblemKind::TooManyRequests) => "throttled",
+            Err(ProblemKind::Suspended) => "suspended",
+            Err(_) => "error",
+        };
+        self.sign_ins.get_or_create(&SignInLabel { outcome }).inc();
+    }
+}
+
+/// A client may invent methods; a label may not have any number of values.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PATCH => "PATCH",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
