@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::Client;
+use kube::api::ListParams;
 use parking_lot::Mutex;
+use tokio::runtime::RuntimeFlavor;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use super::catalog::Catalog;
-use super::informer::{self, Outlet};
+use super::informer::{self, Outlet, Shown};
 use super::kind::{CRD, Key, Kind};
 use super::queue::Queue;
 use super::rules::Rules;
@@ -30,6 +32,15 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Pause between two looks at whether everything is settled.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// How many looks in a row have to find nothing going on.
+const LOOKS: u32 = 5;
+
+/// Whether tasks run beside this one. On a single thread every task that can
+/// run has run when a sleep returns; otherwise that is not known.
+fn is_parallel() -> bool {
+    tokio::runtime::Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread
+}
+
 #[derive(Debug, Default)]
 struct Work {
     queue: Queue,
@@ -39,6 +50,7 @@ struct Work {
 /// An actor with its queue.
 struct Cell {
     actor: Arc<dyn Actor>,
+    watches: Watches,
     work: Mutex<Work>,
     wake: Notify,
     context: Context,
@@ -130,8 +142,13 @@ impl Cell {
 pub struct Actors {
     cells: Vec<Arc<Cell>>,
     under_way: Arc<AtomicUsize>,
+    watched: Watched,
+    client: Client,
     tasks: TaskTracker,
 }
+
+/// What the watch of each kind has shown.
+type Watched = Arc<Mutex<BTreeMap<Kind, Shown>>>;
 
 impl std::fmt::Debug for Actors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -162,6 +179,7 @@ impl Actors {
                     catalog.clone(),
                 );
                 Arc::new(Cell {
+                    watches: actor.watches(),
                     actor,
                     work: Mutex::default(),
                     wake: Notify::new(),
@@ -171,6 +189,7 @@ impl Actors {
             .collect();
         // One until the first discovery is through: nothing is settled before.
         let under_way = Arc::new(AtomicUsize::new(1));
+        let watched = Watched::default();
         let tasks = TaskTracker::new();
         let (sender, changes) = mpsc::channel(UNDER_WAY);
         let hub = Hub {
@@ -182,6 +201,7 @@ impl Actors {
                 under_way: Arc::clone(&under_way),
             },
             watches: BTreeMap::new(),
+            watched: Arc::clone(&watched),
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),
         };
@@ -190,6 +210,8 @@ impl Actors {
         Self {
             cells,
             under_way,
+            watched,
+            client: client.clone(),
             tasks,
         }
     }
@@ -218,7 +240,7 @@ impl Actors {
     /// ```
     pub fn on(cluster: &FakeCluster, rules: &Arc<Rules>, actors: Vec<Arc<dyn Actor>>) -> Self {
         let (client, clock) = (cluster.client(), cluster.clock());
-        Self::spawn(&client, &clock, rules, actors, cluster.stopped())
+        Self::spawn(&client, clock, rules, actors, cluster.stopped())
     }
 
     /// Whether nothing is being done, waited for or heard of. What a client
@@ -227,18 +249,51 @@ impl Actors {
         self.under_way.load(Ordering::SeqCst) == 0 && self.cells.iter().all(|cell| cell.is_idle())
     }
 
-    /// Waits until the actors are idle in several looks in a row, so that what
-    /// was written before the call has been heard of and done. False when that
-    /// did not happen within `limit`. Objects that rules hold do not count.
+    /// Waits until what was written before the call has been heard of and done,
+    /// and the actors are idle. False when that did not happen within `limit`.
+    /// Objects that rules hold do not count.
     pub async fn settled(&self, limit: Duration) -> bool {
         let settling = async {
-            let mut quiet = 0;
-            while quiet < 5 {
-                tokio::time::sleep(LOOK).await;
-                quiet = if self.is_idle() { quiet + 1 } else { 0 };
+            loop {
+                let mut quiet = 0;
+                while quiet < LOOKS {
+                    tokio::time::sleep(LOOK).await;
+                    quiet = if self.is_idle() { quiet + 1 } else { 0 };
+                }
+                if !is_parallel() || self.has_heard_all().await {
+                    return;
+                }
             }
         };
         tokio::time::timeout(limit, settling).await.is_ok()
+    }
+
+    /// Whether the watches have shown what there is now.
+    async fn has_heard_all(&self) -> bool {
+        let watched: Vec<(Kind, Shown)> = {
+            let watched = self.watched.lock();
+            let pairs = watched.iter();
+            pairs
+                .map(|(kind, shown)| (kind.clone(), Arc::clone(shown)))
+                .collect()
+        };
+        for (kind, shown) in watched {
+            let api = kind.api(&self.client, None);
+            let Ok(there) = api.list(&ListParams::default()).await else {
+                return false;
+            };
+            let shown = shown.lock();
+            let same = there.items.iter().all(|object| {
+                let known = shown.get(&Key::of(&kind, object));
+                known.is_some_and(|k| {
+                    k.metadata.resource_version == object.metadata.resource_version
+                })
+            });
+            if !same || there.items.len() != shown.len() {
+                return false;
+            }
+        }
+        self.is_idle()
     }
 
     /// Waits until every actor has ended, after the shutdown token fired.
@@ -255,6 +310,7 @@ struct Hub {
     cells: Vec<Arc<Cell>>,
     outlet: Outlet,
     watches: BTreeMap<Kind, CancellationToken>,
+    watched: Watched,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
@@ -318,7 +374,7 @@ impl Hub {
 
     fn hand_out(&self, change: &Change) {
         for cell in &self.cells {
-            if cell.actor.watches().contains(&change.kind) {
+            if cell.watches.contains(&change.kind) {
                 let keys = cell.actor.keys(change);
                 if !keys.is_empty() {
                     cell.push(keys);
@@ -332,10 +388,11 @@ impl Hub {
         let there = self.catalog.kinds(&["list", "watch"]);
         let mut wanted = vec![CRD];
         for cell in &self.cells {
-            match cell.actor.watches() {
+            match &cell.watches {
                 Watches::Everything => wanted.extend(there.iter().cloned()),
                 Watches::Kinds(kinds) => {
-                    wanted.extend(kinds.into_iter().filter(|kind| self.catalog.has(kind)));
+                    let served = kinds.iter().filter(|kind| self.catalog.has(kind));
+                    wanted.extend(served.cloned());
                 }
             }
         }
@@ -343,6 +400,7 @@ impl Hub {
             let keep = wanted.contains(kind);
             if !keep {
                 stop.cancel();
+                self.watched.lock().remove(kind);
             }
             keep
         });
@@ -350,8 +408,10 @@ impl Hub {
             self.watches.entry(kind.clone()).or_insert_with(|| {
                 let stop = self.shutdown.child_token();
                 let (client, outlet) = (self.client.clone(), self.outlet.clone());
+                let shown = Shown::default();
+                self.watched.lock().insert(kind.clone(), Arc::clone(&shown));
                 self.tasks
-                    .spawn(informer::run(client, kind, outlet, stop.clone()));
+                    .spawn(informer::run(client, kind, shown, outlet, stop.clone()));
                 stop
             });
         }

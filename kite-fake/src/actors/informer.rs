@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 use kube::Client;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Event, watcher};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -35,10 +36,13 @@ impl Outlet {
     }
 }
 
-/// Objects of one kind as the watch last showed them.
+/// The objects of one kind as the watch last showed them.
+pub(super) type Shown = Arc<Mutex<HashMap<Key, Arc<DynamicObject>>>>;
+
+/// Objects of one kind on their way to the actors.
 struct Known {
     kind: Kind,
-    objects: HashMap<Key, Arc<DynamicObject>>,
+    objects: Shown,
     listed: Option<HashMap<Key, Arc<DynamicObject>>>,
     outlet: Outlet,
 }
@@ -56,7 +60,7 @@ impl Known {
         if let Some(listed) = &mut self.listed {
             listed.insert(key.clone(), Arc::clone(&object));
         }
-        let old = self.objects.insert(key, Arc::clone(&object));
+        let old = self.objects.lock().insert(key, Arc::clone(&object));
         if let Some(old) = old {
             if old.metadata.uid != object.metadata.uid {
                 self.tell(old, true).await;
@@ -72,18 +76,24 @@ impl Known {
             Event::Init => self.listed = Some(HashMap::new()),
             Event::InitApply(object) | Event::Apply(object) => self.seen(object).await,
             Event::Delete(object) => {
-                self.objects.remove(&Key::of(&self.kind, &object));
+                let key = Key::of(&self.kind, &object);
+                self.objects.lock().remove(&key);
                 self.tell(Arc::new(object), true).await;
             }
             Event::InitDone => {
                 let Some(listed) = self.listed.take() else {
                     return;
                 };
-                let before = std::mem::replace(&mut self.objects, listed);
-                for (key, object) in before {
-                    if !self.objects.contains_key(&key) {
-                        self.tell(object, true).await;
-                    }
+                let gone: Vec<_> = {
+                    let mut objects = self.objects.lock();
+                    let before = std::mem::replace(&mut *objects, listed);
+                    let gone = before
+                        .into_iter()
+                        .filter(|(key, _)| !objects.contains_key(key));
+                    gone.map(|(_, object)| object).collect()
+                };
+                for object in gone {
+                    self.tell(object, true).await;
                 }
             }
         }
@@ -92,11 +102,17 @@ impl Known {
 
 /// Watches `kind` until `stop` fires; then everything that was known is gone,
 /// as far as actors are concerned.
-pub(super) async fn run(client: Client, kind: Kind, outlet: Outlet, stop: CancellationToken) {
+pub(super) async fn run(
+    client: Client,
+    kind: Kind,
+    objects: Shown,
+    outlet: Outlet,
+    stop: CancellationToken,
+) {
     let api = kind.api(&client, None);
     let mut known = Known {
         kind,
-        objects: HashMap::new(),
+        objects,
         listed: None,
         outlet,
     };
@@ -118,7 +134,8 @@ pub(super) async fn run(client: Client, kind: Kind, outlet: Outlet, stop: Cancel
             None => break,
         }
     }
-    for object in std::mem::take(&mut known.objects).into_values() {
+    let left = std::mem::take(&mut *known.objects.lock());
+    for object in left.into_values() {
         known.tell(object, true).await;
     }
 }

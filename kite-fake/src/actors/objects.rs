@@ -79,31 +79,13 @@ impl<'a> Objects<'a> {
         namespace: Option<&str>,
         body: Value,
     ) -> Result<Option<DynamicObject>, ActorError> {
-        let object = self.decode(kind, namespace, body)?;
+        let object = decode(kind, namespace, body)?;
         let api = kind.api(&self.context.client, namespace);
         match api.create(&self.post(), &object).await {
             Ok(created) => Ok(Some(created)),
             Err(error) if has_code(&error, 409) => Ok(None),
             Err(error) => Err(api_error("creating an object")(error)),
         }
-    }
-
-    fn decode(
-        self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        mut body: Value,
-    ) -> Result<DynamicObject, ActorError> {
-        let name = body["metadata"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        body["apiVersion"] = json!(kind.api_version());
-        body["kind"] = json!(kind.kind);
-        serde_json::from_value(body).map_err(|error| ActorError::Unreadable {
-            key: Box::new(Key::new(kind, namespace, &name)),
-            why: error.to_string(),
-        })
     }
 
     /// Changes an object by a merge patch, as it is there or, where `seen` is
@@ -199,6 +181,23 @@ impl<'a> Objects<'a> {
             Err(error) => Err(api_error("deleting an object")(error)),
         }
     }
+}
+
+fn decode(
+    kind: &Kind,
+    namespace: Option<&str>,
+    mut body: Value,
+) -> Result<DynamicObject, ActorError> {
+    let name = body["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    body["apiVersion"] = json!(kind.api_version());
+    body["kind"] = json!(kind.kind);
+    serde_json::from_value(body).map_err(|error| ActorError::Unreadable {
+        key: Box::new(Key::new(kind, namespace, &name)),
+        why: error.to_string(),
+    })
 }
 
 /// How an object is deleted.

@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(references.to(&claim), [source.clone(), volume.clone()]);
         references.set(&source, Vec::new());
         assert!(references.to(&claim).is_empty());
-        assert_eq!(references.to(&source), [volume.clone()]);
+        assert_eq!(references.to(&source), std::slice::from_ref(&volume));
         references.set(&volume, Vec::new());
         assert!(references.from.is_empty() && references.to.is_empty());
     }

@@ -167,7 +167,7 @@ impl Rule {
 /// object at a stage decides; without one the default delay of the stage does.
 #[derive(Debug)]
 pub struct Rules {
-    rules: RwLock<Vec<Rule>>,
+    list: RwLock<Vec<Rule>>,
     delays: BTreeMap<Stage, Duration>,
     disk_steps: u32,
     version: watch::Sender<u64>,
@@ -176,7 +176,7 @@ pub struct Rules {
 impl Rules {
     fn with_delays(delays: BTreeMap<Stage, Duration>, disk_steps: u32) -> Self {
         Self {
-            rules: RwLock::default(),
+            list: RwLock::default(),
             delays,
             disk_steps,
             version: watch::Sender::new(0),
@@ -216,13 +216,13 @@ impl Rules {
 
     /// Adds a rule, which goes before those that are there.
     pub fn add(&self, rule: Rule) {
-        self.rules.write().push(rule);
+        self.list.write().push(rule);
         self.version.send_modify(|version| *version += 1);
     }
 
     /// Takes every rule of `stage` away; default delays stay.
     pub fn clear(&self, stage: Stage) {
-        self.rules.write().retain(|rule| rule.stage != stage);
+        self.list.write().retain(|rule| rule.stage != stage);
         self.version.send_modify(|version| *version += 1);
     }
 
@@ -234,7 +234,7 @@ impl Rules {
     /// The delay at `stage` for an object and the gate behind it; no gate where
     /// the object is held.
     pub(super) fn effect(&self, stage: Stage, object: &ObjectMeta) -> (Duration, Option<Gate>) {
-        let rules = self.rules.read();
+        let rules = self.list.read();
         let rule = rules
             .iter()
             .rev()

@@ -12,7 +12,7 @@ use super::rules::Stage;
 const CROWDED: usize = 4096;
 /// How long an entry is kept after it was due, so that a repeated attempt does
 /// not wait again.
-const KEPT: Duration = Duration::from_mins(10);
+const KEPT: Duration = Duration::from_secs(600);
 
 type Wait = (Stage, String, String);
 

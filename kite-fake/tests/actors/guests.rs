@@ -108,8 +108,8 @@ async fn port(world: &World) -> Option<u64> {
 async fn wait_for_port(world: &World, old: Option<u64>) -> u64 {
     for _ in 0..500 {
         let now = port(world).await;
-        if now.is_some() && now != old {
-            return now.unwrap();
+        if let Some(now) = now.filter(|now| Some(*now) != old) {
+            return now;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

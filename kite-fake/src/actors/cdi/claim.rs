@@ -49,9 +49,8 @@ pub(super) fn claim_of(
             claim[field] = given[field].clone();
         }
     }
-    match given["storageClassName"].as_str().or(class) {
-        Some(class) => claim["storageClassName"] = json!(class),
-        None => {}
+    if let Some(class) = given["storageClassName"].as_str().or(class) {
+        claim["storageClassName"] = json!(class);
     }
     let asked = given["resources"]["requests"]["storage"].as_str();
     if let Some(size) = asked.or(source_size) {
@@ -104,7 +103,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    fn volume(spec: Value) -> DynamicObject {
+    fn volume(spec: &Value) -> DynamicObject {
         serde_json::from_value(json!({
             "apiVersion": "cdi.kubevirt.io/v1beta1",
             "kind": "DataVolume",
@@ -117,7 +116,7 @@ mod tests {
     #[test]
     fn storage_is_completed_and_makes_room_for_the_file_system() {
         let resources = json!({"requests": {"storage": "20Gi"}});
-        let volume = volume(json!({"storage": {"resources": resources}}));
+        let volume = volume(&json!({"storage": {"resources": resources}}));
         let claim = claim_of(&volume, Family::Clone, Some("fast"), None);
         assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteOnce"]));
         assert_eq!(claim["spec"]["storageClassName"], "fast");
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_pvc_is_taken_as_it_stands() {
-        let volume = volume(json!({"pvc": {
+        let volume = volume(&json!({"pvc": {
             "accessModes": ["ReadWriteMany"],
             "volumeMode": "Block",
             "resources": {"requests": {"storage": "1Gi"}},
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_clone_without_a_size_takes_the_source_s() {
-        let volume = volume(json!({"storage": {}}));
+        let volume = volume(&json!({"storage": {}}));
         let claim = claim_of(&volume, Family::Clone, None, Some("3Gi"));
         assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "3Gi");
     }

@@ -83,7 +83,7 @@ mod tests {
         graph.set("o1", &owner, Vec::new(), true);
         graph.set("c", &key, vec!["o1".to_owned(), "o2".to_owned()], false);
         assert_eq!(graph.waiting_owners("c"), [owner]);
-        assert_eq!(graph.dependents("o1"), [key.clone()]);
+        assert_eq!(graph.dependents("o1"), std::slice::from_ref(&key));
         graph.set("c", &key, vec!["o2".to_owned()], false);
         assert!(graph.dependents("o1").is_empty());
         assert!(graph.waiting_owners("c").is_empty());

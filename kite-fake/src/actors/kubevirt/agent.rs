@@ -354,7 +354,7 @@ fn without_null_times(condition: &Value) -> Value {
 
 /// A hardware address that depends on nothing but the instance.
 fn mac(id: &str, interface: usize) -> String {
-    let digits: Vec<u8> = id.bytes().filter_map(|b| hex(b)).collect();
+    let digits: Vec<u8> = id.bytes().filter_map(hex).collect();
     let pair = |n: usize| {
         let digit = |n: usize| digits.get(n).copied().unwrap_or_default();
         digit(2 * n) << 4 | digit(2 * n + 1)

@@ -245,8 +245,8 @@ fn pull_failure(pod: &DynamicObject) -> Option<(String, String)> {
 
 /// The interfaces before the guest has told its addresses.
 fn interfaces(spec: &Value) -> Value {
-    let named = spec["domain"]["devices"]["interfaces"].as_array();
-    let names: Vec<&str> = named
+    let listed = spec["domain"]["devices"]["interfaces"].as_array();
+    let names: Vec<&str> = listed
         .into_iter()
         .flatten()
         .filter_map(|i| i["name"].as_str())

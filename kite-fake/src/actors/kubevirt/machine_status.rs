@@ -37,7 +37,7 @@ pub(super) fn status(seen: &Seen<'_>) -> Value {
     let ready = instance
         .is_some_and(|i| find(&i.data["status"], "Ready").is_some_and(|c| c["status"] == "True"));
     set("created", instance.map(|_| json!(true)));
-    set("ready", ready.then(|| json!(true)));
+    set("ready", ready.then_some(Value::Bool(true)));
     set(
         "desiredGeneration",
         seen.vm.metadata.generation.map(|g| json!(g)),

@@ -58,29 +58,29 @@ impl Actor for VirtualMachines {
         let Some(vm) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
-        let vm = Vm {
+        let life = Life {
             context,
             objects,
             key,
             vm: &vm,
         };
-        if is_deleting(vm.vm) {
-            vm.end().await
+        if is_deleting(life.vm) {
+            life.end().await
         } else {
-            vm.run().await
+            life.run().await
         }
     }
 }
 
 /// A VM being reconciled.
-struct Vm<'a> {
+struct Life<'a> {
     context: &'a Context,
     objects: Objects<'a>,
     key: &'a Key,
     vm: &'a DynamicObject,
 }
 
-impl Vm<'_> {
+impl Life<'_> {
     fn instance_key(&self) -> Key {
         Key::new(&INSTANCE, self.key.namespace.as_deref(), &self.key.name)
     }

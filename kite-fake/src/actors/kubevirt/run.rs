@@ -136,7 +136,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    fn vm(spec: Value, status: Value) -> DynamicObject {
+    fn vm(spec: &Value, status: &Value) -> DynamicObject {
         let object = json!({
             "metadata": {"name": "a", "uid": "vm"}, "spec": spec, "status": status,
         });
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_strategy_decides() {
-        let with = |strategy: &str| vm(json!({"runStrategy": strategy}), json!({}));
+        let with = |strategy: &str| vm(&json!({"runStrategy": strategy}), &json!({}));
         assert_eq!(decide(&with("Always"), None), Decision::Start);
         assert_eq!(decide(&with("Halted"), None), Decision::Leave);
         assert_eq!(decide(&with("Manual"), None), Decision::Leave);
@@ -165,7 +165,7 @@ mod tests {
             decide(&with("RerunOnFailure"), Some(&ended)),
             Decision::Leave
         );
-        let old = vm(json!({"running": true}), json!({}));
+        let old = vm(&json!({"running": true}), &json!({}));
         assert_eq!(decide(&old, None), Decision::Start);
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let requests = json!({"stateChangeRequests": [
             {"action": "Stop", "uid": "i"}, {"action": "Start"},
         ]});
-        let vm = vm(json!({"runStrategy": "Manual"}), requests);
+        let vm = vm(&json!({"runStrategy": "Manual"}), &requests);
         let running = instance("Running");
         assert_eq!(decide(&vm, Some(&running)), Decision::Stop);
         assert_eq!(open_requests(&vm.data["status"], Some(&running)).len(), 2);
@@ -190,7 +190,7 @@ mod tests {
         let first = start_failure(&Value::Null, &failed, now).unwrap();
         assert_eq!(first["consecutiveFailCount"], 1);
         assert_eq!(start_failure(&first, &failed, now), None);
-        let vm = vm(json!({}), json!({"startFailure": first}));
+        let vm = vm(&json!({}), &json!({"startFailure": first}));
         assert_eq!(pause_left(&vm, now), Some(Duration::from_secs(10)));
         assert_eq!(crash_pause(60), Duration::from_secs(300));
     }

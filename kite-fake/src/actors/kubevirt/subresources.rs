@@ -114,37 +114,15 @@ impl VmSubresources {
         let alive = instance
             .as_ref()
             .filter(|i| !is_over(text(i, "/status/phase")));
-        let with = strategy(vm);
-        let conflict = |why: String| {
-            Err(Status::conflict(
-                &key.kind.group,
-                &key.kind.plural,
-                &key.name,
-                &why,
-            ))
-        };
-        let cannot = || conflict(format!("{with} does not support manual {verb} requests"));
-        let requests = match (verb, with, alive) {
-            ("restart", "Halted" | "Once", _)
-            | ("start", "Always" | "Once", _)
-            | ("stop", "Once", _) => {
-                return cannot();
-            }
-            ("restart" | "stop", _, None) => return conflict("VM is not running".to_owned()),
-            ("start", _, Some(_)) => return conflict("VM is already running".to_owned()),
-            ("restart", _, Some(instance)) => {
-                json!([{"action": "Stop", "uid": uid(instance)}, {"action": "Start"}])
-            }
-            ("stop", "Always", _) => return self.run_strategy(key, vm, "Halted").await,
-            ("stop", _, Some(instance)) => json!([{"action": "Stop", "uid": uid(instance)}]),
-            ("start", "Halted", _) => return self.run_strategy(key, vm, "Always").await,
-            _ => json!([{"action": "Start"}]),
+        let demand = demand(verb, strategy(vm), alive.map(uid));
+        let requests = match demand.map_err(|why| conflict(key, &why))? {
+            Demand::Strategy(strategy) => return self.run_strategy(key, vm, strategy).await,
+            Demand::Requests(requests) => requests,
         };
         let open = vm.data["status"]["stateChangeRequests"].as_array();
         if open.is_some_and(|open| !open.is_empty()) {
-            return conflict(format!(
-                "unable to complete request: stop/start already underway: {verb}"
-            ));
+            let why = "unable to complete request: stop/start already underway";
+            return Err(conflict(key, why));
         }
         self.status(key, json!({"stateChangeRequests": requests}))
             .await
@@ -159,22 +137,14 @@ impl VmSubresources {
     }
 
     async fn pause(&self, key: &Key, instance: &DynamicObject, pause: bool) -> Result<(), Status> {
-        let conflict = |why: &str| {
-            Err(Status::conflict(
-                &key.kind.group,
-                &key.kind.plural,
-                &key.name,
-                why,
-            ))
-        };
         if text(instance, "/status/phase") != "Running" {
-            return conflict("VM is not running");
+            return Err(conflict(key, "VM is not running"));
         }
         let status = &instance.data["status"];
         let paused = find(status, "Paused").is_some_and(|c| c["status"] == "True");
         match (pause, paused) {
-            (true, true) => return conflict("VMI is already paused"),
-            (false, false) => return conflict("VMI is not paused"),
+            (true, true) => return Err(conflict(key, "VMI is already paused")),
+            (false, false) => return Err(conflict(key, "VMI is not paused")),
             _ => {}
         }
         let all = status["conditions"].as_array().cloned().unwrap_or_default();
@@ -215,6 +185,43 @@ impl VmSubresources {
         };
         done.map(drop).map_err(|e| refused(&e))
     }
+}
+
+/// How a request to start or stop is carried out.
+#[derive(Debug, PartialEq)]
+enum Demand {
+    /// By another run strategy.
+    Strategy(&'static str),
+    /// By requests in the VM's status.
+    Requests(Value),
+}
+
+/// What `verb` means for a VM with a run strategy, whose living instance has
+/// the uid `alive`; or why it cannot be.
+fn demand(verb: &str, strategy: &str, alive: Option<&str>) -> Result<Demand, String> {
+    match (verb, strategy, alive) {
+        ("restart", "Halted" | "Once", _)
+        | ("start", "Always" | "Once", _)
+        | ("stop", "Once", _) => Err(format!(
+            "{strategy} does not support manual {verb} requests"
+        )),
+        ("restart" | "stop", _, None) => Err("VM is not running".to_owned()),
+        ("start", _, Some(_)) => Err("VM is already running".to_owned()),
+        ("restart", _, Some(instance)) => Ok(Demand::Requests(json!([
+            {"action": "Stop", "uid": instance},
+            {"action": "Start"},
+        ]))),
+        ("stop", "Always", _) => Ok(Demand::Strategy("Halted")),
+        ("stop", _, Some(instance)) => Ok(Demand::Requests(json!([
+            {"action": "Stop", "uid": instance},
+        ]))),
+        ("start", "Halted", _) => Ok(Demand::Strategy("Always")),
+        _ => Ok(Demand::Requests(json!([{"action": "Start"}]))),
+    }
+}
+
+fn conflict(key: &Key, why: &str) -> Status {
+    Status::conflict(&key.kind.group, &key.kind.plural, &key.name, why)
 }
 
 /// What the API server said to the extension, said to whoever asked it.

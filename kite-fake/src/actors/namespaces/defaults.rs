@@ -1,5 +1,5 @@
-//! What every namespace has: the ServiceAccount `default` and the ConfigMap
-//! with the cluster's certificate authority.
+//! What every namespace has: the `ServiceAccount` `default` and the
+//! `ConfigMap` with the cluster's certificate authority.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -14,7 +14,7 @@ const AUTHORITY: &str = "kube-root-ca.crt";
 /// Plays the service account controller and the publisher of the root
 /// certificate: both objects are made in each active namespace, and made again
 /// when they are deleted. The in-memory cluster has no certificate authority,
-/// so the ConfigMap's `ca.crt` is empty.
+/// so the `ConfigMap`'s `ca.crt` is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamespaceDefaults;
 

@@ -112,7 +112,8 @@ impl Pods {
     fn address(&self, key: &Key) -> Ipv4Addr {
         let mut addresses = self.addresses.lock();
         let first = FIRST_ADDRESS.to_bits();
-        let free = (first..).find(|ip| addresses.get(ip).is_none_or(|holder| holder == key));
+        let free =
+            (first..u32::MAX).find(|ip| addresses.get(ip).is_none_or(|holder| holder == key));
         let ip = free.unwrap_or(first);
         addresses.insert(ip, key.clone());
         Ipv4Addr::from_bits(ip)
