@@ -142,6 +142,19 @@ pub(in crate::builtin) fn prepare_volume(volume: &mut Value) {
     protect(volume, "kubernetes.io/pv-protection");
 }
 
+/// What the specification of a volume has beside its source.
+const COMMON: &[&str] = &[
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
 pub(in crate::builtin) fn validate_volume(volume: &Value, found: &mut Validation) {
     let errors = &mut found.errors;
     let spec = &volume["spec"];
@@ -152,17 +165,6 @@ pub(in crate::builtin) fn validate_volume(volume: &Value, found: &mut Validation
     }
     volume_mode(spec, errors);
     // Everything else of the specification is the source of the volume.
-    const COMMON: &[&str] = &[
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeAttributesClassName",
-        "volumeMode",
-    ];
     let sources = members(volume, "spec").filter(|(name, _)| !COMMON.contains(&name.as_str()));
     if sources.count() == 0 {
         errors.push(FieldError::required("spec", "must specify a volume type"));
