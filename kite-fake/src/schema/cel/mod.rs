@@ -4,13 +4,15 @@
 mod check;
 mod evaluate;
 mod functions;
+mod overloads;
 mod program;
 mod rewrite;
+mod types;
 mod value;
 
 use serde_json::Value;
 
-pub(crate) use check::check;
+pub(crate) use check::{Wanted, check};
 pub(super) use evaluate::evaluate;
 pub(crate) use program::Program;
 

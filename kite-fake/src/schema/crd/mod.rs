@@ -1,6 +1,8 @@
 //! `CustomResourceDefinition` objects: defaults, validation, names and conditions.
 
+mod keywords;
 mod names;
+mod options;
 mod rules;
 mod structural;
 mod validate;

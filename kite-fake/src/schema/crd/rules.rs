@@ -2,22 +2,30 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::cel;
+use super::super::cel::{self, Wanted};
+use super::super::constraints::Checker;
 use super::super::error::{CauseReason, FieldError};
-use super::super::model::{Kind, Schema};
+use super::super::model::{Kind, ListType, MapType, Schema};
 use super::super::prune::prune;
-use super::super::validate::validate;
+use super::super::validate::{Validation, validate};
+use super::super::{embedded, lists};
 
-/// Checks that defaults fit and rules compile.
+/// Checks that defaults fit and, if they do, that rules compile.
 pub(super) fn check(schema: &Value, at: &str, errors: &mut Vec<FieldError>) {
     match Schema::for_custom_resource(schema) {
         Ok(mut parsed) => {
             parsed
                 .properties
                 .insert("metadata".to_owned(), readable_metadata());
-            node(&parsed, schema, at, errors);
+            let before = errors.len();
+            walk(&parsed, schema, at, &mut |schema, _, at| {
+                default(schema, at, errors)
+            });
+            if errors.len() == before {
+                rules(&parsed, schema, at, None, errors);
+            }
         }
         Err(error) => errors.push(FieldError::invalid(at, &Value::from(""), error)),
     }
@@ -41,35 +49,37 @@ fn readable_metadata() -> Arc<Schema> {
     })
 }
 
-fn node(schema: &Schema, source: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    default(schema, at, errors);
-    for (i, rule) in schema.rules.iter().enumerate() {
-        let raw = &source["x-kubernetes-validations"][i];
-        one_rule(
-            schema,
-            rule,
-            raw,
-            &format!("{at}.x-kubernetes-validations[{i}]"),
-            errors,
-        );
+/// Visits each node that the definition itself wrote.
+fn walk(schema: &Schema, source: &Value, at: &str, visit: &mut dyn FnMut(&Schema, &Value, &str)) {
+    visit(schema, source, at);
+    for (inner, below, at) in children(schema, source, at) {
+        walk(inner, below, &at, visit);
     }
+}
+
+fn children<'a>(
+    schema: &'a Schema,
+    source: &'a Value,
+    at: &str,
+) -> Vec<(&'a Schema, &'a Value, String)> {
+    let mut found = Vec::new();
     for (name, inner) in &schema.properties {
         let below = &source["properties"][name];
         if below.is_object() {
-            node(inner, below, &format!("{at}.properties[{name}]"), errors);
+            found.push((&**inner, below, format!("{at}.properties[{name}]")));
         }
     }
     if let Some(inner) = &schema.items {
-        node(inner, &source["items"], &format!("{at}.items"), errors);
+        found.push((inner, &source["items"], format!("{at}.items")));
     }
     if let Some(inner) = &schema.additional {
-        node(
+        found.push((
             inner,
             &source["additionalProperties"],
-            &format!("{at}.additionalProperties"),
-            errors,
-        );
+            format!("{at}.additionalProperties"),
+        ));
     }
+    found
 }
 
 fn default(schema: &Schema, at: &str, errors: &mut Vec<FieldError>) {
@@ -78,12 +88,21 @@ fn default(schema: &Schema, at: &str, errors: &mut Vec<FieldError>) {
     };
     let at = format!("{at}.default");
     let mut pruned = default.clone();
-    let unknown = prune(schema, &mut pruned);
-    if !unknown.is_empty() {
-        let detail = format!("must not have unknown fields: {}", unknown.join(", "));
-        errors.push(FieldError::invalid(at.clone(), default, detail));
+    if !prune(schema, &mut pruned).is_empty() {
+        errors.push(FieldError::invalid(
+            at.clone(),
+            default,
+            "must not have unknown fields",
+        ));
     }
-    for error in validate(schema, default, None).errors {
+    let mut found = Checker::check(schema, default, None);
+    embedded::check(schema, default, &mut found);
+    found.extend(lists::duplicates(schema, default));
+    if found.is_empty() {
+        let Validation { errors, .. } = validate(schema, default, None);
+        found = errors;
+    }
+    for error in found {
         let field = match error.field.as_str() {
             "<nil>" => at.clone(),
             below if below.starts_with('[') => format!("{at}{below}"),
@@ -93,95 +112,195 @@ fn default(schema: &Schema, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// `severed` is the first node above whose parts have no previous value to compare with.
+fn rules(
+    schema: &Schema,
+    source: &Value,
+    at: &str,
+    severed: Option<&str>,
+    errors: &mut Vec<FieldError>,
+) {
+    for (i, rule) in schema.rules.iter().enumerate() {
+        let raw = &source["x-kubernetes-validations"][i];
+        one_rule(
+            schema,
+            rule,
+            raw,
+            &format!("{at}.x-kubernetes-validations[{i}]"),
+            severed,
+            errors,
+        );
+    }
+    let severs = match schema.kind {
+        Kind::Array => !matches!(schema.list_type, ListType::Map(_)),
+        _ => schema.map_type == MapType::Atomic,
+    };
+    let severed = severed.or(severs.then_some(at));
+    for (inner, below, at) in children(schema, source, at) {
+        rules(inner, below, &at, severed, errors);
+    }
+}
+
 fn one_rule(
     schema: &Schema,
     rule: &cel::Rule,
     raw: &Value,
     at: &str,
+    severed: Option<&str>,
     errors: &mut Vec<FieldError>,
 ) {
+    let compiled = |program: &Result<cel::Program, String>, wanted| match program {
+        Err(error) => Err(format!("compilation failed: {error}")),
+        Ok(program) => cel::check(program, schema, rule.optional_old_self, wanted),
+    };
+    let refused = |field: &str, problem: String| {
+        let message = format!("Invalid value: {}: {problem}", internal(raw));
+        FieldError::with(CauseReason::Invalid, format!("{at}.{field}"), message)
+    };
+    if let Err(problem) = compiled(&rule.program, Wanted::Bool) {
+        let prefix = if problem.starts_with("must") {
+            "cel expression "
+        } else {
+            ""
+        };
+        errors.push(refused("rule", format!("{prefix}{problem}")));
+    }
+    if let Some(program) = &rule.message_program
+        && let Err(problem) = compiled(program, Wanted::Text)
+    {
+        errors.push(refused(
+            "messageExpression",
+            format!("messageExpression {problem}"),
+        ));
+    }
+    if rule.is_transition() {
+        if let Some(severed) = severed {
+            let detail = format!(
+                "oldSelf cannot be used on the uncorrelatable portion of the schema within {severed}"
+            );
+            errors.push(FieldError::invalid(
+                format!("{at}.rule"),
+                &rule.rule.as_str().into(),
+                detail,
+            ));
+        }
+    } else if let Some(flag) = raw.get("optionalOldSelf").filter(|flag| flag.is_boolean()) {
+        let detail = "may not be set if oldSelf is not used in rule";
+        errors.push(FieldError::invalid(
+            format!("{at}.optionalOldSelf"),
+            flag,
+            detail,
+        ));
+    }
+}
+
+/// A rule in the form in which the API server keeps and quotes it.
+fn internal(raw: &Value) -> Value {
+    let text = |name: &str| raw[name].as_str().unwrap_or_default();
+    json!({
+        "Rule": text("rule"),
+        "Message": text("message"),
+        "MessageExpression": text("messageExpression"),
+        "Reason": raw["reason"],
+        "FieldPath": text("fieldPath"),
+        "OptionalOldSelf": raw["optionalOldSelf"],
+    })
+}
+
+/// Checks what can be said of a rule without compiling it.
+pub(super) fn shape(raw: &Value, siblings: &Value, at: &str, errors: &mut Vec<FieldError>) {
     const REASONS: [&str; 4] = [
         "FieldValueDuplicate",
         "FieldValueForbidden",
         "FieldValueInvalid",
         "FieldValueRequired",
     ];
-    if rule.rule.trim().is_empty() {
+    let text = |name: &str| raw[name].as_str().unwrap_or_default();
+    let broken = |text: &str| text.contains(['\n', '\r']);
+    let (rule, message) = (text("rule").trim(), text("message").trim());
+    if rule.is_empty() {
         errors.push(FieldError::required(
             format!("{at}.rule"),
             "rule is not specified",
         ));
-        return;
-    }
-    let compiled = |program: &Result<cel::Program, String>| match program {
-        Err(error) => Err(error.clone()),
-        Ok(program) => cel::check(program, schema, rule.optional_old_self),
-    };
-    if let Err(problem) = compiled(&rule.program) {
-        let message =
-            format!("Invalid value: {raw}: compilation failed: ERROR: <input>:1:1: {problem}");
-        errors.push(FieldError::with(
-            CauseReason::Invalid,
-            format!("{at}.rule"),
-            message,
+    } else if message.is_empty() && !text("message").is_empty() {
+        errors.push(FieldError::invalid(
+            format!("{at}.message"),
+            &raw["message"],
+            "must be non-empty if specified",
         ));
-    }
-    if let Some(program) = &rule.message_program
-        && let Err(problem) = compiled(program)
-    {
-        let message =
-            format!("Invalid value: {raw}: messageExpression compilation failed: {problem}");
-        errors.push(FieldError::with(
-            CauseReason::Invalid,
-            format!("{at}.messageExpression"),
-            message,
+    } else if broken(message) {
+        errors.push(FieldError::invalid(
+            format!("{at}.message"),
+            &raw["message"],
+            "must not contain line breaks",
         ));
-    }
-    if let Some(message) = &rule.message {
-        if message.contains('\n') {
-            let detail = "message must not contain line breaks";
-            errors.push(FieldError::invalid(
-                format!("{at}.message"),
-                &message.as_str().into(),
-                detail,
-            ));
-        }
-    } else if rule.rule.contains('\n') && rule.message_expression.is_none() {
+    } else if broken(rule) && message.is_empty() {
         let detail = "message must be specified if rule contains line breaks";
         errors.push(FieldError::required(format!("{at}.message"), detail));
     }
-    if let Some(reason) = rule.reason.as_deref().filter(|r| !REASONS.contains(r)) {
+    if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(
+            format!("{at}.messageExpression"),
+            detail,
+        ));
+    }
+    if let Some(reason) = raw["reason"].as_str().filter(|r| !REASONS.contains(r)) {
         errors.push(FieldError::not_supported(
             format!("{at}.reason"),
             &reason.into(),
             &REASONS,
         ));
     }
-    if let Some(path) = &rule.field_path
-        && !resolves(schema, path)
-    {
-        let detail = "fieldPath must be a valid path to a field of the schema";
-        errors.push(FieldError::invalid(
-            format!("{at}.fieldPath"),
-            &path.as_str().into(),
-            detail,
-        ));
+    let path = text("fieldPath");
+    let field = format!("{at}.fieldPath");
+    if !path.is_empty() {
+        if path.trim().is_empty() {
+            errors.push(FieldError::invalid(
+                field.clone(),
+                &path.into(),
+                "must be non-empty if specified",
+            ));
+        }
+        if broken(path) {
+            errors.push(FieldError::invalid(
+                field.clone(),
+                &path.into(),
+                "must not contain line breaks",
+            ));
+        }
+        if !resolves(siblings, path.trim()) {
+            errors.push(FieldError::invalid(
+                field,
+                &path.into(),
+                "must be a valid path",
+            ));
+        }
     }
 }
 
 /// Whether a path like `.a.b` or `.a['b.c']` names a member of the schema.
-fn resolves(schema: &Schema, path: &str) -> bool {
+pub(super) fn resolves(schema: &Value, path: &str) -> bool {
+    find(schema, path).is_some()
+}
+
+/// The schema of the member that a path names.
+pub(super) fn find<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     let (name, rest) = if let Some(quoted) = path.strip_prefix("['") {
-        match quoted.split_once("']") {
-            Some(parts) => parts,
-            None => return false,
-        }
-    } else if let Some(dotted) = path.strip_prefix('.') {
-        dotted.split_at(dotted.find(['.', '[']).unwrap_or(dotted.len()))
+        quoted.split_once("']")?
     } else {
-        return false;
+        let dotted = path.strip_prefix('.')?;
+        dotted.split_at(dotted.find(['.', '[']).unwrap_or(dotted.len()))
     };
-    schema
-        .member(name)
-        .is_some_and(|inner| rest.is_empty() || resolves(inner, rest))
+    let inner = schema["properties"].get(name).or_else(|| {
+        schema
+            .get("additionalProperties")
+            .filter(|inner| inner.is_object())
+    })?;
+    if rest.is_empty() {
+        Some(inner)
+    } else {
+        find(inner, rest)
+    }
 }

@@ -14,50 +14,40 @@ enum Place {
     Root,
     Property,
     Items,
-    /// Below `allOf`, `anyOf`, `oneOf` or `not`: limits only.
-    Limits,
 }
 
-/// Checks the schema of a version.
+type Node = Map<String, Value>;
+
+/// Checks that the schema of a version is structural.
 pub(super) fn check(schema: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    if schema["nullable"] == true {
-        errors.push(FieldError::forbidden(
-            format!("{at}.nullable"),
-            "nullable cannot be true at the root",
-        ));
+    if let Value::Object(members) = schema {
+        node(members, at, Place::Root, 0, errors);
+        complete(members, members, at, at, errors);
     }
-    if schema["x-kubernetes-int-or-string"] == true {
-        errors.push(FieldError::forbidden(
-            format!("{at}.x-kubernetes-int-or-string"),
-            "must be false at the root",
-        ));
-    }
-    node(schema, at, Place::Root, 0, errors);
-    metadata(&schema["properties"]["metadata"], at, errors);
 }
 
-/// A definition may limit only the names in `metadata`.
-fn metadata(metadata: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let known = ["name", "generateName"];
-    for name in metadata["properties"]
-        .as_object()
+fn is(members: &Node, name: &str) -> bool {
+    members.get(name) == Some(&Value::Bool(true))
+}
+
+fn kind(members: &Node) -> &str {
+    members
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn objects<'a>(members: &'a Node, name: &str) -> impl Iterator<Item = (usize, &'a Node)> {
+    let list = members
+        .get(name)
+        .and_then(Value::as_array)
         .into_iter()
-        .flat_map(Map::keys)
-    {
-        if !known.contains(&name.as_str()) {
-            let field = format!("{at}.properties[metadata].properties[{name}]");
-            errors.push(FieldError::forbidden(
-                field,
-                "must not specify anything other than name and generateName, but metadata is implicitly specified",
-            ));
-        }
-    }
+        .flatten();
+    list.enumerate()
+        .filter_map(|(i, value)| Some((i, value.as_object()?)))
 }
 
-fn node(schema: &Value, at: &str, place: Place, depth: usize, errors: &mut Vec<FieldError>) {
-    let Value::Object(members) = schema else {
-        return;
-    };
+fn node(members: &Node, at: &str, place: Place, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
         errors.push(FieldError::forbidden(
             at,
@@ -65,195 +55,120 @@ fn node(schema: &Value, at: &str, place: Place, depth: usize, errors: &mut Vec<F
         ));
         return;
     }
-    kind(members, at, place, errors);
-    keywords(members, at, errors);
-    lists(members, at, errors);
-    if place == Place::Limits {
-        limits_only(members, at, errors);
+    if kind(members) == "array" && !members.get("items").is_some_and(Value::is_object) {
+        errors.push(FieldError::required(
+            format!("{at}.items"),
+            "must be specified",
+        ));
     }
-    if let Some(Value::Object(properties)) = members.get("properties") {
-        let below = if place == Place::Limits {
-            place
-        } else {
-            Place::Property
-        };
-        for (name, inner) in properties {
+    if let Some(Value::Object(inner)) = members.get("items") {
+        node(
+            inner,
+            &format!("{at}.items"),
+            Place::Items,
+            depth + 1,
+            errors,
+        );
+    }
+    for (name, inner) in members
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Value::Object(inner) = inner {
             node(
                 inner,
                 &format!("{at}.properties[{name}]"),
-                below,
+                Place::Property,
                 depth + 1,
                 errors,
             );
         }
     }
-    if let Some(inner) = members.get("additionalProperties") {
-        node(
-            inner,
-            &format!("{at}.additionalProperties"),
-            Place::Property,
-            depth + 1,
-            errors,
-        );
-    }
-    if let Some(inner) = members.get("items") {
-        let below = if place == Place::Limits {
-            place
-        } else {
-            Place::Items
-        };
-        node(inner, &format!("{at}.items"), below, depth + 1, errors);
-    }
-    let int_or_string = members.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
-    for name in ["allOf", "anyOf", "oneOf"] {
-        for (i, inner) in members
-            .get(name)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .enumerate()
-        {
-            // The usual spelling of int-or-string repeats the two types.
-            if int_or_string
-                && inner.as_object().is_some_and(|m| {
-                    m.len() == 1 && (m.contains_key("type") || m.contains_key("anyOf"))
-                })
-            {
-                continue;
-            }
-            node(
-                inner,
-                &format!("{at}.{name}[{i}]"),
-                Place::Limits,
-                depth + 1,
-                errors,
-            );
+    if let Some(additional) = members.get("additionalProperties") {
+        let field = format!("{at}.additionalProperties");
+        if place == Place::Root {
+            errors.push(FieldError::forbidden(
+                field.clone(),
+                "must not be used at the root",
+            ));
+        }
+        if let Value::Object(inner) = additional {
+            node(inner, &field, Place::Property, depth + 1, errors);
         }
     }
-    if let Some(inner) = members.get("not") {
-        node(
-            inner,
-            &format!("{at}.not"),
-            Place::Limits,
-            depth + 1,
-            errors,
-        );
-    }
+    extensions(members, at, errors);
+    own_type(members, at, place, errors);
+    let usual = int_or_string_spelling(members);
+    limits(
+        members,
+        at,
+        usual == Some("anyOf"),
+        usual == Some("allOf"),
+        depth,
+        errors,
+    );
+    metadata(members, at, place, errors);
 }
 
-fn kind(members: &Map<String, Value>, at: &str, place: Place, errors: &mut Vec<FieldError>) {
-    const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-    let is = |name: &str| members.get(name) == Some(&Value::Bool(true));
-    let field = format!("{at}.type");
-    match members
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-    {
-        "" => {
-            let free =
-                is("x-kubernetes-int-or-string") || is("x-kubernetes-preserve-unknown-fields");
-            let detail = match place {
-                Place::Root => "must not be empty at the root",
-                Place::Property if !free => "must not be empty for specified object fields",
-                Place::Items if !free => "must not be empty for specified array items",
-                Place::Property | Place::Items | Place::Limits => return,
-            };
-            errors.push(FieldError::required(field, detail));
-        }
-        "null" => {
-            let detail = "type cannot be set to null, use nullable as an alternative";
-            errors.push(FieldError::forbidden(field, detail));
-        }
-        other if !TYPES.contains(&other) => {
-            errors.push(FieldError::not_supported(field, &other.into(), &TYPES));
-        }
-        other => {
-            if place == Place::Root && other != "object" {
-                errors.push(FieldError::invalid(
-                    field,
-                    &other.into(),
-                    "must be object at the root",
-                ));
-            } else if is("x-kubernetes-embedded-resource") && other != "object" {
-                errors.push(FieldError::invalid(
-                    field,
-                    &other.into(),
-                    "must be object if x-kubernetes-embedded-resource is true",
-                ));
-            } else if is("x-kubernetes-int-or-string") {
-                errors.push(FieldError::invalid(
-                    field,
-                    &other.into(),
-                    "must be empty if x-kubernetes-int-or-string is true",
-                ));
-            } else if other == "array" && !members.get("items").is_some_and(Value::is_object) {
-                let detail = "must be specified";
-                errors.push(FieldError::required(format!("{at}.items"), detail));
-            }
-        }
+fn extensions(members: &Node, at: &str, errors: &mut Vec<FieldError>) {
+    if !is(members, "x-kubernetes-int-or-string") {
+        return;
     }
-}
-
-/// Words of JSON schema that a structural schema cannot have.
-fn keywords(members: &Map<String, Value>, at: &str, errors: &mut Vec<FieldError>) {
     for name in [
-        "$ref",
-        "definitions",
-        "dependencies",
-        "patternProperties",
-        "id",
-        "additionalItems",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
     ] {
-        if members.get(name).is_some_and(|v| !v.is_null() && v != "") {
-            let detail = format!("{name} is not supported");
-            errors.push(FieldError::forbidden(format!("{at}.{name}"), detail));
+        if is(members, name) {
+            let detail = "must be false if x-kubernetes-int-or-string is true";
+            errors.push(FieldError::invalid(
+                format!("{at}.{name}"),
+                &true.into(),
+                detail,
+            ));
         }
     }
-    if members.get("uniqueItems") == Some(&Value::Bool(true)) {
-        let detail =
-            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.push(FieldError::forbidden(format!("{at}.uniqueItems"), detail));
+}
+
+fn own_type(members: &Node, at: &str, place: Place, errors: &mut Vec<FieldError>) {
+    let field = format!("{at}.type");
+    let found = kind(members);
+    let embedded = is(members, "x-kubernetes-embedded-resource");
+    if embedded && found != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        errors.push(if found.is_empty() {
+            FieldError::required(field.clone(), detail)
+        } else {
+            FieldError::invalid(field.clone(), &found.into(), detail)
+        });
+    } else if found.is_empty()
+        && !is(members, "x-kubernetes-int-or-string")
+        && !is(members, "x-kubernetes-preserve-unknown-fields")
+    {
+        let detail = match place {
+            Place::Root => "must not be empty at the root",
+            Place::Property => "must not be empty for specified object fields",
+            Place::Items => "must not be empty for specified array items",
+        };
+        errors.push(FieldError::required(field.clone(), detail));
     }
-    if members.get("additionalProperties") == Some(&Value::Bool(false)) {
-        let detail = "additionalProperties cannot be set to false";
+    if embedded && members.contains_key("additionalProperties") {
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
         errors.push(FieldError::forbidden(
             format!("{at}.additionalProperties"),
             detail,
         ));
     }
-    if members.contains_key("additionalProperties")
-        && members
-            .get("properties")
-            .and_then(Value::as_object)
-            .is_some_and(|p| !p.is_empty())
-    {
-        let detail = "additionalProperties and properties are mutual exclusive";
-        errors.push(FieldError::forbidden(
-            format!("{at}.additionalProperties"),
-            detail,
-        ));
-    }
-    if let Some(pattern) = members.get("pattern").and_then(Value::as_str)
-        && let Err(problem) = Pattern::new(pattern)
-    {
-        let detail = format!("must be a valid regular expression, but isn't: {problem}");
-        errors.push(FieldError::invalid(
-            format!("{at}.pattern"),
-            &pattern.into(),
-            detail,
-        ));
-    }
-    if members.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
-        let field = format!("{at}.x-kubernetes-preserve-unknown-fields");
+    if place == Place::Root && !found.is_empty() && found != "object" {
         errors.push(FieldError::invalid(
             field,
-            &false.into(),
-            "must be true or undefined",
+            &found.into(),
+            "must be object at the root",
         ));
     }
-    if members.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true))
-        && members.get("x-kubernetes-preserve-unknown-fields") != Some(&Value::Bool(true))
+    if embedded
+        && !is(members, "x-kubernetes-preserve-unknown-fields")
         && members
             .get("properties")
             .and_then(Value::as_object)
@@ -265,134 +180,247 @@ fn keywords(members: &Map<String, Value>, at: &str, errors: &mut Vec<FieldError>
     }
 }
 
-fn lists(members: &Map<String, Value>, at: &str, errors: &mut Vec<FieldError>) {
-    let kind = members
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let keys = members
-        .get("x-kubernetes-list-map-keys")
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
-    let keys_at = format!("{at}.x-kubernetes-list-map-keys");
-    let list_type = members
-        .get("x-kubernetes-list-type")
-        .and_then(Value::as_str);
-    if let Some(list_type) = list_type {
-        if kind != "array" {
-            let detail = "must be array if x-kubernetes-list-type is specified";
+/// `apiVersion`, `kind` and `metadata` of whole objects are what they always are.
+fn metadata(members: &Node, at: &str, place: Place, errors: &mut Vec<FieldError>) {
+    if place != Place::Root && !is(members, "x-kubernetes-embedded-resource") {
+        return;
+    }
+    let Some(Value::Object(properties)) = members.get("properties") else {
+        return;
+    };
+    for (name, wanted) in [
+        ("kind", "string"),
+        ("apiVersion", "string"),
+        ("metadata", "object"),
+    ] {
+        if let Some(Value::Object(inner)) = properties.get(name)
+            && kind(inner) != wanted
+        {
+            let detail = format!("must be {wanted}");
             errors.push(FieldError::invalid(
-                format!("{at}.type"),
-                &kind.into(),
+                format!("{at}.properties[{name}].type"),
+                &kind(inner).into(),
                 detail,
-            ));
-        }
-        if !["atomic", "map", "set"].contains(&list_type) {
-            let field = format!("{at}.x-kubernetes-list-type");
-            errors.push(FieldError::not_supported(
-                field,
-                &list_type.into(),
-                &["atomic", "map", "set"],
             ));
         }
     }
-    if list_type == Some("map") {
-        if keys.is_empty() {
-            let detail = "must not be empty if x-kubernetes-list-type is map";
-            errors.push(FieldError::required(keys_at.clone(), detail));
-        }
-        let items = members.get("items").unwrap_or(&Value::Null);
-        if items["type"] != "object" {
-            let detail = "must be object if parent array's x-kubernetes-list-type is map";
-            errors.push(FieldError::invalid(
-                format!("{at}.items.type"),
-                &items["type"],
-                detail,
-            ));
-        }
-        for (i, key) in keys.iter().enumerate() {
-            let name = key.as_str().unwrap_or_default();
-            let property = &items["properties"][name];
-            let field = format!("{at}.items.properties[{name}]");
-            if property.is_null() {
-                let detail =
-                    format!("entries must all be names of item properties, but {name:?} is none");
-                errors.push(FieldError::invalid(format!("{keys_at}[{i}]"), key, detail));
-            } else if matches!(property["type"].as_str(), Some("array" | "object")) {
-                let detail =
-                    "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                errors.push(FieldError::invalid(
-                    format!("{field}.type"),
-                    &property["type"],
-                    detail,
-                ));
-            } else if property["default"].is_null()
-                && !items["required"]
-                    .as_array()
-                    .is_some_and(|r| r.contains(key))
-            {
-                let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a \
-                              required property";
-                errors.push(FieldError::required(format!("{field}.default"), detail));
-            }
-            if keys[..i].contains(key) {
-                errors.push(FieldError::duplicate(format!("{keys_at}[{i}]"), key));
-            }
-        }
-    } else if !keys.is_empty() {
-        let field = format!("{at}.x-kubernetes-list-type");
-        let found = list_type.map_or(Value::Null, Value::from);
-        errors.push(FieldError::invalid(
-            field,
-            &found,
-            "must be map if x-kubernetes-list-map-keys is non-empty",
+    let Some(Value::Object(metadata)) = properties.get("metadata") else {
+        return;
+    };
+    let named = metadata.get("properties").and_then(Value::as_object);
+    let only_names = named.is_none_or(|p| {
+        p.keys()
+            .all(|name| name == "name" || name == "generateName")
+    });
+    let only_known = metadata
+        .keys()
+        .all(|k| ["type", "properties", "default", "description"].contains(&k.as_str()));
+    if place == Place::Root && (!only_names || !only_known) {
+        errors.push(FieldError::forbidden(
+            format!("{at}.properties[metadata]"),
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
         ));
     }
-    if let Some(map_type) = members.get("x-kubernetes-map-type").and_then(Value::as_str) {
-        if kind != "object" {
-            let detail = "must be object if x-kubernetes-map-type is specified";
-            errors.push(FieldError::invalid(
-                format!("{at}.type"),
-                &kind.into(),
-                detail,
+}
+
+/// The two usual ways to spell "an integer or a string", which repeat types.
+fn int_or_string_spelling(members: &Node) -> Option<&'static str> {
+    let pair = |node: &Node| {
+        let types: Vec<&str> = objects(node, "anyOf")
+            .filter(|(_, m)| m.len() == 1)
+            .map(|(_, m)| kind(m))
+            .collect();
+        types == ["integer", "string"]
+    };
+    if pair(members) {
+        Some("anyOf")
+    } else if objects(members, "allOf")
+        .next()
+        .is_some_and(|(_, first)| pair(first))
+    {
+        Some("allOf")
+    } else {
+        None
+    }
+}
+
+/// The limits of a node: its alternatives may limit values, but not describe them.
+fn limits(
+    members: &Node,
+    at: &str,
+    skip_any_of: bool,
+    skip_first_all_of: bool,
+    depth: usize,
+    errors: &mut Vec<FieldError>,
+) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    for name in ["anyOf", "allOf", "oneOf"] {
+        if name == "anyOf" && skip_any_of {
+            continue;
+        }
+        for (i, inner) in objects(members, name) {
+            let skip = name == "allOf" && i == 0 && skip_first_all_of;
+            nested(inner, &format!("{at}.{name}[{i}]"), skip, depth + 1, errors);
+        }
+    }
+    if let Some(Value::Object(inner)) = members.get("not") {
+        nested(inner, &format!("{at}.not"), false, depth + 1, errors);
+    }
+    if let Some(pattern) = members.get("pattern").and_then(Value::as_str)
+        && let Err(problem) = Pattern::new(pattern)
+    {
+        let detail = format!("must be a valid regular expression, but isn't: {problem}");
+        errors.push(FieldError::invalid(
+            format!("{at}.pattern"),
+            &pattern.into(),
+            detail,
+        ));
+    }
+}
+
+fn nested(members: &Node, at: &str, skip_any_of: bool, depth: usize, errors: &mut Vec<FieldError>) {
+    limits(members, at, skip_any_of, false, depth, errors);
+    if let Some(Value::Object(inner)) = members.get("items") {
+        nested(inner, &format!("{at}.items"), false, depth + 1, errors);
+    }
+    for (name, inner) in members
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Value::Object(inner) = inner {
+            nested(
+                inner,
+                &format!("{at}.properties[{name}]"),
+                false,
+                depth + 1,
+                errors,
+            );
+        }
+        if name == "metadata" {
+            let field = format!("{at}.properties[metadata]");
+            errors.push(FieldError::forbidden(
+                field,
+                "must not be specified in a nested context",
             ));
         }
-        if !["atomic", "granular"].contains(&map_type) {
-            let field = format!("{at}.x-kubernetes-map-type");
-            errors.push(FieldError::not_supported(
-                field,
-                &map_type.into(),
-                &["atomic", "granular"],
-            ));
+    }
+    for (name, state) in [
+        ("type", "empty"),
+        ("additionalProperties", "undefined"),
+        ("default", "undefined"),
+        ("title", "empty"),
+        ("description", "empty"),
+        ("nullable", "false"),
+        ("x-kubernetes-preserve-unknown-fields", "false"),
+        ("x-kubernetes-embedded-resource", "false"),
+        ("x-kubernetes-int-or-string", "false"),
+        ("x-kubernetes-list-map-keys", "empty"),
+        ("x-kubernetes-list-type", "undefined"),
+        ("x-kubernetes-map-type", "undefined"),
+        ("x-kubernetes-validations", "empty"),
+    ] {
+        let there = members.get(name).is_some_and(|value| match (state, value) {
+            (_, Value::Null) | ("false", Value::Bool(false)) => false,
+            ("empty", Value::String(text)) => !text.is_empty(),
+            ("empty", Value::Array(list)) => !list.is_empty(),
+            _ => true,
+        });
+        if there {
+            let detail = format!("must be {state} to be structural");
+            errors.push(FieldError::forbidden(format!("{at}.{name}"), detail));
         }
     }
 }
 
-/// Below `allOf` and its like a schema may limit values, but not describe them.
-fn limits_only(members: &Map<String, Value>, at: &str, errors: &mut Vec<FieldError>) {
-    for name in [
-        "type",
-        "additionalProperties",
-        "default",
-        "nullable",
-        "title",
-        "description",
-        "x-kubernetes-preserve-unknown-fields",
-        "x-kubernetes-embedded-resource",
-        "x-kubernetes-int-or-string",
-        "x-kubernetes-list-map-keys",
-        "x-kubernetes-list-type",
-        "x-kubernetes-map-type",
-        "x-kubernetes-validations",
-    ] {
-        if members
-            .get(name)
-            .is_some_and(|v| !v.is_null() && v != "" && v != &Value::Bool(false))
-        {
-            errors.push(FieldError::forbidden(
-                format!("{at}.{name}"),
-                "must be empty to be structural",
-            ));
+/// Whatever the alternatives speak of must be described outside of them.
+fn complete(
+    limits: &Node,
+    described: &Node,
+    limits_at: &str,
+    at: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    for name in ["allOf", "anyOf", "oneOf"] {
+        for (i, inner) in objects(limits, name) {
+            alternative(
+                inner,
+                described,
+                &format!("{limits_at}.{name}[{i}]"),
+                at,
+                errors,
+            );
+        }
+    }
+    if let Some(Value::Object(inner)) = limits.get("not") {
+        alternative(inner, described, &format!("{limits_at}.not"), at, errors);
+    }
+    if !std::ptr::eq(limits, described) {
+        return;
+    }
+    if let Some(Value::Object(inner)) = described.get("items") {
+        let at = format!("{at}.items");
+        complete(inner, inner, &at, &at, errors);
+    }
+    for (name, inner) in described
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Value::Object(inner) = inner {
+            let at = format!("{at}.properties[{name}]");
+            complete(inner, inner, &at, &at, errors);
+        }
+    }
+    if let Some(Value::Object(inner)) = described.get("additionalProperties") {
+        let at = format!("{at}.additionalProperties");
+        complete(inner, inner, &at, &at, errors);
+    }
+}
+
+fn alternative(
+    limits: &Node,
+    described: &Node,
+    limits_at: &str,
+    at: &str,
+    errors: &mut Vec<FieldError>,
+) {
+    complete(limits, described, limits_at, at, errors);
+    let missing = |field: String, because: &str| {
+        FieldError::required(field, &format!("because it is defined in {because}"))
+    };
+    if let Some(Value::Object(inner)) = limits.get("items") {
+        let because = format!("{limits_at}.items");
+        match described.get("items") {
+            Some(Value::Object(outer)) => {
+                alternative(inner, outer, &because, &format!("{at}.items"), errors)
+            }
+            _ => errors.push(missing(format!("{at}.items"), &because)),
+        }
+    }
+    for (name, inner) in limits
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        let because = format!("{limits_at}.properties[{name}]");
+        let field = format!("{at}.properties[{name}]");
+        let outer = described
+            .get("properties")
+            .and_then(|p| p.get(name))
+            .or_else(|| described.get("additionalProperties"))
+            .and_then(Value::as_object);
+        match (inner, outer) {
+            (Value::Object(inner), Some(outer)) => {
+                alternative(inner, outer, &because, &field, errors)
+            }
+            (_, Some(_)) => {}
+            (_, None) => errors.push(missing(field, &because)),
         }
     }
 }

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::error::FieldError;
-use super::{rules, storage_versions, structural, text, versions};
+use super::{keywords, options, rules, storage_versions, structural, text, versions};
 use crate::names::{label_1035, subdomain};
-use crate::table::JsonPath;
 
 /// Checks a definition, whose previous state is `old`; `metadata` is checked as
 /// that of every object.
@@ -15,41 +14,58 @@ use crate::table::JsonPath;
 pub fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     identity(crd, &mut errors);
+    approval(crd, old, &mut errors);
     names(crd, &mut errors);
-    for (name, shared, own) in [
-        ("schema", "validation", "schema"),
-        ("subresources", "subresources", "subresources"),
-        (
-            "additionalPrinterColumns",
-            "additionalPrinterColumns",
-            "additionalPrinterColumns",
-        ),
+    schemas(crd, &mut errors);
+    for name in [
+        "subresources",
+        "additionalPrinterColumns",
+        "selectableFields",
     ] {
-        let all = versions(crd);
-        let same = all
-            .windows(2)
-            .all(|pair| pair[0].get(name) == pair[1].get(name));
-        for (i, version) in all.iter().enumerate() {
-            let at = if same {
-                format!("spec.{shared}")
-            } else {
-                format!("spec.versions[{i}].{own}")
-            };
-            match name {
-                "schema" => schema(version, i, &at, &mut errors),
-                "subresources" => subresources(&version[name], &at, &mut errors),
-                _ => columns(&version[name], &at, &mut errors),
-            }
-            if same {
-                break;
-            }
-        }
+        each_version(crd, name, name, |version, at| match name {
+            "subresources" => options::subresources(&version[name], at, &mut errors),
+            "additionalPrinterColumns" => options::columns(&version[name], at, &mut errors),
+            _ => options::selectable(
+                &version[name],
+                &version["schema"]["openAPIV3Schema"],
+                at,
+                &mut errors,
+            ),
+        });
+    }
+    for (i, version) in versions(crd).iter().enumerate() {
+        options::deprecation(version, &format!("spec.versions[{i}]"), &mut errors);
     }
     stored_versions(crd, &mut errors);
+    options::conversion(&crd["spec"]["conversion"], &mut errors);
+    if crd["spec"]["preserveUnknownFields"] == true {
+        errors.push(FieldError::invalid(
+            "spec.preserveUnknownFields",
+            &true.into(),
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        ));
+    }
     if let Some(old) = old {
         immutable(crd, old, &mut errors);
     }
     errors
+}
+
+/// Visits the versions, or only the first if a member is the same in all of them.
+fn each_version(crd: &Value, member: &str, shared: &str, mut visit: impl FnMut(&Value, &str)) {
+    let all = versions(crd);
+    if all
+        .windows(2)
+        .all(|pair| pair[0].get(member) == pair[1].get(member))
+    {
+        if let Some(first) = all.first() {
+            visit(first, &format!("spec.{shared}"));
+        }
+        return;
+    }
+    for (i, version) in all.iter().enumerate() {
+        visit(version, &format!("spec.versions[{i}].{member}"));
+    }
 }
 
 fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
@@ -58,19 +74,19 @@ fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
         text(crd, "/spec/group"),
         text(crd, "/spec/names/plural"),
     );
-    if group.is_empty() {
-        errors.push(FieldError::required("spec.group", ""));
-    } else {
-        for problem in subdomain(group) {
-            errors.push(FieldError::invalid("spec.group", &group.into(), problem));
-        }
-        if !group.contains('.') {
-            errors.push(FieldError::invalid(
-                "spec.group",
-                &group.into(),
-                "should be a domain with at least one dot",
-            ));
-        }
+    let problems = subdomain(group);
+    if !problems.is_empty() {
+        errors.push(FieldError::invalid(
+            "spec.group",
+            &group.into(),
+            problems.join(","),
+        ));
+    } else if !group.contains('.') {
+        errors.push(FieldError::invalid(
+            "spec.group",
+            &group.into(),
+            "should be a domain with at least one dot",
+        ));
     }
     if name != format!("{plural}.{group}") {
         errors.push(FieldError::invalid(
@@ -79,7 +95,6 @@ fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
             "must be spec.names.plural+\".\"+spec.group",
         ));
     }
-    approval(crd, group, errors);
     match text(crd, "/spec/scope") {
         "Cluster" | "Namespaced" => {}
         "" => errors.push(FieldError::required("spec.scope", "")),
@@ -92,72 +107,95 @@ fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Groups of Kubernetes itself want a pointer to the review of their API.
-fn approval(crd: &Value, group: &str, errors: &mut Vec<FieldError>) {
+fn approval(crd: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     const KEY: &str = "api-approved.kubernetes.io";
-    let protected = ["k8s.io", "kubernetes.io"];
-    if !protected
+    const SEE: &str = "https://github.com/kubernetes/enhancements/pull/1111";
+    let group = text(crd, "/spec/group");
+    if !["k8s.io", "kubernetes.io"]
         .iter()
         .any(|p| group == *p || group.ends_with(&format!(".{p}")))
     {
         return;
     }
-    let given = crd["metadata"]["annotations"][KEY]
-        .as_str()
-        .unwrap_or_default();
-    let field = format!("metadata.annotations[{KEY}]");
-    if given.is_empty() {
-        let detail = format!(
-            "protected groups must have approval annotation \"{KEY}\", see \
-             https://github.com/kubernetes/enhancements/pull/1111"
-        );
-        errors.push(FieldError::required(field, &detail));
-    } else if !given.starts_with("unapproved")
-        && !given.starts_with("https://")
-        && !given.starts_with("http://")
+    let given = |crd: &Value| {
+        crd["metadata"]["annotations"][KEY]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let valid = |text: &str| {
+        ["unapproved", "https://", "http://"]
+            .iter()
+            .any(|start| text.starts_with(start))
+    };
+    let now = given(crd);
+    // What was accepted once stays, until somebody changes it.
+    if old
+        .map(given)
+        .is_some_and(|before| before.is_empty() == now.is_empty() && valid(&before) == valid(&now))
     {
-        let detail = "protected groups must have approval annotation with either a URL or a reason starting with \
-                      \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111";
-        errors.push(FieldError::invalid(field, &given.into(), detail));
+        return;
+    }
+    let field = format!("metadata.annotations[{KEY}]");
+    if now.is_empty() {
+        let detail = format!("protected groups must have approval annotation \"{KEY}\", see {SEE}");
+        errors.push(FieldError::required(field, &detail));
+    } else if !valid(&now) {
+        let detail = format!(
+            "protected groups must have approval annotation \"{KEY}\" with either a URL or a reason starting with \
+             \"unapproved\", see {SEE}"
+        );
+        errors.push(FieldError::invalid(field, &now.into(), detail));
     }
 }
 
 fn names(crd: &Value, errors: &mut Vec<FieldError>) {
     let names = &crd["spec"]["names"];
-    for (name, required, mixed_case) in [
-        ("plural", true, false),
-        ("singular", false, false),
-        ("kind", true, true),
-        ("listKind", true, true),
+    for (name, mixed_case) in [
+        ("plural", false),
+        ("singular", false),
+        ("kind", true),
+        ("listKind", true),
     ] {
         let value = names[name].as_str().unwrap_or_default();
         let field = format!("spec.names.{name}");
         if value.is_empty() {
-            if required {
-                errors.push(FieldError::required(field, ""));
-            }
-        } else if mixed_case {
-            for problem in label_1035(&value.to_lowercase()) {
-                let detail = format!("may have mixed case, but should otherwise match: {problem}");
-                errors.push(FieldError::invalid(field.clone(), &value.into(), detail));
-            }
+            errors.push(FieldError::required(field, ""));
+            continue;
+        }
+        let problems = label_1035(&if mixed_case {
+            value.to_lowercase()
         } else {
-            for problem in label_1035(value) {
-                errors.push(FieldError::invalid(field.clone(), &value.into(), problem));
-            }
+            value.to_owned()
+        });
+        if !problems.is_empty() {
+            let prefix = if mixed_case {
+                "may have mixed case, but should otherwise match: "
+            } else {
+                ""
+            };
+            errors.push(FieldError::invalid(
+                field,
+                &value.into(),
+                format!("{prefix}{}", problems.join(",")),
+            ));
         }
     }
     for name in ["shortNames", "categories"] {
         for (i, value) in names[name].as_array().into_iter().flatten().enumerate() {
-            for problem in label_1035(value.as_str().unwrap_or_default()) {
+            let problems = label_1035(value.as_str().unwrap_or_default());
+            if !problems.is_empty() {
                 errors.push(FieldError::invalid(
                     format!("spec.names.{name}[{i}]"),
                     value,
-                    problem,
+                    problems.join(","),
                 ));
             }
         }
     }
-    if names["kind"].is_string() && names["kind"] == names["listKind"] {
+    if names["kind"].as_str().is_some_and(|kind| !kind.is_empty())
+        && names["kind"] == names["listKind"]
+    {
         errors.push(FieldError::invalid(
             "spec.names.listKind",
             &names["listKind"],
@@ -166,149 +204,129 @@ fn names(crd: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn schema(version: &Value, index: usize, at: &str, errors: &mut Vec<FieldError>) {
-    let Some(schema) = version
-        .pointer("/schema/openAPIV3Schema")
-        .filter(|s| s.is_object())
-    else {
+fn schemas(crd: &Value, errors: &mut Vec<FieldError>) {
+    let missing = |version: &Value| !version["schema"]["openAPIV3Schema"].is_object();
+    for (i, _) in versions(crd)
+        .iter()
+        .enumerate()
+        .filter(|(_, version)| missing(version))
+    {
         errors.push(FieldError::required(
-            format!("spec.versions[{index}].schema.openAPIV3Schema"),
+            format!("spec.versions[{i}].schema.openAPIV3Schema"),
             "",
         ));
-        return;
-    };
-    let at = format!("{at}.openAPIV3Schema");
+    }
+    let status = versions(crd)
+        .iter()
+        .any(|version| version["subresources"]["status"].is_object());
+    each_version(crd, "schema", "validation", |version, at| {
+        if !missing(version) {
+            schema(
+                &version["schema"]["openAPIV3Schema"],
+                status,
+                &format!("{at}.openAPIV3Schema"),
+                errors,
+            );
+        }
+    });
+}
+
+fn schema(schema: &Value, status: bool, at: &str, errors: &mut Vec<FieldError>) {
+    if status {
+        root_with_status(schema, at, errors);
+    }
+    if schema["nullable"] == true {
+        errors.push(FieldError::forbidden(
+            format!("{at}.nullable"),
+            "nullable cannot be true at the root",
+        ));
+    }
     let before = errors.len();
-    structural::check(schema, &at, errors);
-    if errors.len() == before {
-        rules::check(schema, &at, errors);
+    structural::check(schema, at, errors);
+    let structural = errors.len() == before;
+    keywords::check(schema, at, errors);
+    // Rules and defaults are looked at only in a schema that can be relied on.
+    if structural && errors.len() == before {
+        rules::check(schema, at, errors);
     }
 }
 
-fn subresources(subresources: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    let scale = &subresources["scale"];
-    if !scale.is_object() {
+/// With a status subresource, `status` is validated apart from the rest of the root.
+fn root_with_status(schema: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    const ALLOWED: [&str; 22] = [
+        "description",
+        "type",
+        "format",
+        "title",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "multipleOf",
+        "required",
+        "items",
+        "properties",
+        "externalDocs",
+        "example",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
+    ];
+    let kind = schema["type"].as_str().unwrap_or_default();
+    if !kind.is_empty() && kind != "object" {
+        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        errors.push(FieldError::invalid(
+            format!("{at}.type"),
+            &kind.into(),
+            detail,
+        ));
         return;
     }
-    for (name, root, required) in [
-        ("specReplicasPath", ".spec", true),
-        ("statusReplicasPath", ".status", true),
-        ("labelSelectorPath", ".status", false),
-    ] {
-        let path = scale[name].as_str().unwrap_or_default();
-        let field = format!("{at}.scale.{name}");
-        let simple = path
-            .split('.')
-            .skip(1)
-            .all(|part| !part.is_empty() && !part.contains(['[', ']', '*', '?', '@']));
-        if path.is_empty() {
-            if required {
-                errors.push(FieldError::required(field, ""));
-            }
-        } else if !simple || !path.starts_with('.') {
-            errors.push(FieldError::invalid(
-                field,
-                &path.into(),
-                "should be a simple json path",
-            ));
-        } else if !path.starts_with(&format!("{root}."))
-            && (name != "labelSelectorPath" || !path.starts_with(".spec."))
-        {
-            let detail = format!("should be a json path under {root}");
-            errors.push(FieldError::invalid(field, &path.into(), detail));
-        }
-    }
-}
-
-fn columns(columns: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 9] = [
-        "byte",
-        "date",
-        "date-time",
-        "double",
-        "float",
-        "int32",
-        "int64",
-        "password",
-        "binary",
-    ];
-    for (i, column) in columns.as_array().into_iter().flatten().enumerate() {
-        let at = format!("{at}[{i}]");
-        if column["name"].as_str().unwrap_or_default().is_empty() {
-            errors.push(FieldError::required(format!("{at}.name"), ""));
-        }
-        match column["type"].as_str().unwrap_or_default() {
-            "" => {
-                let detail = format!("must be one of {}", TYPES.join(","));
-                errors.push(FieldError::required(format!("{at}.type"), &detail));
-            }
-            known if TYPES.contains(&known) => {}
-            other => {
-                let detail = format!("must be one of {}", TYPES.join(","));
-                errors.push(FieldError::invalid(
-                    format!("{at}.type"),
-                    &other.into(),
-                    detail,
-                ));
-            }
-        }
-        if let Some(format) = column["format"]
-            .as_str()
-            .filter(|f| !f.is_empty() && !FORMATS.contains(f))
-        {
-            let detail = format!("must be one of {}", FORMATS.join(","));
-            errors.push(FieldError::invalid(
-                format!("{at}.format"),
-                &format.into(),
-                detail,
-            ));
-        }
-        match column["jsonPath"].as_str().unwrap_or_default() {
-            "" => errors.push(FieldError::required(format!("{at}.JSONPath"), "")),
-            path => {
-                if let Err(problem) = JsonPath::parse(path) {
-                    errors.push(FieldError::invalid(
-                        format!("{at}.JSONPath"),
-                        &path.into(),
-                        problem,
-                    ));
-                }
-            }
-        }
+    let zero = |value: &Value| value.is_null() || value == &Value::Bool(false);
+    let other = schema.as_object().is_some_and(|m| {
+        m.iter()
+            .any(|(k, v)| !ALLOWED.contains(&k.as_str()) && !zero(v))
+    });
+    if other {
+        let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
+                      MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties \
+                      ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the \
+                      schema if the status subresource is enabled";
+        errors.push(FieldError::invalid(at, schema, detail));
     }
 }
 
 fn stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
     let all = versions(crd);
-    if all.is_empty() {
-        errors.push(FieldError::required("spec.versions", ""));
-        return;
-    }
+    let internal = || all.iter().map(internal_version).collect::<Value>();
     for (i, version) in all.iter().enumerate() {
         let name = version["name"].as_str().unwrap_or_default();
-        for problem in label_1035(name) {
-            errors.push(FieldError::invalid(
-                format!("spec.versions[{i}].name"),
-                &name.into(),
-                problem,
-            ));
+        let problems = label_1035(name);
+        if !problems.is_empty() {
+            let field = format!("spec.versions[{i}].name");
+            errors.push(FieldError::invalid(field, &name.into(), problems.join(",")));
         }
-        if all[..i]
+    }
+    if all.iter().enumerate().any(|(i, version)| {
+        all[..i]
             .iter()
             .any(|other| other["name"] == version["name"])
-        {
-            errors.push(FieldError::invalid(
-                "spec.versions",
-                &json!(all),
-                "must contain unique version names",
-            ));
-        }
+    }) {
+        errors.push(FieldError::invalid(
+            "spec.versions",
+            &internal(),
+            "must contain unique version names",
+        ));
     }
     let marked: Vec<&Value> = storage_versions(crd).collect();
     if marked.len() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid("spec.versions", &json!(all), detail));
+        errors.push(FieldError::invalid("spec.versions", &internal(), detail));
     }
     let stored = crd
         .pointer("/status/storedVersions")
@@ -321,7 +339,9 @@ fn stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
             &stored,
             "must have at least one stored version",
         ));
-    } else if let Some(storage) = marked.last().filter(|storage| !list.contains(storage)) {
+        return;
+    }
+    for storage in marked.iter().filter(|storage| !list.contains(storage)) {
         let detail = format!(
             "must have the storage version {}",
             storage.as_str().unwrap_or_default()
@@ -335,7 +355,7 @@ fn stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
     for (i, name) in list.iter().enumerate() {
         if !all.iter().any(|version| version["name"] == *name) {
             let detail = format!(
-                "missing from spec.versions; {} was previously a storage version, and must remain in spec.versions \
+                "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions \
                  until a storage migration ensures no data remains persisted in {0} and removes {0} from \
                  status.storedVersions",
                 name.as_str().unwrap_or_default()
@@ -349,7 +369,16 @@ fn stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What cannot change once the names were accepted.
+/// A version in the form in which the API server keeps and quotes it.
+fn internal_version(version: &Value) -> Value {
+    json!({
+        "Name": version["name"], "Served": version["served"], "Storage": version["storage"],
+        "Deprecated": version["deprecated"] == true, "DeprecationWarning": version["deprecationWarning"],
+        "Schema": null, "Subresources": null, "AdditionalPrinterColumns": null, "SelectableFields": null,
+    })
+}
+
+/// What cannot change: anything that says where objects are stored.
 fn immutable(crd: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let established = old["status"]["conditions"].as_array().is_some_and(|list| {
         list.iter()

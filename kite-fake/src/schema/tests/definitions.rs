@@ -146,16 +146,28 @@ fn what_a_structural_schema_may_not_have() {
         .collect::<Vec<_>>()
     };
     let none: Vec<String> = Vec::new();
-    assert_eq!(
-        of(
-            json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]})
+    let rule = |rule: &str| {
+        json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}],
+        "properties": {"n": {"type": "integer"}, "s": {"type": "string"}, "t": {"type": "string", "format": "date-time"},
+            "l": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
+            "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "i": {"x-kubernetes-int-or-string": true}}})
+    };
+    for good in [
+        json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        rule("self.n > 1 && self.s.startsWith('a') && size(self.l) < 5"),
+        rule("self.l.all(x, has(x.k) && x.k != '') && self.l.map(x, x.k).size() == self.l.size()"),
+        rule(
+            "self.m.all(k, self.m[k] > 0) && 'a' in self.m && self.t > timestamp('2020-01-01T00:00:00Z')",
         ),
-        none
-    );
-    assert_eq!(
-        of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
-        none
-    );
+        rule("type(self.i) == int ? self.i > 5 : quantity(self.i).isGreaterThan(quantity('1'))"),
+        rule("self.n == oldSelf.n || self.s.matches('^a') && math.greatest(self.n, 3) == 3"),
+        rule("self.?s.orValue('') != 'x' && self.l.exists(x, self.l.exists_one(y, y.k == x.k))"),
+        rule("cel.bind(n, self.n, n > 1) && self.l.all(i, x, i < 3) && self.n < 2.5"),
+    ] {
+        assert_eq!(of(good.clone()), none, "{good}");
+    }
     for (schema, error) in [
         (
             json!({"type": "string", "pattern": "("}),
@@ -163,7 +175,7 @@ fn what_a_structural_schema_may_not_have() {
         ),
         (json!({"type": "array"}), "items: Required value"),
         (
-            json!({"type": "object", "additionalProperties": false}),
+            json!({"type": "object", "additionalProperties": {"type": "string"}, "properties": {"a": {"type": "string"}}}),
             "additionalProperties: Forbidden",
         ),
         (
@@ -171,16 +183,77 @@ fn what_a_structural_schema_may_not_have() {
             "anyOf[0].type: Forbidden",
         ),
         (
-            json!({"type": "object", "x-kubernetes-validations": [{"rule": "size(self"}]}),
+            json!({"type": "object", "anyOf": [{"properties": {"a": {"minimum": 1}}}]}),
+            "properties[a]: Required value: because it is defined in",
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}),
+            "items.x-kubernetes-map-type: Invalid value",
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "string", "default": 1}}}),
+            "properties[a].default: Invalid value",
+        ),
+        (
+            json!({"type": "object", "default": {"x": 1}, "properties": {"a": {"type": "string"}}}),
+            "default: Invalid value",
+        ),
+        (
+            rule("size(self"),
             "x-kubernetes-validations[0].rule: Invalid value",
         ),
         (
-            json!({"type": "object", "x-kubernetes-validations": [{"rule": "other == 1"}]}),
+            rule("other == 1"),
             "x-kubernetes-validations[0].rule: Invalid value",
         ),
+        (
+            rule("self.n"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            rule("self.n == 'a'"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            rule("self.n.startsWith('a')"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            rule("self.l.all(x, x.none == 1)"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            rule("self.l.all(x, x.k)"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            rule("self.n + self.s == 'a'"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            rule("nothing(self.n)"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (
+            rule("self.metadata.name == 'a'"),
+            "x-kubernetes-validations[0].rule: Invalid value",
+        ),
+        (rule(""), "x-kubernetes-validations[0].rule: Required value"),
         (
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [{"rule": "has(self.a)", "fieldPath": ".b"}]}),
             "x-kubernetes-validations[0].fieldPath: Invalid value",
+        ),
+        (
+            json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == 'a'", "optionalOldSelf": true}]}),
+            "x-kubernetes-validations[0].optionalOldSelf: Invalid value",
+        ),
+        (
+            json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == 'a'", "messageExpression": "1"}]}),
+            "x-kubernetes-validations[0].messageExpression: Invalid value",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
+            "items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used",
         ),
     ] {
         let found = of(schema);
