@@ -205,9 +205,8 @@ impl<'a> Checker<'a> {
             return Ok(of.clone());
         }
         match name {
-            "self" => Ok(Type::of(self.schema)),
             "oldSelf" if self.optional_old_self => Ok(Type::Dyn),
-            "oldSelf" => Ok(Type::of(self.schema)),
+            "self" | "oldSelf" => Ok(Type::of(self.schema)),
             name if self.is_global(name) => Ok(Type::Dyn),
             name => Err(format!(
                 "undeclared reference to '{name}' (in container '')"

@@ -204,22 +204,17 @@ fn function<'a>(
         "charAt" | "lowerAscii" | "upperAscii" | "replace" | "substring" | "trim" | "find"
         | "format" => on_text(Type::Text),
         "split" | "findAll" => on_text(Type::List(Box::new(Type::Text))),
-        "join" | "quote" => Some(Type::Text),
-        "indexOf" | "lastIndexOf" => Some(Type::Int),
+        "join" | "quote" | "string" => Some(Type::Text),
+        "indexOf" | "lastIndexOf" | "int" => Some(Type::Int),
         "isSorted" | "isQuantity" | "isURL" | "isIP" | "isCIDR" | "isSemver" | "isCanonical"
-        | "hasExtension" => Some(Type::Bool),
-        "string" => Some(Type::Text),
-        "int" => Some(Type::Int),
+        | "bool" => Some(Type::Bool),
         "uint" => Some(Type::Uint),
         "double" => Some(Type::Double),
-        "bool" => Some(Type::Bool),
         "bytes" => Some(Type::Bytes),
         "timestamp" => Some(Type::Timestamp),
         "duration" => Some(Type::Duration),
-        "type" | "reverse" | "validate" => Some(Type::Dyn),
-        ENTRIES | SORTED | TO_MAP => Some(Type::Dyn),
-        open if OPEN.contains(&open) => Some(Type::Dyn),
-        dotted if dotted.contains('.') => Some(Type::Dyn),
+        "type" | "reverse" | "validate" | ENTRIES | SORTED | TO_MAP => Some(Type::Dyn),
+        open if OPEN.contains(&open) || open.contains('.') => Some(Type::Dyn),
         other => {
             return Err(format!(
                 "undeclared reference to '{other}' (in container '')"

@@ -21,7 +21,7 @@ pub(super) fn check(schema: &Value, at: &str, errors: &mut Vec<FieldError>) {
                 .insert("metadata".to_owned(), readable_metadata());
             let before = errors.len();
             walk(&parsed, schema, at, &mut |schema, _, at| {
-                default(schema, at, errors)
+                default(schema, at, errors);
             });
             if errors.len() == before {
                 rules(&parsed, schema, at, None, errors);

@@ -397,7 +397,7 @@ fn alternative(
         let because = format!("{limits_at}.items");
         match described.get("items") {
             Some(Value::Object(outer)) => {
-                alternative(inner, outer, &because, &format!("{at}.items"), errors)
+                alternative(inner, outer, &because, &format!("{at}.items"), errors);
             }
             _ => errors.push(missing(format!("{at}.items"), &because)),
         }
@@ -417,7 +417,7 @@ fn alternative(
             .and_then(Value::as_object);
         match (inner, outer) {
             (Value::Object(inner), Some(outer)) => {
-                alternative(inner, outer, &because, &field, errors)
+                alternative(inner, outer, &because, &field, errors);
             }
             (_, Some(_)) => {}
             (_, None) => errors.push(missing(field, &because)),
