@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::cidr::place;
+
 /// Why a connection is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
@@ -13,6 +15,12 @@ pub(crate) enum Refusal {
     Total,
     /// The address has as many as it may.
     Address,
+    /// The operator does not want it.
+    Denied,
+    /// Somebody there guessed passwords.
+    Banned,
+    /// A proxy did not say where it comes from.
+    Proxy,
 }
 
 impl Refusal {
@@ -21,6 +29,9 @@ impl Refusal {
         match self {
             Self::Total => "total",
             Self::Address => "address",
+            Self::Denied => "denied",
+            Self::Banned => "banned",
+            Self::Proxy => "proxy",
         }
     }
 }
@@ -41,7 +52,8 @@ pub(crate) struct Admission {
 /// A connection that counts until this is dropped.
 pub(crate) struct Admitted {
     counts: Arc<Mutex<Counts>>,
-    address: IpAddr,
+    max_per_address: usize,
+    address: Option<IpAddr>,
 }
 
 impl Admission {
@@ -53,23 +65,34 @@ impl Admission {
         }
     }
 
-    /// Takes a connection, or says why not.
-    pub(crate) fn admit(&self, address: IpAddr) -> Result<Admitted, Refusal> {
-        let address = address.to_canonical();
+    /// Takes a connection, or says why not. Where it comes from is said by
+    /// [`Admitted::comes_from`].
+    pub(crate) fn admit(&self) -> Result<Admitted, Refusal> {
         let mut counts = self.counts.lock();
         if counts.total >= self.max_total {
             return Err(Refusal::Total);
         }
+        counts.total += 1;
+        Ok(Admitted {
+            counts: Arc::clone(&self.counts),
+            max_per_address: self.max_per_address,
+            address: None,
+        })
+    }
+}
+
+impl Admitted {
+    /// Counts the connection for its address as well.
+    pub(crate) fn comes_from(&mut self, address: IpAddr) -> Result<(), Refusal> {
+        let address = place(address);
+        let mut counts = self.counts.lock();
         let here = counts.by_address.get(&address).copied().unwrap_or(0);
         if here >= self.max_per_address {
             return Err(Refusal::Address);
         }
-        counts.total += 1;
         counts.by_address.insert(address, here + 1);
-        Ok(Admitted {
-            counts: Arc::clone(&self.counts),
-            address,
-        })
+        self.address = Some(address);
+        Ok(())
     }
 }
 
@@ -77,10 +100,11 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         let mut counts = self.counts.lock();
         counts.total -= 1;
-        if let Some(count) = counts.by_address.get_mut(&self.address) {
+        let Some(address) = self.address else { return };
+        if let Some(count) = counts.by_address.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
-                counts.by_address.remove(&self.address);
+                counts.by_address.remove(&address);
             }
         }
     }
@@ -98,13 +122,18 @@ mod tests {
         let a: IpAddr = "10.0.0.1".parse().unwrap();
         let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
         let b: IpAddr = "10.0.0.2".parse().unwrap();
-        let first = admission.admit(a).unwrap();
-        let _second = admission.admit(mapped).unwrap();
-        assert_eq!(admission.admit(a).err(), Some(Refusal::Address));
-        let _third = admission.admit(b).unwrap();
-        assert_eq!(admission.admit(b).err(), Some(Refusal::Total));
+        let admit = |address| {
+            let mut admitted = admission.admit()?;
+            admitted.comes_from(address)?;
+            Ok(admitted)
+        };
+        let first = admit(a).unwrap();
+        let _second = admit(mapped).unwrap();
+        assert_eq!(admit(a).err(), Some(Refusal::Address));
+        let _third = admit(b).unwrap();
+        assert_eq!(admit(b).err(), Some(Refusal::Total));
         drop(first);
-        let _fourth = admission.admit(a).unwrap();
+        let _fourth = admit(a).unwrap();
         assert_eq!(admission.counts.lock().by_address.len(), 2);
     }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::bans::BanPolicy;
+use crate::cidr::Cidr;
+
 /// Bounds and times.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -30,6 +33,19 @@ pub struct Config {
     /// Bytes after which the gateway exchanges keys anew, in either direction;
     /// at most 1 GiB (RFC 4253 §9).
     pub rekey_bytes: usize,
+    /// Bans of addresses that guess passwords.
+    pub address_bans: BanPolicy,
+    /// Bans of passwords for login names that are guessed at.
+    pub name_bans: BanPolicy,
+    /// Addresses that are never banned.
+    pub never_ban: Vec<Cidr>,
+    /// Addresses that may connect; empty for all.
+    pub allow: Vec<Cidr>,
+    /// Addresses that may not connect, though allowed.
+    pub deny: Vec<Cidr>,
+    /// Load balancers that say by the PROXY protocol where a connection comes
+    /// from; from these the header is required.
+    pub proxies: Vec<Cidr>,
 }
 
 impl Default for Config {
@@ -46,6 +62,22 @@ impl Default for Config {
             request_patience: Duration::from_millis(500),
             drain_grace: Duration::from_secs(60),
             rekey_bytes: 1 << 30,
+            address_bans: BanPolicy {
+                failures: 20,
+                within: Duration::from_secs(600),
+                first: Duration::from_secs(30),
+                longest: Duration::from_secs(3600),
+            },
+            name_bans: BanPolicy {
+                failures: 50,
+                within: Duration::from_secs(600),
+                first: Duration::from_secs(30),
+                longest: Duration::from_secs(900),
+            },
+            never_ban: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            proxies: Vec::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Putting a gateway together and running it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -8,16 +9,20 @@ use std::time::Duration;
 use kite_core::password::PasswordError;
 use prometheus_client::registry::Registry;
 use russh::keys::PrivateKey;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Admitted, Refusal};
 use crate::audit::{AuditSink, LogSink};
 use crate::auth::{Authenticator, RouteAuthenticator};
+use crate::bans::Bans;
+use crate::cidr::{Cidr, place};
 use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
 use crate::metrics::{KindLabels, Metrics};
+use crate::proxy::read_header;
 use crate::route::Routes;
 use crate::user::{Shared, serve, ssh_config};
 use crate::vm::Dialer;
@@ -25,6 +30,9 @@ use crate::vm::Dialer;
 /// Pause after a failed accept: most often there are too many open files, and
 /// others need a moment to close some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a proxy may take to say where a connection comes from.
+const PROXY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a gateway cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -124,6 +132,8 @@ impl GatewayBuilder {
                 draining: CancellationToken::new(),
                 closing: CancellationToken::new(),
                 connections: AtomicU64::new(1),
+                address_bans: Bans::new(config.address_bans),
+                name_bans: Bans::new(config.name_bans),
                 config,
             }),
         })
@@ -175,20 +185,11 @@ impl Gateway {
                     continue;
                 }
             };
-            match admission.admit(peer.ip()) {
+            match admission.admit() {
                 Ok(admitted) => {
-                    let serving = serve(Arc::clone(&shared), stream, peer);
-                    tasks.spawn(async move {
-                        serving.await;
-                        drop(admitted);
-                    });
+                    tasks.spawn(take(Arc::clone(&shared), stream, peer, admitted));
                 }
-                Err(refusal) => {
-                    let kind = refusal.kind();
-                    let refused = &shared.metrics.refused_total;
-                    refused.get_or_create(&KindLabels { kind }).inc();
-                    tracing::debug!(%peer, kind, "connection refused");
-                }
+                Err(refusal) => refuse(&shared, peer, refusal),
             }
         }
         drop(listener);
@@ -205,4 +206,48 @@ impl Gateway {
         tracing::info!("gateway ended");
         Ok(())
     }
+}
+
+/// Finds out where a connection comes from, and serves it if it may.
+async fn take(
+    shared: Arc<Shared>,
+    mut stream: TcpStream,
+    mut peer: SocketAddr,
+    mut admitted: Admitted,
+) {
+    let config = &shared.config;
+    let within = |ranges: &[Cidr], address| ranges.iter().any(|range| range.contains(address));
+    if within(&config.proxies, peer.ip()) {
+        let header = tokio::time::timeout(PROXY_PATIENCE, read_header(&mut stream)).await;
+        match header {
+            Ok(Ok(source)) => peer = source.unwrap_or(peer),
+            Ok(Err(error)) => {
+                tracing::warn!(proxy = %peer, %error, "connection refused");
+                return refuse(&shared, peer, Refusal::Proxy);
+            }
+            Err(_) => return refuse(&shared, peer, Refusal::Proxy),
+        }
+    }
+    let address = peer.ip();
+    let allowed = config.allow.is_empty() || within(&config.allow, address);
+    if !allowed || within(&config.deny, address) {
+        return refuse(&shared, peer, Refusal::Denied);
+    }
+    if shared
+        .address_bans
+        .is_banned(&place(address), Instant::now())
+    {
+        return refuse(&shared, peer, Refusal::Banned);
+    }
+    if let Err(refusal) = admitted.comes_from(address) {
+        return refuse(&shared, peer, refusal);
+    }
+    serve(Arc::clone(&shared), stream, peer).await;
+}
+
+fn refuse(shared: &Shared, peer: SocketAddr, refusal: Refusal) {
+    let kind = refusal.kind();
+    let refused = &shared.metrics.refused_total;
+    refused.get_or_create(&KindLabels { kind }).inc();
+    tracing::debug!(%peer, kind, "connection refused");
 }

@@ -30,6 +30,7 @@
 //! |---|---|
 //! | [`route`], [`auth`], [`connect`], [`audit`] | the traits, and an implementation of each |
 //! | `gateway`, [`config`] | putting it together; accept, limits, drain |
+//! | `admission`, `bans`, `cidr`, `proxy` | who may connect, and from where |
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
 //! | `vm` | the side towards machines: one connection per channel |
 //! | `flow` | queues, windows and streams between the two |
@@ -39,12 +40,15 @@
 mod admission;
 pub mod audit;
 pub mod auth;
+mod bans;
+mod cidr;
 pub mod config;
 pub mod connect;
 mod flow;
 mod gateway;
 pub mod kubernetes;
 pub mod metrics;
+mod proxy;
 pub mod route;
 mod socket;
 mod user;
@@ -52,6 +56,8 @@ mod vm;
 
 pub use audit::AuditSink;
 pub use auth::{Authenticator, RouteAuthenticator};
+pub use bans::BanPolicy;
+pub use cidr::{Cidr, ParseCidrError};
 pub use config::Config;
 pub use connect::{Connector, TcpConnector};
 pub use gateway::{BuildError, Gateway, GatewayBuilder};

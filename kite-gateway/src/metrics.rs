@@ -25,6 +25,18 @@ pub(crate) struct KindLabels {
     pub(crate) kind: &'static str,
 }
 
+/// What was banned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, EncodeLabelValue)]
+pub(crate) enum Banned {
+    Address,
+    Name,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+pub(crate) struct BanLabels {
+    pub(crate) banned: Banned,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, EncodeLabelValue)]
 pub(crate) enum Way {
     Up,
@@ -46,6 +58,7 @@ pub struct Metrics {
     pub(crate) channels: Family<KindLabels, Gauge>,
     pub(crate) channels_total: Family<KindLabels, Counter>,
     pub(crate) backend_failures_total: Family<KindLabels, Counter>,
+    pub(crate) bans_total: Family<BanLabels, Counter>,
     pub(crate) bytes_total: Family<WayLabels, Counter>,
     pub(crate) login_seconds: Histogram,
     pub(crate) backend_seconds: Histogram,
@@ -62,6 +75,7 @@ impl Default for Metrics {
             channels: Family::default(),
             channels_total: Family::default(),
             backend_failures_total: Family::default(),
+            bans_total: Family::default(),
             bytes_total: Family::default(),
             login_seconds: seconds(),
             backend_seconds: seconds(),
@@ -107,6 +121,11 @@ impl Metrics {
             "backend_failures",
             "Machines that could not be entered, by reason",
             self.backend_failures_total.clone(),
+        );
+        registry.register(
+            "bans",
+            "Bans of addresses and of login names' passwords",
+            self.bans_total.clone(),
         );
         registry.register(
             "transferred_bytes",

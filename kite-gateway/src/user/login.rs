@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use russh::keys::PublicKey;
 use russh::server::Auth;
+use tokio::time::Instant;
 
 use super::conn::Identity;
 use super::handler::UserHandler;
 use super::serve::methods;
 use crate::audit::Event;
 use crate::auth::Verdict;
-use crate::metrics::{LoginLabels, Outcome};
+use crate::cidr::place;
+use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
 use crate::route::{LoginName, Route};
 
 impl UserHandler {
@@ -66,16 +68,45 @@ impl UserHandler {
         let (login, route) = self.route(user);
         // A name that cannot be one takes the same way as an unknown one.
         let name = login.clone().or_else(|| LoginName::parse("-"));
-        let verdict = match name {
-            Some(name) if self.passwords <= self.conn.shared.config.max_password_attempts => {
-                let authenticator = Arc::clone(&self.conn.shared.authenticator);
-                authenticator
-                    .password(&name, route.as_deref(), password)
-                    .await
+        let shared = Arc::clone(&self.conn.shared);
+        let mut verdict = Verdict::Reject;
+        if let Some(name) = name
+            && self.passwords <= shared.config.max_password_attempts
+        {
+            // A banned name takes as long as any other.
+            let banned = shared.name_bans.is_banned(&name, Instant::now());
+            let route = route.as_deref().filter(|_| !banned);
+            verdict = shared.authenticator.password(&name, route, password).await;
+            if verdict == Verdict::Reject {
+                self.count_failure(&name);
             }
-            _ => Verdict::Reject,
-        };
+        }
         self.decide(method, login, route.as_deref(), verdict)
+    }
+
+    /// A wrong password counts against the address and the name.
+    fn count_failure(&self, name: &LoginName) {
+        let shared = &self.conn.shared;
+        let address = self.conn.peer.ip();
+        let exempt = &shared.config.never_ban;
+        if exempt.iter().any(|range| range.contains(address)) {
+            return;
+        }
+        let now = Instant::now();
+        let bans = [
+            (
+                Banned::Address,
+                shared.address_bans.failed(&place(address), now),
+            ),
+            (Banned::Name, shared.name_bans.failed(name, now)),
+        ];
+        for (banned, time) in bans {
+            if let Some(time) = time {
+                let labels = BanLabels { banned };
+                shared.metrics.bans_total.get_or_create(&labels).inc();
+                tracing::warn!(%address, login = %name, ?banned, seconds = time.as_secs(), "banned");
+            }
+        }
     }
 
     pub(super) async fn check_key(

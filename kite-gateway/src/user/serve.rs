@@ -1,7 +1,7 @@
 //! One connection of a user, from accept to the last byte.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,10 +17,11 @@ use super::conn::Conn;
 use super::handler::UserHandler;
 use crate::audit::{AuditSink, Event};
 use crate::auth::Authenticator;
+use crate::bans::Bans;
 use crate::config::Config;
 use crate::flow::{INITIAL_WINDOW, Pace, Paced};
 use crate::metrics::Metrics;
-use crate::route::Routes;
+use crate::route::{LoginName, Routes};
 use crate::socket;
 use crate::vm::Dialer;
 
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     /// The time for it is over.
     pub(crate) closing: CancellationToken,
     pub(crate) connections: AtomicU64,
+    pub(crate) address_bans: Bans<IpAddr>,
+    pub(crate) name_bans: Bans<LoginName>,
 }
 
 /// The SSH side of the configuration.

@@ -1,0 +1,138 @@
+//! What the gateway does against those who should not be there.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Bed, run, text};
+use kite_gateway::{BanPolicy, Config};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const NEVER: BanPolicy = BanPolicy {
+    failures: 0,
+    within: Duration::from_secs(60),
+    first: Duration::from_secs(60),
+    longest: Duration::from_secs(60),
+};
+
+async fn guess(bed: &Bed, times: usize) {
+    for _ in 0..times {
+        let mut client = bed.with_password("wrong", "password");
+        client.args(["-l", "web", "127.0.0.1", "echo in"]);
+        assert_eq!(run(client, Vec::new()).await.status.code(), Some(255));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_guesses_is_banned() {
+    let bed = Bed::with(Config {
+        address_bans: BanPolicy {
+            failures: 3,
+            ..NEVER
+        },
+        name_bans: NEVER,
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    guess(&bed, 3).await;
+    let output = bed.ssh("web", "echo in").await;
+    assert_eq!(text(&output.stdout), "");
+    assert!(
+        text(&output.stderr).contains("Connection closed"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_guessed_at_takes_keys_only() {
+    let bed = Bed::with(Config {
+        address_bans: NEVER,
+        name_bans: BanPolicy {
+            failures: 3,
+            ..NEVER
+        },
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    guess(&bed, 3).await;
+    let mut client = bed.with_password(common::PASSWORD, "password");
+    client.args(["-l", "web", "127.0.0.1", "echo in"]);
+    assert_eq!(text(&run(client, Vec::new()).await.stdout), "");
+    assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
+}
+
+#[tokio::test]
+async fn addresses_are_allowed_and_denied_as_the_proxy_names_them() {
+    let bed = Bed::with(Config {
+        proxies: vec!["127.0.0.0/8".parse().unwrap()],
+        allow: vec!["192.0.2.0/24".parse().unwrap()],
+        deny: vec!["192.0.2.66".parse().unwrap()],
+        ..Config::default()
+    })
+    .await;
+    for (header, greeted) in [
+        ("PROXY TCP4 192.0.2.1 10.0.0.1 4711 22\r\n", true),
+        ("PROXY TCP4 192.0.2.66 10.0.0.1 4711 22\r\n", false),
+        ("PROXY TCP4 198.51.100.1 10.0.0.1 4711 22\r\n", false),
+        ("SSH-2.0-without-header\r\n", false),
+    ] {
+        let mut stream = TcpStream::connect(bed.address).await.unwrap();
+        stream.write_all(header.as_bytes()).await.unwrap();
+        let mut greeting = [0; 12];
+        let read = stream.read_exact(&mut greeting).await;
+        assert_eq!(read.is_ok(), greeted, "{header}");
+        if greeted {
+            assert_eq!(&greeting, b"SSH-2.0-Kite");
+        }
+    }
+    let record = bed.records.find(|r| r["event"] == "connection").await;
+    assert_eq!(record["peer"], "192.0.2.1:4711", "the real address");
+}
+
+#[tokio::test]
+async fn silence_is_not_waited_for() {
+    let bed = Bed::with(Config {
+        login_deadline: Duration::from_millis(300),
+        ..Config::default()
+    })
+    .await;
+    let mut silent = TcpStream::connect(bed.address).await.unwrap();
+    let mut greeted = TcpStream::connect(bed.address).await.unwrap();
+    greeted.write_all(b"SSH-2.0-slow\r\n").await.unwrap();
+    for stream in [&mut silent, &mut greeted] {
+        let mut all = Vec::new();
+        let reading = stream.read_to_end(&mut all);
+        let _ = tokio::time::timeout(Duration::from_secs(5), reading)
+            .await
+            .expect("the gateway hangs up");
+    }
+}
+
+#[tokio::test]
+async fn noise_ends_only_its_own_connection() {
+    let bed = Bed::new().await;
+    let _guest = bed.machine("web").await;
+    for noise in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"SSH-1.5-old\r\n",
+        b"SSH-2.0-x\r\n\xff\xff\xff\xff\x00\x00\x00\x00",
+        b"SSH-2.0-x\r\n\x00\x00\x00\x0c\x0a\x14\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+        b"SSH-2.0-x\r\n\x00\x00\x00\x00",
+        &[0; 4096],
+    ] {
+        let mut stream = TcpStream::connect(bed.address).await.unwrap();
+        stream.write_all(noise).await.unwrap();
+        let _ = stream.shutdown().await;
+        let mut all = Vec::new();
+        let reading = stream.read_to_end(&mut all);
+        let _ = tokio::time::timeout(Duration::from_secs(5), reading)
+            .await
+            .expect("the gateway hangs up");
+    }
+    assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
+}
