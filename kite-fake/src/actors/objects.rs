@@ -258,3 +258,25 @@ pub(super) fn is_controlled_by(object: &DynamicObject, owner: &str) -> bool {
         .into_iter()
         .any(|o| o.controller == Some(true) && o.uid == owner)
 }
+
+/// Five characters that stand at the end of names which controllers make for
+/// the object with this uid. They look generated, but are the same each time,
+/// so that making the same object twice fails.
+pub(super) fn suffix(uid: &str) -> String {
+    // Those that generated names consist of.
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let digits = uid.bytes().filter(u8::is_ascii_alphanumeric);
+    let pairs: Vec<usize> = digits
+        .collect::<Vec<u8>>()
+        .chunks(2)
+        .map(|pair| {
+            pair.iter()
+                .fold(0, |sum, byte| sum * 31 + usize::from(*byte))
+        })
+        .collect();
+    let letter = |n: usize| {
+        let pair = pairs.get(n).copied().unwrap_or_default();
+        char::from(ALPHABET[pair % ALPHABET.len()])
+    };
+    (0..5).map(letter).collect()
+}

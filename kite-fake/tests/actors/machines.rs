@@ -1,11 +1,14 @@
 //! VMs from their creation to their end.
 
-use kite_fake::actors::everything;
+use kite_fake::actors::{everything, play};
+use std::time::Duration;
+
 use kite_fake::actors::kind::{
-    CLAIM, DATA_SOURCE, DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, POD, SERVICE, VIRTUAL_MACHINE,
-    VOLUME,
+    CLAIM, DATA_SOURCE, DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, POD, SECRET, SERVICE,
+    VIRTUAL_MACHINE, VOLUME,
 };
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, text};
 
@@ -75,6 +78,69 @@ async fn a_vm_comes_up_and_goes_and_nothing_of_it_stays() {
     live(World::new().await).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn other_actors_take_over_without_a_write() {
+    let (first, second) = (CancellationToken::new(), CancellationToken::new());
+    let mut world = World::empty();
+    world.play(&first).await;
+    make_image(&world).await;
+    world.create(&SECRET, NS, secret()).await;
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    world.create(&VIRTUAL_MACHINE, NS, machine("Always")).await;
+    world.settle().await;
+    assert_eq!(printable(&world).await, "Running");
+    let revision = world.revision().await;
+    first.cancel();
+    world.actors.ended().await;
+    world.play(&second).await;
+    let newest = &world.newest().await[..5];
+    assert_eq!(world.revision().await, revision, "{newest:#?}");
+    assert_eq!(printable(&world).await, "Running");
+    second.cancel();
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_of_each_do_no_harm() {
+    let mut world = World::empty();
+    let stop = CancellationToken::new();
+    world.play(&stop).await;
+    let other = play(&world.cluster, &world.rules, false, &stop);
+    make_image(&world).await;
+    world.create(&SECRET, NS, secret()).await;
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    world.create(&VIRTUAL_MACHINE, NS, machine("Always")).await;
+    let both = async {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        world.settle().await;
+        assert!(other.settled(Duration::from_secs(60)).await);
+    };
+    both.await;
+    assert_eq!(printable(&world).await, "Running");
+    assert_eq!(world.list(&POD, NS).await.len(), 1);
+    assert_eq!(world.list(&VOLUME, None).await.len(), 2);
+    stop.cancel();
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_waits_for_its_secret() {
+    let world = World::new().await;
+    make_image(&world).await;
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    world.create(&VIRTUAL_MACHINE, NS, machine("Always")).await;
+    world.settle().await;
+    assert_eq!(printable(&world).await, "Starting");
+    world.create(&SECRET, NS, secret()).await;
+    world.settle().await;
+    assert_eq!(printable(&world).await, "Running");
+    world.end().await;
+}
+
+fn secret() -> Value {
+    json!({"metadata": {"name": "vm1-init"}, "stringData": {"userdata": "#cloud-config"}})
+}
+
 /// There an instance's status is no subresource, and schemas prune.
 #[tokio::test(start_paused = true)]
 async fn a_vm_lives_the_same_life_under_the_real_definitions() {
@@ -90,6 +156,7 @@ async fn live(world: World) {
         "spec": {"selector": {"vm.kubevirt.io/name": "vm1"}, "ports": [{"port": 22}]},
     });
     world.create(&SERVICE, NS, service).await;
+    world.create(&SECRET, NS, secret()).await;
     world.create(&VIRTUAL_MACHINE, NS, machine("Always")).await;
     world.settle().await;
     assert_eq!(printable(&world).await, "ErrorPvcNotFound");
@@ -118,7 +185,7 @@ async fn live(world: World) {
 
     // Settled means that nobody writes.
     let revision = world.revision().await;
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
     world.settle().await;
     assert_eq!(
         world.revision().await,

@@ -8,6 +8,7 @@ use kite_fake::FakeCluster;
 use kite_fake::actors::{Actor, Actors, Key, Kind, Rules, play};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 pub struct World {
     pub cluster: FakeCluster,
@@ -23,6 +24,23 @@ impl World {
         let rules = Arc::new(Rules::instant());
         let actors = play(&cluster, &rules, false, cluster.stopped());
         Self::settled(cluster, rules, actors).await
+    }
+
+    /// Without any actors.
+    pub fn empty() -> Self {
+        let cluster = Self::permissive();
+        let actors = Actors::on(&cluster, &Arc::new(Rules::instant()), Vec::new());
+        Self {
+            cluster,
+            rules: Arc::new(Rules::instant()),
+            actors,
+        }
+    }
+
+    /// Every actor, until `stop` fires.
+    pub async fn play(&mut self, stop: &CancellationToken) {
+        self.actors = play(&self.cluster, &self.rules, false, stop);
+        self.settle().await;
     }
 
     pub async fn with(rules: Rules, actors: Vec<Arc<dyn Actor>>) -> Self {

@@ -15,6 +15,7 @@ use super::{launcher, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{CLAIM, INSTANCE, Key, POD, SECRET};
 use crate::actors::objects::{Objects, ignore_missing, is_controlled_by, is_deleting, text, uid};
+use crate::actors::references::References;
 use crate::actors::rules::{Gate, Stage};
 use crate::actors::services::HOST_PORTS;
 
@@ -25,6 +26,8 @@ pub struct NodeAgent {
     guests: Arc<dyn Guests>,
     /// Which instance, by uid, has a guest under which key.
     running: Mutex<HashMap<Key, String>>,
+    /// Which instances read which Secrets.
+    secrets: Mutex<References>,
 }
 
 impl NodeAgent {
@@ -33,6 +36,7 @@ impl NodeAgent {
         Self {
             guests,
             running: Mutex::default(),
+            secrets: Mutex::default(),
         }
     }
 }
@@ -44,7 +48,7 @@ impl Actor for NodeAgent {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![INSTANCE, CLAIM])
+        Watches::Kinds(vec![INSTANCE, CLAIM, SECRET])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
@@ -54,7 +58,17 @@ impl Actor for NodeAgent {
             }
             return Vec::new();
         }
-        vec![change.key()]
+        let key = change.key();
+        let mut secrets = self.secrets.lock();
+        if change.kind == SECRET {
+            return secrets.to(&key);
+        }
+        let secret = cloud_init(&change.object.data["spec"])
+            .and_then(|source| source["secretRef"]["name"].as_str())
+            .filter(|_| !change.gone)
+            .map(|name| Key::new(&SECRET, key.namespace.as_deref(), name));
+        secrets.set(&key, secret.into_iter().collect());
+        vec![key]
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
@@ -101,6 +115,31 @@ impl Actor for NodeAgent {
     }
 }
 
+/// What an instance says of its user data.
+enum UserData {
+    /// It has none.
+    None,
+    /// This.
+    Text(String),
+    /// It is in a Secret that is not there.
+    Missing,
+}
+
+/// The source of an instance's cloud-init volume.
+fn cloud_init(spec: &Value) -> Option<&Value> {
+    let volumes = spec["volumes"].as_array()?;
+    let sources = volumes
+        .iter()
+        .flat_map(|v| [&v["cloudInitNoCloud"], &v["cloudInitConfigDrive"]]);
+    sources.into_iter().find(|source| source.is_object())
+}
+
+fn decode(text: &str) -> Option<String> {
+    let engine = base64::engine::general_purpose::STANDARD;
+    let bytes = base64::Engine::decode(&engine, text).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
 /// An instance on its node.
 struct Host<'a> {
     context: &'a Context,
@@ -136,7 +175,10 @@ impl NodeAgent {
         let Some(pod) = host.pod().await? else {
             return Ok(Next::Done);
         };
-        let machine = host.machine().await?;
+        let Some(machine) = host.machine().await? else {
+            // Its Secret is not there yet; its creation brings the instance back.
+            return Ok(Next::Done);
+        };
         let address = match self.guests.boot(machine).await {
             Ok(address) => address,
             Err(why) => {
@@ -188,8 +230,8 @@ impl Host<'_> {
         Ok(ours.next())
     }
 
-    /// What the guest is made of.
-    async fn machine(&self) -> Result<Machine, ActorError> {
+    /// What the guest is made of; `None` while a Secret that it needs is missing.
+    async fn machine(&self) -> Result<Option<Machine>, ActorError> {
         let spec = &self.instance.data["spec"];
         let namespace = self.key.namespace.as_deref();
         let volumes = volumes::observe(self.objects, spec, namespace).await?;
@@ -197,49 +239,42 @@ impl Host<'_> {
             .iter()
             .filter_map(|v| v.storage.as_ref()?.claim.as_ref());
         let name = &self.key.name;
-        Ok(Machine {
+        let user_data = match self.user_data(spec).await? {
+            UserData::None => None,
+            UserData::Text(text) => Some(text),
+            UserData::Missing => return Ok(None),
+        };
+        Ok(Some(Machine {
             id: uid(self.instance).to_owned(),
             instance: format!("{}/{name}", self.key.space()),
             hostname: spec["hostname"].as_str().unwrap_or(name).to_owned(),
-            user_data: self.user_data(spec).await?,
+            user_data,
             disk: claims.next().map(|claim| uid(claim).to_owned()),
-        })
+        }))
     }
 
     /// The user data of the instance's cloud-init volume.
-    async fn user_data(&self, spec: &Value) -> Result<Option<String>, ActorError> {
-        let volumes = spec["volumes"].as_array();
-        let mut sources = volumes
-            .into_iter()
-            .flatten()
-            .flat_map(|v| [&v["cloudInitNoCloud"], &v["cloudInitConfigDrive"]])
-            .filter(|source| source.is_object());
-        let Some(source) = sources.next() else {
-            return Ok(None);
+    async fn user_data(&self, spec: &Value) -> Result<UserData, ActorError> {
+        let Some(source) = cloud_init(spec) else {
+            return Ok(UserData::None);
         };
         if let Some(inline) = source["userData"].as_str() {
-            return Ok(Some(inline.to_owned()));
+            return Ok(UserData::Text(inline.to_owned()));
         }
-        let decode = |text: &str| {
-            let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text);
-            bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok())
-        };
         if let Some(inline) = source["userDataBase64"].as_str() {
-            return Ok(decode(inline));
+            return Ok(decode(inline).map_or(UserData::None, UserData::Text));
         }
         let Some(name) = source["secretRef"]["name"].as_str() else {
-            return Ok(None);
+            return Ok(UserData::None);
         };
         let namespace = self.key.namespace.as_deref();
         let secret = self.objects.find(&SECRET, namespace, name).await?;
-        let data = secret.and_then(|s| {
-            let data = &s.data["data"];
-            let key = ["userdata", "userData"]
-                .into_iter()
-                .find(|k| data[*k].is_string())?;
-            data[key].as_str().and_then(decode)
+        let data = secret.and_then(|secret| {
+            let data = &secret.data["data"];
+            let keys = ["userdata", "userData"];
+            keys.iter().find_map(|key| decode(data[*key].as_str()?))
         });
-        Ok(data)
+        Ok(data.map_or(UserData::Missing, UserData::Text))
     }
 
     /// Writes where the guest really listens onto its Pod.
@@ -273,6 +308,8 @@ impl Host<'_> {
         let since = find(old, "Ready")
             .filter(|c| c["status"] == "True")
             .map_or_else(|| json!(now), |c| c["lastTransitionTime"].clone());
+        let connected =
+            find(old, "AgentConnected").map_or_else(|| json!(now), |c| c["lastProbeTime"].clone());
         let mut conditions = Vec::new();
         conditions.extend(find(old, "DataVolumesReady").map(without_null_times));
         conditions.push(json!({"type": "Ready", "status": "True", "lastTransitionTime": since}));
@@ -286,7 +323,11 @@ impl Host<'_> {
                 "message": "cannot migrate VMI: PVC is not shared",
             })
         });
-        conditions.push(json!({"type": "AgentConnected", "status": "True", "lastProbeTime": now}));
+        conditions.push(json!({
+            "type": "AgentConnected",
+            "status": "True",
+            "lastProbeTime": connected,
+        }));
         status["phase"] = json!("Running");
         status["conditions"] = json!(conditions);
         status["guestOSInfo"] =

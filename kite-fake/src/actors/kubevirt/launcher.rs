@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::volumes;
 use crate::actors::kind::INSTANCE;
-use crate::actors::objects::{controller_reference, uid};
+use crate::actors::objects::{controller_reference, suffix, uid};
 use crate::actors::services::HOST_PORTS;
 
 /// What a launcher needs beside the guest's memory, with no processor.
@@ -65,6 +65,7 @@ pub(super) fn pod(instance: &DynamicObject, pending_ports: bool) -> Value {
     let grace = spec["terminationGracePeriodSeconds"].as_i64();
     json!({
         "metadata": {
+            "name": format!("virt-launcher-{name}-{}", suffix(uid(instance))),
             "generateName": format!("virt-launcher-{name}-"),
             "namespace": meta.namespace,
             "labels": labels,

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::HOST_PORTS;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{ENDPOINT_SLICE, Key, POD, SERVICE};
-use crate::actors::objects::{Objects, controller_reference, ignore_missing, is_deleting, text};
+use crate::actors::objects::{
+    Objects, controller_reference, ignore_missing, is_deleting, suffix, text, uid,
+};
 
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
@@ -99,6 +101,7 @@ impl Actor for EndpointSlices {
                 labels[MANAGED_BY] = json!(MANAGER);
                 body["addressType"] = json!("IPv4");
                 body["metadata"] = json!({
+                    "name": format!("{}-{}", key.name, suffix(uid(&service))),
                     "generateName": format!("{}-", key.name),
                     "namespace": namespace,
                     "labels": labels,
