@@ -12,6 +12,8 @@ pub struct Config {
     pub max_connections: usize,
     /// Connections at a time from one address.
     pub max_connections_per_address: usize,
+    /// Connections at a time that are logged in to one machine.
+    pub max_connections_per_vm: usize,
     /// Channels at a time on one connection.
     pub max_channels: usize,
     /// Passwords that one connection may try.
@@ -53,6 +55,7 @@ impl Default for Config {
         Self {
             max_connections: 4096,
             max_connections_per_address: 256,
+            max_connections_per_vm: 64,
             max_channels: 128,
             max_password_attempts: 6,
             max_auth_requests: 30,

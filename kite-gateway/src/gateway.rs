@@ -24,6 +24,7 @@ use crate::connect::{Connector, TcpConnector};
 use crate::metrics::{KindLabels, Metrics};
 use crate::proxy::read_header;
 use crate::route::Routes;
+use crate::sessions::Sessions;
 use crate::user::{Shared, serve, ssh_config};
 use crate::vm::Dialer;
 
@@ -132,6 +133,7 @@ impl GatewayBuilder {
                 draining: CancellationToken::new(),
                 closing: CancellationToken::new(),
                 connections: AtomicU64::new(1),
+                sessions: Sessions::default(),
                 address_bans: Bans::new(config.address_bans),
                 name_bans: Bans::new(config.name_bans),
                 config,
@@ -154,6 +156,11 @@ impl Gateway {
     /// Adds the gateway's metrics to a registry.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.shared.metrics.register(registry);
+    }
+
+    /// The live list of connections, to show them and to end some.
+    pub fn sessions(&self) -> Sessions {
+        self.shared.sessions.clone()
     }
 
     /// Accepts connections until `shutdown` is cancelled; then tells

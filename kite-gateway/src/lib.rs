@@ -34,6 +34,7 @@
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
 //! | `vm` | the side towards machines: one connection per channel |
 //! | `flow` | queues, windows and streams between the two |
+//! | `sessions` | who is connected, and ending a connection |
 //! | [`kubernetes`] | routes from watches; the host key from a Secret |
 //! | [`metrics`] | what is counted |
 
@@ -50,6 +51,7 @@ pub mod kubernetes;
 pub mod metrics;
 mod proxy;
 pub mod route;
+mod sessions;
 mod socket;
 mod user;
 mod vm;
@@ -62,3 +64,4 @@ pub use config::Config;
 pub use connect::{Connector, TcpConnector};
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
 pub use route::{LoginName, Route, Routes, Target, VmKey, VmState};
+pub use sessions::{SessionInfo, Sessions};

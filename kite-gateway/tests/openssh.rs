@@ -302,3 +302,67 @@ async fn a_shutdown_ends_what_does_not_end_itself() {
     assert!(told.contains("the gateway is restarting"), "{told}");
     assert_eq!(output.status.code(), Some(255));
 }
+
+/// A client that runs until it is ended; comes back once it runs.
+async fn running(bed: &Bed) -> std::process::Child {
+    let mut client = bed.with_key("ssh");
+    client.args(["-l", "web", "127.0.0.1", "echo up; sleep 600"]);
+    client.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = client.spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    tokio::task::spawn_blocking(move || stdout.read_exact(&mut [0; 3]).unwrap())
+        .await
+        .unwrap();
+    child
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_listed_and_can_be_ended() {
+    let bed = Bed::new().await;
+    let _guest = bed.machine("web").await;
+    let child = running(&bed).await;
+    let list = bed.sessions.list();
+    assert_eq!(list.len(), 1);
+    assert_eq!(list[0].login.as_ref().unwrap().as_str(), "web");
+    assert_eq!(list[0].channels, 1);
+    assert!(list[0].client.as_ref().unwrap().contains("OpenSSH"));
+    let vm = list[0].vm.clone().unwrap();
+    assert!(!bed.sessions.kill(list[0].connection + 1, "nobody"));
+    assert_eq!(bed.sessions.kill_vm(&vm, "maintenance"), 1);
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap())
+        .await
+        .unwrap();
+    assert!(
+        text(&output.stderr).contains("maintenance"),
+        "{}",
+        text(&output.stderr)
+    );
+    let record = bed.records.find(|r| r["event"] == "connection").await;
+    assert_eq!(record["ended"], "ended by an administrator: maintenance");
+    assert_eq!(bed.sessions.list().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_has_a_limited_number_of_connections() {
+    let bed = Bed::with(kite_gateway::Config {
+        max_connections_per_vm: 1,
+        drain_grace: Duration::ZERO,
+        ..kite_gateway::Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    let mut child = running(&bed).await;
+    let output = bed.ssh("web", "echo in").await;
+    let told = text(&output.stderr);
+    assert!(told.contains("as many connections as it may (1)"), "{told}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    bed.records.find(|r| r["event"] == "connection").await;
+    for _ in 0..200 {
+        if bed.sessions.list().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
+}

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use russh::server::Handle;
@@ -29,8 +29,14 @@ pub(crate) struct Conn {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,
     pub(crate) peer: SocketAddr,
+    /// Since when it is there.
+    pub(crate) since: jiff::Timestamp,
     /// The connection is gone.
     pub(crate) gone: CancellationToken,
+    /// Somebody wants it to end.
+    pub(crate) killed: CancellationToken,
+    reason: OnceLock<String>,
+    crowded: AtomicBool,
     /// The client's version string.
     pub(crate) client: OnceLock<String>,
     identity: OnceLock<Identity>,
@@ -44,7 +50,11 @@ impl Conn {
             shared,
             number,
             peer,
+            since: jiff::Timestamp::now(),
             gone: CancellationToken::new(),
+            killed: CancellationToken::new(),
+            reason: OnceLock::new(),
+            crowded: AtomicBool::new(false),
             client: OnceLock::new(),
             identity: OnceLock::new(),
             handle: OnceLock::new(),
@@ -59,8 +69,30 @@ impl Conn {
 
     /// Notes a login, and how to send to the user from elsewhere.
     pub(crate) fn logged_in(&self, identity: Identity) {
+        let vm = identity.vm.clone();
         // A connection logs in once.
-        let _ = self.identity.set(identity);
+        if self.identity.set(identity).is_ok() {
+            let count = self.shared.sessions.count(&vm);
+            let crowded = count > self.shared.config.max_connections_per_vm;
+            self.crowded.store(crowded, Ordering::Relaxed);
+        }
+    }
+
+    /// The machine has more connections than it may.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection; the user gets to read why.
+    pub(crate) fn kill(&self, reason: &str) {
+        // The first reason counts.
+        let _ = self.reason.set(reason.to_owned());
+        self.killed.cancel();
+    }
+
+    /// Why it was killed.
+    pub(crate) fn reason(&self) -> &str {
+        self.reason.get().map_or("", String::as_str)
     }
 
     /// Keeps the handle for sending to the user from elsewhere.

@@ -17,6 +17,8 @@ pub(crate) enum EnterError {
     NoLogin,
     #[error("kite: the login name \"{0}\" no longer leads to the VM that you logged in to")]
     Moved(LoginName),
+    #[error("kite: VM {vm} has as many connections as it may ({most}); end some and log in again")]
+    Crowded { vm: VmKey, most: usize },
     #[error("kite: VM {vm}: {why}")]
     Unavailable { vm: VmKey, why: String },
     #[error("kite: VM {vm} cannot be entered: {error}")]
@@ -44,6 +46,12 @@ pub(crate) async fn enter(
     cut: CancellationToken,
 ) -> Result<VmConnection, EnterError> {
     let route = current(conn)?;
+    if conn.is_crowded() {
+        return Err(EnterError::Crowded {
+            vm: route.vm.clone(),
+            most: conn.shared.config.max_connections_per_vm,
+        });
+    }
     let unavailable = |why: &str| EnterError::Unavailable {
         vm: route.vm.clone(),
         why: why.to_owned(),

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::flow::{INITIAL_WINDOW, Pace, Paced};
 use crate::metrics::Metrics;
 use crate::route::{LoginName, Routes};
+use crate::sessions::Sessions;
 use crate::socket;
 use crate::vm::Dialer;
 
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     /// The time for it is over.
     pub(crate) closing: CancellationToken,
     pub(crate) connections: AtomicU64,
+    pub(crate) sessions: Sessions,
     pub(crate) address_bans: Bans<IpAddr>,
     pub(crate) name_bans: Bans<LoginName>,
 }
@@ -97,6 +99,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     shared.metrics.connections.inc();
     socket::tune(&stream);
     let conn = Arc::new(Conn::new(Arc::clone(&shared), connection, peer));
+    shared.sessions.add(&conn);
     let cut = CancellationToken::new();
     let ended = {
         let _guard = cut.clone().drop_guard();
@@ -104,8 +107,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         let stream = Paced::new(stream, &cut, Arc::clone(&pace));
         let logged_in = CancellationToken::new();
         let handler = UserHandler::new(Arc::clone(&conn), pace, logged_in.clone());
-        talk(&shared, stream, handler, started, logged_in).await
+        talk(&conn, stream, handler, started, logged_in).await
     };
+    shared.sessions.remove(&conn);
     shared.metrics.connections.dec();
     conn.record(Event::Connection {
         client: conn.client.get().cloned(),
@@ -117,12 +121,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
 
 /// Gives why the connection ended.
 async fn talk(
-    shared: &Shared,
+    conn: &Conn,
     stream: Paced<TcpStream>,
     handler: UserHandler,
     started: Instant,
     logged_in: CancellationToken,
 ) -> String {
+    let shared = &conn.shared;
     let deadline = started + shared.config.login_deadline;
     let greeting = server::run_stream(Arc::clone(&shared.ssh), stream, handler);
     let session = tokio::select! {
@@ -141,17 +146,19 @@ async fn talk(
         }
     };
     tokio::pin!(session);
-    let (reason, text) = tokio::select! {
+    let text = tokio::select! {
         ended = &mut session => return match ended {
             Ok(()) => "closed by the user".to_owned(),
             Err(error) => error.to_string(),
         },
-        () = too_late => (Disconnect::ByApplication, "no login in time"),
-        () = shared.closing.cancelled() => (Disconnect::ByApplication, "gateway shut down"),
+        () = too_late => "no login in time".to_owned(),
+        () = shared.closing.cancelled() => "gateway shut down".to_owned(),
+        () = conn.killed.cancelled() => format!("ended by an administrator: {}", conn.reason()),
     };
-    let goodbye = handle.disconnect(reason, format!("kite: {text}"), String::new());
+    let told = format!("kite: {text}");
+    let goodbye = handle.disconnect(Disconnect::ByApplication, told, String::new());
     // Who does not take a goodbye is cut off all the same.
     let _ = tokio::time::timeout(GOODBYE, goodbye).await;
     let _ = tokio::time::timeout(GOODBYE, session).await;
-    text.to_owned()
+    text
 }

@@ -12,7 +12,9 @@ use std::time::Duration;
 use kite_core::password::PasswordHash;
 use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
 use kite_gateway::audit::Record;
-use kite_gateway::{AuditSink, Config, Gateway, LoginName, Route, Routes, Target, VmKey, VmState};
+use kite_gateway::{
+    AuditSink, Config, Gateway, LoginName, Route, Routes, Sessions, Target, VmKey, VmState,
+};
 use parking_lot::Mutex;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::{Algorithm, PrivateKey, PublicKey};
@@ -77,6 +79,7 @@ pub struct Bed {
     pub user_key: PrivateKey,
     pub vm_key: Arc<PrivateKey>,
     pub shutdown: CancellationToken,
+    pub sessions: Sessions,
     pub served: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
@@ -114,6 +117,7 @@ impl Bed {
             .host_key(host_key.clone())
             .build()
             .unwrap();
+        let sessions = gateway.sessions();
         let served = tokio::spawn(gateway.serve(listener, shutdown.clone()));
         let known = host_key.public_key().to_openssh().unwrap();
         std::fs::write(
@@ -139,6 +143,7 @@ impl Bed {
             user_key,
             vm_key: Arc::new(new_key()),
             shutdown,
+            sessions,
             served,
         }
     }
