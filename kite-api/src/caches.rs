@@ -49,7 +49,7 @@ struct Health {
 impl<K: Object> Cache<K> {
     fn start(client: Client, tasks: &mut JoinSet<()>) -> Self {
         let (store, writer) = reflector::store();
-        let (changed, changes) = watch::channel(());
+        let (notify, changes) = watch::channel(());
         let health = Arc::new(Health::default());
         let noted = Arc::clone(&health);
         let api: Api<K> = Api::all(client);
@@ -71,7 +71,7 @@ impl<K: Object> Cache<K> {
                     }
                 }
                 // Nobody is listening only when the cache is gone.
-                let _ = changed.send(());
+                let _ = notify.send(());
             }
         });
         Self {

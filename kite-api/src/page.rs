@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
@@ -22,10 +23,7 @@ struct Asset {
 impl Asset {
     fn new(content_type: &'static str, body: &'static str) -> Self {
         let digest = Sha256::digest(body.as_bytes());
-        let tag: String = digest[..12]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let tag = URL_SAFE_NO_PAD.encode(&digest[..12]);
         Self {
             content_type,
             body,

@@ -109,8 +109,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
         (Action::UseAccount, whose) => whose == Whose::Own,
-        (Action::SeeImages, _) => true,
-        (Action::SeeVm, Whose::Own) => true,
+        (Action::SeeImages, _) | (Action::SeeVm, Whose::Own) => true,
         (Action::SeeVm, Whose::Other(_)) => who >= Manager,
         (
             Action::CreateVm
@@ -124,11 +123,15 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             ReadOnly | User | Manager => who >= Manager,
             Admin => who >= Admin,
         },
-        (Action::CreateVm | Action::EditVmAccess, Whose::Other(_)) => who >= Admin,
-        (Action::SeeUsers | Action::CreateUser | Action::EditUser, _) => who >= Admin,
-        (Action::SetAccessLevel | Action::SuspendUser | Action::DeleteUser, Whose::Other(_)) => {
-            who >= Admin
-        }
+        (Action::SeeUsers | Action::CreateUser | Action::EditUser, _)
+        | (
+            Action::CreateVm
+            | Action::EditVmAccess
+            | Action::SetAccessLevel
+            | Action::SuspendUser
+            | Action::DeleteUser,
+            Whose::Other(_),
+        ) => who >= Admin,
         (Action::SetAccessLevel | Action::SuspendUser | Action::DeleteUser, Whose::Own) => false,
     }
 }

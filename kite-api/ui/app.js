@@ -137,7 +137,7 @@ function showErrors(form, error) {
     }
     const details = place.closest("details");
     if (details) details.open = true;
-    place.querySelector(".error").textContent = sentence(message);
+    place.querySelector(".error").textContent = sentence(message.replace(/^(is|has|cannot) /, "this $1 "));
     const input = place.querySelector("input, select, textarea");
     input.setAttribute("aria-invalid", "true");
     first ||= input;
@@ -543,7 +543,7 @@ function makeCard(first) {
     const now = state(vm);
     root.dataset.tone = now.tone;
     setText(badge, now.label);
-    setText(facts, `${imageName(vm.image)} · ${vm.cpu} CPU · ${sizeText(vm.memory)} memory · ${sizeText(vm.disk)} disk`);
+    setText(facts, `${imageName(vm.image)} · ${vm.cpu} CPU · ${sizeText(vm.memory)} RAM · ${sizeText(vm.disk)} disk`);
     setText(detail, now.detail ? sentence(now.detail) : "");
     detail.hidden = !now.detail;
     const percent = Number.parseFloat(vm.status.diskProgress);
@@ -552,7 +552,11 @@ function makeCard(first) {
     else progress.value = percent;
     const reachable = vm.status.sshCommand && !vm.deleting;
     ssh.hidden = !reachable;
-    if (reachable) setText(command, vm.status.sshCommand);
+    if (reachable && command.textContent !== vm.status.sshCommand) {
+      // The login stays in one piece where it fits on a line of its own.
+      const at = vm.status.sshCommand.lastIndexOf(" ") + 1;
+      command.replaceChildren(vm.status.sshCommand.slice(0, at), h("span", {}, vm.status.sshCommand.slice(at)));
+    }
     web.hidden = !vm.status.domain || vm.deleting;
     if (!web.hidden && web.textContent !== vm.status.domain) {
       const url = `http://${vm.status.domain}/`;

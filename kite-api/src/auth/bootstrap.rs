@@ -138,9 +138,10 @@ async fn make_administrator(
 ) -> Result<KiteUser, Problem> {
     let uid = secret.uid().unwrap_or_default();
     let key = ObjectKey::cluster(&account.username);
-    let earlier = match is_label(&account.username) {
-        true => state.cluster().find::<KiteUser>(&key).await?,
-        false => None,
+    let earlier = if is_label(&account.username) {
+        state.cluster().find::<KiteUser>(&key).await?
+    } else {
+        None
     };
     if earlier.as_ref().is_some_and(|user| !made_by(user, &uid)) {
         return Err(taken(&account.username));

@@ -98,24 +98,23 @@ impl FromRequestParts<ApiState> for Caller {
         if let Some(principal) = parts.extensions.get::<Principal>() {
             return Ok(Self(principal.clone()));
         }
-        let token = match bearer(&parts.headers)? {
-            Some(token) => token,
-            None => {
-                let Some(token) = cookie::token(&parts.headers) else {
-                    return Err(Problem::new(
-                        ProblemKind::Unauthenticated,
-                        "sign in with POST /api/v1/auth/sign-in and send the token in the header \
-                         Authorization: Bearer <token>",
-                    ));
-                };
-                check_origin(
-                    &parts.method,
-                    &parts.headers,
-                    &state.settings().origins,
-                    true,
-                )?;
-                token
-            }
+        let token = if let Some(token) = bearer(&parts.headers)? {
+            token
+        } else {
+            let Some(token) = cookie::token(&parts.headers) else {
+                return Err(Problem::new(
+                    ProblemKind::Unauthenticated,
+                    "sign in with POST /api/v1/auth/sign-in and send the token in the header \
+                     Authorization: Bearer <token>",
+                ));
+            };
+            check_origin(
+                &parts.method,
+                &parts.headers,
+                &state.settings().origins,
+                true,
+            )?;
+            token
         };
         let ended = || {
             Problem::new(

@@ -153,15 +153,11 @@ fn remedy(field: &str) -> Option<&'static str> {
             "write 1 to 52 lowercase letters, digits and hyphens, beginning and ending with a \
              letter or digit"
         }
-        "username" => {
+        "username" | "sshId" => {
             "write 2 to 32 lowercase letters, digits and hyphens, beginning with a letter and not \
              ending with a hyphen"
         }
         "email" => "write an address such as ann@example.org",
-        "sshId" => {
-            "write 2 to 32 lowercase letters, digits and hyphens, beginning with a letter and not \
-             ending with a hyphen"
-        }
         "domainPrefix" => {
             "write 1 to 63 lowercase letters, digits and hyphens, beginning and ending with a \
              letter or digit"

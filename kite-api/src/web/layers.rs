@@ -159,6 +159,7 @@ pub(crate) async fn wait_for_sync(
 }
 
 /// Answers in place of a handler that panicked.
+#[allow(clippy::needless_pass_by_value, reason = "the layer hands it over")]
 pub(crate) fn answer_panic(panic: Box<dyn Any + Send + 'static>) -> Response<Body> {
     let what = panic
         .downcast_ref::<&str>()

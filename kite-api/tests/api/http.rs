@@ -155,6 +155,18 @@ async fn until_the_caches_are_filled_only_health_answers() {
 }
 
 #[tokio::test]
+async fn another_project_may_bring_its_own_authentication() {
+    let world = World::new().await;
+    world.user("ann", AccessLevel::User).await;
+    let ann = kite_core::cluster::ObjectKey::cluster("ann");
+    let ann = world.state.caches().users.get(&ann).unwrap();
+    let router = kite_api::api_router(world.state.clone())
+        .layer(axum::Extension(kite_api::Principal::new(ann)));
+    let me = request(Method::GET, "/api/v1/me", "", None);
+    assert_eq!(send(&router, me).await.text("/username"), "ann");
+}
+
+#[tokio::test]
 async fn requests_are_counted_by_route_and_not_by_path() {
     let world = World::new().await;
     let ann = world.user("ann", AccessLevel::User).await;

@@ -1,5 +1,7 @@
 //! Sessions: who ends them, and how fast.
 
+use std::time::Duration;
+
 use http::Method;
 use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -75,9 +77,9 @@ async fn a_session_holds_on_every_replica_and_so_does_its_end() {
 }
 
 #[tokio::test]
-async fn an_expired_session_opens_nothing() {
+async fn an_expired_session_opens_nothing_and_is_removed() {
     let world = World::new().await;
-    world.user("ann", AccessLevel::User).await;
+    let valid = world.user("ann", AccessLevel::User).await;
     let user: KiteUser = world.cluster.get(&ObjectKey::cluster("ann")).await.unwrap();
     let token = format!("kite_{}", "B".repeat(42) + "A");
     let session = KiteSession::new(
@@ -89,11 +91,24 @@ async fn an_expired_session_opens_nothing() {
             client: None,
         },
     );
-    world.cluster.create(&session).await.unwrap();
+    let session = world.cluster.create(&session).await.unwrap();
     world
         .get(ME, &token)
         .await
         .is_problem(401, "unauthenticated");
+
+    tokio::time::pause();
+    let key = ObjectKey::of(&session);
+    while world
+        .cluster
+        .find::<KiteSession>(&key)
+        .await
+        .unwrap()
+        .is_some()
+    {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+    assert_eq!(world.get(ME, &valid).await.status, 200);
 }
 
 #[tokio::test]
@@ -180,9 +195,9 @@ async fn a_change_of_access_level_holds_at_once() {
 #[tokio::test]
 async fn a_user_has_a_bounded_number_of_sessions() {
     let world = World::new().await;
-    let mut newest = world.user("ann", AccessLevel::User).await;
+    world.user("ann", AccessLevel::User).await;
     for _ in 0..34 {
-        newest = world.sign_in("ann").await;
+        let newest = world.sign_in("ann").await;
         assert_eq!(world.get(ME, &newest).await.status, 200);
     }
     assert_eq!(world.state.caches().sessions.list(|_| true).len(), 32);

@@ -325,7 +325,7 @@ async fn an_edit_touches_only_what_it_names() {
 }
 
 #[tokio::test]
-async fn quotas_are_explained_and_the_namespaces_own_holds() {
+async fn quotas_are_explained() {
     let world = World::new().await;
     let ann = world.user("ann", AccessLevel::User).await;
     let refused = world.post(VMS, &ann, with("cpu", 9)).await;
@@ -354,6 +354,21 @@ async fn quotas_are_explained_and_the_namespaces_own_holds() {
         world.patch("/api/v1/vms/vm0", &ann, shrink).await.status,
         200
     );
+}
+
+#[tokio::test]
+async fn what_the_namespaces_own_quota_refuses_is_the_users_matter() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let quota: k8s_openapi::api::core::v1::ResourceQuota = serde_json::from_value(json!({
+        "metadata": {"name": "kite", "namespace": names::user_namespace("ann")},
+        "spec": {"hard": {"count/kitevirtualmachines.hy3ons.github.io": "0"}},
+    }))
+    .unwrap();
+    world.cluster.create(&quota).await.unwrap();
+    let refused = world.post(VMS, &ann, web()).await;
+    refused.is_problem(403, "quota-exceeded");
+    assert!(refused.text("/detail").contains("kite"), "{refused:?}");
 }
 
 #[tokio::test]
