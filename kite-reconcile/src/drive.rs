@@ -84,13 +84,31 @@ async fn rounds<R: Reconciler, C: Cluster>(
 ) -> Result<Action, Error> {
     let mut observed = R::observe(&object, &context.cluster).await?;
     let mut wanted = String::new();
+    let mut is_live = false;
     for _ in 0..MAX_ROUNDS {
         let plan = R::plan(&object, &observed, &context.settings)?;
-        let Some(first) = plan.steps.first() else {
-            write_status::<R, C>(&object, plan.status, &plan.conditions, context).await?;
+        let first = plan.steps.first().map(Step::describe);
+        let status = completed_status::<R, C>(&object, &plan, context);
+        let is_settled = first.is_none() && R::status(&object) == Some(&status);
+        if !is_settled && !is_live {
+            is_live = true;
+            match look_again(&object, &context.cluster).await? {
+                Liveness::Same => {}
+                Liveness::Changed(changed) => {
+                    object = *changed;
+                    observed = R::observe(&object, &context.cluster).await?;
+                    continue;
+                }
+                Liveness::Gone => return Ok(Action::await_change()),
+            }
+        }
+        let Some(first) = first else {
+            if !is_settled {
+                write_status::<R, C>(&object, status, context).await?;
+            }
             return Ok(Action::requeue(plan.again));
         };
-        wanted = first.describe();
+        wanted = first;
         for step in &plan.steps {
             match execute::<R, C>(step, &object, context).await {
                 Ok(Done::Outcome(outcome)) => R::absorb(&mut observed, *outcome),
@@ -106,6 +124,31 @@ async fn rounds<R: Reconciler, C: Cluster>(
     Err(Error::Endless {
         rounds: MAX_ROUNDS,
         step: wanted,
+    })
+}
+
+/// What the API server itself says of an object that a cache gave.
+enum Liveness<K> {
+    Same,
+    Changed(Box<K>),
+    /// Gone, or another of the same name.
+    Gone,
+}
+
+/// Reads the object before the first change that is made for it. What a
+/// controller is handed may be old: for an object that is gone nothing is made
+/// any more, since nobody would be left to remove it.
+async fn look_again<K: Object, C: Cluster>(
+    object: &K,
+    cluster: &C,
+) -> Result<Liveness<K>, ClusterError> {
+    Ok(match cluster.find::<K>(&ObjectKey::of(object)).await? {
+        Some(live) if live.uid() != object.uid() => Liveness::Gone,
+        Some(live) if live.resource_version() != object.resource_version() => {
+            Liveness::Changed(Box::new(live))
+        }
+        Some(_) => Liveness::Same,
+        None => Liveness::Gone,
     })
 }
 
@@ -196,30 +239,32 @@ async fn create_keys<C: Cluster>(
     }
 }
 
+/// The status to report, with the times of its conditions.
+fn completed_status<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    plan: &Plan<R::Status>,
+    context: &Context<C>,
+) -> R::Status {
+    let old = R::status(object).map(R::conditions).unwrap_or_default();
+    let generation = object.meta().generation.unwrap_or_default();
+    let now = (context.clock)();
+    let conditions = conditions::merge(old, &plan.conditions, generation, now);
+    R::complete(plan.status.clone(), conditions, generation)
+}
+
+/// Writes a status on the condition that the object is still as it was read: a
+/// report that was made of an older view must not cover a newer one.
 async fn write_status<R: Reconciler, C: Cluster>(
     object: &R::Object,
     status: R::Status,
-    new: &[NewCondition],
     context: &Context<C>,
 ) -> Result<(), Error> {
-    let old = R::status(object);
-    let generation = object.meta().generation.unwrap_or_default();
-    let conditions = conditions::merge(
-        old.map(R::conditions).unwrap_or_default(),
-        new,
-        generation,
-        (context.clock)(),
-    );
-    let status = R::complete(status, conditions, generation);
-    if old == Some(&status) {
-        return Ok(());
-    }
     context.metrics.write(R::KIND);
     let carrier = R::carrier(object, status);
     let manager: FieldManager = context.settings.manager;
     match context.cluster.apply_status(manager, &carrier).await {
-        // Deleted meanwhile, or deleted and made anew: another reconcile's.
-        Ok(_) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
+        // Deleted meanwhile: nobody is left to read it.
+        Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -228,33 +273,37 @@ async fn write_status<R: Reconciler, C: Cluster>(
 /// Gives `error` back.
 async fn report_refusal<R: Reconciler, C: Cluster>(
     object: &R::Object,
-    plan: Plan<R::Status>,
+    mut plan: Plan<R::Status>,
     error: Error,
     context: &Context<C>,
 ) -> Error {
     let Some(refusal) = error.refusal() else {
         return error;
     };
-    let mut conditions = plan.conditions;
-    conditions.retain(|condition| condition.type_ != "Ready");
-    conditions.insert(
+    plan.conditions
+        .retain(|condition| condition.type_ != "Ready");
+    plan.conditions.insert(
         0,
         NewCondition::new("Ready", false, "Refused", refusal.to_string()),
     );
+    let status = completed_status::<R, C>(object, &plan, context);
+    if R::status(object) == Some(&status) {
+        return error;
+    }
     // The status is a courtesy; the error is what counts.
-    if let Err(unwritten) = write_status::<R, C>(object, plan.status, &conditions, context).await {
+    if let Err(unwritten) = write_status::<R, C>(object, status, context).await {
         tracing::debug!(error = %unwritten, "refusal could not be shown in the status");
     }
     error
 }
 
-/// Metadata that an apply of a status needs: what names the object, and its uid
-/// so that another of the same name gets nothing.
+/// Metadata that an apply of a status needs: what names the object, and its
+/// version so that a newer one, or another of the same name, gets nothing.
 pub(crate) fn carrier_metadata(of: &kube::api::ObjectMeta) -> kube::api::ObjectMeta {
     kube::api::ObjectMeta {
         name: of.name.clone(),
         namespace: of.namespace.clone(),
-        uid: of.uid.clone(),
+        resource_version: of.resource_version.clone(),
         ..kube::api::ObjectMeta::default()
     }
 }

@@ -58,6 +58,7 @@ fn nothing_there(cluster: &mut MockCluster) {
             })
         });
     }
+    cluster.expect_get::<KiteUser>().returning(|_| Ok(ann()));
     none::<KitePlatform>(cluster);
     none::<KiteReservation>(cluster);
     none::<Namespace>(cluster);

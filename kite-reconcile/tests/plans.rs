@@ -120,7 +120,7 @@ fn place<K: Object>(wanted: K, found: Found) -> Option<K> {
         Found::WithoutLabels => meta.labels = None,
         Found::OfAnEarlierLife => {
             for owner in meta.owner_references.iter_mut().flatten() {
-                owner.uid = "uid-earlier".to_owned();
+                "uid-earlier".clone_into(&mut owner.uid);
             }
         }
         Found::Leaving => meta.deletion_timestamp = Some(now()),

@@ -160,7 +160,9 @@ pub trait Cluster: Send + Sync + 'static {
     ) -> Result<K, ClusterError>;
 
     /// Server-side apply of the status of `object`. Give only the type, name,
-    /// namespace and status; a uid in the metadata is a precondition.
+    /// namespace and status. A resourceVersion in the metadata is a precondition
+    /// ([`ClusterError::Conflict`]); a uid is not looked at, since an API server
+    /// takes the metadata of a custom resource's status from what is stored.
     async fn apply_status<K: Object>(
         &self,
         manager: FieldManager,
@@ -205,11 +207,16 @@ pub trait ClusterExt: Cluster {
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
         let uid = object.uid().unwrap_or_default();
-        match self
-            .delete::<K>(&ObjectKey::of(object), &uid, propagation)
-            .await
-        {
-            Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
+        let key = ObjectKey::of(object);
+        match self.delete::<K>(&key, &uid, propagation).await {
+            Err(ClusterError::NotFound { .. }) => Ok(()),
+            Err(conflict @ ClusterError::Conflict { .. }) => {
+                let left = self.find::<K>(&key).await?;
+                if left.is_some_and(|left| left.uid().as_deref() == Some(&uid)) {
+                    return Err(conflict);
+                }
+                Ok(())
+            }
             done => done,
         }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod deletion;
+mod faults;
 mod images;
 mod life;
 mod live;

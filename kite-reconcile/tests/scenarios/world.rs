@@ -25,6 +25,7 @@ use kite_fake::{
 };
 use kite_reconcile::{Context, Error, image, user, vm};
 use kube::api::{ListParams, ObjectList, ObjectMeta, PropagationPolicy};
+use kube::core::Status;
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::Stage;
@@ -35,12 +36,70 @@ pub struct Recorder {
     inner: KubeCluster,
     writes: Arc<Mutex<Vec<String>>>,
     reads: Arc<Mutex<usize>>,
+    fault: Arc<Mutex<Option<Fault>>>,
+}
+
+/// A write that goes wrong: the one after `after` others.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    pub after: usize,
+    pub mode: FaultMode,
+}
+
+/// How a write goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FaultMode {
+    /// It does not arrive: the controller crashed before, or was told 500.
+    Lost,
+    /// It takes effect, and the answer is lost: the controller crashed after.
+    AnswerLost,
+    /// Somebody else was faster.
+    Conflict,
 }
 
 impl Recorder {
-    fn write<K: Object>(&self, verb: &str, key: &ObjectKey) {
+    /// Notes a write and carries it out, or has it go wrong.
+    async fn write<K: Object, T>(
+        &self,
+        verb: &str,
+        key: &ObjectKey,
+        request: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
         let line = format!("{verb} {} {key}", K::kind(&()));
-        self.writes.lock().unwrap().push(line);
+        self.writes.lock().unwrap().push(line.clone());
+        let mode = {
+            let mut fault = self.fault.lock().unwrap();
+            match &mut *fault {
+                Some(Fault { after: 0, mode }) => {
+                    let mode = *mode;
+                    *fault = None;
+                    Some(mode)
+                }
+                Some(fault) => {
+                    fault.after -= 1;
+                    None
+                }
+                None => None,
+            }
+        };
+        let unavailable = |operation| ClusterError::Unavailable {
+            operation,
+            message: "injected".to_owned(),
+            retry_after: None,
+        };
+        match mode {
+            None => request.await,
+            Some(FaultMode::Lost) => Err(unavailable(line)),
+            Some(FaultMode::AnswerLost) => {
+                // What came of it is exactly what is not known.
+                let _ = request.await;
+                Err(unavailable(line))
+            }
+            Some(FaultMode::Conflict) => Err(ClusterError::Conflict {
+                operation: line,
+                status: Box::new(Status::failure("injected", "Conflict")),
+            }),
+        }
     }
 
     fn read(&self) {
@@ -63,12 +122,14 @@ impl Cluster for Recorder {
         self.inner.list(namespace, params).await
     }
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
-        self.write::<K>("create", &ObjectKey::of(object));
-        self.inner.create(object).await
+        let key = ObjectKey::of(object);
+        self.write::<K, _>("create", &key, self.inner.create(object))
+            .await
     }
     async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError> {
-        self.write::<K>("apply", &ObjectKey::of(object));
-        self.inner.apply(manager, object).await
+        let key = ObjectKey::of(object);
+        self.write::<K, _>("apply", &key, self.inner.apply(manager, object))
+            .await
     }
     async fn edit<K: Object>(
         &self,
@@ -76,16 +137,17 @@ impl Cluster for Recorder {
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        self.write::<K>("edit", key);
-        self.inner.edit(manager, key, patch).await
+        self.write::<K, _>("edit", key, self.inner.edit(manager, key, patch))
+            .await
     }
     async fn apply_status<K: Object>(
         &self,
         manager: FieldManager,
         object: &K,
     ) -> Result<K, ClusterError> {
-        self.write::<K>("status", &ObjectKey::of(object));
-        self.inner.apply_status(manager, object).await
+        let key = ObjectKey::of(object);
+        self.write::<K, _>("status", &key, self.inner.apply_status(manager, object))
+            .await
     }
     async fn delete<K: Object>(
         &self,
@@ -93,16 +155,17 @@ impl Cluster for Recorder {
         uid: &str,
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
-        self.write::<K>("delete", key);
-        self.inner.delete::<K>(key, uid, propagation).await
+        let request = self.inner.delete::<K>(key, uid, propagation);
+        self.write::<K, _>("delete", key, request).await
     }
     async fn set_finalizers<K: Object>(
         &self,
         object: &K,
         finalizers: Vec<String>,
     ) -> Result<K, ClusterError> {
-        self.write::<K>("finalizers", &ObjectKey::of(object));
-        self.inner.set_finalizers(object, finalizers).await
+        let key = ObjectKey::of(object);
+        let request = self.inner.set_finalizers(object, finalizers);
+        self.write::<K, _>("finalizers", &key, request).await
     }
 }
 
@@ -150,6 +213,7 @@ impl World {
             inner: cluster.clone(),
             writes: Arc::default(),
             reads: Arc::default(),
+            fault: Arc::default(),
         };
         let world = Self {
             context: Context::new(recorder).with_clock(move || fake.now()),
@@ -241,6 +305,17 @@ impl World {
     /// What was written since the last call.
     pub fn writes(&self) -> Vec<String> {
         std::mem::take(&mut *self.context.cluster.writes.lock().unwrap())
+    }
+
+    /// Has a write of the reconcilers go wrong.
+    pub fn inject(&self, fault: Fault) {
+        *self.context.cluster.fault.lock().unwrap() = Some(fault);
+    }
+
+    /// Whether an injected fault is still to come: there were not that many
+    /// writes.
+    pub fn fault_is_left(&self) -> bool {
+        self.context.cluster.fault.lock().unwrap().take().is_some()
     }
 
     /// How often was read since the last call.
