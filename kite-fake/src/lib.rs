@@ -71,6 +71,7 @@ pub mod clock;
 mod cluster;
 pub mod discovery;
 pub mod fields;
+mod go;
 pub mod guest;
 pub mod metadata;
 pub mod names;

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use crate::builtin::access::{list, members, number, text};
+use crate::go;
 use crate::names::{NameRule, label_value, qualified};
-use crate::schema::{CauseReason, FieldError, go_quote};
+use crate::schema::{CauseReason, FieldError};
 
 /// All annotations together, keys and values, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
@@ -112,7 +113,7 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
             .iter()
             .filter(|finalizer| !list(before, "finalizers").contains(finalizer))
             .filter_map(Value::as_str)
-            .map(go_quote)
+            .map(go::quote)
             .collect();
         if !added.is_empty() {
             errors.push(FieldError::forbidden(

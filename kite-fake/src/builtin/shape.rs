@@ -212,7 +212,7 @@ fn string<'a>(schema: &'a Schema, value: &mut Value, place: &mut Place<'a>) -> R
 /// Checks a time, and writes it in UTC: with whole seconds, or with exactly six digits.
 fn time(text: &mut String, layout: &str, micro: bool) -> Result<(), String> {
     let refused = |rest: &str, part: &str| {
-        let quote = crate::schema::go_quote;
+        let quote = crate::go::quote;
         Err(format!(
             "parsing time {} as {}: cannot parse {} as {}",
             quote(text),

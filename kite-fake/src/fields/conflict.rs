@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::set::FieldSet;
 use super::{Manager, Operation};
-use crate::schema::go_quote;
+use crate::go;
 
 /// One field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,10 +18,10 @@ pub struct Conflict {
 impl Conflict {
     /// `"m1" with subresource "status" using v1`; appliers are named without a version.
     fn owner(&self) -> String {
-        let mut text = go_quote(&self.manager.name);
+        let mut text = go::quote(&self.manager.name);
         if !self.manager.subresource.is_empty() {
             text.push_str(" with subresource ");
-            text.push_str(&go_quote(&self.manager.subresource));
+            text.push_str(&go::quote(&self.manager.subresource));
         }
         if self.manager.operation == Operation::Update {
             text.push_str(" using ");

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::schema::go_quote;
+use crate::go;
 
 /// One step from a value to a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn compare(a: &Value, b: &Value) -> Ordering {
 impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scalar = |value: &Value| match value {
-            Value::String(text) => go_quote(text),
+            Value::String(text) => go::quote(text),
             other => other.to_string(),
         };
         match self {

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::path::PathElement;
 use super::set::FieldSet;
-use crate::schema::{Kind, ListType, MapType, Schema, go_quote};
+use crate::go;
+use crate::schema::{Kind, ListType, MapType, Schema};
 
 /// How ownership sees a value.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +98,7 @@ fn keyed(keys: &[String], schema: &Schema, element: &Value) -> Result<PathElemen
         .filter_map(|key| key_value(schema, members, key).map(|v| (key.clone(), v.clone())))
         .collect();
     if found.is_empty() {
-        let keys: Vec<String> = keys.iter().map(|key| go_quote(key)).collect();
+        let keys: Vec<String> = keys.iter().map(|key| go::quote(key)).collect();
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
             keys.join(" ")

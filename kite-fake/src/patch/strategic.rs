@@ -10,6 +10,7 @@
 
 use std::cmp::Ordering;
 
+use crate::go;
 use serde_json::{Map, Value};
 
 use super::{PatchError, decode};
@@ -89,7 +90,7 @@ fn merges(schema: Option<&Schema>) -> bool {
 fn unknown_directive(value: &Value) -> PatchError {
     PatchError::Internal(format!(
         "unknown patch type found: {} in map",
-        go_print(value)
+        go::value(value)
     ))
 }
 
@@ -244,7 +245,7 @@ fn key_of<'a>(element: &'a Object, key: &str) -> Result<&'a Value, PatchError> {
     element.get(key).ok_or_else(|| {
         PatchError::Internal(format!(
             "map: {} does not contain declared merge key: {key}",
-            go_print(&Value::Object(element.clone()))
+            go::value(&Value::Object(element.clone()))
         ))
     })
 }
@@ -313,28 +314,6 @@ fn without_directives(value: Value) -> Result<Value, PatchError> {
         }
         scalar => scalar,
     })
-}
-
-/// A value as Go prints it with `%v`, for the error texts.
-fn go_print(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Array(elements) => {
-            let parts: Vec<String> = elements.iter().map(go_print).collect();
-            format!("[{}]", parts.join(" "))
-        }
-        Value::Object(members) => {
-            let mut parts: Vec<(&String, String)> = members
-                .iter()
-                .map(|(name, member)| (name, go_print(member)))
-                .collect();
-            parts.sort();
-            let parts: Vec<String> = parts.iter().map(|(k, v)| format!("{k}:{v}")).collect();
-            format!("map[{}]", parts.join(" "))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
+use crate::go;
+
 use super::correlate;
-use super::error::{CauseReason, FieldError, go_float, go_quote};
+use super::error::{CauseReason, FieldError};
 use super::formats;
 use super::model::{Constraints, Kind, Schema};
 use super::path;
@@ -103,7 +105,7 @@ impl Checker {
             .as_deref()
             .filter(|format| !formats::fits(format, text))
         {
-            let detail = format!("{at} in body must be of type {format}: {}", go_quote(text));
+            let detail = format!("{at} in body must be of type {format}: {}", go::quote(text));
             self.errors
                 .push(FieldError::type_invalid(path::of(at), &value, detail));
         }
@@ -128,7 +130,7 @@ impl Checker {
                 self.invalid(
                     at,
                     &shown,
-                    format!("{at} in body should be a multiple of {}", go_float(factor)),
+                    format!("{at} in body should be a multiple of {}", go::float(factor)),
                 );
             }
         }
@@ -143,7 +145,7 @@ impl Checker {
             self.invalid(
                 at,
                 &shown,
-                format!("{at} in body should be {words} {}", go_float(max.value)),
+                format!("{at} in body should be {words} {}", go::float(max.value)),
             );
         }
         if let Some(min) = limits.minimum
@@ -157,7 +159,7 @@ impl Checker {
             self.invalid(
                 at,
                 &shown,
-                format!("{at} in body should be {words} {}", go_float(min.value)),
+                format!("{at} in body should be {words} {}", go::float(min.value)),
             );
         }
     }

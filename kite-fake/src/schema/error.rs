@@ -1,8 +1,10 @@
 //! What is wrong with one field, and how the API server writes it down.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde_json::{Value, json};
+
+use crate::go;
 
 /// Why a field is refused: `details.causes[].reason` of a `Status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -183,51 +185,8 @@ pub fn aggregate(errors: &[FieldError]) -> String {
 /// A value as an error quotes it: strings as in Go's `%q`, the rest as JSON.
 pub(super) fn quote(value: &Value) -> String {
     match value {
-        Value::String(text) => go_quote(text),
-        Value::Number(number) if number.is_f64() => go_float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) => go::quote(text),
+        Value::Number(number) if number.is_f64() => go::float(number.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     }
-}
-
-/// Go's `%q`: escapes what cannot be printed.
-pub(crate) fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// Go's `%v` of a float: the shortest digits, with an exponent below 1e-4 and from 1e6.
-pub(crate) fn go_float(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..6).contains(&exponent) {
-        return format!("{value}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }

@@ -23,7 +23,6 @@ mod validate;
 
 pub use cel::Rule;
 pub use default::apply_defaults;
-pub(crate) use error::go_quote;
 pub use error::{CauseReason, FieldError, aggregate};
 pub use meta::{object_meta, object_meta_json};
 pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};

@@ -7,6 +7,7 @@ use super::registry::Resource;
 use super::rules;
 use super::{ApiServer, Call, Outcome, Produced, body, parse_text};
 use crate::fields::{self, Applied, ApplyError, Operation};
+use crate::go;
 use crate::patch::{self, PatchError};
 use crate::rest::media::Encoding;
 use crate::rest::options::{WriteOptions, invalid_options};
@@ -261,29 +262,7 @@ fn parse_config(call: &Call) -> Result<Value, Status> {
 /// The patch as errors quote it: a strategic one itself, of others the result.
 fn shown(call: &Call, format: Format, document: &Value) -> String {
     match (format, serde_json::from_slice::<Value>(&call.body)) {
-        (Format::Strategic, Ok(patch)) => go_map(&patch),
+        (Format::Strategic, Ok(patch)) => go::value(&patch),
         _ => patched(call, format, document).map_or_else(|_| String::new(), |v| v.to_string()),
-    }
-}
-
-/// Go's `%v` of a decoded JSON value.
-fn go_map(value: &Value) -> String {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by_key(|(name, _)| *name);
-            let list: Vec<String> = members
-                .iter()
-                .map(|(name, value)| format!("{name}:{}", go_map(value)))
-                .collect();
-            format!("map[{}]", list.join(" "))
-        }
-        Value::Array(elements) => {
-            let list: Vec<String> = elements.iter().map(go_map).collect();
-            format!("[{}]", list.join(" "))
-        }
-        Value::String(text) => text.clone(),
-        Value::Null => "<nil>".to_owned(),
-        other => other.to_string(),
     }
 }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{JsonPath, NAME, age, definition};
+use crate::go;
 use crate::server::registry::{Column, Resource};
 
 /// The column of a definition that declares none.
@@ -73,7 +74,7 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
         | ("boolean", Value::Bool(_))
         | ("string", Value::String(_)) => value.clone(),
         ("date", Value::String(_)) => age::since(value, now).into(),
-        ("string", other) => other.to_string().into(),
+        ("string", other) => go::value(other).into(),
         _ => Value::Null,
     }
 }

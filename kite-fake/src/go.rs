@@ -1,0 +1,97 @@
+//! Values as Go prints them: the API server's messages are full of them.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Go's `%v` of decoded JSON: `map[a:1 b:[x y]]`.
+pub(crate) fn value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(elements) => {
+            let parts: Vec<String> = elements.iter().map(self::value).collect();
+            format!("[{}]", parts.join(" "))
+        }
+        Value::Object(members) => {
+            let mut parts: Vec<(&String, String)> = members
+                .iter()
+                .map(|(name, member)| (name, self::value(member)))
+                .collect();
+            parts.sort();
+            let parts: Vec<String> = parts
+                .iter()
+                .map(|(name, text)| format!("{name}:{text}"))
+                .collect();
+            format!("map[{}]", parts.join(" "))
+        }
+    }
+}
+
+/// Go's `%q`: escapes what cannot be printed.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{b}' => out.push_str("\\v"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Go's `%v` of a float: the shortest digits, with an exponent below 1e-4 and from 1e6.
+pub(crate) fn float(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_print_as_in_go() {
+        assert_eq!(
+            value(&json!({"b": [1, "x", null], "a": {"c": true}})),
+            "map[a:map[c:true] b:[1 x <nil>]]"
+        );
+        assert_eq!(quote("a\"b\n\u{1}é"), "\"a\\\"b\\n\\x01é\"");
+        for (number, text) in [
+            (0.5, "0.5"),
+            (65535.0, "65535"),
+            (1e6, "1e+06"),
+            (1_234_567.5, "1.2345675e+06"),
+            (1e-5, "1e-05"),
+        ] {
+            assert_eq!(float(number), text);
+        }
+    }
+}
