@@ -77,3 +77,115 @@ async fn a_reflector_follows_both_kinds_of_lists() {
         task.abort();
     }
 }
+
+const KITES: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: kites.demo.example.com}
+spec:
+  group: demo.example.com
+  scope: Namespaced
+  names: {plural: kites, singular: kite, kind: Kite}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: string}}}}}}
+";
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_learns_of_new_fields_and_ends_with_its_definition() {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::api::{ApiResource, DynamicObject, GroupVersionKind, WatchEvent, WatchParams};
+
+    let cluster = FakeCluster::builder().crds_yaml(KITES).build().unwrap();
+    let client = cluster.client();
+    let kind = ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("demo.example.com", "v1", "Kite"),
+        "kites",
+    );
+    let kites: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
+    let crds: Api<CustomResourceDefinition> = Api::all(client);
+    let mut events = kites
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap()
+        .boxed();
+    let field = json!({"spec": {"versions": [{"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
+            "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}}}}}]}});
+    crds.patch(
+        "kites.demo.example.com",
+        &PatchParams::default(),
+        &Patch::Merge(field),
+    )
+    .await
+    .unwrap();
+    let mut kite = DynamicObject::new("k", &kind);
+    kite.data = json!({"spec": {"a": "x", "b": 2}});
+    kites.create(&PostParams::default(), &kite).await.unwrap();
+    match events.next().await.unwrap().unwrap() {
+        WatchEvent::Added(seen) => assert_eq!(seen.data["spec"]["b"], 2),
+        other => panic!("{other:?}"),
+    }
+    kites.delete("k", &DeleteParams::default()).await.unwrap();
+    crds.delete("kites.demo.example.com", &DeleteParams::default())
+        .await
+        .unwrap();
+    let release = json!({"metadata": {"finalizers": null}});
+    crds.patch(
+        "kites.demo.example.com",
+        &PatchParams::default(),
+        &Patch::Merge(release),
+    )
+    .await
+    .unwrap();
+    let rest = tokio::time::timeout(Duration::from_secs(5), events.count()).await;
+    assert_eq!(
+        rest.expect("the watch ends"),
+        1,
+        "only the deletion is left"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn rbac_lets_a_user_do_what_a_binding_says() {
+    let cluster = FakeCluster::builder()
+        .rbac(true)
+        .objects_yaml(
+            "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: default}
+rules: [{apiGroups: [''], resources: [configmaps], verbs: [get, patch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: alice, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
+",
+        )
+        .build()
+        .unwrap();
+    let admin: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    admin
+        .create(&PostParams::default(), &config_map("a"))
+        .await
+        .unwrap();
+    let alice: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("alice"));
+    assert!(alice.get("a").await.is_ok());
+    let code = |error: kube::Error| match error {
+        kube::Error::Api(status) => status.code,
+        other => panic!("{other}"),
+    };
+    assert_eq!(
+        code(alice.list(&ListParams::default()).await.unwrap_err()),
+        403
+    );
+    // An apply of what is not there creates, which takes that right.
+    let patch =
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}));
+    let refused = alice.patch("b", &PatchParams::apply("x"), &patch).await;
+    assert_eq!(code(refused.unwrap_err()), 403);
+}

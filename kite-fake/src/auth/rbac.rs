@@ -150,9 +150,38 @@ fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
             &Key::new("", text("name")),
         )
     };
-    found
-        .and_then(|role| role.value()["rules"].as_array().cloned())
-        .unwrap_or_default()
+    let Some(role) = found else {
+        return Vec::new();
+    };
+    let mut rules = role.value()["rules"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    rules.extend(aggregated(store, &role.value()["aggregationRule"]));
+    rules
+}
+
+/// The rules of the cluster roles that an aggregation selects by labels.
+fn aggregated(store: &Store, rule: &Value) -> Vec<Value> {
+    let selectors = rule["clusterRoleSelectors"].as_array();
+    let mut rules = Vec::new();
+    for selector in selectors.into_iter().flatten() {
+        let Some(wanted) = selector["matchLabels"].as_object() else {
+            continue;
+        };
+        for (_, role) in store.range(&GroupResource::new(GROUP, "clusterroles"), None, None) {
+            let labels = &role.value()["metadata"]["labels"];
+            if wanted.iter().all(|(k, v)| labels.get(k) == Some(v)) {
+                rules.extend(
+                    role.value()["rules"]
+                        .as_array()
+                        .cloned()
+                        .unwrap_or_default(),
+                );
+            }
+        }
+    }
+    rules
 }
 
 /// Walks over the rules that apply to a user in a namespace (and those of the

@@ -187,6 +187,8 @@ impl ApiServer {
         );
         self.registry.remove(&of);
         if !present {
+            // Watches find out and end.
+            self.store.wake(&of);
             return;
         }
         let epoch = self.registry.generation();

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::registry::Resource;
 use super::rules::{self, Rules};
 use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::clock::rfc3339;
@@ -66,9 +67,7 @@ impl ApiServer {
         let metadata = metadata_mut(&mut object)?;
         let given = text(metadata, "name").to_owned();
         self.admit_namespace(&resource, &namespace, &given)?;
-        if resource.terminating {
-            return Err(Status::method_not_allowed());
-        }
+        refuse_terminating(&resource)?;
         if !text(metadata, "resourceVersion").is_empty() {
             return Err(Status::internal(
                 "resourceVersion should not be set on objects to be created",
@@ -132,6 +131,17 @@ impl ApiServer {
         };
         Ok(object)
     }
+}
+
+/// 405 for new objects of a definition that is being deleted.
+fn refuse_terminating(resource: &Resource) -> Result<(), Status> {
+    if !resource.terminating {
+        return Ok(());
+    }
+    let mut status = Status::verb_not_supported(&resource.group, &resource.plural, "create");
+    "create not allowed while custom resource definition is terminating"
+        .clone_into(&mut status.message);
+    Err(status)
 }
 
 /// 400 if the body names another namespace than the path.

@@ -26,6 +26,7 @@ pub(crate) enum Deleted {
 impl ApiServer {
     /// DELETE of one object.
     pub(crate) fn delete(&mut self, call: &Call) -> Result<Outcome, Status> {
+        refuse_immortal(call)?;
         let options = Self::delete_options(call)?;
         let key = call.key();
         let body = match self.delete_one(call, &key, &options)? {
@@ -110,6 +111,23 @@ impl ApiServer {
         };
         Ok(Deleted::Waiting(object))
     }
+}
+
+/// Namespaces that the server never gives up (`NamespaceLifecycle`).
+fn refuse_immortal(call: &Call) -> Result<(), Status> {
+    let immortal = ["default", "kube-system", "kube-public"];
+    if !call.resource.is_custom()
+        && call.resource.kind == "Namespace"
+        && immortal.contains(&call.name())
+    {
+        return Err(Status::forbidden(
+            "",
+            "namespaces",
+            call.name(),
+            "this namespace may not be deleted",
+        ));
+    }
+    Ok(())
 }
 
 /// Whether finalizers (a namespace's own included) keep the object.

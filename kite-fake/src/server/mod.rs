@@ -132,6 +132,19 @@ impl Call {
         call
     }
 
+    /// What the request wants, if it were of another verb.
+    fn wish(&self, verb: &str) -> Attributes {
+        Attributes {
+            verb: verb.to_owned(),
+            group: self.resource.group.clone(),
+            resource: self.resource.plural.clone(),
+            subresource: self.target.subresource.clone().unwrap_or_default(),
+            name: self.name().to_owned(),
+            namespace: self.namespace().to_owned(),
+            path: String::new(),
+        }
+    }
+
     fn not_found(&self) -> Status {
         Status::not_found(&self.resource.group, &self.resource.plural, self.name())
     }

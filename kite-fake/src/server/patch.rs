@@ -148,6 +148,7 @@ impl ApiServer {
         let (object, code) = if let Some(live) = live {
             (self.write(call, &live, decoded.value, options)?, 200)
         } else {
+            self.allow(&call.identity, &call.wish("create"))?;
             let mut object = decoded.value;
             let metadata = metadata_mut(&mut object)?;
             metadata.remove("resourceVersion");

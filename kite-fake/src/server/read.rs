@@ -116,7 +116,10 @@ impl ApiServer {
             let at = Continue::decode(token)?;
             exact = at.revision;
             after = Some(at.after);
-        } else if options.version_match == Some(Match::Exact) {
+        } else if options.version_match == Some(Match::Exact)
+            || (limit > 0 && asked > 0 && options.version_match.is_none())
+        {
+            // A paged list of a revision is a list of that very revision.
             exact = Some(asked);
         } else if options.resource_version == "0" {
             // Served from the watch cache, which does not page.

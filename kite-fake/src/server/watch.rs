@@ -29,7 +29,8 @@ pub struct Watch {
     /// Objects to send first, and whether a BOOKMARK marks their end.
     initial: Vec<Object>,
     mark_end: bool,
-    failed: Option<Status>,
+    /// Nothing more will come.
+    over: bool,
     table_started: bool,
     bookmark_sent: u64,
     /// Fires when the collection changes.
@@ -102,7 +103,7 @@ impl ApiServer {
             revision,
             initial,
             mark_end,
-            failed: None,
+            over: false,
             table_started: false,
             bookmark_sent: current,
             changes,
@@ -112,8 +113,17 @@ impl ApiServer {
     /// What has happened since the last call, as lines to send; `None` when the
     /// watch is over.
     pub fn poll(&self, watch: &mut Watch, now: jiff::Timestamp) -> Option<Vec<Bytes>> {
-        if watch.failed.is_some() {
+        if watch.over {
             return None;
+        }
+        // The definition may have changed since, or be gone.
+        let served = &watch.resource;
+        match self
+            .registry
+            .get(&served.group, &served.version, &served.plural)
+        {
+            Some(resource) => watch.resource = resource.clone(),
+            None => watch.over = true,
         }
         let mut lines = Vec::new();
         for object in std::mem::take(&mut watch.initial) {
@@ -128,7 +138,7 @@ impl ApiServer {
             Err(forgotten) => {
                 let status = Status::expired(forgotten.to_string());
                 lines.push(line("ERROR", &status.to_json()));
-                watch.failed = Some(status);
+                watch.over = true;
                 return Some(lines);
             }
         };
@@ -141,14 +151,14 @@ impl ApiServer {
             }
         }
         watch.revision = reached.max(watch.revision);
-        Some(lines)
+        (!watch.over || !lines.is_empty()).then_some(lines)
     }
 
     /// A BOOKMARK, if the client wants them and there has been progress since
     /// the last.
     pub fn bookmark(&self, watch: &mut Watch) -> Option<Bytes> {
         let current = self.store.revision();
-        if !watch.options.bookmarks || current <= watch.bookmark_sent || watch.failed.is_some() {
+        if !watch.options.bookmarks || current <= watch.bookmark_sent || watch.over {
             return None;
         }
         watch.bookmark_sent = current;

@@ -230,6 +230,13 @@ impl Store {
         self.collection(resource).signal.subscribe()
     }
 
+    /// Wakes those who watch a collection although nothing in it changed.
+    pub fn wake(&mut self, resource: &GroupResource) {
+        if let Some(collection) = self.collections.get(resource) {
+            collection.signal.send_modify(|_| {});
+        }
+    }
+
     /// Tells when anything changes.
     pub fn subscribe_all(&self) -> watch::Receiver<u64> {
         self.progress.subscribe()
