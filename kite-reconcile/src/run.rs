@@ -20,7 +20,7 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     cdi::{DataSource, DataVolume},
-    cluster::{Cluster, Object, ObjectKey},
+    cluster::{Cluster, ClusterError, Object, ObjectKey},
     crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels,
@@ -195,6 +195,11 @@ async fn drive<K, C, F, Fut>(
                 Err(controller::Error::ObjectNotFound(object)) => {
                     tracing::debug!(%object, "gone before it was reconciled");
                 }
+                // Somebody was faster, and what they wrote triggers again.
+                Err(controller::Error::ReconcilerFailed(
+                    error @ Error::Cluster(ClusterError::Conflict { .. }),
+                    object,
+                )) => tracing::debug!(%object, %error, "will be tried again"),
                 Err(controller::Error::ReconcilerFailed(error, object)) => {
                     tracing::warn!(%object, %error, "reconcile failed");
                 }

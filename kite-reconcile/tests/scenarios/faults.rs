@@ -86,7 +86,8 @@ async fn live_and_go(
 }
 
 async fn sweep(mode: FaultMode) {
-    let world = World::with_ann().await;
+    let mut world = World::with_ann().await;
+    world.only_vms = true;
     let expected = live_and_go(&world, None, None).await;
     for after in 0..MOST_WRITES {
         live_and_go(&world, Some(Fault { after, mode }), Some(&expected)).await;

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
     crd::{KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
@@ -13,6 +13,7 @@ use kite_fake::{
     actors::{Actors, Rules, everything},
 };
 use kite_reconcile::Context;
+use kite_render::cloud_init::CloudConfig;
 use kube::api::PropagationPolicy;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -98,6 +99,13 @@ impl Live {
         self.cluster.edit::<K>(manager, &key, &patch).await.unwrap();
     }
 
+    /// Another set of controllers on the same cluster, with keys of its own.
+    fn second_controller(&self) -> JoinHandle<()> {
+        let client = self.cluster.client().clone();
+        let context = Context::new(self.cluster.clone());
+        tokio::spawn(kite_reconcile::run(client, context, self.stop.clone()))
+    }
+
     /// Ends the controllers as SIGTERM would.
     async fn end(self) {
         self.stop.cancel();
@@ -169,6 +177,49 @@ async fn a_vm_lives_and_goes_by_events_alone() {
     })
     .await;
     live.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_controller_changes_nothing_in_the_outcome() {
+    let live = Live::start().await;
+    let second = live.second_controller();
+    live.cluster.create(&platform()).await.unwrap();
+    live.cluster.create(&image("debian-12")).await.unwrap();
+    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    live.cluster.create(&ann).await.unwrap();
+    live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_some())
+        .await;
+    let names = ["one", "two", "three"];
+    for name in names {
+        live.cluster.create(&vm_named(name)).await.unwrap();
+    }
+    for name in names {
+        live.until_phase(name, VmPhase::Running).await;
+        // The guest was told of the very keys that the gateway has.
+        let secret = |name: String| async { live.find::<Secret>(ANN, &{ name }).await.unwrap() };
+        let keys = secret(format!("{name}-ssh-key")).await;
+        let user_data = secret(format!("{name}-cloud-init-userdata"))
+            .await
+            .data
+            .unwrap();
+        let public = String::from_utf8(keys.data.unwrap()["id_ed25519.pub"].0.clone()).unwrap();
+        let user_data = String::from_utf8(user_data["userdata"].0.clone()).unwrap();
+        let told: CloudConfig = serde_saphyr::from_str(&user_data).unwrap();
+        assert_eq!(told.users[0].ssh_authorized_keys, [public.trim_end()]);
+    }
+    for name in names {
+        let vm = live.find::<KiteVirtualMachine>(ANN, name).await.unwrap();
+        let gone = live.cluster.remove(&vm, PropagationPolicy::Background);
+        gone.await.unwrap();
+    }
+    for name in names {
+        live.until(ANN, name, |vm: Option<&KiteVirtualMachine>| vm.is_none())
+            .await;
+        let claim = format!("ssh-id.id-{name}");
+        assert!(live.find::<KiteReservation>("", &claim).await.is_none());
+    }
+    live.end().await;
+    second.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

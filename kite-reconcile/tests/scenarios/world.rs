@@ -174,6 +174,8 @@ pub struct World {
     pub cluster: KubeCluster,
     pub context: Context<Recorder>,
     pub stage: Stage,
+    /// Whether users and images are left as they are, to save time.
+    pub only_vms: bool,
     actors: Actors,
     stop: CancellationToken,
 }
@@ -218,6 +220,7 @@ impl World {
         let world = Self {
             context: Context::new(recorder).with_clock(move || fake.now()),
             stage: Stage::new(cluster.clone()),
+            only_vms: false,
             cluster,
             actors,
             stop,
@@ -290,11 +293,13 @@ impl World {
     /// Reconciles everything once. The errors, if there were some.
     pub async fn pass(&self) -> Vec<Error> {
         let mut errors = Vec::new();
-        for object in self.all::<KiteUser>().await {
-            errors.extend(user::reconcile(&object, &self.context).await.err());
-        }
-        for object in self.all::<KiteImage>().await {
-            errors.extend(image::reconcile(&object, &self.context).await.err());
+        if !self.only_vms {
+            for object in self.all::<KiteUser>().await {
+                errors.extend(user::reconcile(&object, &self.context).await.err());
+            }
+            for object in self.all::<KiteImage>().await {
+                errors.extend(image::reconcile(&object, &self.context).await.err());
+            }
         }
         for object in self.all::<KiteVirtualMachine>().await {
             errors.extend(vm::reconcile(&object, &self.context).await.err());
