@@ -26,7 +26,7 @@ struct Context {
     passes: AtomicUsize,
 }
 
-/// Keeps a Secret next to each ConfigMap, and takes it away with it.
+/// Keeps a Secret next to each `ConfigMap`, and takes it away with it.
 async fn reconcile(map: Arc<ConfigMap>, context: Arc<Context>) -> Result<Action, Failed> {
     context.passes.fetch_add(1, Ordering::SeqCst);
     let namespace = map.namespace().unwrap();
@@ -97,14 +97,15 @@ async fn a_controller_with_a_finalizer_lives_a_day_in_a_moment() {
     let before = context.passes.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
     assert!(context.passes.load(Ordering::SeqCst) >= before + 23);
-    let server = cluster.server();
-    let changes: Vec<_> = server
-        .log()
-        .entries()
-        .filter(|e| !matches!(e.verb.as_str(), "get" | "list" | "watch" | "patch"))
-        .collect();
-    assert!(changes.is_empty(), "{changes:?}");
-    drop(server);
+    {
+        let server = cluster.server();
+        let changes: Vec<_> = server
+            .log()
+            .entries()
+            .filter(|e| !matches!(e.verb.as_str(), "get" | "list" | "watch" | "patch"))
+            .collect();
+        assert!(changes.is_empty(), "{changes:?}");
+    }
     let again = secrets.get("a").await.unwrap();
     assert_eq!(
         again.metadata.resource_version,

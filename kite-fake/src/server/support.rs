@@ -33,14 +33,14 @@ const fn row(feature: &'static str, support: Support, note: &'static str) -> Row
 /// The table that `docs/fake.md` prints.
 pub const SUPPORT: &[Row] = &[
     row(
-        "pods/exec, attach, log, portforward, proxy; services/proxy",
+        "`pods/exec`, `attach`, `log`, `portforward`, `proxy`; `services/proxy`",
         Support::Refused,
-        "there is no kubelet",
+        "there is no kubelet and nothing to talk to",
     ),
     row(
-        "admission webhooks, ValidatingAdmissionPolicy",
+        "admission webhooks over HTTP, ValidatingAdmissionPolicy",
         Support::Inert,
-        "the objects are stored; nothing is called or evaluated",
+        "the objects are stored; implement `Webhook` and give it to `FakeCluster::admit_by`",
     ),
     row(
         "CRD conversion webhooks",
@@ -50,7 +50,7 @@ pub const SUPPORT: &[Row] = &[
     row(
         "APIService",
         Support::Inert,
-        "stored; use FakeCluster::extend to answer a group",
+        "stored; `FakeCluster::extend` answers paths in place of the server",
     ),
     row(
         "quota scopes and scope selectors",
@@ -58,9 +58,29 @@ pub const SUPPORT: &[Row] = &[
         "such quotas count nothing",
     ),
     row(
+        "graceful deletion of Pods",
+        Support::Differs,
+        "a Pod is gone at once (finalizers aside), since no kubelet has to stop it",
+    ),
+    row(
         "priority and fairness, audit, rate limits",
         Support::Inert,
         "every request is answered at once",
+    ),
+    row(
+        "scheduling, images, probes",
+        Support::Differs,
+        "the actors set readiness; no container ever runs",
+    ),
+    row(
+        "TLS",
+        Support::Differs,
+        "plain HTTP, meant for loopback only",
+    ),
+    row(
+        "loopback addresses in EndpointSlices",
+        Support::Differs,
+        "accepted: the guests of the demo live there",
     ),
     row(
         "quota status",
@@ -107,5 +127,19 @@ mod tests {
     #[test]
     fn every_row_is_a_line() {
         assert_eq!(markdown().lines().count(), SUPPORT.len() + 2);
+    }
+
+    #[test]
+    fn the_docs_have_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/fake.md");
+        let Ok(docs) = std::fs::read_to_string(path) else {
+            // A packaged crate has no docs beside it.
+            return;
+        };
+        assert!(
+            docs.contains(&markdown()),
+            "docs/fake.md lacks:\n{}",
+            markdown()
+        );
     }
 }
