@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MAX_COPIED_BYTES, MAX_OPERATIONS, PatchError, decode};
+use super::{MAX_COPIED_BYTES, MAX_NESTING, MAX_OPERATIONS, PatchError, decode};
 
 /// One operation; members that its kind does not use are ignored (RFC 6902 §4).
 #[derive(Debug, Deserialize)]
@@ -51,9 +51,9 @@ pub fn json_patch(document: &Value, body: &[u8]) -> Result<Value, PatchError> {
 fn run(document: &mut Value, operation: Operation, copied: &mut usize) -> Option<()> {
     let path = tokens(&operation.path)?;
     match operation.op.as_str() {
-        "add" => add(document, &path, operation.value?),
+        "add" => add(document, &path, shallow(&path, operation.value?)?),
         "remove" => remove(document, &path).map(drop),
-        "replace" => replace(document, &path, operation.value?),
+        "replace" => replace(document, &path, shallow(&path, operation.value?)?),
         "test" => {
             let expected = operation.value.unwrap_or(Value::Null);
             let holds = match find(document, &path) {
@@ -68,7 +68,7 @@ fn run(document: &mut Value, operation: Operation, copied: &mut usize) -> Option
                 return None;
             }
             let value = remove(document, &from)?;
-            add(document, &path, value)
+            add(document, &path, shallow(&path, value)?)
         }
         "copy" => {
             let value = find(document, &tokens(operation.from.as_deref()?)?)?.clone();
@@ -76,10 +76,23 @@ fn run(document: &mut Value, operation: Operation, copied: &mut usize) -> Option
             if *copied > MAX_COPIED_BYTES {
                 return None;
             }
-            add(document, &path, value)
+            add(document, &path, shallow(&path, value)?)
         }
         _ => None,
     }
+}
+
+/// The value, unless it would make the document nest deeper than a body may:
+/// operation upon operation could otherwise exhaust the stack of whoever reads it.
+fn shallow(path: &[String], value: Value) -> Option<Value> {
+    fn depth(value: &Value) -> usize {
+        match value {
+            Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
+            Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+    (path.len() + depth(&value) <= MAX_NESTING).then_some(value)
 }
 
 /// The unescaped segments of a JSON pointer (RFC 6901).
@@ -205,6 +218,24 @@ mod tests {
 
     fn apply(document: &Value, patch: &Value) -> Result<Value, PatchError> {
         json_patch(document, patch.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_document_cannot_be_made_to_nest_without_end() {
+        let mut document = json!({});
+        let mut path = String::new();
+        let refused = (0..200).find(|_| {
+            path.push_str("/a");
+            let body = json!([{"op": "add", "path": path, "value": {}}]).to_string();
+            match json_patch(&document, body.as_bytes()) {
+                Ok(deeper) => document = deeper,
+                Err(_) => return true,
+            }
+            false
+        });
+        assert_eq!(refused, Some(MAX_NESTING - 1));
+        let copy = json!([{"op": "copy", "from": "/a", "path": "/a/a"}]).to_string();
+        assert!(json_patch(&document, copy.as_bytes()).is_err());
     }
 
     #[test]

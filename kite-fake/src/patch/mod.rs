@@ -8,8 +8,8 @@
 //!
 //! Each takes the document as the client sees it and the body of the request,
 //! and returns the new document. Bodies are bounded: [`MAX_PATCH_BYTES`],
-//! [`MAX_OPERATIONS`], the nesting that `serde_json` allows (128), and what a
-//! patch may copy ([`MAX_COPIED_BYTES`]).
+//! [`MAX_OPERATIONS`], the nesting that `serde_json` allows (128; for what comes of
+//! a JSON patch, [`MAX_NESTING`]), and what a patch may copy ([`MAX_COPIED_BYTES`]).
 
 mod json;
 mod merge;
@@ -27,6 +27,9 @@ pub const MAX_PATCH_BYTES: usize = 3 * 1024 * 1024;
 
 /// Most operations in one JSON patch.
 pub const MAX_OPERATIONS: usize = 10_000;
+
+/// Deepest nesting that a patch may give a document; what `serde_json` allows a body.
+pub const MAX_NESTING: usize = 126;
 
 /// Most bytes, as JSON, that the `copy` operations of one patch may add.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
