@@ -2,9 +2,32 @@
 //!
 //! An [`Actor`] is a small level-triggered reconciler. It is written against
 //! the Kubernetes API alone, so each one can be used by itself, next to any
-//! others, on any API server; [`Actors::spawn`] runs a list of them on tokio.
-//! Delays and failures are set by [`Rules`], time is tokio's, so a paused
-//! runtime lets an hour pass at once.
+//! others, on any API server. [`Actors::spawn`] runs a list of them on tokio:
+//! one watch per kind for all of them, one queue for each. [`play`] starts
+//! everybody.
+//!
+//! ```text
+//! discovery ─► watches ─► Actor::keys ─► queue ─► Actor::reconcile ─► API server ─┐
+//!                 ▲                        ▲ after a delay (Rules, Timers)        │
+//!                 └────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! In a settled cluster nobody writes. Delays and failures are set by [`Rules`]
+//! for each [`Stage`]; time is tokio's, so a paused runtime lets an hour pass at
+//! once. An actor that is started anew takes over where another one ended.
+//!
+//! | Actor | Plays |
+//! |---|---|
+//! | [`NamespaceLifecycle`], [`NamespaceDefaults`] | the namespace controller; the default `ServiceAccount` and root certificate |
+//! | [`GarbageCollector`] | background, foreground and orphaning deletion by owner uid |
+//! | [`CrdCleanup`] | the end of custom resource definitions |
+//! | [`EndpointSlices`], [`LoadBalancers`] | where Services lead, and from where |
+//! | [`ClaimBinder`] | volumes for claims |
+//! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
+//! | [`DataVolumes`], [`DataSources`], [`CdiAdmission`] | CDI |
+//! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
+//!
+//! Quotas are kept by the server itself.
 
 mod actor;
 mod catalog;

@@ -140,6 +140,7 @@ fn subresource_entry(kind: &str, subresource: &Subresource) -> SubresourceEntry 
             CREATE,
         ),
         Subresource::Eviction => (Some(("policy", "v1")), "Eviction", CREATE),
+        Subresource::Binding => (None, "Binding", CREATE),
         Subresource::Unsupported { kind, verbs, .. } => (None, kind, verbs),
     };
     SubresourceEntry {

@@ -109,6 +109,7 @@ pub(super) fn of(resource: &Resource) -> Vec<(String, Vec<Operation>)> {
                 &["create"],
             ),
             Subresource::Eviction => (kind("policy", "v1", "Eviction"), &["create"]),
+            Subresource::Binding => (kind("", "v1", "Binding"), &["create"]),
             Subresource::Unsupported { .. } => continue,
         };
         let name = subresource.name();

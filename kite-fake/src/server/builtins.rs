@@ -114,6 +114,7 @@ const TABLE: &[Row] = &[
         .all()
         .with(&[
             "attach",
+            "binding",
             "eviction",
             "exec",
             "log",
@@ -396,6 +397,7 @@ fn subresource(name: &str) -> Subresource {
         "finalize" => Subresource::Finalize,
         "token" => Subresource::Token,
         "eviction" => Subresource::Eviction,
+        "binding" => Subresource::Binding,
         "attach" => unsupported("attach", "PodAttachOptions", STREAM),
         "exec" => unsupported("exec", "PodExecOptions", STREAM),
         "log" => unsupported("log", "Pod", &["get"]),

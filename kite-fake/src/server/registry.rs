@@ -32,6 +32,8 @@ pub enum Subresource {
     Token,
     /// `pods/<name>/eviction`.
     Eviction,
+    /// `pods/<name>/binding`.
+    Binding,
     /// Named in discovery, answered 501: needs a kubelet or a signer.
     Unsupported {
         /// Last segment of the path.
@@ -52,6 +54,7 @@ impl Subresource {
             Self::Finalize => "finalize",
             Self::Token => "token",
             Self::Eviction => "eviction",
+            Self::Binding => "binding",
             Self::Unsupported { name, .. } => name,
         }
     }

@@ -69,6 +69,7 @@ impl ApiServer {
             },
             Subresource::Token => self.token(call).map(Some),
             Subresource::Eviction => self.evict(call).map(Some),
+            Subresource::Binding => self.bind(call).map(Some),
             Subresource::Unsupported { name, .. } => Err(Status::unsupported(&format!(
                 "{}/{name}: it needs a kubelet or a network",
                 call.resource.plural
@@ -209,6 +210,77 @@ impl ApiServer {
         }
         let plain = call.without_subresource();
         self.delete_one(&plain, &plain.key(), &options)?;
+        let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+        Ok(done(201, success))
+    }
+
+    /// Gives a Pod its node, as schedulers do: once, and never another.
+    fn bind(&mut self, call: &Call) -> Result<Outcome, Status> {
+        if call.method != Method::POST {
+            return Err(Status::method_not_allowed());
+        }
+        let binding = body::decode(call)?;
+        let options = call.write_options("CreateOptions")?;
+        let pod = self
+            .store
+            .get(&call.resource.collection(), &call.key())
+            .ok_or_else(|| call.not_found())?
+            .clone();
+        let conflict = |why: &str| {
+            let resource = &call.resource;
+            Err(Status::conflict(
+                &resource.group,
+                &format!("{}/binding", resource.plural),
+                call.name(),
+                why,
+            ))
+        };
+        let node = binding["target"]["name"].as_str().unwrap_or_default();
+        if node.is_empty() {
+            return Err(Status::invalid(
+                "",
+                "Binding",
+                call.name(),
+                vec![Cause::new(
+                    "FieldValueRequired",
+                    "Required value",
+                    "target.name",
+                )],
+            ));
+        }
+        let uid = &binding["metadata"]["uid"];
+        if uid.is_string() && *uid != pod.meta("uid") {
+            return conflict("the UID in the binding is not the Pod's");
+        }
+        if !pod.value()["metadata"]["deletionTimestamp"].is_null() {
+            return conflict(&format!(
+                "pod {} is being deleted, cannot be assigned to a host",
+                call.name()
+            ));
+        }
+        if let Some(present) = pod.value()["spec"]["nodeName"].as_str()
+            && !present.is_empty()
+        {
+            return conflict(&format!(
+                "pod {} is already assigned to node {present:?}",
+                call.name()
+            ));
+        }
+        let mut new = pod.value().clone();
+        new["spec"]["nodeName"] = json!(node);
+        let conditions = &mut new["status"]["conditions"];
+        let mut all = conditions.as_array().cloned().unwrap_or_default();
+        all.retain(|c| c["type"] != "PodScheduled");
+        all.push(json!({
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": null,
+            "lastTransitionTime": rfc3339(call.now),
+        }));
+        *conditions = json!(all);
+        if !options.dry_run {
+            self.commit(&call.resource, &call.key(), new);
+        }
         let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(done(201, success))
     }

@@ -137,7 +137,7 @@ async fn schedule(
         return refuse(context, objects, key, pod, message).await;
     }
     match context.gate(Stage::PodScheduled, pod, "") {
-        Gate::Open => bind(context, objects, key, pod).await,
+        Gate::Open => bind(context, pod).await,
         Gate::Wait(rest) => Ok(Next::After(rest)),
         Gate::Held => Ok(Next::Held),
         Gate::Fail(why) => {
@@ -164,12 +164,7 @@ async fn refuse(
 }
 
 /// Binds the Pod to the node, by the subresource that schedulers use.
-async fn bind(
-    context: &Context,
-    objects: Objects<'_>,
-    key: &Key,
-    pod: &DynamicObject,
-) -> Result<Next, ActorError> {
+async fn bind(context: &Context, pod: &DynamicObject) -> Result<Next, ActorError> {
     let meta = &pod.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
     let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -186,14 +181,8 @@ async fn bind(
     .header(http::header::CONTENT_TYPE, "application/json")
     .body(body.to_string().into_bytes())
     .map_err(|e| api_error(doing)(kube::Error::HttpError(e)))?;
-    match context.client.request::<Value>(request).await {
-        // A server without that subresource lets the field be written.
-        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 501 => {
-            let patch = json!({"spec": {"nodeName": NODE_NAME}});
-            ignore_missing(objects.merge(key, Some(pod), patch).await)?;
-        }
-        answer => drop(answer.map_err(api_error(doing))?),
-    }
+    let answer = context.client.request::<Value>(request).await;
+    answer.map_err(api_error(doing))?;
     Ok(Next::Done)
 }
 
