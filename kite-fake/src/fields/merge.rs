@@ -43,13 +43,18 @@ fn merge_members(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
 ) -> Value {
-    let mut merged = old.clone();
-    for (name, config) in new {
-        let inner = member(schema, name);
-        let value = merge(inner, old.get(name), config);
-        merged.insert(name.clone(), value);
-    }
-    Value::Object(merged)
+    let kept = old.iter().map(|(name, old)| {
+        let value = match new.get(name) {
+            Some(config) => merge(member(schema, name), Some(old), config),
+            None => old.clone(),
+        };
+        (name.clone(), value)
+    });
+    let added = new
+        .iter()
+        .filter(|(name, _)| !old.contains_key(*name))
+        .map(|(name, config)| (name.clone(), config.clone()));
+    Value::Object(kept.chain(added).collect())
 }
 
 /// Merges two keyed lists or sets. The elements that `new` names come out in its

@@ -164,17 +164,18 @@ pub fn apply(
         ))
     })?;
 
-    let mut base = live.unwrap_or(context.empty).clone();
-    let before = managed::remove(&mut base);
-    let mut entries = Entries::decode(before.as_ref()).unwrap_or_default();
+    // The entries stay in the merged object until they are replaced at the end:
+    // nobody owns them, so that they take no part in what follows.
+    let base = live.unwrap_or(context.empty);
+    let mut entries = Entries::decode(managed::of(base)).unwrap_or_default();
     let first = entries.clone();
     if entries.0.is_empty() && live.is_some() {
-        entries = untracked(context, &base);
+        entries = untracked(context, base);
     }
 
     let mut fields = typed::fields_of(Some(context.schema), config);
     fields.retain_members(|member| !context.reset.covers(member));
-    let mut merged = merge::merge(Some(context.schema), Some(&base), config);
+    let mut merged = merge::merge(Some(context.schema), Some(base), config);
     let mine = entries.take(context.manager);
     if let Some(mine) = &mine {
         let mut owned = fields.clone();
@@ -186,7 +187,7 @@ pub fn apply(
         prune::prune(Some(context.schema), &mut merged, &mine.fields, &owned);
     }
 
-    let mut difference = compare::Difference::between(context.schema, &base, &merged);
+    let mut difference = compare::Difference::between(context.schema, base, &merged);
     difference.retain_members(|member| !context.reset.covers(member));
     let mut conflicts: Vec<(Manager, FieldSet)> = Vec::new();
     for entry in &mut entries.0 {
@@ -199,7 +200,7 @@ pub fn apply(
     }
     if !force && !conflicts.is_empty() {
         // What kubectl applied from the client it may take over.
-        let yielded = last_applied::yielded(context, &base);
+        let yielded = last_applied::yielded(context, base);
         for (_, fields) in &mut conflicts {
             fields.subtract(&yielded);
         }
@@ -216,7 +217,8 @@ pub fn apply(
 
     managed::strip(&mut fields);
     last_applied::refresh(context, config, &mut merged);
-    let time = if merged == base {
+    let unchanged = merged == *base;
+    let time = if unchanged {
         mine.and_then(|mine| mine.time)
     } else {
         Some(managed::write_time(context.now))
@@ -226,7 +228,7 @@ pub fn apply(
         time,
         fields,
     });
-    if live.is_some() && merged == base && entries.clone().encode() == first.encode() {
+    if live.is_some() && unchanged && entries.clone().encode() == first.encode() {
         return Ok(Applied::Unchanged);
     }
     managed::put(&mut merged, entries);
@@ -254,15 +256,7 @@ pub fn update(context: &Context<'_>, live: Option<&Value>, mut new: Value) -> Va
         // Not tracked so far: the first apply begins.
         return new;
     }
-    match live {
-        None => record(context, &mut entries, context.empty, &new),
-        Some(live) if managed::of(live).is_none() => record(context, &mut entries, live, &new),
-        Some(live) => {
-            let mut base = live.clone();
-            managed::remove(&mut base);
-            record(context, &mut entries, &base, &new);
-        }
-    }
+    record(context, &mut entries, live.unwrap_or(context.empty), &new);
     managed::put(&mut new, entries);
     new
 }
