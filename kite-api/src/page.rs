@@ -1,6 +1,6 @@
-//! The web page: three files that are part of the binary.
+//! The web page: a few files that are part of the binary.
 
-use std::sync::LazyLock;
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -12,6 +12,41 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
 use crate::state::ApiState;
+
+const HTML: &str = "text/html; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+/// Path, type and text of every file.
+const FILES: [(&str, &str, &str); 13] = [
+    ("/", HTML, include_str!("../ui/index.html")),
+    ("/icon.svg", IMAGE, include_str!("../ui/icon.svg")),
+    ("/style.css", STYLE, include_str!("../ui/style.css")),
+    ("/vms.css", STYLE, include_str!("../ui/vms.css")),
+    ("/app.js", SCRIPT, include_str!("../ui/app.js")),
+    ("/page.js", SCRIPT, include_str!("../ui/page.js")),
+    ("/forms.js", SCRIPT, include_str!("../ui/forms.js")),
+    ("/entrance.js", SCRIPT, include_str!("../ui/entrance.js")),
+    ("/sizes.js", SCRIPT, include_str!("../ui/sizes.js")),
+    ("/vms.js", SCRIPT, include_str!("../ui/vms.js")),
+    ("/create.js", SCRIPT, include_str!("../ui/create.js")),
+    ("/delete.js", SCRIPT, include_str!("../ui/delete.js")),
+    ("/users.js", SCRIPT, include_str!("../ui/users.js")),
+];
+
+/// The page at `/` and its files.
+pub(crate) fn routes() -> Router<ApiState> {
+    FILES
+        .into_iter()
+        .fold(Router::new(), |router, (path, content_type, body)| {
+            let asset = Arc::new(Asset::new(content_type, body));
+            router.route(
+                path,
+                get(async move |headers: HeaderMap| asset.answer(&headers)),
+            )
+        })
+}
 
 /// A file with the tag that tells whether a browser's copy is still good.
 struct Asset {
@@ -31,8 +66,8 @@ impl Asset {
         }
     }
 
-    fn answer(&'static self, headers: &HeaderMap) -> Response {
-        let known = headers
+    fn answer(&self, request: &HeaderMap) -> Response {
+        let known = request
             .get_all(header::IF_NONE_MATCH)
             .iter()
             .filter_map(|value| value.to_str().ok())
@@ -62,33 +97,25 @@ impl Asset {
     }
 }
 
-static INDEX: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("text/html; charset=utf-8", include_str!("../ui/index.html")));
-static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::new(
-        "text/javascript; charset=utf-8",
-        include_str!("../ui/app.js"),
-    )
-});
-static STYLE: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("text/css; charset=utf-8", include_str!("../ui/style.css")));
-static ICON: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("image/svg+xml", include_str!("../ui/icon.svg")));
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The page at `/` and its files.
-pub(crate) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route("/", get(async |headers: HeaderMap| INDEX.answer(&headers)))
-        .route(
-            "/app.js",
-            get(async |headers: HeaderMap| SCRIPT.answer(&headers)),
-        )
-        .route(
-            "/style.css",
-            get(async |headers: HeaderMap| STYLE.answer(&headers)),
-        )
-        .route(
-            "/icon.svg",
-            get(async |headers: HeaderMap| ICON.answer(&headers)),
-        )
+    #[test]
+    fn every_file_that_is_named_is_served() {
+        let named = FILES.iter().flat_map(|(_, _, text)| {
+            text.split('"')
+                .filter(|word| {
+                    let file = word.strip_prefix('.').unwrap_or(word);
+                    file.starts_with('/') && file.contains('.') && !file.contains(' ')
+                })
+                .map(|word| word.strip_prefix('.').unwrap_or(word))
+        });
+        let mut count = 0;
+        for file in named {
+            count += 1;
+            assert!(FILES.iter().any(|(path, _, _)| *path == file), "{file}");
+        }
+        assert!(count > 20, "{count}");
+    }
 }
