@@ -1,6 +1,6 @@
 //! VMs from their creation to their end.
 
-use kite_fake::actors::{everything, play};
+use kite_fake::actors::{Rule, Selector, Stage, everything, play};
 use std::time::Duration;
 
 use kite_fake::actors::kind::{
@@ -220,4 +220,56 @@ async fn live(world: World) {
     // The image's own.
     assert_eq!(world.list(&VOLUME, None).await.len(), 1);
     world.end().await;
+}
+
+/// What a VM says while `stage` is as the rule has it.
+async fn printable_under(rule: Rule) -> String {
+    let world = World::new().await;
+    let stage = rule.stage;
+    world.rules.add(rule);
+    world.create(&SECRET, NS, secret()).await;
+    let disk = json!({"metadata": {"name": "vm1-disk"}, "spec": {
+        "source": {"blank": {}},
+        "storage": {"resources": {"requests": {"storage": "1Gi"}}},
+    }});
+    world.create(&DATA_VOLUME, NS, disk).await;
+    world.settle().await;
+    world.create(&VIRTUAL_MACHINE, NS, machine("Always")).await;
+    // A crash loop is never settled.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let said = printable(&world).await;
+    world.rules.clear(stage);
+    if stage != Stage::DiskStep || said == "Provisioning" {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(printable(&world).await, "Running", "after {said}");
+    }
+    world.delete(&VIRTUAL_MACHINE, NS, "vm1").await;
+    world.settle().await;
+    assert!(world.list(&POD, NS).await.is_empty());
+    world.end().await;
+    said
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_lead_to_every_state_on_the_way() {
+    let fail = |stage, reason| Rule::fail(stage, Selector::all(), reason, "by rule");
+    let hold = |stage| Rule::hold(stage, Selector::all());
+    for (rule, said) in [
+        (hold(Stage::DiskStep), "Provisioning"),
+        (fail(Stage::DiskStep, "ImportFailed"), "DataVolumeError"),
+        (
+            fail(Stage::PodScheduled, "Unschedulable"),
+            "ErrorUnschedulable",
+        ),
+        (fail(Stage::PodReady, "ErrImagePull"), "ErrImagePull"),
+        (
+            fail(Stage::PodReady, "ImagePullBackOff"),
+            "ImagePullBackOff",
+        ),
+        (hold(Stage::PodReady), "Starting"),
+        (hold(Stage::GuestBooted), "Starting"),
+        (fail(Stage::GuestBooted, "NoBoot"), "CrashLoopBackOff"),
+    ] {
+        assert_eq!(printable_under(rule).await, said);
+    }
 }

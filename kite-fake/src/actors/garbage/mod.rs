@@ -142,15 +142,16 @@ impl GarbageCollector {
         let mut blocked = false;
         for dependent in self.dependents(context, objects, key, owner).await? {
             let (dependent_key, dependent) = dependent;
-            blocked |= blocks(&dependent, uid(owner));
             if !is_deleting(&dependent) {
                 self.collect(context, objects, &dependent_key, &dependent)
                     .await?;
-                // It may have gone at once.
+            }
+            // It may have gone at once.
+            if blocks(&dependent, uid(owner)) {
                 blocked |= objects.get(&dependent_key).await?.is_some();
             }
         }
-        // What was deleted just now is heard of, and brings the owner back here.
+        // The end of the last one is heard of, and brings the owner back here.
         if blocked {
             return Ok(());
         }
