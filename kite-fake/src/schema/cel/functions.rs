@@ -1,13 +1,53 @@
 //! Functions that the libraries lack: conversions, `type`, and the helpers of
 //! expanded macros.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
-use super::rewrite::{ENTRIES, SORTED, TO_MAP};
+use super::rewrite::{ENTRIES, SORTED, TICK, TO_MAP};
+
+/// Turns that all loops of an evaluation may take together. The API server
+/// counts a cost of a million, of which each turn takes several.
+const TURNS: u32 = 250_000;
+/// Longest list that `lists.range` makes.
+const LONGEST: i64 = 100_000;
+
+thread_local! {
+    /// Turns that the evaluation on this thread has left.
+    static LEFT: Cell<u32> = const { Cell::new(TURNS) };
+}
+
+/// Starts counting anew; to be called on the thread that evaluates.
+pub(super) fn start() {
+    LEFT.set(TURNS);
+}
+
+fn tick(condition: Value) -> Result<Value, ExecutionError> {
+    match LEFT.get().checked_sub(1) {
+        Some(left) => {
+            LEFT.set(left);
+            Ok(condition)
+        }
+        None => Err(ExecutionError::function_error(
+            "loop",
+            "operation cancelled: actual cost limit exceeded",
+        )),
+    }
+}
+
+fn range(length: i64) -> Result<Value, ExecutionError> {
+    if (0..=LONGEST).contains(&length) {
+        return Ok(Value::List(Arc::new((0..length).map(Value::Int).collect())));
+    }
+    Err(ExecutionError::function_error(
+        "lists.range",
+        format!("lists.range() takes 0 to {LONGEST}"),
+    ))
+}
 
 /// Adds them to a context.
 pub(super) fn register(context: &mut Context<'static>) {
@@ -30,6 +70,9 @@ pub(super) fn register(context: &mut Context<'static>) {
     ] {
         context.add_variable_from_value(name, name.to_owned());
     }
+    context.add_function(TICK, tick);
+    // The library's own would fill the memory.
+    context.add_function("lists.range", range);
     context.add_function(ENTRIES, |value: Value| entries(&value));
     context.add_function(SORTED, |value: Value| sorted(&value));
     context.add_function(TO_MAP, |value: Value| to_map(&value));

@@ -2,7 +2,7 @@
 
 use kube_cel::cel::common::ast::operators;
 
-use super::rewrite::{ENTRIES, SORTED, TO_MAP};
+use super::rewrite::{ENTRIES, SORTED, TICK, TO_MAP};
 use super::types::Type;
 
 /// The result of an operator or function; `None` if it does not take these types.
@@ -22,7 +22,7 @@ pub(super) fn result<'a>(
             return Ok((a.fits(&Type::Bool) && b.fits(&Type::Bool)).then_some(Type::Bool));
         }
         (operators::LOGICAL_NOT, [a]) => return Ok(a.fits(&Type::Bool).then_some(Type::Bool)),
-        (operators::NOT_STRICTLY_FALSE, _) => return Ok(Some(Type::Bool)),
+        (operators::NOT_STRICTLY_FALSE | TICK, _) => return Ok(Some(Type::Bool)),
         (operators::EQUALS | operators::NOT_EQUALS, [a, b]) => {
             return Ok(a.fits(b).then_some(Type::Bool));
         }

@@ -86,6 +86,7 @@ impl Program {
     /// evaluator says.
     pub(crate) fn run(&self, variables: &[(&str, Value)]) -> Result<Value, String> {
         let evaluate = || {
+            functions::start();
             let mut scope = root().new_inner_scope();
             for (name, value) in variables {
                 scope.add_variable_from_value(*name, value.clone());

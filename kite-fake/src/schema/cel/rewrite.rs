@@ -12,7 +12,10 @@ pub(super) const SORTED: &str = "@sorted";
 /// Makes a map of pairs.
 pub(super) const TO_MAP: &str = "@to_map";
 
-/// Expands the macros in an expression, innermost first.
+/// Passes a condition on, and counts the turns of loops.
+pub(super) const TICK: &str = "@tick";
+
+/// Expands the macros in an expression, innermost first, and makes all loops count.
 pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
     expr.expr = match expr.expr {
         Expr::Call(mut call) => {
@@ -25,7 +28,7 @@ pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
             Expr::Comprehension(Box::new(ComprehensionExpr {
                 iter_range: expand(inner.iter_range),
                 accu_init: expand(inner.accu_init),
-                loop_cond: expand(inner.loop_cond),
+                loop_cond: function_expr(TICK, vec![expand(inner.loop_cond)]),
                 loop_step: expand(inner.loop_step),
                 result: expand(inner.result),
                 ..inner
@@ -191,7 +194,7 @@ fn fold(
         iter_var2: None,
         accu_var: "@result".to_owned(),
         accu_init: init,
-        loop_cond: bool_literal(true),
+        loop_cond: function_expr(TICK, vec![bool_literal(true)]),
         loop_step: step,
         result,
     }))

@@ -59,8 +59,34 @@ fn errors_are_worded_as_by_the_api_server() {
         ("self.list[9] == 1", "index out of bounds: 9"),
         ("self.number / 0 == 1", "division by zero"),
         ("self.number % 0 == 1", "modulus by zero"),
+        (
+            "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, true)))",
+            "operation cancelled: actual cost limit exceeded",
+        ),
+        (
+            "lists.range(1000000000).size() > 0",
+            "lists.range() takes 0 to 100000",
+        ),
         ("9223372036854775807 + self.number > 0", "integer overflow"),
     ] {
         assert_eq!(holds(rule), Err(error.to_owned()), "{rule}");
     }
+}
+
+#[test]
+fn hostile_values_give_answers_or_errors() {
+    for rule in [
+        "quantity('1e1000000000').sign() == 1",
+        "quantity('1e-1000000000').sign() == 1",
+        "!isQuantity('1E999999999999')",
+    ] {
+        assert_eq!(holds(rule), Ok(Value::Bool(true)), "{rule}");
+    }
+    // The library panics here; the server must not.
+    let panics = "'%.999999999f'.format([1.0]) == ''";
+    assert_eq!(holds(panics), Err("internal error".to_owned()));
+    assert!(
+        holds("timestamp('99999-01-01T00:00:00Z') > timestamp('2020-01-01T00:00:00Z')").is_err()
+    );
+    assert!(holds("-9223372036854775808 / -1 == 0 && 5 % 0 == 1").is_err());
 }
