@@ -22,9 +22,12 @@ use crate::{
 };
 
 /// The image must be in the catalogue and fit on the disk.
-pub(super) fn check_image(state: &ApiState, form: &mut Form, image: &str, disk: &Bytes) {
+pub(super) fn check_image(state: &ApiState, form: &mut Form) {
+    let Some(name) = form.peek::<String>("image") else {
+        return;
+    };
     let images = &state.caches().images;
-    let Some(image) = images.get(&ObjectKey::cluster(image)) else {
+    let Some(image) = images.get(&ObjectKey::cluster(name)) else {
         let names: Vec<String> = images.list(|_| true).iter().map(|i| i.name_any()).collect();
         form.error(
             "image",
@@ -40,7 +43,8 @@ pub(super) fn check_image(state: &ApiState, form: &mut Form, image: &str, disk: 
         );
         return;
     };
-    if *disk < image.spec.min_disk {
+    let disk: Option<Bytes> = form.peek("disk");
+    if disk.is_some_and(|disk| disk < image.spec.min_disk) {
         form.error(
             "disk",
             format!(

@@ -98,11 +98,9 @@ pub(crate) async fn create(
     let owner = find_owner(&state, &caller, owner.as_deref())?;
     caller.require(Action::CreateVm, whose(&caller, &owner))?;
     let new = NewVm::read(&mut form);
-    if let Some(new) = &new {
-        check_image(&state, &mut form, &new.image, &new.disk);
-        if new.domain_prefix.is_some() {
-            check_base_domain(&state, &mut form);
-        }
+    check_image(&state, &mut form);
+    if form.peek::<String>("domainPrefix").is_some() {
+        check_base_domain(&state, &mut form);
     }
     form.finish()?;
     let Some(new) = new else {

@@ -73,6 +73,12 @@ impl Form {
         }
     }
 
+    /// What a field says if it can be read, without noting anything: for checks
+    /// that shall not wait until the other fields are right.
+    pub fn peek<T: Field>(&self, name: &str) -> Option<T> {
+        self.fields.get(name).and_then(T::parse)
+    }
+
     /// A field of an edit that null removes.
     pub fn change<T: Field>(&mut self, name: &'static str) -> Change<T> {
         self.known.push(name);

@@ -229,6 +229,10 @@ async fn bad_input_is_named_with_its_remedy() {
     }
     let refused = world.post(VMS, &ann, with("name", "Web Server")).await;
     assert_eq!(refused.fields(), ["name"], "and not the generated sshId");
+    let mut several = with("memory", "lots");
+    several["image"] = "nope".into();
+    let refused = world.post(VMS, &ann, several).await;
+    assert_eq!(refused.fields(), ["memory", "image"]);
     let refused = world.post(VMS, &ann, json!({"cpu": "x"})).await;
     assert_eq!(refused.fields(), ["name", "cpu", "memory", "disk", "image"]);
     assert!(world.get(VMS, &ann).await.names().is_empty());
