@@ -78,7 +78,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let apiserver = listen::bind("--apiserver-listen", options.apiserver_listen).await?;
     let api = listen::bind("--api-listen", options.api_listen).await?;
     let gateway = listen::bind("--gateway-listen", options.gateway_listen).await?;
-    let gateway_address = gateway.local_addr()?;
+    let gateway_address = listen::reachable(gateway.local_addr()?);
 
     let host_key = keys::load_or_create(&state, "gateway_host_key", "kite-gateway")?;
     let user_key = keys::load_or_create(&state, "id_ed25519", "kite-demo")?;
@@ -103,7 +103,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let served = fake.serve_on(apiserver)?;
     let ready = Ready {
         apiserver: served.url(),
-        api: format!("http://{}", api.local_addr()?),
+        api: format!("http://{}", listen::reachable(api.local_addr()?)),
         gateway: gateway_address.to_string(),
         kubeconfig: cluster::write_kubeconfig(&state, &fake, &served)?,
         known_hosts: state.write(

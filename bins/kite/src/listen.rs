@@ -1,7 +1,7 @@
 //! Listening addresses: taken before anything else starts, so that a port in
 //! use ends the program with one line and nothing half-started.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -13,4 +13,16 @@ pub(crate) async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<Tc
             "{option} {address} cannot be listened on; choose another port, or 0 for a free one"
         )
     })
+}
+
+/// Where a client on this machine connects to reach a server that listens on
+/// `address`: loopback, if that is every address.
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
 }

@@ -8,11 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde::Serialize;
 
-/// A directory of ours with files that only we may read.
-pub(crate) struct StateDir(PathBuf);
+/// A directory of ours with files that only we may read. Nobody else uses it
+/// while we do.
+pub(crate) struct StateDir {
+    path: PathBuf,
+    /// Locked for as long as it is open.
+    _lock: fs::File,
+}
 
 impl StateDir {
     /// Opens or makes `path`, and takes away what says that an earlier run is ready.
@@ -24,7 +29,8 @@ impl StateDir {
         let path = path
             .canonicalize()
             .with_context(|| format!("--state-dir {shown} cannot be read"))?;
-        let state = Self(path);
+        let lock = lock(&path)?;
+        let state = Self { path, _lock: lock };
         // A directory that cannot be written to must show itself now, not when
         // everything is running.
         state
@@ -39,7 +45,7 @@ impl StateDir {
 
     /// The path of `name` in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 
     /// Writes `name` as a whole or not at all.
@@ -89,6 +95,30 @@ impl StateDir {
                 Err(error).with_context(|| format!("{} cannot be removed", path.display()))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Takes the directory for this process; the system gives it back when the
+/// process ends, however that happens.
+fn lock(path: &Path) -> anyhow::Result<fs::File> {
+    let shown = path.display();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path.join("lock"))
+        .with_context(|| {
+            format!("--state-dir {shown} is not writable; choose another directory")
+        })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            bail!("--state-dir {shown} is in use by another kite; choose another directory")
+        }
+        Err(fs::TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("--state-dir {shown} cannot be locked"))
         }
     }
 }

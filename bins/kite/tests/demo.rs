@@ -96,6 +96,20 @@ fn bad_input_is_refused_with_a_remedy_and_harms_nothing() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (mut process, platform) = demo(&dir.path().join("state"));
+    let mut second = kite();
+    second.args(["apiserver", "--apiserver-listen=127.0.0.1:0", "--state-dir"]);
+    second.arg(&platform.state);
+    let second = run(second, "");
+    let errors = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{}", show(&second));
+    assert!(
+        errors.contains("in use") && errors.lines().count() == 1,
+        "{errors}"
+    );
+    assert!(
+        platform.state.join("ready.json").is_file(),
+        "it harms nobody"
+    );
     let vm = |name: &str, fields: &str| {
         format!(
             "apiVersion: hy3ons.github.io/v1\nkind: KiteVirtualMachine\n\

@@ -94,9 +94,6 @@ impl Admin {
                     }
                 }),
             );
-        axum::serve(self.listener, router)
-            .with_graceful_shutdown(shutdown.cancelled_owned())
-            .await
-            .context("the admin port failed")
+        crate::serve_http(self.listener, router, shutdown).await
     }
 }

@@ -1,32 +1,135 @@
 //! An axum router on a socket, until a token ends it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use axum::Router;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use axum::{Extension, Router, extract::ConnectInfo};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long requests that are under way get after the end was asked for.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long a client may take for the head of a request. Who takes longer holds
+/// a connection for nothing.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Connections at a time; further ones wait to be accepted.
+const MAX_CONNECTIONS: usize = 4096;
+/// Pause after a connection could not be accepted, as when descriptors run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves `router` on `listener` until `shutdown`, then lets the requests that
-/// are under way finish for a moment. Idle and streaming connections are cut.
+/// are under way finish for a moment. Handlers get the client's address as
+/// `ConnectInfo<SocketAddr>`.
 pub async fn serve_http(
     listener: TcpListener,
     router: Router,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let serving = axum::serve(listener, service)
-        .with_graceful_shutdown(shutdown.clone().cancelled_owned())
-        .into_future();
-    let cut = async {
-        shutdown.cancelled().await;
-        tokio::time::sleep(GRACE).await;
+    listener
+        .local_addr()
+        .context("the socket is not listening")?;
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                (place, listener.accept().await)
+            } => accepted,
+        };
+        let (place, stream) = accepted;
+        match stream {
+            Ok((stream, peer)) => {
+                let serving = serve_connection(stream, peer, router.clone(), shutdown.clone());
+                connections.spawn(async move {
+                    serving.await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    connections.close();
+    // What is not over by then is cut: the end must not wait for anybody.
+    let _ = tokio::time::timeout(GRACE, connections.wait()).await;
+    Ok(())
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    shutdown: CancellationToken,
+) {
+    let service = TowerToHyperService::new(router.layer(Extension(ConnectInfo(peer))));
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT);
+    builder.http2().timer(TokioTimer::new());
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = tokio::time::sleep(GRACE) => Ok(()),
+            }
+        }
     };
-    tokio::select! {
-        result = serving => result.context("the HTTP server failed"),
-        () = cut => Ok(()),
+    if let Err(error) = ended {
+        tracing::debug!(%peer, %error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_is_answered_and_a_half_sent_one_does_not_hold_up_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route(
+            "/",
+            get(async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string()),
+        );
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve_http(listener, router, stop.clone()));
+
+        let mut whole = TcpStream::connect(address).await.unwrap();
+        let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        whole.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        whole.read_to_string(&mut answer).await.unwrap();
+        let own = whole.local_addr().unwrap().to_string();
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.ends_with(&own),
+            "{answer}"
+        );
+
+        let mut half = TcpStream::connect(address).await.unwrap();
+        half.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
+        stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(30), serving).await;
+        ended.unwrap().unwrap().unwrap();
     }
 }

@@ -18,6 +18,8 @@ pub(super) fn text(ready: &Ready, bootstrap_token: &str) -> String {
         .gateway
         .rsplit_once(':')
         .unwrap_or((&ready.gateway, "22"));
+    // OpenSSH takes an IPv6 address without the brackets that a URL needs.
+    let host = host.trim_matches(['[', ']']);
     let path = |path: &Path| quoted(path);
     format!(
         "
