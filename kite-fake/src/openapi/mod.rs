@@ -165,3 +165,6 @@ fn hash(bytes: &[u8]) -> String {
             text
         })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Bodies in Kubernetes' protobuf encoding, which typed clients such as
 //! kubectl's `create` send to built-in kinds. Answers stay JSON.
 
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -2,14 +2,14 @@
 
 /// One field of a message.
 #[derive(Debug, PartialEq)]
-pub(super) struct Field<'a> {
-    pub(super) number: u32,
-    pub(super) payload: Payload<'a>,
+pub(crate) struct Field<'a> {
+    pub(crate) number: u32,
+    pub(crate) payload: Payload<'a>,
 }
 
 /// The value of a field, as far as the wire tells.
 #[derive(Debug, PartialEq)]
-pub(super) enum Payload<'a> {
+pub(crate) enum Payload<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32(u32),
@@ -17,12 +17,12 @@ pub(super) enum Payload<'a> {
 }
 
 /// Reads the fields of a message in order; ends after the first error.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 

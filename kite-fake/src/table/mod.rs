@@ -183,3 +183,6 @@ fn described(resource: &Resource, text: &str) -> String {
         .and_then(|s| s.description.clone())
         .unwrap_or_else(|| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests;
