@@ -1,15 +1,15 @@
 //! Who may log in. [`RouteAuthenticator`] compares with what the route holds;
 //! other projects implement [`Authenticator`].
 
-use std::sync::Arc;
+use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use kite_core::password::{PasswordError, PasswordHash};
 use russh::keys::PublicKey;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::hashing::HashPool;
 use crate::route::{LoginName, Route};
 
 /// The answer to a login.
@@ -38,16 +38,27 @@ pub trait Authenticator: Send + Sync + 'static {
     ) -> Verdict;
 }
 
+/// Why a [`RouteAuthenticator`] cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthenticatorError {
+    /// No dummy hash can be made.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
+    /// No thread for hashing can be started.
+    #[error("no thread for hashing passwords: {0}")]
+    Thread(#[from] io::Error),
+}
+
 /// Compares with the route's password hash and public keys.
 ///
-/// Hashing runs on the blocking pool, at most a few at a time, so that a flood
-/// of wrong passwords neither starves sessions of CPU nor fills the memory. An
+/// Hashing runs on a few threads of its own, so that a flood of wrong passwords
+/// neither starves sessions of CPU nor fills the memory. An
 /// unknown name and a machine without a password are compared with a dummy
 /// hash, and no rejection is faster than [`RouteAuthenticator::REJECTION_TIME`],
 /// which also hides that bcrypt and argon2 differ in cost.
 #[derive(Debug)]
 pub struct RouteAuthenticator {
-    hashing: Arc<Semaphore>,
+    hashing: HashPool,
     dummy: PasswordHash,
 }
 
@@ -59,21 +70,12 @@ impl RouteAuthenticator {
     ///
     /// # Errors
     ///
-    /// [`PasswordError`] when no dummy hash can be made.
-    pub fn new(parallel: usize) -> Result<Self, PasswordError> {
+    /// [`AuthenticatorError`] when threads or a dummy hash cannot be had.
+    pub fn new(parallel: usize) -> Result<Self, AuthenticatorError> {
         Ok(Self {
-            hashing: Arc::new(Semaphore::new(parallel.max(1))),
+            hashing: HashPool::new(parallel)?,
             dummy: PasswordHash::create("nobody has this password")?,
         })
-    }
-
-    async fn verify(&self, hash: PasswordHash, password: String) -> bool {
-        let Ok(_permit) = self.hashing.acquire().await else {
-            return false;
-        };
-        tokio::task::spawn_blocking(move || hash.verify(&password))
-            .await
-            .unwrap_or(false)
     }
 }
 
@@ -84,7 +86,7 @@ impl Authenticator for RouteAuthenticator {
         let hash = route.and_then(|route| route.password.clone());
         let known = hash.is_some();
         let hash = hash.unwrap_or_else(|| self.dummy.clone());
-        let fits = self.verify(hash, password.to_owned()).await;
+        let fits = self.hashing.verify(hash, password.to_owned()).await;
         if fits && known {
             return Verdict::Accept;
         }

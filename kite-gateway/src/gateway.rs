@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use kite_core::password::PasswordError;
 use prometheus_client::registry::Registry;
 use russh::keys::PrivateKey;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admission::{Admission, Admitted, Refusal};
 use crate::audit::{AuditSink, LogSink};
-use crate::auth::{Authenticator, RouteAuthenticator};
+use crate::auth::{Authenticator, AuthenticatorError, RouteAuthenticator};
 use crate::bans::Bans;
 use crate::cidr::{Cidr, place};
 use crate::config::Config;
@@ -46,7 +45,7 @@ pub enum BuildError {
     NoHostKey,
     /// The default authenticator cannot be set up.
     #[error("the authenticator cannot be set up: {0}")]
-    Authenticator(#[from] PasswordError),
+    Authenticator(#[from] AuthenticatorError),
 }
 
 /// Collects what a gateway needs; see [`Gateway::builder`].

@@ -34,6 +34,7 @@
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
 //! | `vm` | the side towards machines: one connection per channel |
 //! | `flow` | queues, windows and streams between the two |
+//! | `hashing` | the threads that verify passwords |
 //! | `sessions` | who is connected, and ending a connection |
 //! | [`kubernetes`] | routes from watches; the host key from a Secret |
 //! | [`metrics`] | what is counted |
@@ -47,6 +48,7 @@ pub mod config;
 pub mod connect;
 mod flow;
 mod gateway;
+mod hashing;
 pub mod kubernetes;
 pub mod metrics;
 mod proxy;
