@@ -21,10 +21,9 @@ use crate::{
     Error,
     context::{Context, Settings},
     drive::{self, Reconciler},
-    matches::is_applied,
     objects::AnyObject,
     plan::{Outcome, Plan, Step},
-    standing::{Standing, standing},
+    standing::{Needed, Standing, needed, standing},
 };
 
 /// When to look at an image again that waits for nothing.
@@ -221,34 +220,16 @@ fn want<K: Object>(
 where
     AnyObject: From<K>,
 {
-    let name = desired.meta().name.as_deref().unwrap_or_default();
-    let kind = K::kind(&());
-    match stored.map(|stored| (stored, standing(stored.meta(), desired.meta()))) {
-        Some((stored, Standing::Ours)) if is_applied(desired, stored) => {}
-        None | Some((_, Standing::Ours)) => {
+    let stopped = |reason: &str, message| NewCondition::new(READY, false, reason, message);
+    match needed(desired, stored, "image") {
+        Needed::Nothing => Ok(()),
+        Needed::Apply => {
             steps.push(Step::Apply(desired.clone().into()));
+            Ok(())
         }
-        Some((_, Standing::Leaving)) => {
-            return Err(NewCondition::new(
-                READY,
-                false,
-                "WaitingForDeletion",
-                format!("waiting for the former {kind} {name} to go"),
-            ));
-        }
-        Some((_, Standing::Foreign)) => {
-            return Err(NewCondition::new(
-                READY,
-                false,
-                "NameTaken",
-                format!(
-                    "{kind} {name} is there and belongs to something else: it must go, or the \
-                     image needs another name"
-                ),
-            ));
-        }
+        Needed::Wait(message) => Err(stopped("WaitingForDeletion", message)),
+        Needed::Blocked(message) => Err(stopped("NameTaken", message)),
     }
-    Ok(())
 }
 
 fn judge(image: &Image<'_>, seen: &Observed) -> (ImagePhase, NewCondition) {

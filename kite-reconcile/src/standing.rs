@@ -1,7 +1,9 @@
-//! Whose an observed object is.
+//! Whose an observed object is, and what it needs.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kite_core::labels;
+use kite_core::{cluster::Object, labels};
+
+use crate::matches::is_applied;
 
 /// How an object that has the name of one of ours stands to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,5 +55,37 @@ pub fn standing(observed: &ObjectMeta, desired: &ObjectMeta) -> Standing {
         (true, true) => Standing::Leaving,
         (true, false) => Standing::Ours,
         (false, _) => Standing::Foreign,
+    }
+}
+
+/// What has to be done for an object to be as desired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Needed {
+    /// Nothing.
+    Nothing,
+    /// It is to be applied.
+    Apply,
+    /// A former one has to go first; the text says so.
+    Wait(String),
+    /// Somebody else's has its name; the text says so.
+    Blocked(String),
+}
+
+/// Compares the object that should be with the one that is there. `whose` names
+/// the owner's kind for people.
+pub(crate) fn needed<K: Object>(desired: &K, stored: Option<&K>, whose: &str) -> Needed {
+    let Some(stored) = stored else {
+        return Needed::Apply;
+    };
+    let name = desired.meta().name.as_deref().unwrap_or_default();
+    let kind = K::kind(&());
+    match standing(stored.meta(), desired.meta()) {
+        Standing::Ours if is_applied(desired, stored) => Needed::Nothing,
+        Standing::Ours => Needed::Apply,
+        Standing::Leaving => Needed::Wait(format!("waiting for the former {kind} {name} to go")),
+        Standing::Foreign => Needed::Blocked(format!(
+            "{kind} {name} is there and belongs to something else: it must go, or the {whose} \
+             needs another name"
+        )),
     }
 }

@@ -27,10 +27,9 @@ use super::{
 };
 use crate::{
     Error,
-    matches::is_applied,
     objects::AnyObject,
     plan::{Plan, Step},
-    standing::{Standing, standing},
+    standing::{Needed, Standing, needed, standing},
 };
 
 /// When to look at a VM again that waits for nothing: everything that concerns
@@ -253,7 +252,7 @@ impl Steps<'_> {
         match user_data {
             Ok(secret) => Ok(self.wanted(&secret, seen.cloud_init.as_ref())),
             Err(error @ (RenderError::KeySecret { .. } | RenderError::UnsupportedOs(_))) => {
-                self.blocked("CloudInit", error.to_string());
+                self.obstacle(VmPhase::Failed, "CloudInit", error.to_string());
                 Ok(false)
             }
             Err(error) => Err(error.into()),
@@ -302,51 +301,25 @@ impl Steps<'_> {
     where
         AnyObject: From<K>,
     {
-        let Some(stored) = stored else {
-            self.steps.push(Step::Apply(desired.clone().into()));
-            return true;
-        };
-        let name = desired.meta().name.as_deref().unwrap_or_default();
-        let kind = K::kind(&());
-        match standing(stored.meta(), desired.meta()) {
-            Standing::Ours => {
-                if !is_applied(desired, stored) {
-                    self.steps.push(Step::Apply(desired.clone().into()));
-                }
+        match needed(desired, stored, "VM") {
+            Needed::Nothing => true,
+            Needed::Apply => {
+                self.steps.push(Step::Apply(desired.clone().into()));
                 true
             }
-            Standing::Leaving => {
-                self.waiting(format!("waiting for the former {kind} {name} to go"));
+            Needed::Wait(message) => {
+                self.obstacle(VmPhase::Pending, "WaitingForDeletion", message);
                 false
             }
-            Standing::Foreign => {
-                self.blocked(
-                    "NameTaken",
-                    format!(
-                        "{kind} {name} is there and belongs to something else: it must go, or \
-                         the VM needs another name"
-                    ),
-                );
+            Needed::Blocked(message) => {
+                self.obstacle(VmPhase::Failed, "NameTaken", message);
                 false
             }
         }
     }
 
-    fn waiting(&mut self, message: String) {
-        self.obstacles.push(Obstacle::new(
-            VIRTUAL_MACHINE_READY,
-            VmPhase::Pending,
-            "WaitingForDeletion",
-            message,
-        ));
-    }
-
-    fn blocked(&mut self, reason: &str, message: String) {
-        self.obstacles.push(Obstacle::new(
-            VIRTUAL_MACHINE_READY,
-            VmPhase::Failed,
-            reason,
-            message,
-        ));
+    fn obstacle(&mut self, phase: VmPhase, reason: &str, message: String) {
+        self.obstacles
+            .push(Obstacle::new(VIRTUAL_MACHINE_READY, phase, reason, message));
     }
 }

@@ -101,17 +101,17 @@ async fn sweep(mode: FaultMode) {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_before_any_write_changes_nothing_in_the_outcome() {
-    sweep(FaultMode::Lost).await;
+    Box::pin(sweep(FaultMode::Lost)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_after_any_write_changes_nothing_in_the_outcome() {
-    sweep(FaultMode::AnswerLost).await;
+    Box::pin(sweep(FaultMode::AnswerLost)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_at_any_write_changes_nothing_in_the_outcome() {
-    sweep(FaultMode::Conflict).await;
+    Box::pin(sweep(FaultMode::Conflict)).await;
 }
 
 #[tokio::test(start_paused = true)]

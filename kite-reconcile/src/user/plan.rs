@@ -1,43 +1,25 @@
-//! `KiteUser`: the namespace with its walls and its quota, what the user's VMs
-//! use, and, when the user goes, VMs first and walls last.
+//! What to do about a user. Pure.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures::try_join;
-use k8s_openapi::{
-    api::{
-        core::v1::{Namespace, ResourceQuota},
-        networking::v1::NetworkPolicy,
-    },
-    apimachinery::pkg::apis::meta::v1::Condition,
-};
 use kite_core::{
-    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    cluster::Object,
     conditions::NewCondition,
-    crd::{
-        Claim, KitePlatform, KitePlatformSpec, KiteUser, KiteUserStatus, KiteVirtualMachine, Usage,
-        UserPhase,
-    },
-    labels::{self, USER_FINALIZER},
-    names,
+    crd::{Claim, KiteUser, KiteUserStatus, KiteVirtualMachine, Usage, UserPhase},
+    labels::USER_FINALIZER,
 };
-use kite_render::{User, namespace, quota, reservation, walls};
-use kube::{
-    ResourceExt as _,
-    api::{ListParams, PropagationPolicy},
-    runtime::controller::Action,
-};
+use kite_render::{User, namespace, quota, walls};
+use kube::{ResourceExt as _, api::PropagationPolicy};
 
+use super::Observed;
 use crate::{
     Error,
-    claims::{ClaimState, Claims, holder_text},
-    context::{Context, Settings},
-    drive::{self, Reconciler},
+    claims::{ClaimState, holder_text},
+    context::Settings,
     matches::is_applied,
     objects::AnyObject,
-    plan::{Outcome, Plan, Step},
-    standing::{Standing, standing},
+    plan::{Plan, Step},
+    standing::{Needed, Standing, needed, standing},
 };
 
 /// When to look at a user again that waits for nothing.
@@ -50,157 +32,7 @@ const READY: &str = "Ready";
 const RESERVED: &str = "Reserved";
 const NAMESPACE_READY: &str = "NamespaceReady";
 
-/// Reconciles one user.
-pub async fn reconcile<C: Cluster>(user: &KiteUser, context: &Context<C>) -> Result<Action, Error> {
-    drive::reconcile::<Users, C>(user, context).await
-}
-
-/// What was seen of a user and of what belongs to them.
-#[derive(Clone, Debug, Default)]
-pub struct Observed {
-    /// The platform's settings; the defaults if there are none.
-    pub platform: KitePlatformSpec,
-    /// Who has the username and the email address.
-    pub claims: Claims,
-    /// The user's namespace.
-    pub namespace: Option<Namespace>,
-    /// Its network policies, Kite's and others'.
-    pub policies: Vec<NetworkPolicy>,
-    /// Its quota.
-    pub quota: Option<ResourceQuota>,
-    /// The VMs in it.
-    pub vms: Vec<KiteVirtualMachine>,
-}
-
-/// The reconciler of users.
-pub(crate) struct Users;
-
-#[async_trait]
-impl Reconciler for Users {
-    type Object = KiteUser;
-    type Status = KiteUserStatus;
-    type Observed = Observed;
-
-    const KIND: &'static str = "KiteUser";
-
-    async fn observe<C: Cluster>(object: &KiteUser, cluster: &C) -> Result<Observed, Error> {
-        let user = User::of(object)?;
-        let deleting = object.metadata.deletion_timestamp.is_some();
-        let edited = object
-            .status
-            .as_ref()
-            .and_then(|status| status.observed_generation)
-            != object.metadata.generation;
-        let held_by = (edited || deleting).then(|| labels::for_user(user.name));
-        let name = user.namespace();
-        let platform_key = ObjectKey::cluster(names::PLATFORM);
-        let namespace_key = ObjectKey::cluster(&name);
-        let quota_key = ObjectKey::namespaced(&name, quota::NAME);
-        let (platform, claims, namespace, policies, quota, vms) = try_join!(
-            cluster.find::<KitePlatform>(&platform_key),
-            Claims::observe(cluster, reservation::of_user(&user), held_by.as_ref()),
-            cluster.find(&namespace_key),
-            list::<NetworkPolicy, C>(cluster, &name),
-            cluster.find(&quota_key),
-            list::<KiteVirtualMachine, C>(cluster, &name),
-        )?;
-        Ok(Observed {
-            platform: platform.map(|platform| platform.spec).unwrap_or_default(),
-            claims,
-            namespace,
-            policies,
-            quota,
-            vms,
-        })
-    }
-
-    fn plan(
-        object: &KiteUser,
-        observed: &Observed,
-        settings: &Settings,
-    ) -> Result<Plan<KiteUserStatus>, Error> {
-        plan(object, observed, settings)
-    }
-
-    fn absorb(observed: &mut Observed, outcome: Outcome) {
-        observed.absorb(outcome);
-    }
-
-    fn status(object: &KiteUser) -> Option<&KiteUserStatus> {
-        object.status.as_ref()
-    }
-
-    fn conditions(status: &KiteUserStatus) -> &[Condition] {
-        &status.conditions
-    }
-
-    fn complete(
-        status: KiteUserStatus,
-        conditions: Vec<Condition>,
-        generation: i64,
-    ) -> KiteUserStatus {
-        KiteUserStatus {
-            conditions,
-            observed_generation: Some(generation),
-            ..status
-        }
-    }
-
-    fn carrier(object: &KiteUser, status: KiteUserStatus) -> KiteUser {
-        KiteUser {
-            metadata: drive::carrier_metadata(&object.metadata),
-            spec: object.spec.clone(),
-            status: Some(status),
-        }
-    }
-}
-
-async fn list<K: Object, C: Cluster>(cluster: &C, namespace: &str) -> Result<Vec<K>, ClusterError> {
-    let all = cluster
-        .list::<K>(Some(namespace.to_owned()), &ListParams::default())
-        .await?;
-    Ok(all.items)
-}
-
-impl Observed {
-    /// Takes in what came of a step.
-    pub fn absorb(&mut self, outcome: Outcome) {
-        let (object, gone) = match outcome {
-            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
-            Outcome::Stored(object) => (object, false),
-            Outcome::Gone(object) => (object, true),
-        };
-        match object {
-            AnyObject::Namespace(namespace) => self.namespace = (!gone).then_some(*namespace),
-            AnyObject::ResourceQuota(quota) => self.quota = (!gone).then_some(*quota),
-            AnyObject::NetworkPolicy(policy) => {
-                let name = policy.name_any();
-                self.policies.retain(|other| other.name_any() != name);
-                self.policies.extend((!gone).then_some(*policy));
-            }
-            AnyObject::KiteVirtualMachine(vm) => {
-                let name = vm.name_any();
-                self.vms.retain(|other| other.name_any() != name);
-                self.vms.extend((!gone).then_some(*vm));
-            }
-            AnyObject::DataSource(_)
-            | AnyObject::DataVolume(_)
-            | AnyObject::Ingress(_)
-            | AnyObject::PersistentVolumeClaim(_)
-            | AnyObject::Secret(_)
-            | AnyObject::Service(_)
-            | AnyObject::VirtualMachine(_) => {}
-        }
-    }
-
-    fn policy(&self, name: Option<&str>) -> Option<&NetworkPolicy> {
-        self.policies
-            .iter()
-            .find(|policy| policy.metadata.name.as_deref() == name)
-    }
-}
-
-/// What to do about a user. Pure.
+/// What to do about the user `object`, given what was observed.
 pub fn plan(
     object: &KiteUser,
     seen: &Observed,
@@ -255,7 +87,12 @@ pub fn plan(
 fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, NewCondition) {
     let waiting =
         |reason: &str, message: String| NewCondition::new(NAMESPACE_READY, false, reason, message);
-    let not_yet = || waiting("NotMade", "the namespace is not made yet".to_owned());
+    let not_yet = || {
+        waiting(
+            "NotMade",
+            "the namespace or its walls are not made yet".to_owned(),
+        )
+    };
     if !user.object.finalizers().iter().any(|f| f == USER_FINALIZER) {
         return (vec![Step::AddFinalizer(USER_FINALIZER)], not_yet());
     }
@@ -268,42 +105,28 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
         return (Vec::new(), not_yet());
     }
     let desired = namespace::namespace(user);
-    let Some(stored) = &seen.namespace else {
-        return (vec![Step::Apply(desired.into())], not_yet());
-    };
     let name = user.namespace();
-    match standing(&stored.metadata, &desired.metadata) {
-        Standing::Ours => {}
-        Standing::Leaving => {
-            let message = format!("waiting for the former namespace {name} to go");
-            return (Vec::new(), waiting("WaitingForDeletion", message));
-        }
-        Standing::Foreign => {
-            let message = format!(
-                "namespace {name} is there and belongs to something else: it must go, or the \
-                 user needs another name"
-            );
-            return (Vec::new(), waiting("NameTaken", message));
-        }
-    }
-    // The walls stand before anybody is told that the namespace is there.
     let mut steps = Vec::new();
-    want(&mut steps, &desired, Some(stored));
+    match needed(&desired, seen.namespace.as_ref(), "user") {
+        Needed::Nothing => {}
+        Needed::Apply => steps.push(Step::Apply(desired.into())),
+        Needed::Wait(message) => return (Vec::new(), waiting("WaitingForDeletion", message)),
+        Needed::Blocked(message) => return (Vec::new(), waiting("NameTaken", message)),
+    }
     for policy in walls::policies(user, &settings.walls, seen.platform.image_namespace()) {
         let stored = seen.policy(policy.metadata.name.as_deref());
         want(&mut steps, &policy, stored);
     }
     let quota = quota::resource_quota(user, &settings.overhead);
     want(&mut steps, &quota, seen.quota.as_ref());
-    (
-        steps,
-        NewCondition::new(
-            NAMESPACE_READY,
-            true,
-            "Ready",
-            format!("namespace {name} stands with its walls and quota"),
-        ),
-    )
+    // Nobody is told that the namespace is there before its walls stand.
+    let condition = if steps.is_empty() {
+        let message = format!("namespace {name} stands with its walls and quota");
+        NewCondition::new(NAMESPACE_READY, true, "Ready", message)
+    } else {
+        not_yet()
+    };
+    (steps, condition)
 }
 
 /// Walls and quotas are put right whoever's they seem: a policy of ours that

@@ -1,0 +1,181 @@
+//! `KiteUser`: the namespace with its walls and its quota, what the user's VMs
+//! use, and, when the user goes, VMs first and walls last.
+
+mod plan;
+
+use async_trait::async_trait;
+use futures::try_join;
+use k8s_openapi::{
+    api::{
+        core::v1::{Namespace, ResourceQuota},
+        networking::v1::NetworkPolicy,
+    },
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    crd::{KitePlatform, KitePlatformSpec, KiteUser, KiteUserStatus, KiteVirtualMachine},
+    labels, names,
+};
+use kite_render::{User, quota, reservation};
+use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
+
+pub use self::plan::plan;
+use crate::{
+    Error,
+    claims::Claims,
+    context::{Context, Settings},
+    drive::{self, Reconciler},
+    objects::AnyObject,
+    plan::{Outcome, Plan},
+};
+
+/// Reconciles one user.
+pub async fn reconcile<C: Cluster>(user: &KiteUser, context: &Context<C>) -> Result<Action, Error> {
+    drive::reconcile::<Users, C>(user, context).await
+}
+
+/// What was seen of a user and of what belongs to them.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The platform's settings; the defaults if there are none.
+    pub platform: KitePlatformSpec,
+    /// Who has the username and the email address.
+    pub claims: Claims,
+    /// The user's namespace.
+    pub namespace: Option<Namespace>,
+    /// Its network policies, Kite's and others'.
+    pub policies: Vec<NetworkPolicy>,
+    /// Its quota.
+    pub quota: Option<ResourceQuota>,
+    /// The VMs in it.
+    pub vms: Vec<KiteVirtualMachine>,
+}
+
+/// The reconciler of users.
+pub(crate) struct Users;
+
+#[async_trait]
+impl Reconciler for Users {
+    type Object = KiteUser;
+    type Status = KiteUserStatus;
+    type Observed = Observed;
+
+    const KIND: &'static str = "KiteUser";
+
+    async fn observe<C: Cluster>(object: &KiteUser, cluster: &C) -> Result<Observed, Error> {
+        let user = User::of(object)?;
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        let edited = object
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation)
+            != object.metadata.generation;
+        let held_by = (edited || deleting).then(|| labels::for_user(user.name));
+        let name = user.namespace();
+        let platform_key = ObjectKey::cluster(names::PLATFORM);
+        let namespace_key = ObjectKey::cluster(&name);
+        let quota_key = ObjectKey::namespaced(&name, quota::NAME);
+        let (platform, claims, namespace, policies, quota, vms) = try_join!(
+            cluster.find::<KitePlatform>(&platform_key),
+            Claims::observe(cluster, reservation::of_user(&user), held_by.as_ref()),
+            cluster.find(&namespace_key),
+            list::<NetworkPolicy, C>(cluster, &name),
+            cluster.find(&quota_key),
+            list::<KiteVirtualMachine, C>(cluster, &name),
+        )?;
+        Ok(Observed {
+            platform: platform.map(|platform| platform.spec).unwrap_or_default(),
+            claims,
+            namespace,
+            policies,
+            quota,
+            vms,
+        })
+    }
+
+    fn plan(
+        object: &KiteUser,
+        observed: &Observed,
+        settings: &Settings,
+    ) -> Result<Plan<KiteUserStatus>, Error> {
+        plan(object, observed, settings)
+    }
+
+    fn absorb(observed: &mut Observed, outcome: Outcome) {
+        observed.absorb(outcome);
+    }
+
+    fn status(object: &KiteUser) -> Option<&KiteUserStatus> {
+        object.status.as_ref()
+    }
+
+    fn conditions(status: &KiteUserStatus) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn complete(
+        status: KiteUserStatus,
+        conditions: Vec<Condition>,
+        generation: i64,
+    ) -> KiteUserStatus {
+        KiteUserStatus {
+            conditions,
+            observed_generation: Some(generation),
+            ..status
+        }
+    }
+
+    fn carrier(object: &KiteUser, status: KiteUserStatus) -> KiteUser {
+        KiteUser {
+            metadata: drive::carrier_metadata(&object.metadata),
+            spec: object.spec.clone(),
+            status: Some(status),
+        }
+    }
+}
+
+async fn list<K: Object, C: Cluster>(cluster: &C, namespace: &str) -> Result<Vec<K>, ClusterError> {
+    let all = cluster
+        .list::<K>(Some(namespace.to_owned()), &ListParams::default())
+        .await?;
+    Ok(all.items)
+}
+
+impl Observed {
+    /// Takes in what came of a step.
+    pub fn absorb(&mut self, outcome: Outcome) {
+        let (object, gone) = match outcome {
+            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
+            Outcome::Stored(object) => (object, false),
+            Outcome::Gone(object) => (object, true),
+        };
+        match object {
+            AnyObject::Namespace(namespace) => self.namespace = (!gone).then_some(*namespace),
+            AnyObject::ResourceQuota(quota) => self.quota = (!gone).then_some(*quota),
+            AnyObject::NetworkPolicy(policy) => {
+                let name = policy.name_any();
+                self.policies.retain(|other| other.name_any() != name);
+                self.policies.extend((!gone).then_some(*policy));
+            }
+            AnyObject::KiteVirtualMachine(vm) => {
+                let name = vm.name_any();
+                self.vms.retain(|other| other.name_any() != name);
+                self.vms.extend((!gone).then_some(*vm));
+            }
+            AnyObject::DataSource(_)
+            | AnyObject::DataVolume(_)
+            | AnyObject::Ingress(_)
+            | AnyObject::PersistentVolumeClaim(_)
+            | AnyObject::Secret(_)
+            | AnyObject::Service(_)
+            | AnyObject::VirtualMachine(_) => {}
+        }
+    }
+
+    pub(super) fn policy(&self, name: Option<&str>) -> Option<&NetworkPolicy> {
+        self.policies
+            .iter()
+            .find(|policy| policy.metadata.name.as_deref() == name)
+    }
+}
