@@ -185,9 +185,6 @@ const ALWAYS: &[(&str, &str)] = &[
     ("NodeStatus", "daemonEndpoints"),
     ("NodeStatus", "nodeInfo"),
     ("NodeDaemonEndpoints", "kubeletEndpoint"),
-    ("PersistentVolumeClaim", "metadata"),
-    ("PersistentVolumeClaim", "spec"),
-    ("PersistentVolumeClaim", "status"),
     ("PersistentVolumeClaimSpec", "resources"),
     ("PersistentVolumeClaimTemplate", "metadata"),
     ("PodTemplate", "template"),
@@ -290,16 +287,14 @@ const PLAIN_EVERYWHERE: &[&str] = &["observedGeneration", "readOnly"];
 /// Types that hold JSON of any shape.
 const OPAQUE: &[&str] = &["FieldsV1", "JSON", "JSONSchemaProps", "RawExtension"];
 
-/// Completes a generated document in place; `name` is the root's definition.
-pub(super) fn complete(name: &str, document: &mut Value) {
-    if let Some(definitions) = document.get_mut("$defs").and_then(Value::as_object_mut) {
-        for (name, definition) in definitions {
-            complete_type(name, definition);
-        }
+/// Completes a generated definition in place.
+pub(super) fn complete(name: &str, definition: &mut Value, is_kind: bool) {
+    complete_type(name, definition);
+    if !is_kind {
+        return;
     }
-    complete_type(name, document);
-    // The kind itself always has metadata, and spec and status where they are structs.
-    if let Some(members) = document
+    // A kind always has metadata, and spec and status where they are structs.
+    if let Some(members) = definition
         .get_mut("properties")
         .and_then(Value::as_object_mut)
     {

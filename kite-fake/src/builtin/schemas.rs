@@ -1,6 +1,8 @@
 //! Schemas of built-in kinds: generated ones, completed by [`super::overlay`].
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, authentication::v1 as authn,
@@ -12,42 +14,39 @@ use k8s_openapi::api::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::overlay;
 use crate::schema::Schema;
 
-/// The JSON schema of a type, with what it refers to in `$defs`.
-fn generated<T: JsonSchema>() -> (String, Value) {
-    let schema = SchemaGenerator::default().into_root_schema_for::<T>();
-    (T::schema_name().into_owned(), Value::from(schema))
+/// One built-in kind's type.
+struct Type {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    /// The name of its definition.
+    name: fn() -> Cow<'static, str>,
+    /// Generates its definition and what that refers to.
+    define: fn(&mut SchemaGenerator),
 }
 
-/// The completed JSON schema of a kind with its type's name; `None` if it is not built in.
-pub(super) fn json(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
-    let (name, mut json) = document(group, version, kind)?;
-    overlay::complete(&name, &mut json);
-    Some((name, json))
+fn define<T: JsonSchema>(generator: &mut SchemaGenerator) {
+    let _ = generator.subschema_for::<T>();
 }
 
-/// The schema of a kind; `None` if it is not built in.
-pub(super) fn build(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
-    let (_, json) = json(group, version, kind)?;
-    // Generated schemas nest without cycles but for JSON schemas themselves, which
-    // the overlay makes opaque; a failure here would be a kind without a schema.
-    Schema::from_json(&json).ok().map(Arc::new)
+macro_rules! types {
+    ($($group:literal $version:literal $module:ident: $($kind:ident)+;)+) => {
+        &[$($(Type {
+            group: $group,
+            version: $version,
+            kind: stringify!($kind),
+            name: <$module::$kind as JsonSchema>::schema_name,
+            define: define::<$module::$kind>,
+        },)+)+]
+    };
 }
 
-fn document(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
-    macro_rules! pick {
-        ($($group:literal $version:literal $module:ident: $($kind:ident)+;)+) => {
-            match (group, version, kind) {
-                $($(($group, $version, stringify!($kind)) => Some(generated::<$module::$kind>()),)+)+
-                _ => None,
-            }
-        };
-    }
-    pick! {
+const TYPES: &[Type] = types! {
         "" "v1" core: ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
             PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret
             Service ServiceAccount;
@@ -70,5 +69,79 @@ fn document(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
         "authentication.k8s.io" "v1" authn: SelfSubjectReview TokenReview TokenRequest;
         "authorization.k8s.io" "v1" authz: LocalSubjectAccessReview SelfSubjectAccessReview
             SelfSubjectRulesReview SubjectAccessReview;
+};
+
+/// The definitions of all kinds, completed. Most share most of what they refer
+/// to, so that all together take little more than the greatest alone.
+static DEFINITIONS: LazyLock<Value> = LazyLock::new(|| {
+    let mut generator = SchemaGenerator::default();
+    for entry in TYPES {
+        (entry.define)(&mut generator);
     }
+    let mut definitions = generator.take_definitions(true);
+    for (name, definition) in &mut definitions {
+        let is_kind = TYPES.iter().any(|entry| (entry.name)() == name.as_str());
+        overlay::complete(name, definition, is_kind);
+    }
+    json!({"$defs": definitions})
+});
+
+static SCHEMAS: LazyLock<BTreeMap<String, Arc<Schema>>> = LazyLock::new(|| {
+    // Generated schemas are well formed; a failure here would leave kinds without
+    // a schema, which a test would see.
+    Schema::from_definitions(&DEFINITIONS).unwrap_or_default()
+});
+
+fn name_of(group: &str, version: &str, kind: &str) -> Option<Cow<'static, str>> {
+    TYPES
+        .iter()
+        .find(|entry| entry.kind == kind && entry.group == group && entry.version == version)
+        .map(|entry| (entry.name)())
+}
+
+/// The completed JSON schema of a kind with its type's name; `None` if it is not built in.
+pub(super) fn json(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
+    let name = name_of(group, version, kind)?;
+    let all = DEFINITIONS.get("$defs")?.as_object()?;
+    let mut document = all.get(name.as_ref())?.clone();
+    let mut wanted = Map::new();
+    let mut open = references(&document);
+    while let Some(reference) = open.pop() {
+        if let Some(definition) = all.get(&reference)
+            && !wanted.contains_key(&reference)
+        {
+            open.extend(references(definition));
+            wanted.insert(reference, definition.clone());
+        }
+    }
+    if let Value::Object(members) = &mut document {
+        members.insert("$defs".to_owned(), Value::Object(wanted));
+    }
+    Some((name.into_owned(), document))
+}
+
+/// The names of the definitions that a schema refers to.
+fn references(schema: &Value) -> Vec<String> {
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .flat_map(|(name, inner)| match inner.as_str() {
+                Some(text) if name == "$ref" => text
+                    .strip_prefix("#/$defs/")
+                    .map(str::to_owned)
+                    .into_iter()
+                    .collect(),
+                _ => references(inner),
+            })
+            .collect(),
+        Value::Array(elements) => elements.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The schema of a kind; `None` if it is not built in.
+pub(super) fn build(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
+    SCHEMAS
+        .get(name_of(group, version, kind)?.as_ref())
+        .cloned()
 }

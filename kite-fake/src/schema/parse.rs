@@ -1,5 +1,6 @@
 //! From the JSON of a schema to the model.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -56,12 +57,25 @@ impl Schema {
     /// See [`SchemaError`]. CEL rules that do not compile are no error here: they
     /// fail when evaluated, and the CRD's own validation refuses them.
     pub fn from_json(value: &Value) -> Result<Self, SchemaError> {
-        Parser {
-            root: value,
-            open: Vec::new(),
-        }
-        .node(value, "", 0)
-        .map(|schema| *schema)
+        Parser::new(value).node(value, "", 0).map(|schema| *schema)
+    }
+
+    /// Parses all definitions of a document (its `$defs`), each once.
+    ///
+    /// # Errors
+    /// See [`SchemaError`].
+    pub fn from_definitions(document: &Value) -> Result<BTreeMap<String, Arc<Self>>, SchemaError> {
+        let mut parser = Parser::new(document);
+        let names = document.get("$defs").and_then(Value::as_object);
+        names
+            .into_iter()
+            .flat_map(Map::keys)
+            .map(|name| {
+                let reference = format!("#/$defs/{name}");
+                let schema = parser.reference(&Map::new(), &reference, name, 0)?;
+                Ok((name.clone(), Arc::from(schema)))
+            })
+            .collect()
     }
 
     /// Parses the schema of a custom resource's version: as [`Schema::from_json`],
@@ -111,6 +125,21 @@ struct Parser<'a> {
     root: &'a Value,
     /// References being resolved, outermost first.
     open: Vec<String>,
+    /// References that have been resolved, and lead nowhere back.
+    known: BTreeMap<String, Arc<Schema>>,
+    /// How many references led back into themselves so far.
+    cycles: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(root: &'a Value) -> Self {
+        Self {
+            root,
+            open: Vec::new(),
+            known: BTreeMap::new(),
+            cycles: 0,
+        }
+    }
 }
 
 impl Parser<'_> {
@@ -209,22 +238,13 @@ impl Parser<'_> {
         depth: usize,
     ) -> Result<Box<Schema>, SchemaError> {
         if self.open.iter().any(|open| open == reference) {
+            self.cycles += 1;
             return Ok(Box::new(Schema::any()));
         }
-        let root = self.root;
-        let target = reference
-            .strip_prefix('#')
-            .and_then(|pointer| root.pointer(pointer));
-        let Some(target) = target else {
-            return Err(SchemaError::Reference {
-                path: path.to_owned(),
-                reference: reference.to_owned(),
-            });
+        let mut schema = match self.known.get(reference) {
+            Some(known) => Box::new(Schema::clone(known)),
+            None => self.resolve(reference, path, depth)?,
         };
-        self.open.push(reference.to_owned());
-        let resolved = self.node(target, path, depth + 1);
-        self.open.pop();
-        let mut schema = resolved?;
         if let Some(description) = text(object, "description") {
             schema.description = Some(description.to_owned());
         }
@@ -236,6 +256,36 @@ impl Parser<'_> {
         }
         if text(object, "x-kubernetes-map-type") == Some("granular") {
             schema.map_type = MapType::Granular;
+        }
+        Ok(schema)
+    }
+
+    /// What a reference leads to.
+    fn resolve(
+        &mut self,
+        reference: &str,
+        path: &str,
+        depth: usize,
+    ) -> Result<Box<Schema>, SchemaError> {
+        let root = self.root;
+        let target = reference
+            .strip_prefix('#')
+            .and_then(|pointer| root.pointer(pointer));
+        let Some(target) = target else {
+            return Err(SchemaError::Reference {
+                path: path.to_owned(),
+                reference: reference.to_owned(),
+            });
+        };
+        let before = self.cycles;
+        self.open.push(reference.to_owned());
+        let resolved = self.node(target, path, depth + 1);
+        self.open.pop();
+        let schema = resolved?;
+        // Where a cycle was cut depends on where it was entered: not for reuse.
+        if self.cycles == before {
+            let shared = Arc::new(Schema::clone(&schema));
+            self.known.insert(reference.to_owned(), shared);
         }
         Ok(schema)
     }
