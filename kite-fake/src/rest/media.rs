@@ -88,9 +88,10 @@ fn clauses(header: &str) -> Vec<Clause> {
 ///
 /// # Errors
 /// 406 if nothing that is accepted can be made.
-pub fn accepted(header: Option<&str>) -> Result<Accepted, Status> {
+pub fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> {
     let header = header.unwrap_or("*/*");
-    let mut transforms_refused = false;
+    // Custom resources are negotiated one step later than built-in ones.
+    let mut transforms_refused = custom;
     for clause in clauses(header) {
         let encoding = match clause.media.as_str() {
             "*/*" | "application/*" | "application/json" => Encoding::Json,
@@ -162,11 +163,14 @@ mod tests {
     #[test]
     fn the_first_clause_that_can_be_made_wins() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(accepted(Some(table)).unwrap().shape, Shape::Table);
+        assert_eq!(accepted(Some(table), false).unwrap().shape, Shape::Table);
         let unknown = "application/json;as=Nothing;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(accepted(Some(unknown)).unwrap().shape, Shape::Plain);
-        assert_eq!(accepted(Some("text/html")).unwrap_err().code, 406);
+        assert_eq!(accepted(Some(unknown), false).unwrap().shape, Shape::Plain);
+        assert_eq!(accepted(Some("text/html"), true).unwrap_err().code, 406);
         let yaml = "application/json;q=0.1, application/yaml";
-        assert_eq!(accepted(Some(yaml)).unwrap().encoding, Encoding::Yaml);
+        assert_eq!(
+            accepted(Some(yaml), false).unwrap().encoding,
+            Encoding::Yaml
+        );
     }
 }

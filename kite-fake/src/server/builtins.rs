@@ -430,10 +430,9 @@ fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
             "status.nominatedNodeName",
         ],
         ("", "Secret") => &["type"],
-        ("", "Namespace") => &["status.phase", "name"],
+        ("", "Namespace") => &["status.phase"],
         ("", "Node") => &["spec.unschedulable"],
         ("", "Service") => &["spec.clusterIP", "spec.type"],
-        ("", "PersistentVolume" | "PersistentVolumeClaim") => &["name"],
         ("", "ReplicationController") | ("apps", "ReplicaSet") => &["status.replicas"],
         ("batch", "Job") => &["status.successful"],
         ("" | "events.k8s.io", "Event") => &[

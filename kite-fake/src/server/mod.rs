@@ -132,6 +132,11 @@ impl Call {
         call
     }
 
+    /// The verb of the request, as authorization names it.
+    fn verb(&self) -> &'static str {
+        access::verb(&self.method, &self.target, &self.query)
+    }
+
     /// What the request wants, if it were of another verb.
     fn wish(&self, verb: &str) -> Attributes {
         Attributes {
@@ -290,9 +295,9 @@ impl ApiServer {
         let call = Call {
             method: parts.method.clone(),
             target,
+            accepted: media::accepted(header(http::header::ACCEPT), resource.is_custom())?,
             resource,
             query,
-            accepted: media::accepted(header(http::header::ACCEPT))?,
             content_type: header(http::header::CONTENT_TYPE).map(str::to_owned),
             user_agent: header(http::header::USER_AGENT)
                 .unwrap_or_default()
@@ -346,6 +351,9 @@ impl ApiServer {
             (&Method::PATCH, Some(_)) => self.patch(call)?,
             (&Method::DELETE, Some(_)) => self.delete(call)?,
             (&Method::DELETE, None) => return self.delete_collection(call),
+            (&Method::PUT | &Method::PATCH, None) if call.resource.is_custom() => {
+                return Err(Status::bad_request("name must be provided"));
+            }
             _ => return Err(Status::method_not_allowed()),
         };
         Ok(Answer::Response(respond::outcome(call, &outcome)?))

@@ -1,7 +1,7 @@
 //! Get and list.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::registry::Resource;
@@ -34,7 +34,7 @@ impl Continue {
             "rv": self.revision.map_or(-1, |r| i64::try_from(r).unwrap_or(-1)),
             "start": format!("{}/{}\u{0}", self.after.namespace, self.after.name),
         });
-        STANDARD_NO_PAD.encode(text.to_string())
+        URL_SAFE_NO_PAD.encode(text.to_string())
     }
 
     fn decode(token: &str) -> Result<Self, Status> {
@@ -43,9 +43,11 @@ impl Continue {
                 "invalid continue token: continue key is not valid: {why}"
             ))
         };
-        let bytes = STANDARD_NO_PAD
-            .decode(token.trim_end_matches('='))
-            .map_err(|e| fail(&e.to_string()))?;
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| {
+            let foreign = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
+            let at = token.find(foreign).unwrap_or(token.len());
+            fail(&format!("illegal base64 data at input byte {at}"))
+        })?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let shown = bytes
                 .first()

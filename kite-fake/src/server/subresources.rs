@@ -50,7 +50,7 @@ impl ApiServer {
         };
         let Some(subresource) = call.resource.subresource(name).cloned() else {
             // A custom resource says that the object is missing.
-            return Err(if call.resource.is_custom() && name == "status" {
+            return Err(if call.resource.is_custom() {
                 call.not_found()
             } else {
                 Status::no_such_resource()
@@ -106,7 +106,7 @@ impl ApiServer {
                 let patched = patched.map_err(|e| Status::bad_request(e.to_string()))?;
                 (patched, call.write_options("PatchOptions")?)
             }
-            _ => return Err(Status::method_not_allowed()),
+            _ => return Err(Self::unsupported_verb(call, call.verb())),
         };
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
         if replicas < 0 {

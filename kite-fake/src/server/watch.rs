@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::registry::Resource;
 use super::{ApiServer, Call, read, respond, rules};
+use crate::builtin;
 use crate::rest::media::Shape;
 use crate::rest::options::ListOptions;
 use crate::status::Status;
@@ -237,14 +238,15 @@ impl Watch {
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
         }
-        line(
-            "BOOKMARK",
-            &json!({
-                "kind": self.resource.kind,
-                "apiVersion": self.resource.api_version(),
-                "metadata": metadata,
-            }),
-        )
+        // An empty object of the kind, as Go's types write it.
+        let kind = &self.resource;
+        let mut object = builtin::kind(&kind.group, &kind.version, &kind.kind)
+            .filter(|_| !kind.is_custom())
+            .map_or_else(|| json!({}), |rules| rules.empty().clone());
+        object["kind"] = kind.kind.as_str().into();
+        object["apiVersion"] = kind.api_version().into();
+        object["metadata"] = metadata;
+        line("BOOKMARK", &object)
     }
 }
 
