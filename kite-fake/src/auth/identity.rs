@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use http::HeaderMap;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -141,21 +142,30 @@ impl Identity {
 /// Bearer tokens that the server recognises. Only digests are kept, so that
 /// finding one takes no longer for a token that is nearly right.
 #[derive(Clone, Default)]
-pub struct Tokens(HashMap<[u8; 32], Identity>);
+pub struct Tokens(HashMap<[u8; 32], (Identity, Option<Timestamp>)>);
 
 impl Tokens {
     fn digest(token: &str) -> [u8; 32] {
         Sha256::digest(token.as_bytes()).into()
     }
 
-    /// Lets a token speak for a user.
-    pub fn insert(&mut self, token: &str, identity: Identity) {
-        self.0.insert(Self::digest(token), identity);
+    /// Lets a token speak for a user, until a time or for good. Expired ones are
+    /// dropped on the way.
+    pub fn insert(
+        &mut self,
+        token: &str,
+        identity: Identity,
+        now: Timestamp,
+        until: Option<Timestamp>,
+    ) {
+        self.0.retain(|_, (_, end)| end.is_none_or(|end| end > now));
+        self.0.insert(Self::digest(token), (identity, until));
     }
 
-    /// Whose token it is.
-    pub fn find(&self, token: &str) -> Option<&Identity> {
-        self.0.get(&Self::digest(token))
+    /// Whose token it is, if it is valid at that time.
+    pub fn find(&self, token: &str, now: Timestamp) -> Option<&Identity> {
+        let (identity, end) = self.0.get(&Self::digest(token))?;
+        end.is_none_or(|end| end > now).then_some(identity)
     }
 }
 
@@ -197,9 +207,13 @@ mod tests {
     #[test]
     fn a_token_is_found_and_never_shown() {
         let mut tokens = Tokens::default();
-        tokens.insert("secret-token", Identity::admin());
-        assert!(tokens.find("secret-token").is_some_and(Identity::is_master));
-        assert!(tokens.find("secret-tokem").is_none());
+        let at = |second| Timestamp::from_second(second).unwrap();
+        tokens.insert("secret-token", Identity::admin(), at(0), Some(at(10)));
+        let master =
+            |t: &Tokens, token: &str, now| t.find(token, now).is_some_and(Identity::is_master);
+        assert!(master(&tokens, "secret-token", at(9)));
+        assert!(!master(&tokens, "secret-token", at(10)));
+        assert!(!master(&tokens, "secret-tokem", at(0)));
         assert!(!format!("{tokens:?}").contains("secret"));
     }
 }

@@ -83,7 +83,7 @@ impl ApiServer {
     /// Makes a bearer token for a user.
     pub fn issue_token(&mut self, identity: Identity) -> String {
         let token = self.ids.token();
-        self.tokens.insert(&token, identity);
+        self.tokens.insert(&token, identity, self.now, None);
         token
     }
 
@@ -99,7 +99,7 @@ impl ApiServer {
                 .to_str()
                 .ok()
                 .and_then(|v| v.strip_prefix("Bearer "))
-                .and_then(|token| self.tokens.find(token.trim()))
+                .and_then(|token| self.tokens.find(token.trim(), self.now))
                 .cloned()
                 .ok_or_else(Status::unauthorized)?,
         };

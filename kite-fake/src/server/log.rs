@@ -22,6 +22,10 @@ pub struct Logged {
     pub code: u16,
 }
 
+/// Most pairs of verb and resource that are counted: clients may ask for
+/// resources that do not exist.
+const MOST_COUNTS: usize = 4096;
+
 /// A bounded log with counts that go on.
 #[derive(Debug, Clone)]
 pub struct RequestLog {
@@ -44,7 +48,9 @@ impl RequestLog {
         // Documents are not counted one by one: their paths are the client's.
         if !entry.resource.starts_with('/') {
             let key = (entry.verb.clone(), entry.resource.clone());
-            *self.counts.entry(key).or_default() += 1;
+            if self.counts.len() < MOST_COUNTS || self.counts.contains_key(&key) {
+                *self.counts.entry(key).or_default() += 1;
+            }
         }
         if self.limit == 0 {
             return;

@@ -51,7 +51,10 @@ impl ApiServer {
     }
 
     fn token_review(&self, spec: &Value) -> Value {
-        match spec["token"].as_str().and_then(|t| self.tokens.find(t)) {
+        match spec["token"]
+            .as_str()
+            .and_then(|t| self.tokens.find(t, self.now))
+        {
             Some(identity) => json!({"authenticated": true, "user": identity.to_json()}),
             None => json!({"user": {}, "error": "[invalid bearer token]"}),
         }

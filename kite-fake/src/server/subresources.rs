@@ -15,6 +15,8 @@ use crate::store::Object;
 
 /// How long a token is said to live if the request does not say, in seconds.
 const TOKEN_SECONDS: i64 = 3600;
+/// Shortest life of a token, in seconds.
+const LEAST_TOKEN_SECONDS: i64 = 600;
 
 fn done(code: u16, value: Value) -> Outcome {
     Outcome {
@@ -158,7 +160,8 @@ impl ApiServer {
         let mut request = body::decode(call)?;
         let seconds = request["spec"]["expirationSeconds"]
             .as_i64()
-            .unwrap_or(TOKEN_SECONDS);
+            .unwrap_or(TOKEN_SECONDS)
+            .clamp(LEAST_TOKEN_SECONDS, i64::from(u32::MAX));
         let key = call.key();
         let mut identity = Identity::user(&format!(
             "system:serviceaccount:{}:{}",
@@ -166,9 +169,10 @@ impl ApiServer {
         ));
         account.meta("uid").clone_into(&mut identity.uid);
         let token = format!("sa.{}", self.ids.token());
-        self.tokens.insert(&token, identity);
         let span = jiff::SignedDuration::from_secs(seconds);
         let expires = call.now.checked_add(span).unwrap_or(call.now);
+        self.tokens
+            .insert(&token, identity, call.now, Some(expires));
         request["kind"] = "TokenRequest".into();
         request["apiVersion"] = "authentication.k8s.io/v1".into();
         request["metadata"] = json!({
