@@ -366,3 +366,37 @@ async fn a_machine_has_a_limited_number_of_connections() {
     }
     assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_carries_any_number_of_commands_in_turn() {
+    let bed = Bed::with(kite_gateway::Config {
+        max_channels: 4,
+        ..kite_gateway::Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    let control = bed.path("control");
+    let mux = |extra: &[&str]| {
+        let mut client = bed.with_key("ssh");
+        client.arg("-S").arg(&control).args(extra);
+        client.args(["-l", "web", "127.0.0.1"]);
+        client
+    };
+    let mut master = mux(&["-M", "-N"]).spawn().unwrap();
+    while !control.exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for i in 0..12 {
+        let mut client = mux(&[]);
+        client.arg(format!("echo {i}"));
+        let output = run(client, Vec::new()).await;
+        assert_eq!(
+            text(&output.stdout),
+            format!("{i}\n"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    master.kill().unwrap();
+    master.wait().unwrap();
+}

@@ -105,12 +105,22 @@ impl Windows {
     }
 
     /// The channel's window was opened to `target`; gives the next target.
-    /// `is_over` says whether a channel's queue is above its mark.
-    pub(crate) fn adjusted(&mut self, id: u32, target: u32, is_over: impl Fn(u32) -> bool) -> u32 {
+    /// `is_over` says whether a channel's queue is above its mark; nothing of a
+    /// channel that is no more.
+    pub(crate) fn adjusted(
+        &mut self,
+        id: u32,
+        target: u32,
+        is_over: impl Fn(u32) -> Option<bool>,
+    ) -> u32 {
         self.channels.entry(id).or_default();
-        for (id, channel) in &mut self.channels {
-            channel.stalled = is_over(*id);
-        }
+        self.channels.retain(|id, channel| match is_over(*id) {
+            Some(over) => {
+                channel.stalled = over;
+                true
+            }
+            None => false,
+        });
         let full = self.full();
         let channel = self.channels.entry(id).or_default();
         channel.window = target;

@@ -83,7 +83,7 @@ impl Model {
                 self.back.push_back((id, self.target - side.window));
                 side.window = self.target;
                 let sides = &self.sides;
-                let over = |id: u32| sides[id as usize].queued > MARK;
+                let over = |id: u32| sides.get(id as usize).map(|side| side.queued > MARK);
                 self.target = self.windows.adjusted(number, self.target, over);
             }
             let side = &mut self.sides[id];
@@ -182,4 +182,14 @@ fn what_is_in_flight_survives_a_key_exchange() {
             assert!(open < 2 * u64::from(INITIAL), "{open} in round {round}");
         }
     }
+}
+
+#[test]
+fn channels_that_are_no_more_are_forgotten() {
+    let mut windows = Windows::default();
+    for id in 0..1000 {
+        windows.received(id, 10);
+        windows.adjusted(id, INITIAL, |other| (other == id).then_some(false));
+    }
+    assert_eq!(windows.channels.len(), 1);
 }

@@ -65,7 +65,9 @@ impl Bridge {
     pub(crate) async fn run(self) {
         let (conn, link) = (Arc::clone(&self.conn), Arc::clone(&self.link));
         let counted = conn.count(self.kind.name());
+        let id = self.writer.id().into();
         let ended = self.carry().await;
+        conn.remove(id);
         counted.ended(link.detail(), link.up.total(), link.down.total(), ended);
     }
 
@@ -156,7 +158,6 @@ impl Bridge {
     /// it in their refusal.
     async fn explain(self, error: &EnterError) -> String {
         let Self {
-            conn,
             kind,
             link,
             writer,
@@ -189,7 +190,6 @@ impl Bridge {
                 }
             }
             Kind::DirectTcpip { .. } | Kind::DirectStreamlocal { .. } => {
-                conn.remove(writer.id().into());
                 reply.reject(refusal).await;
             }
         }

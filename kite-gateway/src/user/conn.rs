@@ -140,15 +140,17 @@ impl Conn {
         }
     }
 
-    /// The channel is over, or never was.
+    /// The channel is over, or never was. Where the gateway closed it first this
+    /// is all there is: russh does not tell of the user's answering close.
     pub(crate) fn remove(&self, id: u32) {
         self.links.lock().remove(&id);
     }
 
-    /// Whether more of the channel waits than should. (See `flow`.)
-    pub(crate) fn is_over(&self, id: u32) -> bool {
+    /// Whether more of the channel waits than should (see `flow`); nothing of a
+    /// channel that is no more.
+    pub(crate) fn is_over(&self, id: u32) -> Option<bool> {
         let links = self.links.lock();
-        links.get(&id).is_some_and(|link| link.up.is_over())
+        links.get(&id).map(|link| link.up.is_over())
     }
 
     /// Writes an audit record.

@@ -527,7 +527,7 @@ impl Handler for UserHandler {
         let next = self
             .windows
             .adjusted(id.into(), target, |number| conn.is_over(number));
-        if conn.is_over(id.into()) {
+        if conn.is_over(id.into()) == Some(true) {
             self.pace.rest();
         }
         next

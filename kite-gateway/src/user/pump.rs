@@ -41,7 +41,7 @@ impl Ends<'_> {
                 Ended::Gone => "user gone",
             },
             () = self.leaving() => "user gone, VM did not take the rest",
-            never = self.upwards() => never,
+            ended = self.upwards() => ended,
             never = self.warning(draining) => never,
         };
         self.link.up.close();
@@ -58,9 +58,9 @@ impl Ends<'_> {
 
     async fn upwards(&self) -> &'static str {
         match flow::to_vm(&self.link.up, self.machine).await {
-            // Delivered to the last byte: the machine closes the channel, or is
-            // given up on.
-            Ended::Closed => {}
+            // The user closed it and everything is delivered. The machine's
+            // answering close is not waited for: russh does not tell of it.
+            Ended::Closed => return "closed by the user",
             // The machine's side is over; what it sent last still goes down.
             Ended::Lost | Ended::Gone => self.link.up.close(),
         }

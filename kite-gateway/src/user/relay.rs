@@ -28,6 +28,7 @@ async fn carry(conn: &Conn, incoming: Incoming) -> (u64, &'static str) {
         writer: machine,
         queue,
         reply,
+        kept: _kept,
     } = incoming;
     let Some(handle) = conn.handle() else {
         return (0, "user gone");

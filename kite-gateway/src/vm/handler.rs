@@ -42,11 +42,11 @@ impl VmHandler {
         if self.mailboxes.opened() >= MAX_INCOMING {
             return;
         }
-        let queue = self.mailboxes.add(channel.id());
+        let mailboxes = Arc::clone(&self.mailboxes);
         // Without a taker the channel is refused by being dropped.
         let _ = self
             .incoming
-            .send(Incoming::new(origin, channel, queue, reply));
+            .send(Incoming::new(origin, channel, mailboxes, reply));
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use russh::client::{ChannelOpenHandle, Msg};
-use russh::{Channel, ChannelWriteHalf};
+use russh::{Channel, ChannelId, ChannelWriteHalf};
 
+use super::mailboxes::Mailboxes;
 use crate::flow::Queue;
 
 /// What a machine opened.
@@ -60,22 +61,38 @@ pub(crate) struct Incoming {
     pub(crate) queue: Arc<Queue>,
     /// The answer to the machine.
     pub(crate) reply: ChannelOpenHandle,
+    /// Keeps the queue until this is dropped.
+    pub(crate) kept: Kept,
+}
+
+/// Forgets a channel's queue when it is dropped.
+pub(crate) struct Kept {
+    mailboxes: Arc<Mailboxes>,
+    id: ChannelId,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.mailboxes.remove(self.id);
+    }
 }
 
 impl Incoming {
     pub(super) fn new(
         origin: Origin,
         channel: Channel<Msg>,
-        queue: Arc<Queue>,
+        mailboxes: Arc<Mailboxes>,
         reply: ChannelOpenHandle,
     ) -> Self {
         // The handler takes what comes; an unread half would stop the connection.
         let (_, writer) = channel.split();
+        let id = writer.id();
         Self {
             origin,
             writer,
-            queue,
+            queue: mailboxes.add(id),
             reply,
+            kept: Kept { mailboxes, id },
         }
     }
 }

@@ -36,24 +36,29 @@ impl Mailboxes {
     /// A queue for a channel that the machine opened.
     pub(super) fn add(&self, id: ChannelId) -> Arc<Queue> {
         let queue = Arc::new(Queue::default());
-        self.others.lock().insert(id, Arc::clone(&queue));
-        self.count.fetch_add(1, Ordering::Relaxed);
+        let mut others = self.others.lock();
+        others.insert(id, Arc::clone(&queue));
+        self.count.store(others.len(), Ordering::Relaxed);
         queue
+    }
+
+    /// A channel that the machine opened is over, or was refused.
+    pub(crate) fn remove(&self, id: ChannelId) {
+        let mut others = self.others.lock();
+        if let Some(queue) = others.remove(&id) {
+            // A stalled channel must not hold up the others from its grave.
+            queue.close();
+        }
+        self.count.store(others.len(), Ordering::Relaxed);
     }
 
     /// Takes what came on a channel.
     pub(super) fn deliver(&self, id: ChannelId, item: Item) {
-        if self.count.load(Ordering::Relaxed) > 0 {
-            let mut others = self.others.lock();
-            if let Some(queue) = others.get(&id) {
-                let last = matches!(item, Item::Close);
-                queue.push(item);
-                if last {
-                    others.remove(&id);
-                    self.count.fetch_sub(1, Ordering::Relaxed);
-                }
-                return;
-            }
+        if self.count.load(Ordering::Relaxed) > 0
+            && let Some(queue) = self.others.lock().get(&id)
+        {
+            queue.push(item);
+            return;
         }
         self.primary.push(item);
     }
@@ -62,10 +67,9 @@ impl Mailboxes {
     pub(super) fn lose_all(&self) {
         // Behind a close of a channel nobody takes this any more.
         self.primary.push(Item::Lost);
-        for (_, queue) in self.others.lock().drain() {
+        for queue in self.others.lock().values() {
             queue.push(Item::Lost);
         }
-        self.count.store(0, Ordering::Relaxed);
     }
 
     /// How many channels the machine has open.
