@@ -7,28 +7,23 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::api::ListParams;
-use parking_lot::Mutex;
 use tokio::runtime::RuntimeFlavor;
-use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use super::actor::{Actor, Context};
 use super::catalog::Catalog;
-use super::informer::{self, Outlet, Shown};
-use super::kind::{CRD, Key, Kind};
-use super::queue::Queue;
+use super::cell::Cell;
+use super::hub::{Hub, Watched};
+use super::informer::{Outlet, Shown};
+use super::kind::{Key, Kind};
 use super::rules::Rules;
 use crate::FakeCluster;
 use crate::clock::Clock;
 
 /// Changes between the watches and the queues.
 const UNDER_WAY: usize = 1024;
-/// Pause between a change of a CRD and the discovery that follows on it.
-const REDISCOVER: Duration = Duration::from_millis(5);
-/// Pause after a discovery that failed.
-const RETRY: Duration = Duration::from_millis(500);
 /// Pause between two looks at whether everything is settled.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -41,103 +36,6 @@ fn is_parallel() -> bool {
     tokio::runtime::Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
-#[derive(Debug, Default)]
-struct Work {
-    queue: Queue,
-    busy: bool,
-}
-
-/// An actor with its queue.
-struct Cell {
-    actor: Arc<dyn Actor>,
-    watches: Watches,
-    work: Mutex<Work>,
-    wake: Notify,
-    context: Context,
-}
-
-impl Cell {
-    fn push(&self, keys: impl IntoIterator<Item = Key>) {
-        let now = Instant::now();
-        let mut work = self.work.lock();
-        for key in keys {
-            work.queue.push(key, now);
-        }
-        drop(work);
-        self.wake.notify_one();
-    }
-
-    fn take(&self) -> Result<Key, Option<Instant>> {
-        let mut work = self.work.lock();
-        match work.queue.pop(Instant::now()) {
-            Some(key) => {
-                work.busy = true;
-                Ok(key)
-            }
-            None => Err(work.queue.next_due()),
-        }
-    }
-
-    fn finish(&self, key: Key, result: Result<Next, ActorError>) {
-        let mut work = self.work.lock();
-        work.busy = false;
-        let now = Instant::now();
-        match result {
-            Ok(next) => {
-                work.queue.succeeded(&key);
-                match next {
-                    Next::Done => {}
-                    Next::After(pause) => work.queue.push(key, now + pause),
-                    Next::Held => work.queue.hold(key),
-                }
-            }
-            Err(error) => {
-                if error.is_conflict() {
-                    tracing::debug!(actor = self.actor.name(), %key, %error, "tries again");
-                } else {
-                    tracing::warn!(actor = self.actor.name(), %key, %error, "tries again");
-                }
-                work.queue.failed(key, now);
-            }
-        }
-    }
-
-    fn is_idle(&self) -> bool {
-        let work = self.work.lock();
-        !work.busy && work.queue.len() == 0
-    }
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        loop {
-            match self.take() {
-                Ok(key) => {
-                    let result = tokio::select! {
-                        () = shutdown.cancelled() => break,
-                        result = self.actor.reconcile(&self.context, &key) => result,
-                    };
-                    self.finish(key, result);
-                    // A busy actor leaves room for others.
-                    tokio::task::yield_now().await;
-                }
-                Err(due) => {
-                    let pause = async {
-                        match due {
-                            Some(due) => tokio::time::sleep_until(due).await,
-                            None => std::future::pending().await,
-                        }
-                    };
-                    tokio::select! {
-                        () = shutdown.cancelled() => break,
-                        () = self.wake.notified() => {}
-                        () = pause => {}
-                    }
-                }
-            }
-        }
-        self.actor.stop().await;
-    }
-}
-
 /// Actors at work. They end when the token given to [`Actors::spawn`] fires.
 pub struct Actors {
     cells: Vec<Arc<Cell>>,
@@ -146,9 +44,6 @@ pub struct Actors {
     client: Client,
     tasks: TaskTracker,
 }
-
-/// What the watch of each kind has shown.
-type Watched = Arc<Mutex<BTreeMap<Kind, Shown>>>;
 
 impl std::fmt::Debug for Actors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -178,13 +73,7 @@ impl Actors {
                     Arc::clone(rules),
                     catalog.clone(),
                 );
-                Arc::new(Cell {
-                    watches: actor.watches(),
-                    actor,
-                    work: Mutex::default(),
-                    wake: Notify::new(),
-                    context,
-                })
+                Arc::new(Cell::new(actor, context))
             })
             .collect();
         // One until the first discovery is through: nothing is settled before.
@@ -299,121 +188,5 @@ impl Actors {
     /// Waits until every actor has ended, after the shutdown token fired.
     pub async fn ended(&self) {
         self.tasks.wait().await;
-    }
-}
-
-/// Between watches and queues: follows discovery, starts and ends watches,
-/// hands out what they show.
-struct Hub {
-    client: Client,
-    catalog: Catalog,
-    cells: Vec<Arc<Cell>>,
-    outlet: Outlet,
-    watches: BTreeMap<Kind, CancellationToken>,
-    watched: Watched,
-    tasks: TaskTracker,
-    shutdown: CancellationToken,
-}
-
-impl Hub {
-    async fn run(mut self, mut changes: mpsc::Receiver<Change>, rules: Arc<Rules>) {
-        let mut rule_changes = rules.changes();
-        let mut discover_at = Some(Instant::now());
-        let mut started = false;
-        let shutdown = self.shutdown.clone();
-        loop {
-            let discovery = async {
-                match discover_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => break,
-                Some(change) = changes.recv() => {
-                    if change.kind == CRD && discover_at.is_none() {
-                        // Not settled until the discovery that follows is through.
-                        self.outlet.under_way.fetch_add(1, Ordering::SeqCst);
-                        discover_at = Some(Instant::now() + REDISCOVER);
-                    }
-                    self.hand_out(&change);
-                    self.outlet.under_way.fetch_sub(1, Ordering::SeqCst);
-                }
-                () = discovery => {
-                    if let Err(error) = self.catalog.refresh(&self.client).await {
-                        tracing::debug!(%error, "discovery failed");
-                        discover_at = Some(Instant::now() + RETRY);
-                        continue;
-                    }
-                    discover_at = None;
-                    self.follow_catalog();
-                    if !started {
-                        started = true;
-                        self.start_workers();
-                    }
-                    self.outlet.under_way.fetch_sub(1, Ordering::SeqCst);
-                }
-                Ok(()) = rule_changes.changed() => {
-                    for cell in &self.cells {
-                        cell.work.lock().queue.wake_all(Instant::now());
-                        cell.wake.notify_one();
-                    }
-                }
-            }
-        }
-    }
-
-    fn start_workers(&self) {
-        for cell in &self.cells {
-            cell.push(cell.actor.initial_keys());
-            self.tasks
-                .spawn(Arc::clone(cell).run(self.shutdown.clone()));
-        }
-    }
-
-    fn hand_out(&self, change: &Change) {
-        for cell in &self.cells {
-            if cell.watches.contains(&change.kind) {
-                let keys = cell.actor.keys(change);
-                if !keys.is_empty() {
-                    cell.push(keys);
-                }
-            }
-        }
-    }
-
-    /// Watches what is wanted and there, and nothing else.
-    fn follow_catalog(&mut self) {
-        let there = self.catalog.kinds(&["list", "watch"]);
-        let mut wanted = vec![CRD];
-        for cell in &self.cells {
-            match &cell.watches {
-                Watches::Everything => wanted.extend(there.iter().cloned()),
-                Watches::Kinds(kinds) => {
-                    let served = kinds.iter().filter(|kind| self.catalog.has(kind));
-                    wanted.extend(served.cloned());
-                }
-            }
-        }
-        self.watches.retain(|kind, stop| {
-            let keep = wanted.contains(kind);
-            if !keep {
-                stop.cancel();
-                self.watched.lock().remove(kind);
-            }
-            keep
-        });
-        for kind in wanted {
-            self.watches.entry(kind.clone()).or_insert_with(|| {
-                let stop = self.shutdown.child_token();
-                let (client, outlet) = (self.client.clone(), self.outlet.clone());
-                let shown = Shown::default();
-                self.watched.lock().insert(kind.clone(), Arc::clone(&shown));
-                self.tasks
-                    .spawn(informer::run(client, kind, shown, outlet, stop.clone()));
-                stop
-            });
-        }
     }
 }

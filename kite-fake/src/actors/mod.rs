@@ -32,9 +32,11 @@
 mod actor;
 mod catalog;
 mod cdi;
+mod cell;
 mod crds;
 mod driver;
 mod garbage;
+mod hub;
 mod informer;
 pub mod kind;
 mod kubevirt;

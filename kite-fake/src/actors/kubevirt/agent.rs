@@ -8,6 +8,7 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::cloud_init::{self, UserData};
 use super::conditions::find;
 use super::guests::{Address, Guests, Machine};
 use super::instances::is_over;
@@ -63,8 +64,7 @@ impl Actor for NodeAgent {
         if change.kind == SECRET {
             return secrets.to(&key);
         }
-        let secret = cloud_init(&change.object.data["spec"])
-            .and_then(|source| source["secretRef"]["name"].as_str())
+        let secret = cloud_init::secret(&change.object.data["spec"])
             .filter(|_| !change.gone)
             .map(|name| Key::new(&SECRET, key.namespace.as_deref(), name));
         secrets.set(&key, secret.into_iter().collect());
@@ -113,31 +113,6 @@ impl Actor for NodeAgent {
             self.guests.halt(&id).await;
         }
     }
-}
-
-/// What an instance says of its user data.
-enum UserData {
-    /// It has none.
-    None,
-    /// This.
-    Text(String),
-    /// It is in a Secret that is not there.
-    Missing,
-}
-
-/// The source of an instance's cloud-init volume.
-fn cloud_init(spec: &Value) -> Option<&Value> {
-    let volumes = spec["volumes"].as_array()?;
-    let sources = volumes
-        .iter()
-        .flat_map(|v| [&v["cloudInitNoCloud"], &v["cloudInitConfigDrive"]]);
-    sources.into_iter().find(|source| source.is_object())
-}
-
-fn decode(text: &str) -> Option<String> {
-    let engine = base64::engine::general_purpose::STANDARD;
-    let bytes = base64::Engine::decode(&engine, text).ok()?;
-    String::from_utf8(bytes).ok()
 }
 
 /// An instance on its node.
@@ -239,7 +214,7 @@ impl Host<'_> {
             .iter()
             .filter_map(|v| v.storage.as_ref()?.claim.as_ref());
         let name = &self.key.name;
-        let user_data = match self.user_data(spec).await? {
+        let user_data = match cloud_init::user_data(self.objects, spec, namespace).await? {
             UserData::None => None,
             UserData::Text(text) => Some(text),
             UserData::Missing => return Ok(None),
@@ -251,30 +226,6 @@ impl Host<'_> {
             user_data,
             disk: claims.next().map(|claim| uid(claim).to_owned()),
         }))
-    }
-
-    /// The user data of the instance's cloud-init volume.
-    async fn user_data(&self, spec: &Value) -> Result<UserData, ActorError> {
-        let Some(source) = cloud_init(spec) else {
-            return Ok(UserData::None);
-        };
-        if let Some(inline) = source["userData"].as_str() {
-            return Ok(UserData::Text(inline.to_owned()));
-        }
-        if let Some(inline) = source["userDataBase64"].as_str() {
-            return Ok(decode(inline).map_or(UserData::None, UserData::Text));
-        }
-        let Some(name) = source["secretRef"]["name"].as_str() else {
-            return Ok(UserData::None);
-        };
-        let namespace = self.key.namespace.as_deref();
-        let secret = self.objects.find(&SECRET, namespace, name).await?;
-        let data = secret.and_then(|secret| {
-            let data = &secret.data["data"];
-            let keys = ["userdata", "userData"];
-            keys.iter().find_map(|key| decode(data[*key].as_str()?))
-        });
-        Ok(data.map_or(UserData::Missing, UserData::Text))
     }
 
     /// Writes where the guest really listens onto its Pod.

@@ -10,6 +10,7 @@
 
 mod admission;
 mod agent;
+mod cloud_init;
 mod conditions;
 mod guests;
 mod instance_status;
