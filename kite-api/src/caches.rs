@@ -58,6 +58,8 @@ impl<K: Object> Cache<K> {
             let mut stream = std::pin::pin!(reflector::reflector(writer, stream));
             while let Some(event) = stream.next().await {
                 match event {
+                    // Said before the list is even asked for.
+                    Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
                     Ok(event) => {
                         if matches!(event, watcher::Event::InitDone) {
                             noted.filled.store(true, Ordering::Release);

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::{Caller, create_user, end_sessions_of, read_password},
+    auth::{Caller, create_user, end_sessions_of, read_password, require_free_email},
     policy::{Action, Whose},
     problem::Problem,
     state::ApiState,
@@ -208,6 +208,9 @@ pub(crate) async fn patch(
     form.finish()?;
     if spec.is_empty() {
         return Ok(Json(UserView::of(&user)));
+    }
+    if let Some(Value::String(email)) = spec.get("email") {
+        require_free_email(&state, email, user.uid().as_deref()).await?;
     }
 
     let patch = json!({ "metadata": { "uid": user.uid() }, "spec": spec });

@@ -16,7 +16,7 @@ pub(crate) use self::{
     caller::Client,
     passwords::{Passwords, read_password},
     session::{end_session, end_sessions_of, open_session},
-    sign_up::create_user,
+    sign_up::{create_user, require_free_email},
     sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
     throttle::{Limits, Throttle},
 };

@@ -106,7 +106,9 @@ fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
             .map(|condition| condition.status == "True")
     };
     match claimants.as_slice() {
-        [only] if reserved(only) != Some(false) => Some(Arc::clone(only)),
+        // `Reserved` also speaks of the email address, which is no reason to
+        // keep the only one of this name out.
+        [only] => Some(Arc::clone(only)),
         several => several
             .iter()
             .find(|user| reserved(user) == Some(true))

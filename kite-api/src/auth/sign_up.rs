@@ -96,6 +96,30 @@ pub(crate) async fn sign_up(
     }
 }
 
+fn taken(field: &'static str, value: &str) -> Problem {
+    Problem::field(ProblemKind::Taken, field, value, "is taken: choose another")
+}
+
+/// That nobody but the user with the uid `of` has this address. Two at once are
+/// told apart by the controller.
+pub(crate) async fn require_free_email(
+    state: &ApiState,
+    email: &str,
+    of: Option<&str>,
+) -> Result<(), Problem> {
+    let claim = names::email_reservation(email);
+    let used = state.caches().users.find(|user| {
+        let theirs = user.spec.email.as_deref().map(names::email_reservation);
+        theirs.as_ref() == Some(&claim) && user.uid().as_deref() != of
+    });
+    let key = ObjectKey::cluster(claim);
+    let reserved = state.cluster().find::<KiteReservation>(&key).await?;
+    if used.is_some() || reserved.is_some_and(|held| Some(held.spec.holder.uid.as_str()) != of) {
+        return Err(taken("email", email));
+    }
+    Ok(())
+}
+
 /// Creates an account. Its object is called like its username, so the API
 /// server lets one of two racing requests win; what is reserved by others is
 /// found out beforehand where possible, and marked by the controller otherwise.
@@ -106,9 +130,6 @@ pub(crate) async fn create_user(
     password: Option<String>,
 ) -> Result<KiteUser, Problem> {
     let username = spec.username.clone();
-    let taken = |field, value: &str| {
-        Problem::field(ProblemKind::Taken, field, value, "is taken: choose another")
-    };
     let users = &state.caches().users;
     if users
         .find(|user| user.spec.username == username || user.name_any() == username)
@@ -116,26 +137,8 @@ pub(crate) async fn create_user(
     {
         return Err(taken("username", &username));
     }
-    if let Some(email) = spec.email.clone() {
-        let claim = names::email_reservation(&email);
-        let used = users
-            .find(|user| {
-                user.spec
-                    .email
-                    .as_deref()
-                    .is_some_and(|other| names::email_reservation(other) == claim)
-            })
-            .is_some();
-        let key = ObjectKey::cluster(claim);
-        if used
-            || state
-                .cluster()
-                .find::<KiteReservation>(&key)
-                .await?
-                .is_some()
-        {
-            return Err(taken("email", &email));
-        }
+    if let Some(email) = &spec.email {
+        require_free_email(state, email, None).await?;
     }
     if let Some(password) = password {
         spec.password_hash = Some(state.passwords().hash(password).await?);

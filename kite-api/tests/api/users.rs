@@ -139,3 +139,19 @@ async fn what_makes_no_sense_is_named() {
         .await;
     assert_eq!(refused.is_problem(422, "invalid").fields(), ["accessLevel"]);
 }
+
+#[tokio::test]
+async fn an_edit_does_not_take_the_address_of_another() {
+    let world = World::new().await;
+    let admin = world.user("root", AccessLevel::Admin).await;
+    for (name, email) in [("ann", "ann@kite.test"), ("bob", "bob@kite.test")] {
+        let body = json!({"username": name, "email": email, "password": PASSWORD});
+        assert_eq!(world.post(USERS, &admin, body).await.status, 201);
+    }
+    let path = "/api/v1/admin/users/bob";
+    let anns = json!({"email": "Ann@kite.test"});
+    let refused = world.patch(path, &admin, anns).await;
+    assert_eq!(refused.is_problem(409, "taken").fields(), ["email"]);
+    let own = json!({"email": "BOB@kite.test"});
+    assert_eq!(world.patch(path, &admin, own).await.status, 200);
+}
