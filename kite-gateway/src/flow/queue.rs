@@ -12,9 +12,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use russh::Sig;
 
-/// Above this many bytes the sender is slowed down.
+/// Above this much memory the sender is slowed down.
 pub(crate) const HIGH_WATER: usize = 1024 * 1024;
-/// Below this many bytes it may send freely again.
+/// Below this it may send freely again.
 const LOW_WATER: usize = 512 * 1024;
 
 /// One thing that happened on a channel, in the order in which it happened.
@@ -45,8 +45,13 @@ pub(crate) enum Item {
     Lost,
 }
 
+/// What an item costs beside its bytes: its place in the queue and its
+/// allocation. Without it a flood of tiny or empty items would count as nothing.
+const ITEM_COST: usize = 128;
+
 impl Item {
-    fn bytes(&self) -> usize {
+    /// Bytes of channel data in it.
+    fn data(&self) -> usize {
         match self {
             Self::Data(data) | Self::Extended(_, data) => data.len(),
             Self::Eof
@@ -56,12 +61,52 @@ impl Item {
             | Self::Lost => 0,
         }
     }
+
+    /// Memory that it takes while it waits.
+    fn cost(&self) -> usize {
+        let text = match self {
+            Self::ExitSignal {
+                message, language, ..
+            } => message.len() + language.len(),
+            _ => 0,
+        };
+        ITEM_COST + self.data() + text
+    }
+}
+
+/// What was already said on a channel and must not be said again.
+#[derive(Default)]
+struct Said {
+    eof: bool,
+    exit: bool,
+    close: bool,
+}
+
+impl Said {
+    /// Whether `item` may still come (RFC 4254 §5.3, §6.10); notes that it did.
+    fn admits(&mut self, item: &Item) -> bool {
+        if self.close {
+            return false;
+        }
+        match item {
+            Item::Data(_) | Item::Extended(..) => !self.eof,
+            Item::Eof => !std::mem::replace(&mut self.eof, true),
+            Item::ExitStatus(_) | Item::ExitSignal { .. } => {
+                !std::mem::replace(&mut self.exit, true)
+            }
+            Item::Close | Item::Lost => {
+                self.close = true;
+                true
+            }
+        }
+    }
 }
 
 #[derive(Default)]
 struct State {
     items: VecDeque<Item>,
-    bytes: usize,
+    said: Said,
+    cost: usize,
     total: u64,
     /// Above the high mark, and not yet below the low one again.
     over: bool,
@@ -75,19 +120,19 @@ struct State {
 pub(crate) struct Queue(Mutex<State>);
 
 impl Queue {
-    /// Adds an item and tells how many bytes are waiting now. What comes after
-    /// [`Queue::close`] is dropped.
+    /// Adds an item and tells how much memory waits now. What comes after
+    /// [`Queue::close`], and what has no place on a channel any more, is dropped.
     pub(crate) fn push(&self, item: Item) -> usize {
         let mut state = self.0.lock();
-        if state.closed {
-            return 0;
+        if state.closed || !state.said.admits(&item) {
+            return state.cost;
         }
-        state.bytes += item.bytes();
-        state.total += item.bytes() as u64;
-        state.over |= state.bytes > HIGH_WATER;
+        state.cost += item.cost();
+        state.total += item.data() as u64;
+        state.over |= state.cost > HIGH_WATER;
         state.items.push_back(item);
         wake(&mut state.consumer);
-        state.bytes
+        state.cost
     }
 
     /// The next item; waits for one. `None` once the queue is closed.
@@ -98,8 +143,8 @@ impl Queue {
     fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Item>> {
         let mut state = self.0.lock();
         if let Some(item) = state.items.pop_front() {
-            state.bytes -= item.bytes();
-            if state.over && state.bytes <= LOW_WATER {
+            state.cost -= item.cost();
+            if state.over && state.cost <= LOW_WATER {
                 state.over = false;
                 wake(&mut state.producer);
             }
@@ -127,7 +172,7 @@ impl Queue {
         self.0.lock().over
     }
 
-    /// Bytes that ever went in.
+    /// Bytes of channel data that ever went in.
     pub(crate) fn total(&self) -> u64 {
         self.0.lock().total
     }
@@ -137,7 +182,7 @@ impl Queue {
         let mut state = self.0.lock();
         state.closed = true;
         state.items.clear();
-        state.bytes = 0;
+        state.cost = 0;
         state.over = false;
         wake(&mut state.consumer);
         wake(&mut state.producer);
@@ -162,28 +207,61 @@ mod tests {
     async fn keeps_the_order_and_counts() {
         let queue = Queue::default();
         queue.push(data(3));
+        assert_eq!(queue.push(data(2)), 5 + 2 * ITEM_COST);
         queue.push(Item::Eof);
-        assert_eq!(queue.push(data(2)), 5);
         assert!(matches!(queue.pop().await, Some(Item::Data(d)) if d.len() == 3));
+        assert!(matches!(queue.pop().await, Some(Item::Data(d)) if d.len() == 2));
         assert!(matches!(queue.pop().await, Some(Item::Eof)));
-        assert_eq!(queue.push(data(1)), 3);
-        assert_eq!(queue.total(), 6);
+        assert_eq!(queue.total(), 5);
         queue.close();
         assert!(queue.pop().await.is_none());
-        assert_eq!(queue.push(data(1)), 0);
+        assert_eq!(queue.push(Item::ExitStatus(0)), 0);
     }
 
     #[tokio::test]
     async fn stays_over_until_the_low_mark() {
         let queue = Queue::default();
-        queue.push(data(HIGH_WATER));
+        queue.push(data(HIGH_WATER - ITEM_COST));
         assert!(!queue.is_over());
-        queue.push(data(LOW_WATER - 1));
-        queue.push(data(1));
+        queue.push(data(LOW_WATER - 2 * ITEM_COST));
+        queue.push(data(0));
         assert!(queue.is_over());
         let blocked = std::future::poll_fn(|cx| Poll::Ready(queue.poll_room(cx).is_pending()));
         assert!(blocked.await);
         queue.pop().await;
         assert!(!queue.is_over());
+    }
+
+    #[test]
+    fn a_flood_of_small_things_counts() {
+        let queue = Queue::default();
+        for _ in 0..HIGH_WATER / ITEM_COST {
+            queue.push(data(1));
+        }
+        assert!(queue.is_over());
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let queue = Queue::default();
+        let signal = || Item::ExitSignal {
+            signal: Sig::KILL,
+            core_dumped: false,
+            message: "x".repeat(1000),
+            language: String::new(),
+        };
+        let once = queue.push(signal());
+        assert!(once > 1000, "its message counts");
+        for _ in 0..1000 {
+            queue.push(signal());
+            queue.push(Item::ExitStatus(1));
+        }
+        assert_eq!(queue.push(Item::ExitStatus(1)), once);
+        let ended = queue.push(Item::Eof);
+        assert_eq!(queue.push(Item::Eof), ended);
+        assert_eq!(queue.push(data(1)), ended, "no data behind the end");
+        let closed = queue.push(Item::Close);
+        assert!(closed > ended);
+        assert_eq!(queue.push(Item::Lost), closed);
     }
 }
