@@ -28,6 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             namespace: "example".to_owned(),
             name: login.clone(),
         },
+        uid: String::new(),
         owner: None,
         state: VmState::Running,
         target: Some(Target {

@@ -21,6 +21,16 @@ pub enum Verdict {
     Reject,
 }
 
+/// With what somebody logged in.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    /// The password of this hash; `None` where the authenticator knows it from
+    /// elsewhere than the route.
+    Password(Option<PasswordHash>),
+    /// A public key whose private half the user holds.
+    Key(Box<PublicKey>),
+}
+
 /// Decides on logins. The route is `None` for an unknown name: an implementation
 /// must then take as long as for a known one.
 #[async_trait]
@@ -36,6 +46,11 @@ pub trait Authenticator: Send + Sync + 'static {
         route: Option<&Route>,
         key: &PublicKey,
     ) -> Verdict;
+
+    /// Whether the proof of a login would still let its user in. Asked whenever
+    /// a user who is logged in opens something new, so that access that was
+    /// withdrawn ends there; must not take long.
+    async fn still_holds(&self, login: &LoginName, route: &Route, proof: &Proof) -> Verdict;
 }
 
 /// Why a [`RouteAuthenticator`] cannot be had.
@@ -110,6 +125,14 @@ impl Authenticator for RouteAuthenticator {
             Verdict::Accept
         } else {
             Verdict::Reject
+        }
+    }
+
+    async fn still_holds(&self, login: &LoginName, route: &Route, proof: &Proof) -> Verdict {
+        match proof {
+            Proof::Key(key) => self.public_key(login, Some(route), key).await,
+            Proof::Password(Some(hash)) if route.password.as_ref() == Some(hash) => Verdict::Accept,
+            Proof::Password(_) => Verdict::Reject,
         }
     }
 }

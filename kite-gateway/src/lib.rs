@@ -59,7 +59,7 @@ mod user;
 mod vm;
 
 pub use audit::AuditSink;
-pub use auth::{Authenticator, RouteAuthenticator};
+pub use auth::{Authenticator, Proof, RouteAuthenticator, Verdict};
 pub use bans::BanPolicy;
 pub use cidr::{Cidr, ParseCidrError};
 pub use config::Config;

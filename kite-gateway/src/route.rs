@@ -93,6 +93,10 @@ impl fmt::Debug for Target {
 pub struct Route {
     /// The machine.
     pub vm: VmKey,
+    /// Tells the machine from an earlier one of the same name; a user who
+    /// logged in to one never gets into the other. Empty where names are not
+    /// given again.
+    pub uid: String,
     /// Who owns it, for the records.
     pub owner: Option<String>,
     /// Whether it can be entered now.

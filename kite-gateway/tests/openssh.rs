@@ -400,3 +400,41 @@ async fn one_connection_carries_any_number_of_commands_in_turn() {
     master.kill().unwrap();
     master.wait().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn access_that_is_withdrawn_opens_nothing_more() {
+    let bed = Bed::new().await;
+    let _guest = bed.machine("web").await;
+    let control = bed.path("control");
+    let mux = |extra: &[&str]| {
+        let mut client = bed.with_key("ssh");
+        client.arg("-S").arg(&control).args(extra);
+        client.args(["-l", "web", "127.0.0.1"]);
+        client
+    };
+    let mut master = mux(&["-M", "-N"]).spawn().unwrap();
+    while !control.exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let echo = || {
+        let mut client = mux(&[]);
+        client.arg("echo in");
+        run(client, Vec::new())
+    };
+    assert_eq!(text(&echo().await.stdout), "in\n");
+    // Another machine under the same name.
+    bed.table.change("web", |route| route.uid = "2".into());
+    let output = echo().await;
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("no longer leads to the VM"));
+    bed.table.change("web", |route| route.uid = "1".into());
+    assert_eq!(text(&echo().await.stdout), "in\n");
+    // The same, but the key was taken out.
+    bed.table
+        .change("web", |route| route.authorized_keys.clear());
+    let output = echo().await;
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("no longer opens VM kite-user-ann/web"));
+    master.kill().unwrap();
+    master.wait().unwrap();
+}

@@ -255,6 +255,7 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
     let state = state(vm, !addresses.is_empty());
     let route = Route {
         vm: key.clone(),
+        uid: vm.uid().unwrap_or_default(),
         owner: owner.map(str::to_owned),
         state,
         target: objects.keys.get(key).map(|keys| Target {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::link::Link;
 use super::serve::Shared;
 use crate::audit::{Event, Record};
+use crate::auth::Proof;
 use crate::metrics::{KindLabels, Way, WayLabels};
 use crate::route::{LoginName, VmKey};
 
@@ -22,6 +23,10 @@ pub(crate) struct Identity {
     pub(crate) login: LoginName,
     /// The machine that the user logged in to.
     pub(crate) vm: VmKey,
+    /// Tells it from another of the same name.
+    pub(crate) uid: String,
+    /// With what the user logged in.
+    pub(crate) proof: Proof,
 }
 
 /// One connection of a user.
@@ -199,7 +204,7 @@ impl Counted<'_> {
             let labels = WayLabels { way };
             metrics.bytes_total.get_or_create(&labels).inc_by(bytes);
         }
-        if let Some(Identity { login, vm }) = self.conn.identity().cloned() {
+        if let Some(Identity { login, vm, .. }) = self.conn.identity().cloned() {
             self.conn.record(Event::Channel {
                 login,
                 vm,

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::conn::Conn;
+use crate::auth::Verdict;
 use crate::metrics::KindLabels;
 use crate::route::{LoginName, Route, VmKey, VmState};
 use crate::vm::{DialError, Mailboxes, VmConnection};
@@ -17,6 +18,8 @@ pub(crate) enum EnterError {
     NoLogin,
     #[error("kite: the login name \"{0}\" no longer leads to the VM that you logged in to")]
     Moved(LoginName),
+    #[error("kite: what you logged in with no longer opens VM {0}")]
+    Withdrawn(VmKey),
     #[error("kite: VM {vm} has as many connections as it may ({most}); end some and log in again")]
     Crowded { vm: VmKey, most: usize },
     #[error("kite: VM {vm}: {why}")]
@@ -28,14 +31,23 @@ pub(crate) enum EnterError {
 }
 
 /// The route as it is now: the machine may have moved since the login, but it
-/// must be the one that the user logged in to.
-fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
+/// must be the one that the user logged in to, and still be open to them.
+async fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
     let identity = conn.identity().ok_or(EnterError::NoLogin)?;
-    conn.shared
+    let route = conn
+        .shared
         .routes
         .find(&identity.login)
-        .filter(|route| route.vm == identity.vm)
-        .ok_or_else(|| EnterError::Moved(identity.login.clone()))
+        .filter(|route| route.vm == identity.vm && route.uid == identity.uid)
+        .ok_or_else(|| EnterError::Moved(identity.login.clone()))?;
+    let authenticator = &conn.shared.authenticator;
+    let verdict = authenticator
+        .still_holds(&identity.login, &route, &identity.proof)
+        .await;
+    match verdict {
+        Verdict::Accept => Ok(route),
+        Verdict::Reject => Err(EnterError::Withdrawn(route.vm.clone())),
+    }
 }
 
 /// Opens a connection to the user's machine. What it sends goes to `mailboxes`;
@@ -45,7 +57,7 @@ pub(crate) async fn enter(
     mailboxes: Arc<Mailboxes>,
     cut: CancellationToken,
 ) -> Result<VmConnection, EnterError> {
-    let route = current(conn)?;
+    let route = current(conn).await?;
     if conn.is_crowded() {
         return Err(EnterError::Crowded {
             vm: route.vm.clone(),

@@ -18,7 +18,7 @@ use super::conn::Conn;
 use super::forwards::{Forwards, Listen};
 use super::link::Link;
 use super::login::reject;
-use crate::auth::Verdict;
+use crate::auth::{Proof, Verdict};
 use crate::flow::{Item, Pace, Windows};
 use crate::vm::{Request, Requests};
 
@@ -224,7 +224,8 @@ impl Handler for UserHandler {
         key: VerifiedPublicKey<'_>,
     ) -> Result<Auth, Self::Error> {
         let (login, route, verdict) = self.check_key(user, key.public_key).await;
-        Ok(self.decide("publickey", login, route.as_deref(), verdict))
+        let proof = Proof::Key(Box::new(key.public_key.clone()));
+        Ok(self.decide("publickey", login, route.as_deref(), verdict, proof))
     }
 
     async fn auth_succeeded(&mut self, session: &mut Session) -> Result<(), Self::Error> {

@@ -10,7 +10,7 @@ use super::conn::Identity;
 use super::handler::UserHandler;
 use super::serve::methods;
 use crate::audit::Event;
-use crate::auth::Verdict;
+use crate::auth::{Proof, Verdict};
 use crate::cidr::place;
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
 use crate::route::{LoginName, Route};
@@ -29,6 +29,7 @@ impl UserHandler {
         login: Option<LoginName>,
         route: Option<&Route>,
         verdict: Verdict,
+        proof: Proof,
     ) -> Auth {
         let accepted = verdict == Verdict::Accept;
         let outcome = if accepted {
@@ -50,8 +51,12 @@ impl UserHandler {
         });
         match (verdict, login, route) {
             (Verdict::Accept, Some(login), Some(route)) => {
-                let vm = route.vm.clone();
-                self.conn.logged_in(Identity { login, vm });
+                self.conn.logged_in(Identity {
+                    login,
+                    vm: route.vm.clone(),
+                    uid: route.uid.clone(),
+                    proof,
+                });
                 Auth::Accept
             }
             _ => reject(),
@@ -81,7 +86,8 @@ impl UserHandler {
                 self.count_failure(&name);
             }
         }
-        self.decide(method, login, route.as_deref(), verdict)
+        let proof = Proof::Password(route.as_ref().and_then(|r| r.password.clone()));
+        self.decide(method, login, route.as_deref(), verdict, proof)
     }
 
     /// A wrong password counts against the address and the name.

@@ -168,6 +168,7 @@ impl Bed {
                 namespace: "kite-user-ann".into(),
                 name: login.into(),
             },
+            uid: "1".into(),
             owner: Some("ann".into()),
             state: VmState::Running,
             target: Some(Target {
