@@ -208,6 +208,17 @@ async fn execute<R: Reconciler, C: Cluster>(
             let manager = context.settings.manager;
             Done::outcome(Outcome::Stored(desired.apply(cluster, manager).await?))
         }
+        Step::Grow(claim) => {
+            let manager = context.settings.manager;
+            let grown = cluster.apply(manager, &**claim).await.map_err(Error::from);
+            match grown {
+                Ok(grown) => Done::outcome(Outcome::Stored(grown.into())),
+                Err(error) => match error.refusal() {
+                    Some(refusal) => Done::outcome(Outcome::GrowthRefused(refusal.to_string())),
+                    None => return Err(error),
+                },
+            }
+        }
         Step::Delete(object, propagation) => {
             object.remove(cluster, propagation.clone()).await?;
             Done::outcome(match object.find(cluster).await? {

@@ -59,9 +59,12 @@ fn is_shared_list(path: &[&str]) -> bool {
     )
 }
 
-/// Where a core kind holds quantities, which the API server spells its own way.
+/// Where quantities stand, which the API server or `KubeVirt` spell their own way.
 fn is_quantity(path: &[&str]) -> bool {
-    matches!(path, ["spec", "hard", _] | [.., "requests" | "limits", _])
+    matches!(
+        path,
+        ["spec", "hard", _] | [.., "requests" | "limits", _] | [.., "memory", "guest" | "maxGuest"]
+    )
 }
 
 fn same_quantity(a: &str, b: &str) -> bool {
@@ -112,6 +115,9 @@ mod tests {
         let hard = |text: &str| json!({"spec": {"hard": {"requests.memory": text}}});
         assert!(covered(&hard("1Gi"), &hard("1024Mi")));
         assert!(!covered(&hard("1Gi"), &hard("1025Mi")));
+        let guest = |text: &str| json!({"domain": {"memory": {"guest": text}}});
+        assert!(covered(&guest("1Gi"), &guest("1024Mi")));
+        assert!(!covered(&guest("1Gi"), &guest("2Gi")));
         let name = |text: &str| json!({"metadata": {"name": text}});
         assert!(!covered(&name("1Gi"), &name("1024Mi")));
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{conditions::NewCondition, crd::KiteReservation};
 use kube::api::PropagationPolicy;
 
@@ -39,6 +40,10 @@ pub enum Step {
     CreateKeys(Box<k8s_openapi::api::core::v1::Secret>),
     /// Server-side apply.
     Apply(AnyObject),
+    /// Server-side apply of a claim with its new size. When the API server
+    /// refuses (storage that cannot grow, a quota), that is told, and the rest
+    /// goes on.
+    Grow(Box<PersistentVolumeClaim>),
     /// Delete the object as it was observed: this uid and no other.
     Delete(AnyObject, PropagationPolicy),
 }
@@ -55,6 +60,12 @@ impl Step {
                 format!(
                     "create keys {}",
                     secret.metadata.name.as_deref().unwrap_or_default()
+                )
+            }
+            Self::Grow(claim) => {
+                format!(
+                    "grow claim {}",
+                    claim.metadata.name.as_deref().unwrap_or_default()
                 )
             }
             Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
@@ -74,6 +85,8 @@ pub enum Outcome {
     Stored(AnyObject),
     /// The object is gone.
     Gone(AnyObject),
+    /// The claim on storage may not grow, for this reason.
+    GrowthRefused(String),
     /// The claim stands like this now.
     Claimed(Box<KiteReservation>, Box<crate::claims::ClaimState>),
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use k8s_openapi::{
-    api::core::v1::Secret,
+    api::core::v1::{PersistentVolumeClaim, Secret},
     apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
 };
 use kite_core::{
@@ -86,6 +86,19 @@ fn some_keys() -> keys::VmKeys {
         host_private: private.to_owned(),
         host_public: "ssh-ed25519 AAAA h\n".to_owned(),
     }
+}
+
+/// The claim of the disk, as CDI makes it: owned by the disk.
+fn claim(vm: &Vm<'_>) -> PersistentVolumeClaim {
+    let mut claim = disk::grown_claim(vm);
+    claim.metadata.owner_references = Some(vec![OwnerReference {
+        controller: Some(true),
+        kind: "DataVolume".to_owned(),
+        name: "web-disk".to_owned(),
+        uid: "uid-web-disk".to_owned(),
+        ..OwnerReference::default()
+    }]);
+    claim
 }
 
 /// How an object that the VM needs is found.
@@ -183,7 +196,7 @@ prop_compose! {
     fn world()(
         domain in any::<bool>(), off in any::<bool>(), deleting in any::<bool>(), held in any::<bool>(),
         claimed in claimed(), has_image in any::<bool>(), filled in any::<bool>(),
-        at in proptest::collection::vec(found(), 7),
+        at in proptest::collection::vec(found(), 8),
     ) -> (KiteVirtualMachine, Observed, Vec<Found>) {
         let power = if off { PowerState::Off } else { PowerState::On };
         let object = vm(domain, power, deleting, held);
@@ -207,7 +220,8 @@ prop_compose! {
             key_secret: place(keys::secret(&vm, &some_keys()), at[1]),
             cloud_init: place(cloud_init::secret(&vm, &some_keys(), OsFamily::Debian).unwrap(), at[2]),
             disk: root,
-            claim: None,
+            claim: place(claim(&vm), at[7]),
+            growth_refused: None,
             machine: place(machine::virtual_machine(&vm, PowerState::On), at[3]),
             instance: None,
             access_service: place(service::access(&vm), at[4]),
@@ -239,6 +253,7 @@ fn carry_out(object: &mut KiteVirtualMachine, seen: &mut Observed, step: Step) {
             seen.absorb(Outcome::Stored(secret.into()));
         }
         Step::Apply(object) => seen.absorb(Outcome::Stored(object)),
+        Step::Grow(claim) => seen.absorb(Outcome::Stored((*claim).into())),
         Step::Delete(object, _) => seen.absorb(Outcome::Gone(object)),
     }
 }
@@ -296,13 +311,19 @@ proptest! {
     #[test]
     fn nothing_of_another_is_touched((object, seen, at) in world()) {
         let slots = [
-            "web-disk", "web-ssh-key", "web-cloud-init-userdata", "web", "vps-access-web", "vps-web-web", "web",
+            "web-disk", "web-ssh-key", "web-cloud-init-userdata", "web", "vps-access-web", "vps-web-web", "web", "web-disk",
         ];
-        let kinds = ["DataVolume", "Secret", "Secret", "VirtualMachine", "Service", "Service", "Ingress"];
+        let kinds = ["DataVolume", "Secret", "Secret", "VirtualMachine", "Service", "Service", "Ingress", "PersistentVolumeClaim"];
         let (done, _) = to_rest(object, seen);
         for step in done {
             match step {
+                Step::Grow(_) => prop_assert!(matches!(at[0], Found::AsWanted | Found::WithoutLabels)),
                 Step::Apply(object) | Step::Delete(object, _) => {
+                    // The claim of a disk is whose the disk is.
+                    prop_assert!(
+                        object.kind() != "PersistentVolumeClaim"
+                            || !matches!(at[0], Found::OfAnEarlierLife | Found::SomebodyElses)
+                    );
                     let key = object.key();
                     prop_assert_eq!(key.namespace.as_deref(), Some(NAMESPACE));
                     for (index, found) in at.iter().enumerate() {
@@ -337,11 +358,9 @@ proptest! {
 
     #[test]
     fn a_machine_comes_after_what_it_needs((object, seen, _) in world()) {
-        let had = |name: &str| match name {
-            "web-disk" => seen.disk.is_some(),
-            _ => seen.cloud_init.is_some(),
-        };
-        let (had_disk, had_user_data) = (had("web-disk"), had("userdata"));
+        // One that is there is kept as it should be, and can always be switched off.
+        let seen = Observed { machine: None, ..seen };
+        let (had_disk, had_user_data) = (seen.disk.is_some(), seen.cloud_init.is_some());
         let (done, _) = to_rest(object, seen);
         let at = |wanted: &str| done.iter().position(|step| step.describe().starts_with(wanted));
         if let Some(machine) = at("apply VirtualMachine") {

@@ -148,14 +148,14 @@ where
     }
 }
 
-/// The disk's claim belongs to the disk, which is gone when this is asked: what
-/// the garbage collector has not fetched yet is deleted here, so that "gone" is
-/// true when the finalizer comes off.
+/// The disk's claim goes with the disk, by the garbage collector: until then the
+/// VM is not gone. One that lost its owner is deleted here, by our labels. As
+/// long as there is a disk of this name, it is another's, and so is its claim.
 fn claim(vm: &Vm<'_>, seen: &Observed) -> Left {
-    let Some(claim) = &seen.claim else {
+    let Some(claim) = seen.claim.as_ref().filter(|_| seen.disk.is_none()) else {
         return Left::Nothing;
     };
-    let of_the_disk = claim
+    let was_of_a_disk = claim
         .metadata
         .owner_references
         .iter()
@@ -165,14 +165,10 @@ fn claim(vm: &Vm<'_>, seen: &Observed) -> Left {
                 && owner.kind == "DataVolume"
                 && owner.name == names::disk(vm.name)
         });
-    let by_labels = standing(&claim.metadata, &vm.metadata(names::disk(vm.name)));
-    if !of_the_disk && by_labels == Standing::Foreign {
-        Left::Nothing
-    } else if claim.metadata.deletion_timestamp.is_some() {
-        Left::Leaving
-    } else {
-        Left::Delete(claim.clone().into())
+    if was_of_a_disk {
+        return Left::Leaving;
     }
+    left(vm, Some(claim), names::disk(vm.name))
 }
 
 fn instance_is_ours(vm: &Vm<'_>, seen: &Observed) -> bool {

@@ -42,6 +42,8 @@ pub struct Observed {
     pub disk: Option<DataVolume>,
     /// The root disk's claim; only looked at when it may have to grow or to go.
     pub claim: Option<PersistentVolumeClaim>,
+    /// Why the claim may not grow, once that was tried.
+    pub growth_refused: Option<String>,
     /// The VM as `KubeVirt` knows it.
     pub machine: Option<VirtualMachine>,
     /// Its instance, while it is on.
@@ -133,6 +135,7 @@ impl Observed {
             cloud_init,
             disk,
             claim,
+            growth_refused: None,
             machine,
             instance,
             access_service,
@@ -145,6 +148,10 @@ impl Observed {
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
             Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
+            Outcome::GrowthRefused(why) => {
+                self.growth_refused = Some(why);
+                return;
+            }
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
         };

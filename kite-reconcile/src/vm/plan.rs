@@ -127,42 +127,44 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     // A VM that was made keeps what it has, whatever became of its claim or of
     // its image; one that was not yet, waits.
     if seen.disk.is_none() {
-        if !entitled {
-            return Ok(Vec::new());
-        }
-        if let Some(obstacle) = image_obstacle(vm, &seen.image) {
-            obstacles.push(obstacle);
-            return Ok(Vec::new());
-        }
-        if let Some(excess) = quota::excess(vm, seen) {
-            obstacles.push(Obstacle::new(
-                VIRTUAL_MACHINE_READY,
-                VmPhase::Failed,
-                "QuotaExceeded",
-                excess,
-            ));
-            return Ok(Vec::new());
+        obstacles.extend(image_obstacle(vm, &seen.image).filter(|_| entitled));
+        if obstacles.is_empty() {
+            obstacles.extend(quota_obstacle(vm, seen).filter(|_| entitled));
         }
     }
+    let may_be_made = obstacles.is_empty() && (entitled || seen.disk.is_some());
     let mut steps = Steps {
         steps: Vec::new(),
         obstacles,
     };
-    if !steps.keys_and_user_data(vm, seen)? {
-        return Ok(steps.steps);
-    }
-    if steps.disk(vm, seen) {
+    let is_prepared = may_be_made && steps.keys_and_user_data(vm, seen)? && steps.disk(vm, seen);
+    // What runs can always be switched off, whatever else is in the way.
+    if is_prepared || seen.machine.is_some() {
         steps.wanted(
             &machine::virtual_machine(vm, power(vm, seen)),
             seen.machine.as_ref(),
         );
     }
-    if entitled {
-        steps.wanted(&service::access(vm), seen.access_service.as_ref());
+    if is_prepared {
+        if entitled {
+            steps.wanted(&service::access(vm), seen.access_service.as_ref());
+        }
+        steps.wanted(&service::web(vm), seen.web_service.as_ref());
+        steps.exposure(vm, seen);
+        steps.growth(vm, seen);
     }
-    steps.wanted(&service::web(vm), seen.web_service.as_ref());
-    steps.exposure(vm, seen);
     Ok(steps.steps)
+}
+
+/// Why the VM does not fit beside its owner's others.
+fn quota_obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
+    let excess = quota::excess(vm, seen)?;
+    Some(Obstacle::new(
+        VIRTUAL_MACHINE_READY,
+        VmPhase::Failed,
+        "QuotaExceeded",
+        excess,
+    ))
 }
 
 fn has_finalizer(metadata: &ObjectMeta) -> bool {
@@ -266,13 +268,25 @@ impl Steps<'_> {
             // Immutable once made.
             desired.spec = stored.spec.clone();
         }
-        let there = self.wanted(&desired, seen.disk.as_ref());
-        let wanted = &vm.object.spec.disk;
-        let claimed = seen.claim.as_ref().and_then(bound_size);
-        if there && claimed.is_some_and(|claimed| claimed < *wanted) {
-            self.steps.push(Step::Apply(disk::grown_claim(vm).into()));
+        self.wanted(&desired, seen.disk.as_ref())
+    }
+
+    /// Last of all, because storage may not be able to: see [`Step::Grow`].
+    fn growth(&mut self, vm: &Vm<'_>, seen: &Observed) {
+        let disk = seen
+            .disk
+            .as_ref()
+            .and_then(|disk| disk.metadata.uid.as_ref());
+        let claim = seen.claim.as_ref().filter(|claim| {
+            let owners = claim.metadata.owner_references.iter().flatten();
+            owners.into_iter().any(|owner| Some(&owner.uid) == disk)
+        });
+        let is_smaller = claim
+            .and_then(bound_size)
+            .is_some_and(|size| size < vm.object.spec.disk);
+        if is_smaller && seen.growth_refused.is_none() {
+            self.steps.push(Step::Grow(Box::new(disk::grown_claim(vm))));
         }
-        there
     }
 
     fn exposure(&mut self, vm: &Vm<'_>, seen: &Observed) {

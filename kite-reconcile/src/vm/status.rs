@@ -207,6 +207,18 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
         .map(|progress| format!(", {progress}"))
         .unwrap_or_default();
     let image = &vm.object.spec.image;
+    if let Some(why) = &seen.growth_refused {
+        let size = &vm.object.spec.disk;
+        return NewCondition::new(
+            DISK_READY,
+            false,
+            "GrowthRefused",
+            format!(
+                "the disk cannot grow to {size}: {why}; it keeps its size, and an administrator \
+                 must look at its StorageClass and quota"
+            ),
+        );
+    }
     match state {
         DiskState::Missing => {
             NewCondition::new(DISK_READY, false, "NotMade", "the disk is not made yet")

@@ -166,3 +166,33 @@ async fn defect_15_a_user_goes_with_vms_first_and_walls_last() {
             .all(|claim| claim.metadata.namespace.as_deref() != Some(ANN))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_claim_of_somebody_elses_disk_is_left_alone() {
+    let world = World::with_ann().await;
+    let mut foreign = DataVolume::default();
+    foreign.metadata.name = Some("web-disk".to_owned());
+    foreign.metadata.namespace = Some(ANN.to_owned());
+    foreign.spec.storage = Some(
+        serde_json::from_value(json!({"resources": {"requests": {"storage": "1Gi"}}})).unwrap(),
+    );
+    world.create(foreign).await;
+    world.settle().await;
+    let claim = world
+        .find::<PersistentVolumeClaim>(ANN, "web-disk")
+        .await
+        .unwrap();
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    world.delete(&world.vm("web").await).await;
+    world.settle().await;
+    let left = world
+        .find::<PersistentVolumeClaim>(ANN, "web-disk")
+        .await
+        .unwrap();
+    assert_eq!(
+        (left.metadata.uid, left.metadata.deletion_timestamp),
+        (claim.metadata.uid, None)
+    );
+    assert!(world.find::<DataVolume>(ANN, "web-disk").await.is_some());
+}

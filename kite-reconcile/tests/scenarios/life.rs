@@ -14,7 +14,7 @@ use kite_core::{
 };
 use serde_json::json;
 
-use crate::world::{World, vm_named};
+use crate::world::{Fault, FaultMode, World, vm_named};
 
 const ANN: &str = "kite-user-ann";
 
@@ -341,4 +341,56 @@ async fn defect_17_everything_of_a_vm_is_owned_by_it() {
         Service: "vps-web-web",
         Ingress: "web"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_with_a_broken_part_can_still_be_switched_off() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let keys = world.find::<Secret>(ANN, "web-ssh-key").await.unwrap();
+    world.delete(&keys).await;
+    let mut broken = Secret::default();
+    broken.metadata.name = keys.metadata.name;
+    broken.metadata.namespace = keys.metadata.namespace;
+    broken.metadata.labels = keys.metadata.labels;
+    broken.metadata.owner_references = keys.metadata.owner_references;
+    world.create(broken).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(reason(&vm, "Ready"), "CloudInit");
+    world
+        .edit(&vm, json!({"spec": {"powerState": "Off"}}))
+        .await;
+    world.settle().await;
+    assert!(
+        world
+            .find::<VirtualMachineInstance>(ANN, "web")
+            .await
+            .is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn storage_that_cannot_grow_does_not_hold_up_the_rest() {
+    let mut world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    world.only_vms = true;
+    let vm = world.vm("web").await;
+    let patch = json!({"spec": {"disk": "12Gi", "powerState": "Off"}});
+    world.edit(&vm, patch).await;
+    // After the VirtualMachine, which is told to stop first.
+    world.inject(Fault {
+        after: 1,
+        mode: FaultMode::Refused,
+    });
+    assert!(
+        world.pass().await.is_empty(),
+        "a refusal is told, and no error"
+    );
+    let vm = world.vm("web").await;
+    assert_eq!(reason(&vm, "DiskReady"), "GrowthRefused");
+    let machine = world.find::<VirtualMachine>(ANN, "web").await.unwrap();
+    assert_eq!(machine.spec.run_strategy.as_deref(), Some("Halted"));
 }

@@ -55,6 +55,8 @@ pub enum FaultMode {
     AnswerLost,
     /// Somebody else was faster.
     Conflict,
+    /// The API server says that it cannot be.
+    Refused,
 }
 
 impl Recorder {
@@ -95,6 +97,10 @@ impl Recorder {
                 let _ = request.await;
                 Err(unavailable(line))
             }
+            Some(FaultMode::Refused) => Err(ClusterError::Invalid {
+                operation: line,
+                status: Box::new(Status::failure("it cannot be", "Invalid")),
+            }),
             Some(FaultMode::Conflict) => Err(ClusterError::Conflict {
                 operation: line,
                 status: Box::new(Status::failure("injected", "Conflict")),
