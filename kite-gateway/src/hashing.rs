@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kite_core::password::PasswordHash;
 use parking_lot::Mutex;
@@ -13,6 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Passwords that wait in the queue itself; more wait before it, in order.
 const QUEUE: usize = 16;
+/// How long a password waits in all. Under a flood some are refused that would
+/// have fitted, rather than all connections held.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Job {
     hash: PasswordHash,
@@ -48,7 +52,11 @@ impl HashPool {
             password,
             answer,
         };
-        self.jobs.send(job).await.is_ok() && verified.await.unwrap_or(false)
+        let working =
+            async { self.jobs.send(job).await.is_ok() && verified.await.unwrap_or(false) };
+        tokio::time::timeout(PATIENCE, working)
+            .await
+            .unwrap_or(false)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The objects of one kind, as a watch tells of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use kube::runtime::watcher::Event;
@@ -80,13 +80,44 @@ impl<K: Eq + Hash + Clone, V> Mirror<K, V> {
         self.objects.get(key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.objects.iter()
-    }
-
     /// Whether everything was listed once.
     pub(super) fn is_ready(&self) -> bool {
         self.ready
+    }
+}
+
+/// Which members belong to which group, so that nobody has to search all.
+pub(super) struct Groups<G, M>(HashMap<G, BTreeSet<M>>);
+
+impl<G, M> Default for Groups<G, M> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<G: Eq + Hash + Clone, M: Ord + Clone> Groups<G, M> {
+    /// Says whether a member is there.
+    pub(super) fn set(&mut self, group: &G, member: &M, there: bool) {
+        if there {
+            let members = self.0.entry(group.clone()).or_default();
+            members.insert(member.clone());
+        } else if let Some(members) = self.0.get_mut(group) {
+            members.remove(member);
+            if members.is_empty() {
+                self.0.remove(group);
+            }
+        }
+    }
+
+    /// The members of a group.
+    pub(super) fn of(&self, group: &G) -> impl Iterator<Item = &M> + use<'_, G, M> {
+        self.0.get(group).into_iter().flatten()
+    }
+
+    /// Whether there is no group.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -117,7 +148,7 @@ mod tests {
         assert_eq!(mirror.apply(Event::InitDone, read), [2]);
         assert_eq!(mirror.get(&2), None);
         assert_eq!(mirror.apply(Event::Delete(31), read), [1]);
-        assert_eq!(mirror.iter().count(), 0);
+        assert!(mirror.objects.is_empty());
         mirror.apply(Event::Apply(45), read);
         assert_eq!(mirror.apply(Event::Apply(95), read), [5]);
         assert_eq!(mirror.get(&5), None, "it cannot be used any more");

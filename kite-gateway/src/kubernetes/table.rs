@@ -14,14 +14,17 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::keys::{VmKeys, public_keys, vm_keys};
-use super::mirror::Mirror;
+use super::mirror::{Groups, Mirror};
 use crate::route::{LoginName, Route, Routes, Target, VmKey, VmState};
 
+/// What the names of access Services start with, see [`names::access_service`].
+const ACCESS_PREFIX: &str = "vps-access-";
 /// Name of the access Service's port.
 const SSH_PORT: &str = "ssh";
 
 type Claims = HashMap<String, BTreeMap<VmKey, Arc<Route>>>;
-type Slices = Mirror<(String, String), (VmKey, Vec<SocketAddr>)>;
+/// Addresses by VM and the slice's name.
+type Slices = Mirror<(VmKey, String), Vec<SocketAddr>>;
 
 #[derive(Default)]
 struct Objects {
@@ -29,6 +32,10 @@ struct Objects {
     users: Mirror<String, KiteUser>,
     keys: Mirror<VmKey, VmKeys>,
     slices: Slices,
+    /// The VMs of each namespace.
+    by_namespace: Groups<String, VmKey>,
+    /// The names of each VM's slices.
+    by_vm: Groups<VmKey, String>,
     /// The login name under which each VM's route stands now.
     logins: HashMap<VmKey, String>,
 }
@@ -67,6 +74,10 @@ impl RouteTable {
         let changed = objects
             .vms
             .apply(event, |vm| Some((key_of(&vm)?, Some(vm))));
+        for key in &changed {
+            let there = objects.vms.get(key).is_some();
+            objects.by_namespace.set(&key.namespace, key, there);
+        }
         self.rebuild(&mut objects, changed);
     }
 
@@ -78,12 +89,8 @@ impl RouteTable {
             .apply(event, |user| Some((user.name_any(), Some(user))));
         let changed = changed
             .iter()
-            .map(|user| names::user_namespace(user))
-            .flat_map(|namespace| {
-                let vms = objects.vms.iter().map(|(key, _)| key);
-                let hers: Vec<_> = vms.filter(|key| key.namespace == namespace).collect();
-                hers.into_iter().cloned().collect::<Vec<_>>()
-            })
+            .flat_map(|user| objects.by_namespace.of(&names::user_namespace(user)))
+            .cloned()
             .collect();
         self.rebuild(&mut objects, changed);
     }
@@ -110,27 +117,18 @@ impl RouteTable {
     /// Takes an event of the watch of access Services' `EndpointSlices`.
     pub fn slice(&self, event: Event<EndpointSlice>) {
         let mut objects = self.objects.lock();
-        let slices = &mut objects.slices;
-        let before: HashMap<_, _> = slices
-            .iter()
-            .map(|(key, (vm, _))| (key.clone(), vm.clone()))
-            .collect();
-        let changed = slices.apply(event, |slice| {
+        let changed = objects.slices.apply(event, |slice| {
             let namespace = slice.namespace()?;
             let service = slice.labels().get(labels::SERVICE_NAME)?;
-            let vm = VmKey {
-                name: service.strip_prefix("vps-access-")?.to_owned(),
-                namespace: namespace.clone(),
-            };
-            Some(((namespace, slice.name_any()), Some((vm, addresses(&slice)))))
+            let name = service.strip_prefix(ACCESS_PREFIX)?.to_owned();
+            let vm = VmKey { namespace, name };
+            Some(((vm, slice.name_any()), Some(addresses(&slice))))
         });
-        let changed = changed
-            .iter()
-            .filter_map(|key| {
-                let now = objects.slices.get(key).map(|(vm, _)| vm.clone());
-                now.or_else(|| before.get(key).cloned())
-            })
-            .collect();
+        for key in &changed {
+            let there = objects.slices.get(key).is_some();
+            objects.by_vm.set(&key.0, &key.1, there);
+        }
+        let changed = changed.into_iter().map(|(vm, _)| vm).collect();
         self.rebuild(&mut objects, changed);
     }
 
@@ -241,10 +239,11 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
     let user = owner.and_then(|owner| objects.users.get(&owner.to_owned()));
     let suspended = user.is_some_and(|user| user.spec.suspended);
     let mut addresses: Vec<SocketAddr> = objects
-        .slices
-        .iter()
-        .filter(|(_, (vm, _))| vm == key)
-        .flat_map(|(_, (_, addresses))| addresses.iter().copied())
+        .by_vm
+        .of(key)
+        .filter_map(|name| objects.slices.get(&(key.clone(), name.clone())))
+        .flatten()
+        .copied()
         .collect();
     addresses.sort_unstable();
     addresses.dedup();

@@ -202,3 +202,38 @@ fn the_owner_is_told_what_to_do() {
         "{why}"
     );
 }
+
+#[test]
+fn addresses_of_several_slices_come_together_and_go_apart() {
+    let table = RouteTable::default();
+    table.vm(Event::Apply(vm("web", "ann-web")));
+    table.secret(Event::Apply(secret("web").0));
+    let one = || slice("s1", "web", &[("10.0.0.2", true)], 22);
+    let two = || slice("s2", "web", &[("10.0.0.1", true)], 22);
+    for event in [
+        Event::Init,
+        Event::InitApply(one()),
+        Event::InitApply(two()),
+        Event::InitDone,
+    ] {
+        table.slice(event);
+    }
+    let addresses = || {
+        let target = find(&table, "ann-web").unwrap().target.clone().unwrap();
+        target
+            .addresses
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(addresses(), ["10.0.0.1:22", "10.0.0.2:22"]);
+    for event in [Event::Init, Event::InitApply(two()), Event::InitDone] {
+        table.slice(event);
+    }
+    assert_eq!(addresses(), ["10.0.0.1:22"]);
+    table.slice(Event::Delete(two()));
+    assert!(addresses().is_empty());
+    table.vm(Event::Delete(vm("web", "ann-web")));
+    let objects = table.objects.lock();
+    assert!(objects.by_vm.is_empty() && objects.by_namespace.is_empty());
+}
