@@ -131,7 +131,8 @@ async fn a_terminal_session_echoes_and_edits() {
     let screen = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{screen}");
     assert!(screen.contains("alice@web:~$ "), "{screen}");
-    assert!(screen.contains("\r\nhello\r\n"), "{screen:?}");
+    // What is typed ahead is echoed before the prompt, as on any terminal.
+    assert!(screen.contains("hello\r\n"), "{screen:?}");
     assert!(screen.matches("line\r\n").count() >= 2, "{screen:?}");
 }
 
@@ -208,4 +209,25 @@ async fn strangers_stay_outside() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_carries_any_number_of_commands_in_turn() {
+    let machine = boot(new_key(), Home::default()).await;
+    let control = format!("-oControlPath={}/control", machine.dir.path().display());
+    for i in 0..70 {
+        let args = [
+            control.as_str(),
+            "-oControlMaster=auto",
+            "-oControlPersist=5",
+            "echo in",
+        ];
+        let output = machine.ssh(&args, b"").await;
+        assert_eq!(
+            text(&output.stdout),
+            "in\n",
+            "{i}: {}",
+            text(&output.stderr)
+        );
+    }
 }

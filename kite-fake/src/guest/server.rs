@@ -253,6 +253,7 @@ impl Handler for Connection {
         reply: ChannelOpenHandle,
         _session: &mut SshSession,
     ) -> Result<(), Self::Error> {
+        self.channels.retain(|_, chan| !chan.cancel.is_cancelled());
         if self.channels.len() >= MAX_CHANNELS {
             reply
                 .reject(russh::ChannelOpenFailure::ResourceShortage)

@@ -83,6 +83,9 @@ impl Session {
             None => {}
         }
         let _ = writer.close().await;
+        // russh does not tell of the client's answering close: this is what says
+        // that the channel is over.
+        cancel.cancel();
     }
 }
 
