@@ -71,7 +71,7 @@ impl Reconciler for Images {
             .map(|platform| platform.spec)
             .unwrap_or_default();
         // An image stays where it was made, wherever new ones go.
-        let namespace = namespace(object, &platform).to_owned();
+        let namespace = image::namespace(object, &platform).to_owned();
         let key = ObjectKey::namespaced(&namespace, image.name);
         let (disk, source) = try_join!(cluster.find(&key), cluster.find(&key))?;
         Ok(Observed {
@@ -132,14 +132,6 @@ impl Reconciler for Images {
             status: Some(status),
         }
     }
-}
-
-fn namespace<'a>(object: &'a KiteImage, platform: &'a KitePlatformSpec) -> &'a str {
-    object
-        .status
-        .as_ref()
-        .and_then(|status| status.namespace.as_deref())
-        .unwrap_or_else(|| platform.image_namespace())
 }
 
 /// What to do about an image. Pure.

@@ -64,6 +64,7 @@ fn nothing_there(cluster: &mut MockCluster) {
     none::<Namespace>(cluster);
     none::<ResourceQuota>(cluster);
     empty::<KiteReservation>(cluster);
+    empty::<kite_core::crd::KiteImage>(cluster);
     empty::<NetworkPolicy>(cluster);
     empty::<KiteVirtualMachine>(cluster);
 }

@@ -205,7 +205,7 @@ prop_compose! {
             base_domain: Some("vm.example.org".to_owned()),
             ..KitePlatformSpec::default()
         };
-        let mut root = place(disk::data_volume(&vm, &platform), at[0]);
+        let mut root = place(disk::data_volume(&vm, &platform, "kite-images"), at[0]);
         if let Some(root) = &mut root {
             root.status = filled.then(|| DataVolumeStatus {
                 phase: Some("Succeeded".to_owned()),

@@ -130,7 +130,7 @@ fn status(step: &Value, disk_phase: Option<&str>, power: PowerState) -> KiteVirt
                 phase: Some(phase.to_owned()),
                 ..DataVolumeStatus::default()
             }),
-            ..disk::data_volume(&vm, &KitePlatformSpec::default())
+            ..disk::data_volume(&vm, &KitePlatformSpec::default(), "kite-images")
         }),
         instance: (instance["status"].is_object()).then(|| VirtualMachineInstance {
             status: serde_json::from_value(instance["status"].clone()).unwrap(),

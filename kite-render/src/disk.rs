@@ -15,17 +15,18 @@ use kite_core::{
 
 use crate::Vm;
 
-/// The disk, cloned from the VM's image in the image namespace. The spec of a
+/// The disk, cloned from the VM's image in `image_namespace`: where that image
+/// is, which need not be where the platform puts new ones. The spec of a
 /// `DataVolume` is immutable: this is for one that is not there yet, see
 /// [`metadata`] and [`grown_claim`] for one that is.
-pub fn data_volume(vm: &Vm<'_>, platform: &KitePlatformSpec) -> DataVolume {
+pub fn data_volume(vm: &Vm<'_>, platform: &KitePlatformSpec, image_namespace: &str) -> DataVolume {
     DataVolume {
         metadata: metadata(vm),
         spec: DataVolumeSpec {
             source: None,
             source_ref: Some(DataVolumeSourceRef {
                 kind: "DataSource".to_owned(),
-                namespace: Some(platform.image_namespace().to_owned()),
+                namespace: Some(image_namespace.to_owned()),
                 name: vm.object.spec.image.clone(),
             }),
             storage: Some(storage(&vm.object.spec.disk, platform)),
@@ -35,8 +36,14 @@ pub fn data_volume(vm: &Vm<'_>, platform: &KitePlatformSpec) -> DataVolume {
 }
 
 /// Metadata of the disk: all of it that can be put right once it is there.
+/// It does not hold up a foreground deletion of the VM, and so is not deleted
+/// ahead of the machine that writes to it.
 pub fn metadata(vm: &Vm<'_>) -> ObjectMeta {
-    vm.metadata(names::disk(vm.name))
+    let mut metadata = vm.metadata(names::disk(vm.name));
+    for owner in metadata.owner_references.iter_mut().flatten() {
+        owner.block_owner_deletion = None;
+    }
+    metadata
 }
 
 /// The disk's claim with the size that the VM's spec asks for, and nothing

@@ -7,7 +7,7 @@ use kite_core::{
         DataSource, DataSourceSource, DataSourceSpec, DataVolume, DataVolumeHttp,
         DataVolumeRegistry, DataVolumeSource, DataVolumeSpec, SourceObject,
     },
-    crd::KitePlatformSpec,
+    crd::{KiteImage, KitePlatformSpec},
 };
 
 use crate::{Image, disk};
@@ -15,6 +15,16 @@ use crate::{Image, disk};
 /// Annotation that tells CDI to fill a disk at once, though nobody uses it yet:
 /// a golden image never has a consumer of its own.
 const BIND_IMMEDIATE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+
+/// The namespace of an image: where it was made, if it was, else where the
+/// platform puts new ones.
+pub fn namespace<'a>(image: &'a KiteImage, platform: &'a KitePlatformSpec) -> &'a str {
+    image
+        .status
+        .as_ref()
+        .and_then(|status| status.namespace.as_deref())
+        .unwrap_or_else(|| platform.image_namespace())
+}
 
 /// The disk into which an image is imported; none for an image that is a claim
 /// or a snapshot already.

@@ -46,7 +46,7 @@ impl<'a> Vm<'a> {
             name: Some(name),
             namespace: Some(self.namespace.to_owned()),
             labels: Some(labels::for_vm(self.namespace, self.name)),
-            owner_references: Some(vec![owner(self.object, self.name, self.uid)]),
+            owner_references: Some(vec![owner(self.object, self.name, self.uid, true)]),
             ..ObjectMeta::default()
         }
     }
@@ -85,13 +85,15 @@ impl<'a> User<'a> {
         names::user_namespace(self.name)
     }
 
-    /// Metadata of an object of this user: in `namespace`, or cluster-scoped.
+    /// Metadata of an object of this user: in `namespace`, or cluster-scoped. It
+    /// does not hold up a foreground deletion of the user, and so is not deleted
+    /// ahead of it: walls go last, after the VMs, and the finalizer sees to that.
     pub fn metadata(&self, name: String, namespace: Option<String>) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),
             namespace,
             labels: Some(labels::for_user(self.name)),
-            owner_references: Some(vec![owner(self.object, self.name, self.uid)]),
+            owner_references: Some(vec![owner(self.object, self.name, self.uid, false)]),
             ..ObjectMeta::default()
         }
     }
@@ -131,7 +133,7 @@ impl<'a> Image<'a> {
             name: Some(self.name.to_owned()),
             namespace: Some(namespace.to_owned()),
             labels: Some(labels::for_image(self.name)),
-            owner_references: Some(vec![owner(self.object, self.name, self.uid)]),
+            owner_references: Some(vec![owner(self.object, self.name, self.uid, true)]),
             ..ObjectMeta::default()
         }
     }
@@ -171,14 +173,21 @@ fn kind<K: Resource<DynamicType = ()>>(_: &K) -> &'static str {
     }
 }
 
-fn owner<K: Resource<DynamicType = ()>>(object: &K, name: &str, uid: &str) -> OwnerReference {
+/// With `blocks`, a foreground deletion of the owner deletes the owned object
+/// first.
+fn owner<K: Resource<DynamicType = ()>>(
+    object: &K,
+    name: &str,
+    uid: &str,
+    blocks: bool,
+) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: kind(object).to_owned(),
         name: name.to_owned(),
         uid: uid.to_owned(),
         controller: Some(true),
-        block_owner_deletion: Some(true),
+        block_owner_deletion: blocks.then_some(true),
     }
 }
 

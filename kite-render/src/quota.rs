@@ -26,6 +26,9 @@ pub struct Overhead {
     pub memory_mib_per_vm: u32,
     /// Memory of a launcher pod that grows with its guest's, in per mille.
     pub memory_per_mille: u32,
+    /// How many virtual CPUs share one that is requested: `cpuAllocationRatio` of
+    /// the `KubeVirt` configuration, whose default is 10.
+    pub cpu_allocation_ratio: u32,
     /// CPU of a launcher pod's helpers and of CDI's workers, in millicores per VM.
     pub cpu_millis_per_vm: u32,
     /// Room that CDI adds for a file system, in per mille of a disk.
@@ -39,6 +42,7 @@ impl Default for Overhead {
         Self {
             memory_mib_per_vm: 512,
             memory_per_mille: 20,
+            cpu_allocation_ratio: 10,
             cpu_millis_per_vm: 250,
             disk_per_mille: 60,
             clone_room: true,
@@ -53,7 +57,9 @@ pub fn resource_quota(user: &User<'_>, overhead: &Overhead) -> ResourceQuota {
     let vms = u128::from(quota.vms);
     let memory = with_per_mille(u128::from(quota.memory.bytes()), overhead.memory_per_mille)
         + vms * u128::from(overhead.memory_mib_per_vm) * MIB;
-    let cpu = u128::from(quota.cpu) * 1000 + vms * u128::from(overhead.cpu_millis_per_vm);
+    let ratio = u128::from(overhead.cpu_allocation_ratio.max(1));
+    let cpu = (u128::from(quota.cpu) * 1000).div_ceil(ratio)
+        + vms * u128::from(overhead.cpu_millis_per_vm);
     let disk = with_per_mille(u128::from(quota.disk.bytes()), overhead.disk_per_mille)
         * if overhead.clone_room { 2 } else { 1 };
     let hard = [

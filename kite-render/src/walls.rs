@@ -9,7 +9,7 @@
 //! | `cdi-workers` | CDI's worker pods | in: CDI's transfer port, from CDI and from the image namespace |
 //! | `tenant-isolation-egress` | all pods | out: DNS, and the internet without private ranges |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::networking::v1::{
@@ -140,12 +140,16 @@ impl Default for Walls {
     }
 }
 
-/// The network policies of a user's namespace. `image_namespace` is where CDI
+/// The network policies of a user's namespace. `image_namespaces` are where CDI
 /// clones disks from.
-pub fn policies(user: &User<'_>, walls: &Walls, image_namespace: &str) -> Vec<NetworkPolicy> {
+pub fn policies(
+    user: &User<'_>,
+    walls: &Walls,
+    image_namespaces: &BTreeSet<String>,
+) -> Vec<NetworkPolicy> {
     vec![
         ingress(user, walls),
-        cdi_workers(user, walls, image_namespace),
+        cdi_workers(user, walls, image_namespaces),
         egress(user, walls),
     ]
 }
@@ -174,7 +178,15 @@ fn ingress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
     )
 }
 
-fn cdi_workers(user: &User<'_>, walls: &Walls, image_namespace: &str) -> NetworkPolicy {
+fn cdi_workers(
+    user: &User<'_>,
+    walls: &Walls,
+    image_namespaces: &BTreeSet<String>,
+) -> NetworkPolicy {
+    // Of an image namespace only the pods that send a disk.
+    let senders = image_namespaces
+        .iter()
+        .map(|namespace| Pods::labelled(namespace, "cdi.kubevirt.io", "cdi-clone-source").peer());
     policy(
         user,
         CDI_POLICY,
@@ -185,11 +197,7 @@ fn cdi_workers(user: &User<'_>, walls: &Walls, image_namespace: &str) -> Network
             )]))),
             policy_types: Some(vec!["Ingress".to_owned()]),
             ingress: Some(vec![NetworkPolicyIngressRule {
-                from: Some(vec![
-                    walls.cdi.peer(),
-                    // Of the image namespace only the pods that send a disk.
-                    Pods::labelled(image_namespace, "cdi.kubevirt.io", "cdi-clone-source").peer(),
-                ]),
+                from: Some([walls.cdi.peer()].into_iter().chain(senders).collect()),
                 ports: Some(vec![tcp(CDI_PORT)]),
             }]),
             egress: None,

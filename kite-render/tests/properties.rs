@@ -20,7 +20,7 @@ fn objects(object: &KiteVirtualMachine) -> Vec<Value> {
     let platform = common::platform();
     let json = |object: &dyn erased::Json| object.json();
     vec![
-        json(&disk::data_volume(&vm, &platform)),
+        json(&disk::data_volume(&vm, &platform, "kite-images")),
         json(&keys::secret(&vm, &common::keys())),
         json(&cloud_init::secret(&vm, &common::keys(), OsFamily::Debian).unwrap()),
         json(&machine::virtual_machine(&vm, PowerState::On)),
@@ -139,7 +139,7 @@ proptest! {
 fn defect_5_no_port_is_open_to_every_pod_and_no_private_address_is_reachable() {
     let object = common::user();
     let user = User::of(&object).unwrap();
-    for policy in walls::policies(&user, &walls::Walls::default(), "kite-images") {
+    for policy in walls::policies(&user, &walls::Walls::default(), &common::image_namespaces()) {
         let spec = policy.spec.unwrap();
         for rule in spec.ingress.iter().flatten() {
             let from = rule
@@ -181,7 +181,7 @@ fn defect_5_no_port_is_open_to_every_pod_and_no_private_address_is_reachable() {
         ingress_controllers: vec![],
         ..walls::Walls::default()
     };
-    let policies = walls::policies(&user, &closed, "kite-images");
+    let policies = walls::policies(&user, &closed, &common::image_namespaces());
     assert_eq!(
         policies[0].spec.as_ref().unwrap().ingress,
         None,

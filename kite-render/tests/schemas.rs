@@ -64,7 +64,7 @@ fn disks_and_machines_are_valid() {
         check(
             "datavolumes.cdi.kubevirt.io",
             "v1beta1",
-            &disk::data_volume(&vm, &platform),
+            &disk::data_volume(&vm, &platform, "kite-images"),
         );
     }
     for power in [PowerState::On, PowerState::Off] {

@@ -14,7 +14,7 @@ fn what_a_user_gets() {
     let object = common::user();
     let user = User::of(&object).unwrap();
     insta::assert_yaml_snapshot!("namespace", namespace::namespace(&user));
-    for policy in walls::policies(&user, &walls::Walls::default(), "kite-images") {
+    for policy in walls::policies(&user, &walls::Walls::default(), &common::image_namespaces()) {
         let name = policy.metadata.name.clone().unwrap();
         insta::assert_yaml_snapshot!(format!("policy_{name}"), policy);
     }
@@ -30,7 +30,7 @@ fn what_a_vm_gets() {
     let object = common::vm();
     let vm = Vm::of(&object).unwrap();
     let platform = common::platform();
-    insta::assert_yaml_snapshot!("disk", disk::data_volume(&vm, &platform));
+    insta::assert_yaml_snapshot!("disk", disk::data_volume(&vm, &platform, "kite-images"));
     insta::assert_yaml_snapshot!("grown_claim", disk::grown_claim(&vm));
     insta::assert_yaml_snapshot!("key_secret", keys::secret(&vm, &common::keys()));
     insta::assert_yaml_snapshot!(

@@ -33,7 +33,11 @@ fn main() -> anyhow::Result<()> {
     documents.extend([
         serde_saphyr::to_string(&keys::secret(&vm, &keys))?,
         serde_saphyr::to_string(&cloud_init::secret(&vm, &keys, OsFamily::Debian)?)?,
-        serde_saphyr::to_string(&disk::data_volume(&vm, &platform))?,
+        serde_saphyr::to_string(&disk::data_volume(
+            &vm,
+            &platform,
+            platform.image_namespace(),
+        ))?,
         serde_saphyr::to_string(&machine::virtual_machine(&vm, PowerState::On))?,
         serde_saphyr::to_string(&service::access(&vm))?,
         serde_saphyr::to_string(&service::web(&vm))?,

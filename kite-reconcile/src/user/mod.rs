@@ -3,6 +3,8 @@
 
 mod plan;
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::{
@@ -14,10 +16,10 @@ use k8s_openapi::{
 };
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
-    crd::{KitePlatform, KitePlatformSpec, KiteUser, KiteUserStatus, KiteVirtualMachine},
+    crd::{KiteImage, KitePlatform, KiteUser, KiteUserStatus, KiteVirtualMachine},
     labels, names,
 };
-use kite_render::{User, quota, reservation};
+use kite_render::{User, image, quota, reservation};
 use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
 pub use self::plan::plan;
@@ -38,8 +40,9 @@ pub async fn reconcile<C: Cluster>(user: &KiteUser, context: &Context<C>) -> Res
 /// What was seen of a user and of what belongs to them.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// The platform's settings; the defaults if there are none.
-    pub platform: KitePlatformSpec,
+    /// Namespaces from which disks are cloned: the platform's, and those where
+    /// older images are.
+    pub image_namespaces: BTreeSet<String>,
     /// Who has the username and the email address.
     pub claims: Claims,
     /// The user's namespace.
@@ -76,16 +79,25 @@ impl Reconciler for Users {
         let platform_key = ObjectKey::cluster(names::PLATFORM);
         let namespace_key = ObjectKey::cluster(&name);
         let quota_key = ObjectKey::namespaced(&name, quota::NAME);
-        let (platform, claims, namespace, policies, quota, vms) = try_join!(
+        let all = ListParams::default();
+        let (platform, images, claims, namespace, policies, quota, vms) = try_join!(
             cluster.find::<KitePlatform>(&platform_key),
+            cluster.list::<KiteImage>(None, &all),
             Claims::observe(cluster, reservation::of_user(&user), held_by.as_ref()),
             cluster.find(&namespace_key),
             list::<NetworkPolicy, C>(cluster, &name),
             cluster.find(&quota_key),
             list::<KiteVirtualMachine, C>(cluster, &name),
         )?;
+        let platform = platform.map(|platform| platform.spec).unwrap_or_default();
         Ok(Observed {
-            platform: platform.map(|platform| platform.spec).unwrap_or_default(),
+            image_namespaces: images
+                .items
+                .iter()
+                .map(|found| image::namespace(found, &platform))
+                .chain([platform.image_namespace()])
+                .map(str::to_owned)
+                .collect(),
             claims,
             namespace,
             policies,

@@ -113,7 +113,7 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
         Needed::Wait(message) => return (Vec::new(), waiting("WaitingForDeletion", message)),
         Needed::Blocked(message) => return (Vec::new(), waiting("NameTaken", message)),
     }
-    for policy in walls::policies(user, &settings.walls, seen.platform.image_namespace()) {
+    for policy in walls::policies(user, &settings.walls, &seen.image_namespaces) {
         let stored = seen.policy(policy.metadata.name.as_deref());
         want(&mut steps, &policy, stored);
     }

@@ -17,7 +17,7 @@ use kite_core::{
     labels::VM_FINALIZER,
     quantity::Bytes,
 };
-use kite_render::{RenderError, Vm, cloud_init, disk, exposure, keys, machine, service};
+use kite_render::{RenderError, Vm, cloud_init, disk, exposure, image, keys, machine, service};
 use kube::api::PropagationPolicy;
 
 use super::{
@@ -263,7 +263,11 @@ impl Steps<'_> {
 
     /// Whether the disk is there or will be by the steps so far.
     fn disk(&mut self, vm: &Vm<'_>, seen: &Observed) -> bool {
-        let mut desired = disk::data_volume(vm, &seen.platform);
+        let images = match &seen.image {
+            ImageSeen::Found(image) => image::namespace(image, &seen.platform),
+            ImageSeen::Unknown { .. } => seen.platform.image_namespace(),
+        };
+        let mut desired = disk::data_volume(vm, &seen.platform, images);
         if let Some(stored) = &seen.disk {
             // Immutable once made.
             desired.spec = stored.spec.clone();

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kite_core::{
     cdi::{DataSource, DataVolume},
     conditions::find,
-    crd::{ImagePhase, ImageSource, KiteImage, NamedSource, VmPhase},
+    crd::{ImagePhase, ImageSource, KiteImage, KitePlatform, NamedSource, VmPhase},
 };
 
 use crate::world::{World, image, vm_named};
@@ -132,4 +133,31 @@ async fn a_deleted_image_leaves_nothing() {
     assert!(world.find::<KiteImage>("", "debian-12").await.is_none());
     assert!(world.all::<DataVolume>().await.is_empty());
     assert!(world.all::<DataSource>().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_stays_where_it_was_made_when_the_platform_moves_on() {
+    let world = World::with_ann().await;
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let patch = serde_json::json!({"spec": {"imageNamespace": "golden"}});
+    world.edit(&platform, patch).await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let disk = world
+        .find::<DataVolume>("kite-user-ann", "web-disk")
+        .await
+        .unwrap();
+    let source = disk.spec.source_ref.unwrap();
+    assert_eq!(source.namespace.as_deref(), Some("kite-images"));
+
+    // The wall admits clones from there and from where new images go.
+    let wall = world
+        .find::<NetworkPolicy>("kite-user-ann", "cdi-workers")
+        .await
+        .unwrap();
+    let from = serde_json::to_string(&wall.spec.unwrap().ingress).unwrap();
+    assert!(
+        from.contains("kite-images") && from.contains("golden"),
+        "{from}"
+    );
 }

@@ -74,3 +74,7 @@ pub fn keys() -> VmKeys {
         host_public: "ssh-ed25519 AAAAhost web\n".to_owned(),
     }
 }
+
+pub fn image_namespaces() -> std::collections::BTreeSet<String> {
+    std::iter::once("kite-images".to_owned()).collect()
+}
