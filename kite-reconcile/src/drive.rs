@@ -56,8 +56,15 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// The conditions in a status.
     fn conditions(status: &Self::Status) -> &[Condition];
 
+    /// The generation that a status speaks of.
+    fn observed_generation(status: &Self::Status) -> Option<i64>;
+
     /// `status` with these conditions and this generation.
-    fn complete(status: Self::Status, conditions: Vec<Condition>, generation: i64) -> Self::Status;
+    fn complete(
+        status: Self::Status,
+        conditions: Vec<Condition>,
+        generation: Option<i64>,
+    ) -> Self::Status;
 
     /// The object with nothing but what an apply of its status needs.
     fn carrier(object: &Self::Object, status: Self::Status) -> Self::Object;
@@ -260,7 +267,7 @@ fn completed_status<R: Reconciler, C: Cluster>(
     let generation = object.meta().generation.unwrap_or_default();
     let now = (context.clock)();
     let conditions = conditions::merge(old, &plan.conditions, generation, now);
-    R::complete(plan.status.clone(), conditions, generation)
+    R::complete(plan.status.clone(), conditions, Some(generation))
 }
 
 /// Writes a status on the condition that the object is still as it was read: a
@@ -298,6 +305,10 @@ async fn report_refusal<R: Reconciler, C: Cluster>(
         NewCondition::new("Ready", false, "Refused", refusal.to_string()),
     );
     let status = completed_status::<R, C>(object, &plan, context);
+    // The spec was not carried out: the status does not speak of it yet.
+    let spoken_of = R::status(object).and_then(R::observed_generation);
+    let conditions = R::conditions(&status).to_vec();
+    let status = R::complete(status, conditions, spoken_of);
     if R::status(object) == Some(&status) {
         return error;
     }

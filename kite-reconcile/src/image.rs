@@ -113,14 +113,18 @@ impl Reconciler for Images {
         &status.conditions
     }
 
+    fn observed_generation(status: &KiteImageStatus) -> Option<i64> {
+        status.observed_generation
+    }
+
     fn complete(
         status: KiteImageStatus,
         conditions: Vec<Condition>,
-        generation: i64,
+        generation: Option<i64>,
     ) -> KiteImageStatus {
         KiteImageStatus {
             conditions,
-            observed_generation: Some(generation),
+            observed_generation: generation,
             ..status
         }
     }

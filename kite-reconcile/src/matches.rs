@@ -3,15 +3,20 @@
 use kite_core::{cluster::Object, quantity::Bytes};
 use serde_json::Value;
 
-/// Whether every field that `desired` sets is in `observed` with the same
-/// value, so that applying `desired` would change nothing. What else `observed`
-/// has (defaults, status, other managers' fields) does not matter.
+mod leftovers;
+
+/// Whether applying `desired` would change nothing: every field that it sets is
+/// in `observed` with the same value, and `observed` has no field left that an
+/// earlier apply of ours set and `desired` does not. What else `observed` has
+/// (defaults, status, other managers' fields) does not matter.
 pub fn is_applied<K: Object>(desired: &K, observed: &K) -> bool {
     match (
         serde_json::to_value(desired),
         serde_json::to_value(observed),
     ) {
-        (Ok(desired), Ok(observed)) => covers(&observed, &desired, &mut Vec::new()),
+        (Ok(desired), Ok(observed)) => {
+            covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)
+        }
         // What cannot be compared is applied: the API server compares then.
         _ => false,
     }
@@ -20,11 +25,12 @@ pub fn is_applied<K: Object>(desired: &K, observed: &K) -> bool {
 fn covers<'a>(observed: &Value, desired: &'a Value, path: &mut Vec<&'a str>) -> bool {
     match (observed, desired) {
         (_, Value::Null) => true,
+        (observed, desired) if is_atomic(path) => is_same(observed, desired),
         (Value::Object(observed), Value::Object(desired)) => desired.iter().all(|(key, value)| {
             path.push(key);
             let covered = match observed.get(key) {
                 Some(observed) => covers(observed, value, path),
-                None => value.is_null(),
+                None => is_nothing(value),
             };
             path.pop();
             covered
@@ -47,6 +53,42 @@ fn covers<'a>(observed: &Value, desired: &'a Value, path: &mut Vec<&'a str>) -> 
         }
         (observed, desired) => observed == desired,
     }
+}
+
+/// Equal both ways; what is empty is as good as absent.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).all(|key| {
+            let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned();
+            match (of(a), of(b)) {
+                (Some(a), Some(b)) => is_same(&a, &b),
+                (Some(one), None) | (None, Some(one)) => one.is_null(),
+                (None, None) => true,
+            }
+        }),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// Whether an API server stores such a value as absent.
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// Parts of core kinds that have one owner as a whole (selectors, and the rules
+/// of network policies and Ingresses): anything more in them is drift. A wall
+/// is open by what is *added* to a rule.
+fn is_atomic(path: &[&str]) -> bool {
+    matches!(
+        path,
+        [
+            "spec",
+            "podSelector" | "selector" | "ingress" | "egress" | "policyTypes"
+        ] | ["spec", "rules" | "tls"]
+    )
 }
 
 /// Lists whose elements may come from several appliers (`x-kubernetes-list-type:
@@ -94,20 +136,34 @@ mod tests {
 
     #[test]
     fn a_changed_a_missing_and_an_added_element_are_drift() {
-        let desired = json!({"spec": {"ingress": [{"ports": [{"port": 22}]}]}});
+        let desired = json!({"spec": {"disks": [{"bus": [{"port": 22}]}]}});
         assert!(covered(
-            &json!({"spec": {"ingress": [{"ports": [{"port": 22, "protocol": "TCP"}]}]}}),
+            &json!({"spec": {"disks": [{"bus": [{"port": 22, "protocol": "TCP"}]}]}}),
             &desired
         ));
         for observed in [
-            json!({"spec": {"ingress": [{"ports": [{"port": 23}]}]}}),
-            json!({"spec": {"ingress": []}}),
+            json!({"spec": {"disks": [{"bus": [{"port": 23}]}]}}),
+            json!({"spec": {"disks": []}}),
             json!({"spec": {}}),
-            json!({"spec": {"ingress": [{"ports": [{"port": 22}, {"port": 80}]}]}}),
-            json!({"spec": {"ingress": [{"ports": [{"port": 22}]}, {}]}}),
+            json!({"spec": {"disks": [{"bus": [{"port": 22}, {"port": 80}]}]}}),
+            json!({"spec": {"disks": [{"bus": [{"port": 22}]}, {}]}}),
         ] {
             assert!(!covered(&observed, &desired), "{observed}");
         }
+    }
+
+    #[test]
+    fn what_is_added_to_a_rule_or_a_selector_is_drift() {
+        let desired =
+            json!({"spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]}});
+        for observed in [
+            json!({"spec": {"podSelector": {"matchLabels": {"a": "b"}}, "ingress": [{"from": [{"podSelector": {}}]}]}}),
+            json!({"spec": {"podSelector": {}, "ingress": [{}]}}),
+            json!({"spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}, "namespaceSelector": {}}]}]}}),
+        ] {
+            assert!(!covered(&observed, &desired), "{observed}");
+        }
+        assert!(covered(&desired, &desired));
     }
 
     #[test]

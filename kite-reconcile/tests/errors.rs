@@ -94,6 +94,8 @@ async fn what_the_api_server_refuses_is_shown_and_is_an_error() {
                 && ready.reason == "Refused"
                 && ready.message.contains("a policy says no")
                 && status.namespace.is_none()
+                // Of this generation nothing can be said yet.
+                && status.observed_generation.is_none()
         })
         .returning(|_, user| Ok(user.clone()));
     let context = Context::new(cluster);

@@ -126,14 +126,18 @@ impl Reconciler for Users {
         &status.conditions
     }
 
+    fn observed_generation(status: &KiteUserStatus) -> Option<i64> {
+        status.observed_generation
+    }
+
     fn complete(
         status: KiteUserStatus,
         conditions: Vec<Condition>,
-        generation: i64,
+        generation: Option<i64>,
     ) -> KiteUserStatus {
         KiteUserStatus {
             conditions,
-            observed_generation: Some(generation),
+            observed_generation: generation,
             ..status
         }
     }

@@ -78,14 +78,18 @@ impl Reconciler for Vms {
         &status.conditions
     }
 
+    fn observed_generation(status: &KiteVirtualMachineStatus) -> Option<i64> {
+        status.observed_generation
+    }
+
     fn complete(
         status: KiteVirtualMachineStatus,
         conditions: Vec<Condition>,
-        generation: i64,
+        generation: Option<i64>,
     ) -> KiteVirtualMachineStatus {
         KiteVirtualMachineStatus {
             conditions,
-            observed_generation: Some(generation),
+            observed_generation: generation,
             ..status
         }
     }

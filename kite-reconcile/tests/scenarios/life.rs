@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::DataVolume,
     conditions::{find, is_true},
-    crd::{KiteUser, KiteVirtualMachine, PowerState, VmPhase},
+    crd::{KitePlatform, KiteUser, KiteVirtualMachine, PowerState, VmPhase},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
 use serde_json::json;
@@ -393,4 +393,37 @@ async fn storage_that_cannot_grow_does_not_hold_up_the_rest() {
     assert_eq!(reason(&vm, "DiskReady"), "GrowthRefused");
     let machine = world.find::<VirtualMachine>(ANN, "web").await.unwrap();
     assert_eq!(machine.spec.run_strategy.as_deref(), Some("Halted"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_wanted_any_more_is_taken_back() {
+    let world = World::with_ann().await;
+    let mut vm = vm_named("web");
+    vm.spec.domain_prefix = Some("shop".to_owned());
+    world.create(vm).await;
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let exposure = json!({
+        "ingressClassName": "nginx", "certificate": {"clusterIssuer": "letsencrypt"},
+    });
+    world
+        .edit(&platform, json!({"spec": {"exposure": exposure}}))
+        .await;
+    world.settle().await;
+    let ingress = world.find::<Ingress>(ANN, "web").await.unwrap();
+    assert_eq!(
+        ingress.spec.unwrap().ingress_class_name.as_deref(),
+        Some("nginx")
+    );
+    assert_eq!(ingress.metadata.annotations.unwrap().len(), 1);
+
+    let exposure = json!({"ingressClassName": null, "certificate": {"clusterIssuer": null}});
+    world
+        .edit(&platform, json!({"spec": {"exposure": exposure}}))
+        .await;
+    world.settle().await;
+    let ingress = world.find::<Ingress>(ANN, "web").await.unwrap();
+    assert_eq!(ingress.spec.unwrap().ingress_class_name, None);
+    assert_eq!(ingress.metadata.annotations, None);
+    world.pass().await;
+    assert_eq!(world.writes(), Vec::<String>::new());
 }

@@ -212,3 +212,17 @@ async fn defect_6_the_api_server_itself_counts_vms() {
     let error = world.try_create(vm_named("two")).await.unwrap_err();
     assert!(error.to_string().contains("exceeded quota"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_that_is_made_to_stand_around_fewer_pods_is_put_back() {
+    let world = World::with_ann().await;
+    let narrowed = json!({"spec": {"podSelector": {"matchLabels": {"app": "none"}}}});
+    for policy in world.all::<NetworkPolicy>().await {
+        world.edit(&policy, narrowed.clone()).await;
+    }
+    world.settle().await;
+    for policy in world.all::<NetworkPolicy>().await {
+        let selector = serde_json::to_string(&policy.spec.unwrap().pod_selector).unwrap();
+        assert!(!selector.contains("none"), "{selector}");
+    }
+}
