@@ -69,7 +69,11 @@ impl Keys {
             .output()
             .await
             .expect("OpenSSH's client is installed");
-        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut out = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.code() == Some(255) {
+            // OpenSSH itself failed: say why.
+            out.push_str(&String::from_utf8_lossy(&output.stderr));
+        }
         (out, output.status.code())
     }
 }

@@ -47,7 +47,7 @@ pub struct Address {
 /// Runs guests.
 #[async_trait]
 pub trait Guests: Send + Sync + fmt::Debug + 'static {
-    /// Boots a guest. `None` when nothing runs that could be reached; then the
+    /// Boots a guest; one that runs already only tells where it is. `None` when nothing runs that could be reached; then the
     /// instance has the address of its Pod.
     ///
     /// # Errors
@@ -76,6 +76,15 @@ impl Guests for NoGuests {
     fn disk_gone(&self, _: &str) {}
 }
 
+/// Where a guest's port 22 really is.
+fn at(guest: &GuestHandle) -> Address {
+    let address = guest.address();
+    Address {
+        ip: address.ip(),
+        ports: BTreeMap::from([(22, address.port())]),
+    }
+}
+
 /// Guests that are real SSH servers on loopback ports. What is in a guest's
 /// home is on its disk: it outlives a reboot and goes with the claim.
 #[derive(Debug, Default)]
@@ -87,7 +96,11 @@ pub struct SshGuests {
 #[async_trait]
 impl Guests for SshGuests {
     async fn boot(&self, machine: Machine) -> Result<Option<Address>, String> {
-        self.halt(&machine.id).await;
+        // Asked again because a status could not be written: a second boot would
+        // move the guest to another port while people are using it.
+        if let Some(guest) = self.running.lock().get(&machine.id) {
+            return Ok(Some(at(guest)));
+        }
         let Some(user_data) = &machine.user_data else {
             // Nobody could log in to it.
             return Ok(None);
@@ -98,12 +111,9 @@ impl Guests for SshGuests {
         };
         let config = GuestConfig::from_user_data(user_data, home).map_err(|e| e.to_string())?;
         let guest = Guest::start(config).await.map_err(|e| e.to_string())?;
-        let address = guest.address();
+        let address = at(&guest);
         self.running.lock().insert(machine.id, guest);
-        Ok(Some(Address {
-            ip: address.ip(),
-            ports: BTreeMap::from([(22, address.port())]),
-        }))
+        Ok(Some(address))
     }
 
     async fn halt(&self, id: &str) {
