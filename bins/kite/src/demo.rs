@@ -123,6 +123,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     parts.spawn(parts::gateway(fake.client(), gateway, shutdown.clone()));
 
     let result = tokio::select! {
+        // In this order: the parts end by the same token, which is no error.
+        biased;
         () = shutdown.cancelled() => Ok(()),
         ended = parts.join_next() => ended_early(ended),
         result = async {
