@@ -82,13 +82,9 @@ fn is_nothing(value: &Value) -> bool {
 /// of network policies and Ingresses): anything more in them is drift. A wall
 /// is open by what is *added* to a rule.
 fn is_atomic(path: &[&str]) -> bool {
-    matches!(
-        path,
-        [
-            "spec",
-            "podSelector" | "selector" | "ingress" | "egress" | "policyTypes"
-        ] | ["spec", "rules" | "tls"]
-    )
+    let ["spec", field] = path else { return false };
+    let of_policies = ["podSelector", "ingress", "egress", "policyTypes"];
+    of_policies.contains(field) || ["selector", "rules", "tls"].contains(field)
 }
 
 /// Lists whose elements may come from several appliers (`x-kubernetes-list-type:

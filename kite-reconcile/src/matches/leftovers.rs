@@ -36,8 +36,7 @@ fn has_more(fields: &Map<String, Value>, desired: &Value) -> bool {
             Some(("f", field)) => desired.get(field).filter(|value| !value.is_null()),
             Some(("k", element)) => element_of(desired, element),
             // The element of a set, and the node itself.
-            Some(("v", _)) | None => return false,
-            Some(_) => return false,
+            Some(_) | None => return false,
         };
         match (wanted, below.as_object()) {
             (None, _) => true,
