@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::json;
-use support::{Platform, Process, clients_present, eventually, free_port, run, show};
+use support::{Platform, Process, clients_present, eventually, run, show};
 
 const TOKEN: &str = "a-token-that-works-once";
 
@@ -55,49 +55,43 @@ fn binary(name: &str) -> Command {
     Command::new(path)
 }
 
-fn readyz(port: u16) -> u16 {
-    let mut curl = Command::new("curl");
-    curl.args([
-        "-s",
-        "-o",
-        "/dev/null",
-        "-w",
-        "%{http_code}",
-        &format!("http://127.0.0.1:{port}/readyz"),
-    ]);
-    String::from_utf8(run(curl, "").stdout)
-        .unwrap()
-        .parse()
-        .unwrap()
+/// A running process, and the address on which it serves its users.
+struct Part {
+    process: Process,
+    address: String,
 }
 
-fn part(name: &'static str, dir: &Path, listen: Option<u16>) -> Process {
-    let admin = free_port();
+fn curl(args: &[&str]) -> std::process::Output {
+    let mut curl = Command::new("curl");
+    curl.args(args);
+    run(curl, "")
+}
+
+/// Starts `name` on free ports and waits until it is ready; `serving` is what it
+/// logs with its address.
+fn part(name: &'static str, dir: &Path, serving: &str) -> Part {
     let mut command = binary(name);
     command
         .env("KUBECONFIG", dir.join("state/kubeconfig"))
-        .env("KITE_ADMIN_LISTEN", format!("127.0.0.1:{admin}"))
+        .env("KITE_ADMIN_LISTEN", "127.0.0.1:0")
+        .env("KITE_LISTEN", "127.0.0.1:0")
         .env("KITE_LOG_FORMAT", "json");
-    if let Some(port) = listen {
-        command.env("KITE_LISTEN", format!("127.0.0.1:{port}"));
-    }
     let mut process = Process::start(name, command, dir.join(format!("{name}.log")));
+    let admin = process.logged_address("the admin port serves");
     eventually(name, || {
         process.assert_running();
-        match readyz(admin) {
-            200 => Ok(()),
-            status => Err(format!("/readyz answers {status}")),
+        let url = format!("http://{admin}/readyz");
+        let output = curl(&["-s", "-o", "/dev/null", "-w", "%{http_code}", &url]);
+        match output.stdout.as_slice() {
+            b"200" => Ok(()),
+            _ => Err(show(&output)),
         }
     });
-    let mut curl = Command::new("curl");
-    curl.args(["-sSf", &format!("http://127.0.0.1:{admin}/metrics")]);
-    let metrics = run(curl, "");
-    assert!(
-        metrics.status.success() && metrics.stdout.ends_with(b"# EOF\n"),
-        "{}",
-        show(&metrics)
-    );
-    process
+    let metrics = curl(&["-sSf", &format!("http://{admin}/metrics")]);
+    let ends = metrics.stdout.ends_with(b"# EOF\n");
+    assert!(metrics.status.success() && ends, "{}", show(&metrics));
+    let address = process.logged_address(serving);
+    Part { process, address }
 }
 
 #[test]
@@ -127,16 +121,16 @@ fn the_three_processes_do_what_the_demo_does() {
     let mut platform = Platform::wait(&state, &mut apiserver);
     platform.apply_ok(START);
 
-    let (ssh, http) = (free_port(), free_port());
-    let parts = [
-        part("kite-controller", dir.path(), None),
-        part("kite-gateway", dir.path(), Some(ssh)),
-        part("kite-api", dir.path(), Some(http)),
-    ];
-    platform.ready =
-        json!({ "gateway": format!("127.0.0.1:{ssh}"), "api": format!("http://127.0.0.1:{http}") });
+    let controller = part("kite-controller", dir.path(), "the admin port serves");
+    let gateway = part("kite-gateway", dir.path(), "gateway accepts connections");
+    let api = part("kite-api", dir.path(), "the HTTP API serves");
+    platform.ready = json!({
+        "gateway": gateway.address,
+        "api": format!("http://{}", api.address),
+    });
+    let (host, port) = gateway.address.rsplit_once(':').unwrap();
     let mut keyscan = Command::new("ssh-keyscan");
-    keyscan.args(["-p", &ssh.to_string(), "127.0.0.1"]);
+    keyscan.args(["-p", port, host]);
     let keys = run(keyscan, "");
     assert!(
         keys.status.success() && !keys.stdout.is_empty(),
@@ -147,8 +141,8 @@ fn the_three_processes_do_what_the_demo_does() {
 
     flow::from_bootstrap_to_nothing_left(&platform, TOKEN);
 
-    for part in parts {
-        let (code, took) = part.terminate();
+    for part in [controller, gateway, api] {
+        let (code, took) = part.process.terminate();
         assert_eq!(code, Some(0));
         println!("ended in {took:?}");
     }

@@ -63,6 +63,7 @@ impl Admin {
         registry: Registry,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
+        tracing::info!(address = %self.address, "the admin port serves");
         let registry = Arc::new(registry);
         let ending = shutdown.clone();
         let router = Router::new()

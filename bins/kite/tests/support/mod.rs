@@ -5,7 +5,6 @@
 use std::{
     fs,
     io::Write as _,
-    net::TcpListener,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -61,6 +60,20 @@ impl Process {
 
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the process has logged `message` (as JSON) with an address,
+    /// and gives that.
+    pub fn logged_address(&mut self, message: &str) -> String {
+        eventually(message, || {
+            self.assert_running();
+            let log = self.log();
+            log.lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+                .find(|line| line["message"] == message)
+                .and_then(|line| line["address"].as_str().map(str::to_owned))
+                .ok_or(log)
+        })
     }
 
     pub fn assert_running(&mut self) {
@@ -326,13 +339,4 @@ pub fn show(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
-}
-
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
