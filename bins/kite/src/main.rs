@@ -44,12 +44,12 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Crds(options) => crds::run(&options),
         Command::PasswordHash => password::run(),
-        Command::Apiserver(options) => served(cli.logs, apiserver::run(options)),
-        Command::Demo(options) => served(cli.logs, demo::run(options)),
+        Command::Apiserver(options) => served(&cli.logs, apiserver::run(options)),
+        Command::Demo(options) => served(&cli.logs, demo::run(options)),
     }
 }
 
-fn served(logs: LogArgs, task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn served(logs: &LogArgs, task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     logs.init("warn")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
