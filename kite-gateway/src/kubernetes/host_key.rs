@@ -2,6 +2,7 @@
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use kite_core::cluster::ClusterError;
 use kite_core::labels;
 use kite_core::names::key_secret;
 use kube::api::{ObjectMeta, PostParams};
@@ -13,15 +14,8 @@ use russh::keys::{Algorithm, PrivateKey};
 #[derive(Debug, thiserror::Error)]
 pub enum HostKeyError {
     /// The API server did not give or take the Secret.
-    #[error("Secret {namespace}/{name}: {error}")]
-    Cluster {
-        /// The Secret's namespace.
-        namespace: String,
-        /// The Secret's name.
-        name: String,
-        /// What the API server said.
-        error: Box<kube::Error>,
-    },
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The Secret is there but holds no usable key. It is not replaced: clients
     /// would take a new key for an attack.
     #[error(
@@ -55,10 +49,11 @@ pub async fn host_key(
     name: &str,
 ) -> Result<PrivateKey, HostKeyError> {
     let secrets: Api<Secret> = Api::namespaced(client, namespace);
-    let failed = |error: kube::Error| HostKeyError::Cluster {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        error: Box::new(error),
+    let failed = |error: kube::Error| {
+        HostKeyError::Cluster(ClusterError::from_kube(
+            format!("Secret {namespace}/{name}"),
+            error,
+        ))
     };
     if let Some(secret) = secrets.get_opt(name).await.map_err(failed)? {
         return read(&secret, namespace, name);
