@@ -259,8 +259,14 @@ impl LabelSelector {
 
     /// Whether a map of labels satisfies every requirement.
     pub fn matches_labels(&self, labels: &Value) -> bool {
+        self.matches_by(|key| labels.get(key).and_then(Value::as_str))
+    }
+
+    /// Whether labels that are looked up one by one satisfy every requirement.
+    pub fn matches_by<T: AsRef<str>>(&self, label: impl Fn(&str) -> Option<T>) -> bool {
         self.0.iter().all(|(key, condition)| {
-            let value = labels.get(key).and_then(Value::as_str);
+            let value = label(key);
+            let value = value.as_ref().map(AsRef::as_ref);
             match condition {
                 Condition::Exists => value.is_some(),
                 Condition::Absent => value.is_none(),
@@ -323,28 +329,32 @@ impl FieldSelector {
 
     /// Whether an object's fields satisfy every term.
     pub fn matches(&self, object: &Value) -> bool {
+        self.matches_by(|path| {
+            let mut segments = path.split('.').filter(|s| !s.is_empty());
+            segments.try_fold(object, |at, name| at.get(name)).cloned()
+        })
+    }
+
+    /// Whether fields that are looked up one by one satisfy every term.
+    pub fn matches_by(&self, value_at: impl Fn(&str) -> Option<Value>) -> bool {
         self.0
             .iter()
-            .all(|(path, equal, value)| (field(object, path) == *value) == *equal)
+            .all(|(path, equal, value)| (field(&value_at, path) == *value) == *equal)
     }
 }
 
 /// The text of a field as selectors compare it; empty if it is not there.
-fn field(object: &Value, path: &str) -> String {
+fn field(value_at: impl Fn(&str) -> Option<Value>, path: &str) -> String {
     let path = match path {
         // Legacy labels of a few core types.
         "name" => "metadata.name",
         "source" => "source.component",
         other => other,
     };
-    let mut at = object;
-    for segment in path.split('.').filter(|s| !s.is_empty()) {
-        at = &at[segment];
-    }
-    match at {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Bool(flag) => flag.to_string(),
+    match value_at(path) {
+        Some(Value::String(text)) => text,
+        Some(Value::Number(number)) => number.to_string(),
+        Some(Value::Bool(flag)) => flag.to_string(),
         // Absent booleans and numbers of built-in types compare as their zero.
         _ if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
         _ if matches!(path, "status.replicas" | "status.successful") => "0".to_owned(),

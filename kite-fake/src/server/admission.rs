@@ -23,7 +23,7 @@ impl ApiServer {
         let Some(object) = self.store.get(&namespaces, &Key::new("", namespace)) else {
             return Err(Status::not_found("", "namespaces", namespace));
         };
-        if object.value()["metadata"]["deletionTimestamp"].is_null() {
+        if !object.is_deleting() {
             return Ok(());
         }
         Err(Status::forbidden(

@@ -118,7 +118,7 @@ impl ApiServer {
         self.charge_quota(&resource, &object, None, options.dry_run)?;
         if let Some(existing) = self.store.get(&collection, &key) {
             let mut status = Status::already_exists(&resource.group, &resource.plural, &name);
-            if !existing.value()["metadata"]["deletionTimestamp"].is_null() {
+            if existing.is_deleting() {
                 status.message = format!("object is being deleted: {}", status.message);
             }
             return Err(status);

@@ -92,7 +92,7 @@ impl ApiServer {
                 live.meta("resourceVersion")
             )));
         }
-        let mut value = Self::view(resource, &live).value().clone();
+        let mut value = Self::view(resource, &live).to_value();
         let marked = mark(&mut value, options, call, resource.kind == "Namespace");
         let held = is_held(&value);
         if !held {

@@ -222,6 +222,7 @@ impl ApiServer {
     pub fn handle(&mut self, request: Request<Bytes>, now: Timestamp) -> Answer {
         self.now = now;
         self.warnings.clear();
+        self.store.cool();
         let (parts, body) = request.into_parts();
         let route = path::parse(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or_default());

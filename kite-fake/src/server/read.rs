@@ -76,8 +76,9 @@ impl ApiServer {
         if resource.version == resource.storage_version && object.epoch() == resource.epoch {
             return object.clone();
         }
-        let value = super::rules::convert(resource, object.value().clone());
-        Stored::transient(value, object.revision(), resource.epoch)
+        object.view(&resource.version, resource.epoch, |value| {
+            super::rules::convert(resource, value)
+        })
     }
 
     /// GET of one object.
@@ -159,7 +160,7 @@ impl ApiServer {
         let mut remaining = 0;
         for (key, object) in objects {
             if limit > 0 && list.items.len() >= limit {
-                if selecting && !selects(options, object.value()) {
+                if selecting && !selects(options, object) {
                     continue;
                 }
                 remaining += 1;
@@ -169,7 +170,7 @@ impl ApiServer {
                 continue;
             }
             let object = Self::view(&call.resource, object);
-            if selecting && !selects(options, object.value()) {
+            if selecting && !selects(options, &object) {
                 continue;
             }
             list.items.push(object);
@@ -190,8 +191,9 @@ impl ApiServer {
 }
 
 /// Whether an object is in the selection.
-pub(crate) fn selects(options: &ListOptions, object: &Value) -> bool {
-    options.labels.matches(object) && options.fields.matches(object)
+pub(crate) fn selects(options: &ListOptions, object: &Stored) -> bool {
+    options.labels.matches_by(|name| object.label(name))
+        && options.fields.matches_by(|path| object.field(path))
 }
 
 fn expired(after: Option<&Key>) -> Status {

@@ -196,30 +196,24 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
         }
     }
     // Each object is encoded once in its life: a list only joins the texts.
-    let items: Vec<Bytes> = list
-        .items
-        .iter()
-        .map(|o| {
-            if resource.is_custom() {
-                o.json()
-            } else {
-                o.item_json()
-            }
-        })
-        .collect();
-    let size: usize = items.iter().map(|i| i.len() + 1).sum();
-    let mut out = BytesMut::with_capacity(size + 256);
+    let custom = resource.is_custom();
+    let size: usize = list.items.iter().map(|o| o.size() + 1).sum();
     let head = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
         resource.list_kind,
         resource.api_version()
     );
+    let mut out = BytesMut::with_capacity(size + head.len() + 2);
     out.put_slice(head.as_bytes());
-    for (i, item) in items.iter().enumerate() {
+    for (i, item) in list.items.iter().enumerate() {
         if i > 0 {
             out.put_u8(b',');
         }
-        out.put_slice(item);
+        if custom {
+            out.put_slice(&item.json());
+        } else {
+            item.write_item(|piece| out.put_slice(piece));
+        }
     }
     out.put_slice(b"]}");
     encoded(call, 200, out.freeze())

@@ -79,7 +79,7 @@ impl ApiServer {
             self.store
                 .range(&collection, namespace.as_deref(), None)
                 .map(|(_, o)| Self::view(&call.resource, o))
-                .filter(|o| read::selects(&options, o.value()))
+                .filter(|o| read::selects(&options, o))
                 .collect()
         } else {
             Vec::new()
@@ -179,12 +179,12 @@ impl Watch {
             return None;
         }
         let object = ApiServer::view(&self.resource, &event.object);
-        let now = event.change != Change::Deleted && read::selects(&self.options, object.value());
+        let now = event.change != Change::Deleted && read::selects(&self.options, &object);
         let before = event
             .previous
             .as_ref()
             .map(|p| ApiServer::view(&self.resource, p))
-            .filter(|p| read::selects(&self.options, p.value()));
+            .filter(|p| read::selects(&self.options, p));
         match (before, now) {
             (None, false) => None,
             (None, true) => Some(("ADDED", object)),
@@ -192,7 +192,7 @@ impl Watch {
             (Some(_), false) if event.change == Change::Deleted => Some(("DELETED", object)),
             (Some(previous), false) => {
                 // It left the selection: the state before, at the revision of the change.
-                let mut value = previous.value().clone();
+                let mut value = previous.to_value();
                 value["metadata"]["resourceVersion"] = event.revision.to_string().into();
                 Some((
                     "DELETED",

@@ -6,16 +6,28 @@
 //! and is appended to the log of its collection, from which watches read and
 //! from which the state at an older revision is rebuilt (for `continue` tokens
 //! and `resourceVersionMatch=Exact`).
+//!
+//! Objects are kept as text (see [`Stored`]). Everything is bounded: the log by
+//! events and by bytes, the trees parsed from texts by bytes.
 
 mod object;
+mod text;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 use tokio::sync::watch;
 
+use object::Warmth;
 pub use object::{Object, Stored};
+
+/// Most bytes of text that one collection's log keeps alive.
+const MAX_LOG_BYTES: usize = 32 * 1024 * 1024;
+
+/// Trees parsed from more bytes of text than this are let go of.
+const MAX_WARM_BYTES: usize = 1024 * 1024;
 
 /// API group and plural: what names a collection, whatever version is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,10 +93,34 @@ pub struct Event {
     pub previous: Option<Object>,
 }
 
+impl Event {
+    /// What the log keeps alive by it: its state before. The state then is in
+    /// the store or before the next event.
+    fn size(&self) -> usize {
+        let gone = (self.change == Change::Deleted).then(|| self.object.size());
+        gone.unwrap_or(0) + self.previous.as_ref().map_or(0, |p| p.size())
+    }
+
+    fn cool(&mut self) {
+        cool(&mut self.object);
+        if let Some(previous) = &mut self.previous {
+            cool(previous);
+        }
+    }
+}
+
+fn cool(object: &mut Object) {
+    if let Some(cooled) = object.cooled() {
+        *object = cooled;
+    }
+}
+
 #[derive(Debug)]
 struct Collection {
     objects: BTreeMap<Key, Object>,
     log: VecDeque<Event>,
+    /// Bytes that the log keeps alive.
+    log_bytes: usize,
     /// Revisions up to this one are no longer in the log.
     floor: u64,
     signal: watch::Sender<u64>,
@@ -95,6 +131,7 @@ impl Collection {
         Self {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
+            log_bytes: 0,
             floor,
             signal: watch::Sender::new(floor),
         }
@@ -125,6 +162,9 @@ pub struct Store {
     history: usize,
     collections: BTreeMap<GroupResource, Collection>,
     progress: watch::Sender<u64>,
+    warmth: Warmth,
+    /// Memory in which objects are written.
+    scratch: Vec<u8>,
 }
 
 impl Store {
@@ -136,6 +176,8 @@ impl Store {
             history,
             collections: BTreeMap::new(),
             progress: watch::Sender::new(1),
+            warmth: Warmth::default(),
+            scratch: Vec::new(),
         }
     }
 
@@ -245,16 +287,15 @@ impl Store {
     /// Creates or replaces an object; stamps its resourceVersion.
     pub fn put(&mut self, resource: &GroupResource, key: Key, value: Value, epoch: u64) -> Object {
         self.revision += 1;
-        let object = Stored::stamped(value, self.revision, epoch);
+        let change = match self.get(resource, &key) {
+            Some(_) => Change::Modified,
+            None => Change::Added,
+        };
+        let object = self.stamped(value, epoch, change);
         let previous = self
             .collection(resource)
             .objects
             .insert(key.clone(), object.clone());
-        let change = if previous.is_some() {
-            Change::Modified
-        } else {
-            Change::Added
-        };
         self.record(resource, change, key, object.clone(), previous);
         object
     }
@@ -264,7 +305,7 @@ impl Store {
     pub fn remove(&mut self, resource: &GroupResource, key: &Key) -> Option<Object> {
         let previous = self.collections.get_mut(resource)?.objects.remove(key)?;
         self.revision += 1;
-        let object = Stored::stamped(previous.value().clone(), self.revision, previous.epoch());
+        let object = self.stamped(previous.to_value(), previous.epoch(), Change::Deleted);
         self.record(
             resource,
             Change::Deleted,
@@ -275,11 +316,32 @@ impl Store {
         Some(object)
     }
 
+    fn stamped(&mut self, value: Value, epoch: u64, change: Change) -> Object {
+        let (revision, warmth) = (self.revision, &self.warmth);
+        Stored::stamped(value, revision, epoch, change, warmth, &mut self.scratch)
+    }
+
+    /// Lets go of trees that were parsed from objects, if there are too many:
+    /// to be called between requests.
+    pub fn cool(&mut self) {
+        if self.warmth.load(Ordering::Relaxed) < MAX_WARM_BYTES {
+            return;
+        }
+        // One walk over everything for as much parsing as a thousand objects
+        // need, so that it hardly counts.
+        self.warmth.store(0, Ordering::Relaxed);
+        for collection in self.collections.values_mut() {
+            collection.objects.values_mut().for_each(cool);
+            collection.log.iter_mut().for_each(Event::cool);
+        }
+    }
+
     /// Forgets the history up to now, as an etcd compaction does.
     pub fn compact(&mut self) {
         self.floor = self.revision;
         for collection in self.collections.values_mut() {
             collection.log.clear();
+            collection.log_bytes = 0;
             collection.floor = self.revision;
         }
     }
@@ -301,17 +363,21 @@ impl Store {
     ) {
         let (revision, history) = (self.revision, self.history);
         let collection = self.collection(resource);
-        collection.log.push_back(Event {
+        let event = Event {
             revision,
             change,
             key,
             object,
             previous,
-        });
-        while collection.log.len() > history {
-            if let Some(event) = collection.log.pop_front() {
-                collection.floor = event.revision;
-            }
+        };
+        collection.log_bytes += event.size();
+        collection.log.push_back(event);
+        while collection.log.len() > history || collection.log_bytes > MAX_LOG_BYTES {
+            let Some(event) = collection.log.pop_front() else {
+                break;
+            };
+            collection.log_bytes -= event.size();
+            collection.floor = event.revision;
         }
         collection.signal.send_replace(revision);
         self.progress.send_replace(revision);

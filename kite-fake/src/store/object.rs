@@ -1,48 +1,131 @@
-//! A stored object: its value, its revision, and its encodings, made once.
+//! A stored object: its text, its revision, and its tree while somebody needs it.
 
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::Change;
+use super::text::{self, Text};
+
 /// A shared stored object.
 pub type Object = Arc<Stored>;
 
+/// How much text has been parsed into trees that are still held, in bytes.
+pub(super) type Warmth = Arc<AtomicUsize>;
+
 /// One state of an object. Never changed after it was stored, so that lists,
-/// watches and readers share it and its encodings.
+/// watches and readers share it.
+///
+/// What is kept is the text. [`Stored::value`] parses it when it is first asked
+/// for; the store lets go of such trees when there are too many, for a tree
+/// takes several times the memory of its text.
 #[derive(Debug)]
 pub struct Stored {
-    value: Value,
     revision: u64,
     epoch: u64,
-    json: OnceLock<Bytes>,
-    item: OnceLock<Bytes>,
+    text: OnceLock<Arc<Text>>,
+    value: OnceLock<Value>,
+    /// The object in other versions, as it was last read in one.
+    view: OnceLock<Box<View>>,
+    warmth: Option<Warmth>,
+}
+
+/// An object read in another version, or under another edition of the schema.
+#[derive(Debug)]
+struct View {
+    version: String,
+    epoch: u64,
+    object: Object,
 }
 
 impl Stored {
     /// A state with `revision` written into `metadata.resourceVersion`.
-    pub(super) fn stamped(mut value: Value, revision: u64, epoch: u64) -> Object {
+    pub(super) fn stamped(
+        mut value: Value,
+        revision: u64,
+        epoch: u64,
+        change: Change,
+        warmth: &Warmth,
+        scratch: &mut Vec<u8>,
+    ) -> Object {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".into(), revision.to_string().into());
         }
-        Self::transient(value, revision, epoch)
+        let text = Text::of(&value, change, scratch);
+        warmth.fetch_add(text.as_json().len(), Ordering::Relaxed);
+        Arc::new(Self {
+            revision,
+            epoch,
+            text: OnceLock::from(Arc::new(text)),
+            // Who wrote an object often reads it next.
+            value: OnceLock::from(value),
+            view: OnceLock::new(),
+            warmth: Some(Arc::clone(warmth)),
+        })
     }
 
     /// A state that is not in the store: the answer to a dry run, or an object
     /// read in another version.
     pub fn transient(value: Value, revision: u64, epoch: u64) -> Object {
         Arc::new(Self {
-            value,
             revision,
             epoch,
-            json: OnceLock::new(),
-            item: OnceLock::new(),
+            text: OnceLock::new(),
+            value: OnceLock::from(value),
+            view: OnceLock::new(),
+            warmth: None,
+        })
+    }
+
+    /// The same state without its tree; `None` if it has none, or must keep it.
+    pub(super) fn cooled(&self) -> Option<Object> {
+        if self.value.get().is_none() && self.view.get().is_none() {
+            return None;
+        }
+        let text = self.text.get().filter(|text| !text.is_deep())?;
+        Some(Arc::new(Self {
+            revision: self.revision,
+            epoch: self.epoch,
+            text: OnceLock::from(Arc::clone(text)),
+            value: OnceLock::new(),
+            view: OnceLock::new(),
+            warmth: self.warmth.clone(),
+        }))
+    }
+
+    fn warm_by(&self, bytes: usize) {
+        if let Some(warmth) = &self.warmth {
+            warmth.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn text(&self) -> &Text {
+        self.text.get_or_init(|| {
+            let value = self.value.get().unwrap_or(&Value::Null);
+            Arc::new(Text::of(value, Change::Modified, &mut Vec::new()))
         })
     }
 
     /// The object.
     pub fn value(&self) -> &Value {
-        &self.value
+        self.value.get_or_init(|| {
+            let text = self.text().as_json();
+            self.warm_by(text.len());
+            // Written by ourselves: it can be read.
+            serde_json::from_slice(text).unwrap_or_default()
+        })
+    }
+
+    /// The object for somebody who changes it: parsed anew where
+    /// [`Stored::value`] would have to parse it.
+    pub fn to_value(&self) -> Value {
+        match self.value.get() {
+            Some(value) => value.clone(),
+            None => serde_json::from_slice(self.text().as_json()).unwrap_or_default(),
+        }
     }
 
     /// Its `metadata.resourceVersion` as a number.
@@ -57,32 +140,86 @@ impl Stored {
 
     /// The object as JSON text.
     pub fn json(&self) -> Bytes {
-        self.json.get_or_init(|| encode(&self.value)).clone()
+        self.text().json()
     }
 
-    /// The object as JSON text without `kind` and `apiVersion`, as lists of
-    /// built-in types carry it.
-    pub fn item_json(&self) -> Bytes {
-        self.item
-            .get_or_init(|| match &self.value {
-                Value::Object(members) => {
-                    let mut members = members.clone();
-                    members.remove("kind");
-                    members.remove("apiVersion");
-                    encode(&Value::Object(members))
-                }
-                other => encode(other),
-            })
-            .clone()
+    /// Hands out the pieces of the object's JSON text without `kind` and
+    /// `apiVersion`, as lists of built-in types carry it.
+    pub fn write_item(&self, put: impl FnMut(&[u8])) {
+        self.text().write_item(put);
+    }
+
+    /// How long the object's JSON text is, in bytes.
+    pub fn size(&self) -> usize {
+        self.text().as_json().len()
+    }
+
+    /// The line by which a watch tells of the object, with its line feed. Shared
+    /// by all who ask for that of the change which made this state.
+    pub fn line(&self, change: Change) -> Bytes {
+        self.text().line(change)
     }
 
     /// A string below `metadata`, empty if it is not there.
     pub fn meta(&self, field: &str) -> &str {
-        self.value["metadata"][field].as_str().unwrap_or_default()
+        match self.text().metadata(field).and_then(text::string) {
+            Some(Cow::Borrowed(text)) => text,
+            Some(Cow::Owned(_)) => self.value()["metadata"][field].as_str().unwrap_or_default(),
+            None => "",
+        }
     }
-}
 
-/// Encoding a `Value` cannot fail: its keys are strings.
-fn encode(value: &Value) -> Bytes {
-    serde_json::to_vec(value).unwrap_or_default().into()
+    /// Whether the object is being deleted.
+    pub fn is_deleting(&self) -> bool {
+        self.text()
+            .metadata("deletionTimestamp")
+            .is_some_and(|text| text != b"null")
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<Cow<'_, str>> {
+        text::entry(self.text().metadata("labels")?, name)
+    }
+
+    /// The value at a dotted path, read from the text without parsing the rest.
+    pub fn field(&self, path: &str) -> Option<Value> {
+        let mut path = path.split('.').filter(|s| !s.is_empty());
+        let first = path.next()?;
+        let mut rest: Vec<&str> = path.collect();
+        if let Some(value) = self.value.get() {
+            return rest
+                .iter()
+                .try_fold(value.get(first)?, |at, name| at.get(name))
+                .cloned();
+        }
+        let mut text = self.text().member(first)?;
+        if first == "metadata" && !rest.is_empty() {
+            text = self.text().metadata(rest.remove(0))?;
+        }
+        text::pick(text, &rest)
+    }
+
+    /// The object as `version` and `epoch` see it, made by `convert` when it is
+    /// first asked for.
+    pub(crate) fn view(
+        self: &Arc<Self>,
+        version: &str,
+        epoch: u64,
+        convert: impl Fn(Value) -> Value,
+    ) -> Object {
+        let make = || Self::transient(convert(self.to_value()), self.revision, epoch);
+        let view = self.view.get_or_init(|| {
+            self.warm_by(2 * self.size());
+            Box::new(View {
+                version: version.to_owned(),
+                epoch,
+                object: make(),
+            })
+        });
+        if view.version == version && view.epoch == epoch {
+            return Arc::clone(&view.object);
+        }
+        // A third version of the same object: seldom read, not remembered.
+        make()
+    }
 }

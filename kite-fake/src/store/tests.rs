@@ -89,3 +89,130 @@ fn ranges_keep_to_a_namespace_and_start_after_a_key() {
     assert_eq!(names(Some(&Key::new("b", "x"))), ["y"]);
     assert_eq!(store.range(&things(), None, None).count(), 4);
 }
+
+#[test]
+fn texts_are_let_go_of_their_trees_and_read_the_same() {
+    let mut store = Store::new(10);
+    let long = "x".repeat(MAX_WARM_BYTES / 4);
+    for name in ["a", "b", "c", "d", "e"] {
+        let value = json!({"metadata": {"name": name, "labels": {"app": name}}, "long": long});
+        store.put(&things(), Key::new("", name), value, 0);
+    }
+    let before: Vec<Value> = store
+        .range(&things(), None, None)
+        .map(|(_, o)| o.value().clone())
+        .collect();
+    store.cool();
+    assert_eq!(store.warmth.load(Ordering::Relaxed), 0, "cooled");
+    let things = things();
+    let after = store.range(&things, None, None).map(|(_, o)| o.value());
+    assert!(after.eq(before.iter()));
+    assert!(store.warmth.load(Ordering::Relaxed) > MAX_WARM_BYTES);
+}
+
+#[test]
+fn the_log_is_bounded_by_bytes() {
+    let mut store = Store::new(usize::MAX);
+    let long = "x".repeat(MAX_LOG_BYTES / 4);
+    for _ in 0..8 {
+        let value = json!({"metadata": {}, "long": long});
+        store.put(&things(), Key::new("", "a"), value, 0);
+    }
+    let kept = store.collections[&things()].log.len();
+    assert!((3..=4).contains(&kept), "{kept} events kept");
+    assert!(store.events_since(&things(), 1).is_err());
+}
+
+#[test]
+fn what_cannot_be_parsed_again_keeps_its_tree() {
+    let mut store = Store::new(10);
+    let mut deep = json!(1);
+    for _ in 0..300 {
+        deep = json!([deep]);
+    }
+    let value = json!({"metadata": {"name": "a"}, "deep": deep});
+    store.put(&things(), Key::new("", "a"), value.clone(), 0);
+    store.warmth.store(MAX_WARM_BYTES, Ordering::Relaxed);
+    store.cool();
+    let stored = store.get(&things(), &Key::new("", "a")).unwrap();
+    assert_eq!(stored.value()["deep"], value["deep"]);
+}
+
+mod texts {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::any_json;
+
+    /// An object with labels, some of which need escapes.
+    fn any_object() -> impl Strategy<Value = Value> {
+        let labels = prop::collection::btree_map("[a-z/.\"\\\\é]{1,6}", "[a-z\"\\\\é]{0,6}", 0..4);
+        (any_json(), any_json(), labels).prop_map(|(spec, other, labels)| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "Thing",
+                "metadata": {"name": "a\"b", "uid": "u", "labels": labels, "other": other},
+                "spec": spec,
+            })
+        })
+    }
+
+    fn cold(value: &Value) -> Object {
+        let warm = Stored::stamped(
+            value.clone(),
+            7,
+            0,
+            Change::Added,
+            &Warmth::default(),
+            &mut Vec::new(),
+        );
+        warm.cooled().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_found_without_parsing_the_whole(value in any_object()) {
+            let mut value = value;
+            value["metadata"]["resourceVersion"] = "7".into();
+            let stored = cold(&value);
+            prop_assert_eq!(stored.json(), value.to_string());
+            let labels = value["metadata"]["labels"].as_object().unwrap();
+            for (name, text) in labels {
+                let found = stored.label(name);
+                prop_assert_eq!(found.as_deref(), text.as_str());
+            }
+            prop_assert_eq!(stored.label("none"), None);
+            for path in ["spec", "spec.a", "metadata.uid", "metadata.other.b", "none.c", "kind"] {
+                let at = path.split('.').try_fold(&value, |at, name| at.get(name));
+                let found = stored.field(path);
+                prop_assert_eq!(found.as_ref(), at, "{}", path);
+            }
+            for field in ["name", "uid", "resourceVersion", "none"] {
+                let text = value["metadata"][field].as_str().unwrap_or_default();
+                prop_assert_eq!(stored.meta(field), text);
+            }
+            prop_assert_eq!(stored.value(), &value);
+        }
+
+        #[test]
+        fn list_items_and_watch_lines_are_made_of_the_text(value in any_object()) {
+            let mut value = value;
+            value["metadata"]["resourceVersion"] = "7".into();
+            let stored = cold(&value);
+            for (change, word) in [
+                (Change::Added, "ADDED"),
+                (Change::Modified, "MODIFIED"),
+                (Change::Deleted, "DELETED"),
+            ] {
+                let line = format!("{{\"type\":\"{word}\",\"object\":{value}}}\n");
+                prop_assert_eq!(stored.line(change), line);
+            }
+            let mut item = Vec::new();
+            stored.write_item(|piece| item.extend_from_slice(piece));
+            let members = value.as_object_mut().unwrap();
+            members.remove("kind");
+            members.remove("apiVersion");
+            prop_assert_eq!(item, value.to_string().into_bytes());
+        }
+    }
+}
