@@ -75,7 +75,7 @@ fn decode<T: DeserializeOwned>(
 }
 
 /// The kind of a JSON value as Go's decoder names it.
-fn kind_of(value: &Value) -> &'static str {
+pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

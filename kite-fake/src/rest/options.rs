@@ -219,6 +219,12 @@ impl DeleteOptions {
 }
 
 fn check_options_body(body: &Value) -> Result<(), Status> {
+    if !body.is_object() && !body.is_null() {
+        let kind = crate::patch::kind_of(body);
+        return Err(Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )));
+    }
     let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
     let version = body["apiVersion"].as_str().unwrap_or("v1");
     if kind == "DeleteOptions" {
