@@ -22,7 +22,7 @@ fn pointer(input: &mut Input<'_>, document: &Value) -> String {
             }
             Value::Array(items) if !items.is_empty() => {
                 let nth = input.below(items.len());
-                path += &format!("/{nth}");
+                path.extend(["/", &nth.to_string()]);
                 at = &items[nth];
             }
             _ => break,
@@ -30,7 +30,7 @@ fn pointer(input: &mut Input<'_>, document: &Value) -> String {
     }
     match input.below(6) {
         0 => path.push_str("/-"),
-        1 => path += &format!("/{}", input.name()),
+        1 => path.extend(["/", &input.name()]),
         2 => path.push_str("/-1"),
         _ => {}
     }
