@@ -10,6 +10,7 @@ use crate::auth;
 use crate::clock::{Clock, TokioClock};
 use crate::cluster::FakeCluster;
 use crate::server::ApiServer;
+use crate::state::Snapshot;
 
 /// Namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -48,6 +49,7 @@ pub struct Builder {
     rbac: bool,
     actors: Vec<Arc<dyn Actor>>,
     rules: Arc<Rules>,
+    snapshot: Option<Snapshot>,
     error: Option<BuildError>,
 }
 
@@ -60,6 +62,7 @@ impl std::fmt::Debug for Builder {
             .field("history", &self.history)
             .field("rbac", &self.rbac)
             .field("actors", &self.actors.len())
+            .field("snapshot", &self.snapshot)
             .finish_non_exhaustive()
     }
 }
@@ -75,6 +78,7 @@ impl Default for Builder {
             rbac: false,
             actors: Vec::new(),
             rules: Arc::new(Rules::instant()),
+            snapshot: None,
             error: None,
         }
     }
@@ -174,6 +178,31 @@ impl Builder {
         self
     }
 
+    /// Starts as the cluster that the snapshot was taken of, to the last detail,
+    /// and not as a new one: revision, history, uids to come. CRDs and objects
+    /// given beside it are created if they are not there; what is there stays.
+    ///
+    /// ```
+    /// use kite_fake::FakeCluster;
+    /// use serde_json::json;
+    ///
+    /// let world = FakeCluster::builder().build()?.snapshot();
+    /// // Two continuations of one state, with the same identifiers.
+    /// let pod = json!({"apiVersion": "v1", "kind": "ConfigMap",
+    ///     "metadata": {"generateName": "a-", "namespace": "default"}});
+    /// let one = FakeCluster::builder().snapshot(world.clone()).object(&pod).build()?;
+    /// let two = FakeCluster::builder().snapshot(world).object(&pod).build()?;
+    /// assert!(one.snapshot().diff(&two.snapshot()).changed().all(|(_, fields)| {
+    ///     fields.iter().all(|f| f.path == "metadata.creationTimestamp")
+    /// }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
+        self.snapshot = Some(snapshot);
+        self
+    }
+
     fn fail(&mut self, what: &str, why: &str) {
         self.error.get_or_insert_with(|| BuildError::Unreadable {
             what: what.to_owned(),
@@ -191,10 +220,33 @@ impl Builder {
         }
         let clock = self
             .clock
+            .clone()
             .unwrap_or_else(|| Arc::new(TokioClock::from_system()));
         let mut server = ApiServer::new(self.seed, self.history);
         server.use_rbac(self.rbac);
         let cluster = FakeCluster::new(server, clock);
+        if let Some(snapshot) = &self.snapshot {
+            cluster.resume(snapshot);
+            for object in self.crds.iter().chain(&self.objects) {
+                if !cluster.holds(object) {
+                    cluster.create(object)?;
+                }
+            }
+            cluster.server().clear_log();
+        } else {
+            self.begin(&cluster)?;
+        }
+        if !self.actors.is_empty() {
+            if tokio::runtime::Handle::try_current().is_err() {
+                return Err(BuildError::NoRuntime);
+            }
+            cluster.start_actors(self.actors, &self.rules);
+        }
+        Ok(cluster)
+    }
+
+    /// What every new cluster has, and the start objects.
+    fn begin(&self, cluster: &FakeCluster) -> Result<(), BuildError> {
         for name in NAMESPACES {
             cluster.create(&json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}
@@ -216,13 +268,7 @@ impl Builder {
             server.compact();
             server.clear_log();
         }
-        if !self.actors.is_empty() {
-            if tokio::runtime::Handle::try_current().is_err() {
-                return Err(BuildError::NoRuntime);
-            }
-            cluster.start_actors(self.actors, &self.rules);
-        }
-        Ok(cluster)
+        Ok(())
     }
 }
 

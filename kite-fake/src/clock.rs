@@ -47,7 +47,19 @@ impl Clock for TokioClock {
     }
 }
 
-/// A clock that only moves when it is told to.
+/// A clock that only moves when it is told to, beside tokio's timers: for tests
+/// of timestamps alone, such as the age of an object or the end of a token.
+///
+/// ```
+/// use std::time::Duration;
+/// use kite_fake::{FakeCluster, clock::ManualClock};
+///
+/// let clock = ManualClock::new("2031-05-01T12:00:00Z".parse()?);
+/// let cluster = FakeCluster::builder().clock(clock.clone()).build()?;
+/// clock.advance(Duration::from_secs(3600));
+/// assert_eq!(cluster.now().to_string(), "2031-05-01T13:00:00Z");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<parking_lot::Mutex<Timestamp>>);
 
@@ -61,6 +73,17 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let mut at = self.0.lock();
         *at = at.checked_add(by).unwrap_or(*at);
+    }
+
+    /// Stands at `at` from now on, be it later or earlier.
+    pub fn set(&self, at: Timestamp) {
+        *self.0.lock() = at;
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
     }
 }
 
@@ -79,19 +102,47 @@ pub fn rfc3339(at: Timestamp) -> String {
 /// vowels and no digits that look like letters.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Identifiers from a seed.
-#[derive(Debug)]
-pub struct Ids(StdRng);
+/// Identifiers from a seed. Its whole state is the seed and how many were drawn,
+/// so that a snapshot can hold it and a file can name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ids {
+    seed: u64,
+    drawn: u64,
+}
 
 impl Ids {
     /// Every seed is a sequence of its own.
     pub fn new(seed: u64) -> Self {
-        Self(StdRng::seed_from_u64(seed))
+        Self::at(seed, 0)
+    }
+
+    /// The sequence of a seed after so many identifiers.
+    pub fn at(seed: u64, drawn: u64) -> Self {
+        Self { seed, drawn }
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// How many identifiers were drawn.
+    pub fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    /// A generator for one identifier.
+    fn draw(&mut self) -> StdRng {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..16].copy_from_slice(&self.drawn.to_le_bytes());
+        self.drawn += 1;
+        StdRng::from_seed(seed)
     }
 
     /// A random (version 4) UUID.
     pub fn uid(&mut self) -> String {
-        let mut b: [u8; 16] = self.0.random();
+        let mut b: [u8; 16] = self.draw().random();
         b[6] = (b[6] & 0x0f) | 0x40;
         b[8] = (b[8] & 0x3f) | 0x80;
         let hex = format!("{:032x}", u128::from_be_bytes(b));
@@ -107,14 +158,15 @@ impl Ids {
 
     /// Five characters that `generateName` appends.
     pub fn suffix(&mut self) -> String {
+        let mut random = self.draw();
         (0..5)
-            .map(|_| char::from(ALPHABET[self.0.random_range(0..ALPHABET.len())]))
+            .map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())]))
             .collect()
     }
 
     /// An opaque token: 32 hexadecimal digits.
     pub fn token(&mut self) -> String {
-        format!("{:032x}", self.0.random::<u128>())
+        format!("{:032x}", self.draw().random::<u128>())
     }
 
     /// A number below `bound` (0 if the bound is 0).
@@ -122,7 +174,7 @@ impl Ids {
         if bound == 0 {
             0
         } else {
-            self.0.random_range(0..bound)
+            self.draw().random_range(0..bound)
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -12,8 +12,9 @@ use crate::actors::{Actor, Actors, Rules};
 use crate::auth::Identity;
 use crate::builder::{BuildError, Builder};
 use crate::clock::Clock;
-use crate::server::{Answer, ApiServer, Webhook};
+use crate::server::{Answer, ApiServer, RequestLog, Webhook};
 use crate::service::{Extension, FakeService};
+use crate::state::Snapshot;
 
 struct Inner {
     server: Mutex<ApiServer>,
@@ -50,6 +51,7 @@ impl FakeCluster {
     }
 
     pub(crate) fn new(mut server: ApiServer, clock: Arc<dyn Clock>) -> Self {
+        server.now = clock.now();
         let admin_token = server.issue_token(Identity::admin());
         Self {
             inner: Arc::new(Inner {
@@ -93,6 +95,13 @@ impl FakeCluster {
         &self.inner.admin_token
     }
 
+    /// Lets the administrator's token in, whatever state was taken up.
+    pub(crate) fn admit_admin(&self, server: &mut ApiServer) {
+        let now = self.now();
+        let token = &self.inner.admin_token;
+        server.tokens.insert(token, Identity::admin(), now, None);
+    }
+
     /// A kubeconfig (JSON, which is YAML) for the administrator at `url`.
     pub fn kubeconfig(&self, url: &str) -> String {
         let config = serde_json::json!({
@@ -119,6 +128,26 @@ impl FakeCluster {
         options
             .open(path)?
             .write_all(self.kubeconfig(url).as_bytes())
+    }
+
+    /// What was asked so far; see [`RequestLog::mark`].
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::{Api, api::ListParams};
+    ///
+    /// let cluster = kite_fake::FakeCluster::builder().build()?;
+    /// let mark = cluster.log().mark();
+    /// Api::<Namespace>::all(cluster.client()).list(&ListParams::default()).await?;
+    /// assert_eq!(cluster.log().since(&mark).to_string(), "list namespaces: 1\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn log(&self) -> MappedMutexGuard<'_, RequestLog> {
+        MutexGuard::map(self.server(), ApiServer::log_mut)
     }
 
     /// Lets an extension answer all paths below `prefix`, such as
@@ -212,6 +241,28 @@ impl FakeCluster {
                 Err(unreadable("a create was not answered as one"))
             }
         }
+    }
+
+    /// Goes on exactly where a state ended.
+    pub(crate) fn resume(&self, snapshot: &Snapshot) {
+        let mut server = self.server();
+        server.resume(snapshot);
+        self.admit_admin(&mut server);
+    }
+
+    /// Whether there is an object of that kind, namespace and name.
+    pub(crate) fn holds(&self, object: &Value) -> bool {
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let name = text(&object["metadata"]["name"]);
+        let Some(path) = self.collection_path(object) else {
+            return false;
+        };
+        let request = Request::builder()
+            .uri(format!("{path}/{name}"))
+            .extension(Identity::admin())
+            .body(Bytes::new());
+        let answer = request.map(|request| self.handle(request));
+        !name.is_empty() && matches!(answer, Ok(Answer::Response(r)) if r.status().is_success())
     }
 
     /// Path to which an object is posted.

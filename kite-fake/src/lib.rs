@@ -59,6 +59,7 @@
 //! | [`actors`], [`guest`] | controllers, KubeVirt, CDI, and SSH servers that play VMs |
 //! | [`service`], [`serve`] | the tower service and the HTTP server |
 //! | [`clock`] | time and identifiers |
+//! | [`state`] | snapshots: keep, put back, dump, compare, file |
 //!
 //! What the server does not do answers 501 with a `Status` that names it:
 //! [`server::SUPPORT`] lists it.
@@ -83,6 +84,7 @@ pub mod schema;
 pub mod serve;
 pub mod server;
 pub mod service;
+pub mod state;
 pub mod status;
 pub mod store;
 pub mod table;

@@ -162,6 +162,27 @@ impl Tokens {
         self.0.insert(Self::digest(token), (identity, until));
     }
 
+    /// The digests of the tokens with whom they speak for and until when, in the
+    /// order of the digests.
+    pub(crate) fn digests(&self) -> Vec<([u8; 32], &Identity, Option<Timestamp>)> {
+        let entries = self.0.iter();
+        let mut all: Vec<_> = entries
+            .map(|(digest, (identity, until))| (*digest, identity, *until))
+            .collect();
+        all.sort_unstable_by_key(|(digest, ..)| *digest);
+        all
+    }
+
+    /// Lets the token of a digest speak for a user, as [`insert`](Self::insert) does.
+    pub(crate) fn insert_digest(
+        &mut self,
+        digest: [u8; 32],
+        identity: Identity,
+        until: Option<Timestamp>,
+    ) {
+        self.0.insert(digest, (identity, until));
+    }
+
     /// Whose token it is, if it is valid at that time.
     pub fn find(&self, token: &str, now: Timestamp) -> Option<&Identity> {
         let (identity, end) = self.0.get(&Self::digest(token))?;

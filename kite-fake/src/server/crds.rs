@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ApiServer;
-use super::registry::{Column, Origin, Resource, ScalePaths, Subresource};
+use super::registry::{Column, Origin, Registry, Resource, ScalePaths, Subresource};
 use crate::clock::rfc3339;
 use crate::fields::{self, Context, Manager, Operation, Reset};
 use crate::schema::Schema;
@@ -139,6 +139,20 @@ fn is_established(crd: &Value) -> bool {
         .into_iter()
         .flatten()
         .any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
+impl Registry {
+    /// The built-in resources, and those of stored definitions.
+    pub fn with_definitions<'a>(crds: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut registry = Self::built_in();
+        for crd in crds.into_iter().filter(|crd| is_established(crd)) {
+            let epoch = registry.generation();
+            for resource in resources(crd, epoch) {
+                registry.insert(resource);
+            }
+        }
+        registry
+    }
 }
 
 impl ApiServer {

@@ -1,6 +1,7 @@
 //! What was asked: the last requests, and counts of all.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,12 +27,70 @@ pub struct Logged {
 /// resources that do not exist.
 const MOST_COUNTS: usize = 4096;
 
+/// How many requests there were, by verb and resource.
+pub type Counts = BTreeMap<(String, String), u64>;
+
+/// A moment in the life of a log: see [`RequestLog::mark`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    recorded: u64,
+    counts: Counts,
+}
+
+/// What was asked since a [`Mark`]. Its text has one line for each verb and
+/// resource: `patch configmaps: 2`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Since {
+    /// The requests, oldest first, as far as the log remembers them.
+    pub entries: Vec<Logged>,
+    /// All of them, by verb and resource.
+    pub counts: Counts,
+}
+
+impl Since {
+    /// How many requests there were with that verb on that resource.
+    pub fn count(&self, verb: &str, resource: &str) -> u64 {
+        count(&self.counts, verb, resource)
+    }
+
+    /// How many requests could have changed something.
+    pub fn writes(&self) -> u64 {
+        writes(&self.counts)
+    }
+}
+
+impl fmt::Display for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((verb, resource), count) in &self.counts {
+            writeln!(f, "{verb} {resource}: {count}")?;
+        }
+        Ok(())
+    }
+}
+
+fn count(counts: &Counts, verb: &str, resource: &str) -> u64 {
+    let key = (verb.to_owned(), resource.to_owned());
+    counts.get(&key).copied().unwrap_or_default()
+}
+
+fn writes(counts: &Counts) -> u64 {
+    counts
+        .iter()
+        .filter(|((verb, _), _)| !matches!(verb.as_str(), "get" | "list" | "watch"))
+        .map(|(_, n)| n)
+        .sum()
+}
+
 /// A bounded log with counts that go on.
 #[derive(Debug, Clone)]
 pub struct RequestLog {
     limit: usize,
     entries: VecDeque<Logged>,
-    counts: BTreeMap<(String, String), u64>,
+    counts: Counts,
+    /// How many entries there ever were; clearing does not change it.
+    recorded: u64,
+    /// How many there were when the log was last cleared.
+    cleared: u64,
 }
 
 impl RequestLog {
@@ -40,7 +99,9 @@ impl RequestLog {
         Self {
             limit,
             entries: VecDeque::new(),
-            counts: BTreeMap::new(),
+            counts: Counts::new(),
+            recorded: 0,
+            cleared: 0,
         }
     }
 
@@ -52,6 +113,7 @@ impl RequestLog {
                 *self.counts.entry(key).or_default() += 1;
             }
         }
+        self.recorded += 1;
         if self.limit == 0 {
             return;
         }
@@ -67,23 +129,53 @@ impl RequestLog {
     }
 
     /// How many requests there were, by verb and resource.
-    pub fn counts(&self) -> &BTreeMap<(String, String), u64> {
+    pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// How many requests there were with that verb on that resource
+    /// (`("patch", "things.x.io/status")`).
+    pub fn count(&self, verb: &str, resource: &str) -> u64 {
+        count(&self.counts, verb, resource)
+    }
+
+    /// This moment, to ask later what came [`since`](Self::since).
+    pub fn mark(&self) -> Mark {
+        Mark {
+            recorded: self.recorded,
+            counts: self.counts.clone(),
+        }
+    }
+
+    /// What was asked since a mark. The counts are exact, however many requests
+    /// there were, unless the log was cleared in between: then they are those
+    /// since it was.
+    pub fn since(&self, mark: &Mark) -> Since {
+        let new = self.recorded.saturating_sub(mark.recorded);
+        let new = usize::try_from(new).unwrap_or(usize::MAX);
+        let skipped = self.entries.len().saturating_sub(new);
+        let was = |key| mark.counts.get(key).copied().unwrap_or_default();
+        let fresh = mark.recorded < self.cleared;
+        let counts = self.counts.iter().map(|(key, n)| {
+            let before = if fresh { 0 } else { was(key) };
+            (key.clone(), n.saturating_sub(before))
+        });
+        Since {
+            entries: self.entries.iter().skip(skipped).cloned().collect(),
+            counts: counts.filter(|(_, n)| *n > 0).collect(),
+        }
     }
 
     /// How many requests could have changed something.
     pub fn writes(&self) -> u64 {
-        self.counts
-            .iter()
-            .filter(|((verb, _), _)| !matches!(verb.as_str(), "get" | "list" | "watch"))
-            .map(|(_, n)| n)
-            .sum()
+        writes(&self.counts)
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.counts.clear();
+        self.cleared = self.recorded;
     }
 }
 
@@ -112,5 +204,23 @@ mod tests {
         assert_eq!(log.entries().count(), 2);
         assert_eq!(log.counts()[&("patch".into(), "pods".into())], 2);
         assert_eq!(log.writes(), 2);
+    }
+
+    #[test]
+    fn what_came_since_a_mark_is_counted_however_much_was_forgotten() {
+        let mut log = RequestLog::new(2);
+        log.record(entry("patch"));
+        let mark = log.mark();
+        for verb in ["get", "patch", "patch", "patch"] {
+            log.record(entry(verb));
+        }
+        let since = log.since(&mark);
+        assert_eq!((since.count("patch", "pods"), since.writes()), (3, 3));
+        assert_eq!(since.entries.len(), 2);
+        assert_eq!(since.to_string(), "get pods: 1\npatch pods: 3\n");
+        assert_eq!(log.since(&log.mark()).to_string(), "");
+        log.clear();
+        log.record(entry("patch"));
+        assert_eq!(log.since(&mark).writes(), 1);
     }
 }

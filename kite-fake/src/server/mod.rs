@@ -47,7 +47,7 @@ use crate::rest::query::Query;
 use crate::service::Extension;
 use crate::status::Status;
 use crate::store::{Key, Store};
-pub use log::{Logged, RequestLog};
+pub use log::{Counts, Logged, Mark, RequestLog, Since};
 use registry::{Origin, Registry, Resource};
 pub use support::{Row, SUPPORT, Support, markdown as support_table};
 pub use watch::Watch;
@@ -206,6 +206,11 @@ impl ApiServer {
     /// What was asked so far.
     pub fn log(&self) -> &RequestLog {
         &self.log
+    }
+
+    /// The same, to forget or to read through a lock.
+    pub fn log_mut(&mut self) -> &mut RequestLog {
+        &mut self.log
     }
 
     /// Forgets what was asked so far.

@@ -218,6 +218,15 @@ impl Registry {
             .retain(|(group, _, plural), _| *group != of.group || *plural != of.plural);
     }
 
+    /// Goes back to what was served, as `saved` says; the generation goes on, so
+    /// that neither a cache of documents nor an edition of a schema is mistaken
+    /// for another.
+    pub fn restore(&mut self, saved: &Self) {
+        let generation = self.generation.max(saved.generation) + 1;
+        self.clone_from(saved);
+        self.generation = generation;
+    }
+
     /// Changes whenever something is added or removed (for caches of documents).
     pub fn generation(&self) -> u64 {
         self.generation

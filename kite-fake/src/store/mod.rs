@@ -11,10 +11,12 @@
 //! events and by bytes, the trees parsed from texts by bytes.
 
 mod object;
+mod saved;
 mod text;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
@@ -22,6 +24,7 @@ use tokio::sync::watch;
 
 use object::Warmth;
 pub use object::{Object, Stored};
+pub use saved::Saved;
 
 /// Most bytes of text that one collection's log keeps alive.
 const MAX_LOG_BYTES: usize = 32 * 1024 * 1024;
@@ -117,8 +120,10 @@ fn cool(object: &mut Object) {
 
 #[derive(Debug)]
 struct Collection {
-    objects: BTreeMap<Key, Object>,
-    log: VecDeque<Event>,
+    /// Shared with snapshots: the first write after one copies it.
+    objects: Arc<BTreeMap<Key, Object>>,
+    /// Shared with snapshots, too.
+    log: Arc<VecDeque<Event>>,
     /// Bytes that the log keeps alive.
     log_bytes: usize,
     /// Revisions up to this one are no longer in the log.
@@ -129,8 +134,8 @@ struct Collection {
 impl Collection {
     fn new(floor: u64) -> Self {
         Self {
-            objects: BTreeMap::new(),
-            log: VecDeque::new(),
+            objects: Arc::default(),
+            log: Arc::default(),
             log_bytes: 0,
             floor,
             signal: watch::Sender::new(floor),
@@ -292,10 +297,8 @@ impl Store {
             None => Change::Added,
         };
         let object = self.stamped(value, epoch, change);
-        let previous = self
-            .collection(resource)
-            .objects
-            .insert(key.clone(), object.clone());
+        let objects = &mut self.collection(resource).objects;
+        let previous = Arc::make_mut(objects).insert(key.clone(), object.clone());
         self.record(resource, change, key, object.clone(), previous);
         object
     }
@@ -303,7 +306,12 @@ impl Store {
     /// Removes an object; `None` if there is none. The event carries the last
     /// stored state, with the revision of the removal.
     pub fn remove(&mut self, resource: &GroupResource, key: &Key) -> Option<Object> {
-        let previous = self.collections.get_mut(resource)?.objects.remove(key)?;
+        let objects = &mut self.collections.get_mut(resource)?.objects;
+        // Only a removal copies what a snapshot shares.
+        if !objects.contains_key(key) {
+            return None;
+        }
+        let previous = Arc::make_mut(objects).remove(key)?;
         self.revision += 1;
         let object = self.stamped(previous.to_value(), previous.epoch(), Change::Deleted);
         self.record(
@@ -331,8 +339,13 @@ impl Store {
         // need, so that it hardly counts.
         self.warmth.store(0, Ordering::Relaxed);
         for collection in self.collections.values_mut() {
-            collection.objects.values_mut().for_each(cool);
-            collection.log.iter_mut().for_each(Event::cool);
+            // What a snapshot holds as well would stay as it is there.
+            if let Some(objects) = Arc::get_mut(&mut collection.objects) {
+                objects.values_mut().for_each(cool);
+            }
+            if let Some(log) = Arc::get_mut(&mut collection.log) {
+                log.iter_mut().for_each(Event::cool);
+            }
         }
     }
 
@@ -340,7 +353,7 @@ impl Store {
     pub fn compact(&mut self) {
         self.floor = self.revision;
         for collection in self.collections.values_mut() {
-            collection.log.clear();
+            collection.log = Arc::default();
             collection.log_bytes = 0;
             collection.floor = self.revision;
         }
@@ -371,9 +384,10 @@ impl Store {
             previous,
         };
         collection.log_bytes += event.size();
-        collection.log.push_back(event);
-        while collection.log.len() > history || collection.log_bytes > MAX_LOG_BYTES {
-            let Some(event) = collection.log.pop_front() else {
+        let log = Arc::make_mut(&mut collection.log);
+        log.push_back(event);
+        while log.len() > history || collection.log_bytes > MAX_LOG_BYTES {
+            let Some(event) = log.pop_front() else {
                 break;
             };
             collection.log_bytes -= event.size();
