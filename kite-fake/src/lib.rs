@@ -57,6 +57,7 @@
 //! | [`discovery`], [`openapi`], [`table`] | what clients read about the API, and tables |
 //! | [`protobuf`] | bodies that old clients send in protobuf |
 //! | [`actors`], [`guest`] | controllers, KubeVirt, CDI, and SSH servers that play VMs |
+//! | [`fault`] | what goes wrong between a client and its API server |
 //! | [`service`], [`serve`] | the tower service and the HTTP server |
 //! | [`clock`] | time and identifiers |
 //! | [`state`] | snapshots: keep, put back, dump, compare, file |
@@ -71,6 +72,7 @@ pub mod builtin;
 pub mod clock;
 mod cluster;
 pub mod discovery;
+pub mod fault;
 pub mod fields;
 mod go;
 pub mod guest;

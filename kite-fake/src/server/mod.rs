@@ -47,6 +47,7 @@ use crate::rest::query::Query;
 use crate::service::Extension;
 use crate::status::Status;
 use crate::store::{Key, Store};
+pub(crate) use access::verb;
 pub use log::{Counts, Logged, Mark, RequestLog, Since};
 use registry::{Origin, Registry, Resource};
 pub use support::{Row, SUPPORT, Support, markdown as support_table};
