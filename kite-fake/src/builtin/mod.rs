@@ -15,6 +15,7 @@
 //! for guests in one process live there.
 
 pub(crate) mod access;
+mod check;
 mod kinds;
 mod overlay;
 pub(crate) mod quantity;
@@ -173,6 +174,7 @@ impl BuiltIn {
         };
         metadata::built_in_finalizers(object, &mut found.errors);
         (self.rules.validate)(object, &mut found);
+        (self.rules.validate_new)(object, &mut found);
         settled(found)
     }
 
@@ -197,6 +199,8 @@ impl BuiltIn {
             metadata::built_in_finalizers(new, errors);
             (self.rules.validate_update)(new, old, &mut found);
             (self.rules.validate)(new, &mut found);
+        } else {
+            (self.rules.validate_status)(new, old, &mut found);
         }
         settled(found)
     }

@@ -45,13 +45,6 @@ const NANO: i128 = 1_000_000_000;
 /// Greater numbers are capped, as the server caps them at 2^63 - 1.
 const MAX: i128 = (i64::MAX as i128) * NANO;
 
-impl Quantity {
-    /// Whether it is below zero.
-    pub(super) fn is_negative(self) -> bool {
-        self.nano < 0
-    }
-}
-
 /// Reads a quantity.
 pub(super) fn parse(text: &str) -> Option<Quantity> {
     read(text).map(|(quantity, _)| quantity)

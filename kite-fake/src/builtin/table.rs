@@ -5,7 +5,10 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::BuiltIn;
-use super::kinds::{config, endpoints, network, pod, rbac, service, small, storage, workload};
+use super::kinds::{
+    config, endpoints, events, network, pod, quotas, rbac, service, service_rules, small, storage,
+    workload,
+};
 use crate::names::NameRule;
 use crate::schema::Validation;
 
@@ -31,6 +34,10 @@ pub(super) struct Rules {
     pub(super) prepare_update: fn(&mut Value, &Value, &str),
     pub(super) validate: fn(&Value, &mut Validation),
     pub(super) validate_update: fn(&Value, &Value, &mut Validation),
+    /// What only a new object is checked for.
+    pub(super) validate_new: fn(&Value, &mut Validation),
+    /// Checks what `/status` writes.
+    pub(super) validate_status: fn(&Value, &Value, &mut Validation),
 }
 
 fn keep(_: &mut Value) {}
@@ -51,6 +58,8 @@ const NAMESPACED: Rules = Rules {
     prepare_update: keep_update,
     validate: accept,
     validate_update: accept_update,
+    validate_new: accept,
+    validate_status: accept_update,
 };
 
 const CLUSTER: Rules = Rules {
@@ -113,8 +122,9 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "Event",
         Rules {
+            name: NameRule::PathSegment,
             create_on_update: true,
-            validate: small::validate_event,
+            validate: events::validate,
             ..NAMESPACED
         },
     ),
@@ -123,8 +133,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "LimitRange",
         Rules {
-            default: small::default_limit_range,
-            validate: small::validate_limit_range,
+            default: quotas::default_limit_range,
+            validate: quotas::validate_limit_range,
             ..NAMESPACED
         },
     ),
@@ -138,6 +148,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
             default: small::default_namespace,
             prepare_create: small::prepare_namespace,
             prepare_update: small::prepare_namespace_update,
+            validate: small::validate_namespace,
+            validate_status: small::validate_namespace_status,
             ..CLUSTER
         },
     ),
@@ -160,6 +172,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
             default: storage::default_volume,
             prepare_create: storage::prepare_volume,
             validate: storage::validate_volume,
+            validate_update: storage::validate_volume_update,
             ..CLUSTER
         },
     ),
@@ -214,7 +227,9 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "ResourceQuota",
         Rules {
             status: true,
-            validate: small::validate_quota,
+            validate: quotas::validate_quota,
+            validate_update: quotas::validate_quota_update,
+            validate_status: quotas::validate_quota_status,
             ..NAMESPACED
         },
     ),
@@ -240,8 +255,9 @@ pub(super) static KINDS: [BuiltIn; 52] = [
             default: service::defaults,
             prepare_create: service::prepare_create,
             prepare_update: service::prepare_update,
-            validate: service::validate,
-            validate_update: service::validate_update,
+            validate: service_rules::validate,
+            validate_update: service_rules::validate_update,
+            validate_status: service_rules::validate_status,
             ..NAMESPACED
         },
     ),
@@ -321,6 +337,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "PodDisruptionBudget",
         Rules {
             validate: small::validate_disruption_budget,
+            validate_status: small::validate_budget_status,
             ..WORKLOAD
         },
     ),
@@ -353,7 +370,9 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "Event",
         Rules {
             create_on_update: true,
-            validate: small::validate_event,
+            validate: events::validate,
+            validate_new: events::validate_new,
+            validate_update: events::validate_update,
             ..NAMESPACED
         },
     ),
@@ -363,6 +382,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "Ingress",
         Rules {
             validate: network::validate_ingress,
+            validate_new: network::validate_new_ingress,
+            validate_status: network::validate_ingress_status,
             ..WORKLOAD
         },
     ),
@@ -371,6 +392,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "v1",
         "IngressClass",
         Rules {
+            default: network::default_ingress_class,
             validate_update: network::validate_ingress_class_update,
             generation: &["spec"],
             validate: network::validate_ingress_class,
@@ -438,6 +460,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "PriorityClass",
         Rules {
             default: small::default_priority_class,
+            validate: small::validate_priority_class,
+            validate_update: small::validate_priority_class_update,
             generation: &["value"],
             ..CLUSTER
         },
@@ -459,6 +483,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "CSIDriver",
         Rules {
             default: storage::default_driver,
+            validate: storage::validate_driver,
             ..CLUSTER
         },
     ),

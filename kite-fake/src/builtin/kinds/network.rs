@@ -1,10 +1,9 @@
 //! Ingress, `IngressClass` and `NetworkPolicy`.
 
-use std::net::IpAddr;
-
 use serde_json::{Value, json};
 
 use crate::builtin::access::{default, has, list, list_mut, number, object_mut, set, text};
+use crate::builtin::check;
 use crate::metadata;
 use crate::names::{port_name, port_number, subdomain, wildcard_subdomain};
 use crate::schema::{FieldError, Validation};
@@ -40,11 +39,11 @@ pub(in crate::builtin) fn validate_ingress(ingress: &Value, found: &mut Validati
         }
         let secret = text(tls, "secretName");
         if !secret.is_empty() {
-            dns(secret, &format!("spec.tls[{place}].secretName"), errors);
+            check::subdomain(secret, &format!("spec.tls[{place}].secretName"), errors);
         }
     }
     if has(spec, "ingressClassName") {
-        dns(
+        check::subdomain(
             text(spec, "ingressClassName"),
             "spec.ingressClassName",
             errors,
@@ -52,10 +51,22 @@ pub(in crate::builtin) fn validate_ingress(ingress: &Value, found: &mut Validati
     }
 }
 
-fn dns(name: &str, field: &str, errors: &mut Vec<FieldError>) {
-    for wrong in subdomain(name) {
-        errors.push(FieldError::invalid(field, &json!(name), wrong));
+/// What only a new Ingress is checked for: the old and the new way to name a class agree.
+pub(in crate::builtin) fn validate_new_ingress(ingress: &Value, found: &mut Validation) {
+    let annotation = &ingress["metadata"]["annotations"][CLASS];
+    let class = &ingress["spec"]["ingressClassName"];
+    if annotation.is_string() && class.is_string() && annotation != class {
+        found.errors.push(FieldError::invalid(
+            format!("annotations.{CLASS}"),
+            annotation,
+            "must match `ingressClassName` when both are specified",
+        ));
     }
+}
+
+/// Checks the addresses that a controller gave.
+pub(in crate::builtin) fn validate_ingress_status(new: &Value, _: &Value, found: &mut Validation) {
+    check::balancer(&new["status"], &mut found.errors);
 }
 
 fn host(name: &str, field: &str, errors: &mut Vec<FieldError>) {
@@ -73,15 +84,14 @@ fn rule_of(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let name = text(rule, "host");
     if !name.is_empty() {
         let field = format!("{path}.host");
-        if name.parse::<IpAddr>().is_ok() {
+        if check::sloppy_ip(name).is_some() {
             errors.push(FieldError::invalid(
-                field,
+                &*field,
                 &json!(name),
                 "must be a DNS name, not an IP address",
             ));
-        } else {
-            host(name, &field, errors);
         }
+        host(name, &field, errors);
     }
     if !has(rule, "http") {
         return;
@@ -98,16 +108,17 @@ fn rule_of(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
 fn http_path(entry: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let kind = text(entry, "pathType");
     let value = text(entry, "path");
+    if !has(entry, "pathType") {
+        errors.push(FieldError::required(
+            format!("{path}.pathType"),
+            "pathType must be specified",
+        ));
+        return;
+    }
     match kind {
-        "" => {
-            errors.push(FieldError::required(
-                format!("{path}.pathType"),
-                "pathType must be specified",
-            ));
-            return;
-        }
-        "ImplementationSpecific" if value.is_empty() => {}
-        "Exact" | "Prefix" | "ImplementationSpecific" => absolute(value, path, errors),
+        "ImplementationSpecific" if value.is_empty() || value.starts_with('/') => {}
+        "ImplementationSpecific" => relative(value, path, errors),
+        "Exact" | "Prefix" => absolute(value, path, errors),
         other => errors.push(FieldError::not_supported(
             format!("{path}.pathType"),
             &json!(other),
@@ -117,21 +128,33 @@ fn http_path(entry: &Value, path: &str, errors: &mut Vec<FieldError>) {
     backend(&entry["backend"], &format!("{path}.backend"), errors);
 }
 
+fn relative(value: &str, path: &str, errors: &mut Vec<FieldError>) {
+    errors.push(FieldError::invalid(
+        format!("{path}.path"),
+        &json!(value),
+        "must be an absolute path",
+    ));
+}
+
 fn absolute(value: &str, path: &str, errors: &mut Vec<FieldError>) {
     if !value.starts_with('/') {
+        relative(value, path, errors);
+    }
+    let mut refuse = |wrong: String| {
         errors.push(FieldError::invalid(
             format!("{path}.path"),
             &json!(value),
-            "must be an absolute path",
+            wrong,
         ));
-    }
+    };
     for sequence in ["//", "/./", "/../", "%2f", "%2F"] {
         if value.contains(sequence) {
-            errors.push(FieldError::invalid(
-                format!("{path}.path"),
-                &json!(value),
-                format!("must not contain '{sequence}'"),
-            ));
+            refuse(format!("must not contain '{sequence}'"));
+        }
+    }
+    for suffix in ["/..", "/."] {
+        if value.ends_with(suffix) {
+            refuse(format!("cannot end with '{suffix}'"));
         }
     }
 }
@@ -150,14 +173,7 @@ fn backend(backend: &Value, path: &str, errors: &mut Vec<FieldError>) {
             "resource or service backend is required",
         )),
         (false, true) => {
-            for member in ["kind", "name"] {
-                if text(&backend["resource"], member).is_empty() {
-                    errors.push(FieldError::required(
-                        format!("{path}.resource.{member}"),
-                        "",
-                    ));
-                }
-            }
+            reference(&backend["resource"], &format!("{path}.resource"), errors);
         }
         (true, false) => {
             let service = &backend["service"];
@@ -165,7 +181,7 @@ fn backend(backend: &Value, path: &str, errors: &mut Vec<FieldError>) {
             if name.is_empty() {
                 errors.push(FieldError::required(format!("{path}.service.name"), ""));
             } else {
-                dns(name, &format!("{path}.service.name"), errors);
+                check::label(name, &format!("{path}.service.name"), errors);
             }
             let port = &service["port"];
             let number_of = number(port, "number").unwrap_or(0);
@@ -196,21 +212,67 @@ fn backend(backend: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// A reference to an object of any kind.
+fn reference(reference: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if has(reference, "apiGroup") {
+        let field = format!("{path}.apiGroup");
+        check::subdomain(text(reference, "apiGroup"), &field, errors);
+    }
+    for member in ["kind", "name"] {
+        if check::required(reference, member, path, errors) {
+            let field = format!("{path}.{member}");
+            check::path_segment(text(reference, member), &field, errors);
+        }
+    }
+}
+
+/// Longest name of a controller, in bytes.
+const MAX_CONTROLLER: usize = 250;
+
 pub(in crate::builtin) fn validate_ingress_class(class: &Value, found: &mut Validation) {
-    let controller = text(&class["spec"], "controller");
-    let is_path = controller
-        .split_once('/')
-        .is_some_and(|(domain, path)| !domain.is_empty() && !path.is_empty());
-    if controller.is_empty() {
-        found
-            .errors
-            .push(FieldError::required("spec.controller", ""));
-    } else if !is_path {
-        found.errors.push(FieldError::invalid(
-            "spec.controller",
-            &json!(controller),
-            "must be a domain-prefixed path (such as \"acme.io/foo\")",
-        ));
+    let errors = &mut found.errors;
+    let spec = &class["spec"];
+    let controller = text(spec, "controller");
+    if check::required(spec, "controller", "spec", errors) {
+        if controller.len() > MAX_CONTROLLER {
+            errors.push(FieldError::too_long(
+                "spec.controller",
+                MAX_CONTROLLER as u64,
+            ));
+        }
+        check::domain_path(controller, "spec.controller", errors);
+    }
+    if has(spec, "parameters") {
+        parameters(&spec["parameters"], errors);
+    }
+}
+
+fn parameters(parameters: &Value, errors: &mut Vec<FieldError>) {
+    const PATH: &str = "spec.parameters";
+    const NAMESPACE: &str = "spec.parameters.namespace";
+    reference(parameters, PATH, errors);
+    let named = has(parameters, "namespace");
+    match text(parameters, "scope") {
+        "" => errors.push(FieldError::required(format!("{PATH}.scope"), "")),
+        "Cluster" if named => errors.push(FieldError::forbidden(
+            NAMESPACE,
+            "`parameters.scope` is set to 'Cluster'",
+        )),
+        "Cluster" => {}
+        "Namespace" if named => check::label(text(parameters, "namespace"), NAMESPACE, errors),
+        "Namespace" => errors.push(FieldError::required(
+            NAMESPACE,
+            "`parameters.scope` is set to 'Namespace'",
+        )),
+        _ => check::one_of(parameters, "scope", &["Cluster", "Namespace"], PATH, errors),
+    }
+}
+
+/// The parameters of a class are of the whole cluster unless they say otherwise.
+pub(in crate::builtin) fn default_ingress_class(class: &mut Value) {
+    if has(&class["spec"], "parameters") {
+        let spec = object_mut(class, "spec");
+        default(object_mut(spec, "parameters"), "scope", "Cluster");
     }
 }
 
@@ -249,6 +311,7 @@ pub(in crate::builtin) fn default_policy(policy: &mut Value) {
 }
 
 pub(in crate::builtin) fn validate_policy(policy: &Value, found: &mut Validation) {
+    warn_of_blocks(policy, &mut found.warnings);
     let errors = &mut found.errors;
     let spec = &policy["spec"];
     selector(&spec["podSelector"], "spec.podSelector", errors);
@@ -363,62 +426,46 @@ fn policy_peer(peer: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// An address block: the address's bits and how many of them count.
-#[derive(Clone, Copy)]
-struct Block {
-    bits: u128,
-    length: u32,
-    width: u32,
-}
-
-impl Block {
-    fn parse(text: &str) -> Option<Self> {
-        let (address, length) = text.split_once('/')?;
-        let length: u32 = length.parse().ok()?;
-        let (bits, width) = match address.parse().ok()? {
-            IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
-            IpAddr::V6(ip) => (u128::from(ip), 128),
-        };
-        (length <= width).then_some(Self {
-            bits,
-            length,
-            width,
-        })
-    }
-
-    fn strictly_contains(self, inner: Self) -> bool {
-        let prefix = |bits: u128| bits.checked_shr(self.width - self.length).unwrap_or(0);
-        self.width == inner.width
-            && self.length < inner.length
-            && prefix(self.bits) == prefix(inner.bits)
-    }
-}
-
 fn ip_block(block: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    const EXAMPLE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-    let cidr = text(block, "cidr");
-    if cidr.is_empty() {
-        errors.push(FieldError::required(format!("{path}.cidr"), ""));
+    if !check::required(block, "cidr", path, errors) {
         return;
     }
-    let Some(outer) = Block::parse(cidr) else {
-        errors.push(FieldError::invalid(
-            format!("{path}.cidr"),
-            &json!(cidr),
-            EXAMPLE,
-        ));
+    let outer = check::cidr(&block["cidr"], &format!("{path}.cidr"), errors);
+    let Some(outer) = outer else {
         return;
     };
     for (place, except) in list(block, "except").iter().enumerate() {
         let field = format!("{path}.except[{place}]");
-        match Block::parse(except.as_str().unwrap_or_default()) {
-            None => errors.push(FieldError::invalid(field, except, EXAMPLE)),
-            Some(inner) if outer.strictly_contains(inner) => {}
-            Some(_) => errors.push(FieldError::invalid(
+        if let Some(inner) = check::cidr(except, &field, errors)
+            && !outer.strictly_contains(inner)
+        {
+            errors.push(FieldError::invalid(
                 field,
                 except,
                 "must be a strict subset of `cidr`",
-            )),
+            ));
+        }
+    }
+}
+
+/// What is odd about the blocks of a policy.
+fn warn_of_blocks(policy: &Value, warnings: &mut Vec<String>) {
+    for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (place, rule) in list(&policy["spec"], direction).iter().enumerate() {
+            for (at, peer) in list(rule, peers).iter().enumerate() {
+                let path = format!("spec.{direction}[{place}].{peers}[{at}].ipBlock");
+                let block = &peer["ipBlock"];
+                let mut warn = |field: String, value: &Value| {
+                    let value = value.as_str().unwrap_or_default();
+                    if let Some(block) = check::Block::parse(value) {
+                        warnings.extend(block.warnings(&field, value));
+                    }
+                };
+                warn(format!("{path}.cidr"), &block["cidr"]);
+                for (number, except) in list(block, "except").iter().enumerate() {
+                    warn(format!("{path}.except[{number}]"), except);
+                }
+            }
         }
     }
 }
@@ -450,6 +497,10 @@ pub(in crate::builtin) fn selector(selector: &Value, path: &str, errors: &mut Ve
                 &json!(other),
                 "not a valid selector operator",
             )),
+        }
+        for (at, value) in values.iter().enumerate() {
+            let wrongs = crate::names::label_value(value.as_str().unwrap_or_default());
+            check::invalid(&format!("{path}.values[{at}]"), value, wrongs, errors);
         }
         let key = text(expression, "key");
         for wrong in crate::names::qualified(key) {

@@ -1,15 +1,11 @@
-//! Service: defaults, updates and validation.
-
-use std::net::IpAddr;
+//! Service: defaults, and what an update keeps and drops.
 
 use serde_json::{Value, json};
 
+use super::families;
 use crate::builtin::access::{
     copy, default, has, list, list_mut, number, object_mut, set, text, unset,
 };
-use crate::metadata;
-use crate::names::{label, port_name, port_number, subdomain};
-use crate::schema::{CauseReason, FieldError, Validation};
 
 /// The default of `sessionAffinityConfig.clientIP.timeoutSeconds`.
 const AFFINITY_SECONDS: i64 = 10_800;
@@ -30,7 +26,7 @@ pub(super) fn needs_node_ports(service: &Value) -> bool {
     }
 }
 
-fn is_external(service: &Value) -> bool {
+pub(super) fn is_external(service: &Value) -> bool {
     matches!(kind_of(service), "NodePort" | "LoadBalancer")
 }
 
@@ -68,7 +64,8 @@ pub(in crate::builtin) fn defaults(service: &mut Value) {
 
 pub(in crate::builtin) fn prepare_create(service: &mut Value) {
     normalize_ips(service, None);
-    families(service);
+    // What does not fit is told by validation.
+    let _ = families::settle(service, None);
 }
 
 pub(in crate::builtin) fn prepare_update(new: &mut Value, old: &Value, subresource: &str) {
@@ -115,7 +112,8 @@ pub(in crate::builtin) fn prepare_update(new: &mut Value, old: &Value, subresour
     if external(new) {
         drop_if_same(new, old, "internalTrafficPolicy");
     }
-    families(new);
+    // What does not fit is told by validation.
+    let _ = families::settle(new, Some(old));
 }
 
 fn drop_if_same(new: &mut Value, old: &Value, member: &str) {
@@ -181,204 +179,6 @@ fn normalize_ips(new: &mut Value, old: Option<&Value>) {
                 set(spec, "clusterIPs", json!([single]));
             }
         }
-    }
-}
-
-fn families(service: &mut Value) {
-    if needs_cluster_ip(service) {
-        let spec = object_mut(service, "spec");
-        default(spec, "ipFamilyPolicy", "SingleStack");
-        default(spec, "ipFamilies", json!(["IPv4"]));
-    }
-}
-
-pub(in crate::builtin) fn validate(service: &Value, found: &mut Validation) {
-    let errors = &mut found.errors;
-    let spec = &service["spec"];
-    let kind = kind_of(service);
-    let headless = text(spec, "clusterIP") == "None";
-    if list(spec, "ports").is_empty() && !headless && kind != "ExternalName" {
-        errors.push(FieldError::required("spec.ports", ""));
-    }
-    match kind {
-        "NodePort" | "LoadBalancer" if headless => errors.push(FieldError::invalid(
-            "spec.clusterIPs[0]",
-            &json!("None"),
-            format!("may not be set to 'None' for {kind} services"),
-        )),
-        "ExternalName" => {
-            if has(spec, "clusterIPs") {
-                errors.push(FieldError::forbidden(
-                    "spec.clusterIPs",
-                    "may not be set for ExternalName services",
-                ));
-            }
-            let name = text(spec, "externalName").trim_end_matches('.');
-            if name.is_empty() {
-                errors.push(FieldError::required("spec.externalName", ""));
-            } else {
-                for wrong in subdomain(name) {
-                    errors.push(FieldError::invalid(
-                        "spec.externalName",
-                        &json!(name),
-                        wrong,
-                    ));
-                }
-            }
-        }
-        _ => {}
-    }
-    ports(service, errors);
-    metadata::labels(spec, "selector", "spec.selector", errors);
-    let affinity = text(spec, "sessionAffinity");
-    if !matches!(affinity, "None" | "ClientIP") {
-        errors.push(FieldError::not_supported(
-            "spec.sessionAffinity",
-            &json!(affinity),
-            &["ClientIP", "None"],
-        ));
-    }
-    if !matches!(
-        kind,
-        "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName"
-    ) {
-        errors.push(FieldError::not_supported(
-            "spec.type",
-            &json!(kind),
-            &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
-        ));
-    }
-    for (place, ip) in list(spec, "externalIPs").iter().enumerate() {
-        address(&format!("spec.externalIPs[{place}]"), ip, errors);
-    }
-    if is_external(service) && !matches!(text(spec, "externalTrafficPolicy"), "Cluster" | "Local") {
-        errors.push(FieldError::not_supported(
-            "spec.externalTrafficPolicy",
-            &spec["externalTrafficPolicy"],
-            &["Cluster", "Local"],
-        ));
-    }
-    for (place, ip) in list(spec, "clusterIPs").iter().enumerate() {
-        if ip != "None" {
-            address(&format!("spec.clusterIPs[{place}]"), ip, errors);
-        } else if list(spec, "clusterIPs").len() > 1 {
-            errors.push(FieldError::invalid(
-                format!("spec.clusterIPs[{place}]"),
-                ip,
-                "'None' must be the first and only value",
-            ));
-        }
-    }
-}
-
-fn address(field: &str, ip: &Value, errors: &mut Vec<FieldError>) {
-    if ip
-        .as_str()
-        .is_none_or(|text| text.parse::<IpAddr>().is_err())
-    {
-        errors.push(FieldError::invalid(
-            field,
-            ip,
-            "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        ));
-    }
-}
-
-fn ports(service: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &service["spec"];
-    let all = list(spec, "ports");
-    let mut names: Vec<&str> = Vec::new();
-    let mut endpoints: Vec<(&Value, &Value)> = Vec::new();
-    for (place, port) in all.iter().enumerate() {
-        let path = format!("spec.ports[{place}]");
-        let name = text(port, "name");
-        if all.len() > 1 && name.is_empty() {
-            errors.push(FieldError::required(format!("{path}.name"), ""));
-        } else if !name.is_empty() {
-            for wrong in label(name) {
-                errors.push(FieldError::invalid(
-                    format!("{path}.name"),
-                    &json!(name),
-                    wrong,
-                ));
-            }
-            if names.contains(&name) {
-                errors.push(FieldError::duplicate(format!("{path}.name"), &json!(name)));
-            }
-            names.push(name);
-        }
-        let number_of = number(port, "port").unwrap_or(0);
-        if let Some(wrong) = port_number(number_of) {
-            errors.push(FieldError::invalid(
-                format!("{path}.port"),
-                &json!(number_of),
-                wrong,
-            ));
-        }
-        if !matches!(text(port, "protocol"), "TCP" | "UDP" | "SCTP") {
-            errors.push(FieldError::not_supported(
-                format!("{path}.protocol"),
-                &port["protocol"],
-                &["SCTP", "TCP", "UDP"],
-            ));
-        }
-        match &port["targetPort"] {
-            Value::String(target) => {
-                for wrong in port_name(target) {
-                    errors.push(FieldError::invalid(
-                        format!("{path}.targetPort"),
-                        &json!(target),
-                        wrong,
-                    ));
-                }
-            }
-            target => {
-                if let Some(wrong) = port_number(target.as_i64().unwrap_or(0)) {
-                    errors.push(FieldError::invalid(
-                        format!("{path}.targetPort"),
-                        target,
-                        wrong,
-                    ));
-                }
-            }
-        }
-        if !is_external(service) && number(port, "nodePort").is_some_and(|n| n != 0) {
-            errors.push(FieldError::forbidden(
-                format!("{path}.nodePort"),
-                "may not be used when `type` is 'ClusterIP'",
-            ));
-        }
-    }
-    for (place, port) in all.iter().enumerate() {
-        let endpoint = (&port["protocol"], &port["port"]);
-        if endpoints.contains(&endpoint) {
-            errors.push(FieldError::with(
-                CauseReason::Duplicate,
-                format!("spec.ports[{place}]"),
-                format!(
-                    "Duplicate value: {{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
-                    endpoint.0, endpoint.1
-                ),
-            ));
-        }
-        endpoints.push(endpoint);
-    }
-}
-
-pub(in crate::builtin) fn validate_update(new: &Value, old: &Value, found: &mut Validation) {
-    if !needs_cluster_ip(old) || !needs_cluster_ip(new) {
-        return;
-    }
-    let before = list(&old["spec"], "clusterIPs");
-    let after = list(&new["spec"], "clusterIPs");
-    if let Some(first) = before.first()
-        && after.first() != Some(first)
-    {
-        found.errors.push(FieldError::invalid(
-            "spec.clusterIPs[0]",
-            &json!(after),
-            "may not change once set",
-        ));
     }
 }
 

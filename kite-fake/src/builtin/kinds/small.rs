@@ -1,11 +1,9 @@
-//! Kinds with few rules: Namespace, Event, Lease, `LimitRange`, `ResourceQuota`.
+//! Kinds with few rules: Namespace, Lease, budgets, autoscalers, registrations.
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{
-    copy, default, has, list, list_mut, members, number, object_mut, set, text,
-};
-use crate::builtin::quantity;
+use crate::builtin::access::{copy, default, has, list, list_mut, number, object_mut, set, text};
+use crate::builtin::check;
 use crate::schema::{FieldError, Validation};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -42,181 +40,208 @@ pub(in crate::builtin) fn prepare_namespace_update(
     }
 }
 
-pub(in crate::builtin) fn validate_event(event: &Value, found: &mut Validation) {
-    let namespace = text(&event["metadata"], "namespace");
-    let member = if has(event, "involvedObject") {
-        "involvedObject"
+/// Checks the finalizers that hold a namespace.
+pub(in crate::builtin) fn validate_namespace(namespace: &Value, found: &mut Validation) {
+    for finalizer in list(&namespace["spec"], "finalizers") {
+        let name = finalizer.as_str().unwrap_or_default();
+        check::qualified(name, "spec.finalizers", &mut found.errors);
+        let standard = matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
+        if !name.contains('/') && !standard {
+            found.errors.push(FieldError::invalid(
+                "spec.finalizers",
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
+    }
+}
+
+/// A namespace's phase says whether it is being deleted, and nothing else.
+pub(in crate::builtin) fn validate_namespace_status(
+    new: &Value,
+    _: &Value,
+    found: &mut Validation,
+) {
+    let deleting = has(&new["metadata"], "deletionTimestamp");
+    let (phase, wrong) = if deleting {
+        (
+            "Terminating",
+            "may only be 'Terminating' if `deletionTimestamp` is not empty",
+        )
     } else {
-        "regarding"
+        (
+            "Active",
+            "may only be 'Active' if `deletionTimestamp` is empty",
+        )
     };
-    let involved = text(&event[member], "namespace");
-    // An object without a namespace has its events in the default one.
-    let fits = if involved.is_empty() {
-        matches!(namespace, "default" | "kube-system")
-    } else {
-        involved == namespace
-    };
-    if !fits {
+    if text(&new["status"], "phase") != phase {
         found.errors.push(FieldError::invalid(
-            "involvedObject.namespace",
-            &json!(involved),
-            "does not match event.namespace",
+            "status.Phase",
+            &json!(text(&new["status"], "phase")),
+            wrong,
         ));
     }
 }
 
+/// How leaders are chosen among candidates.
+const STRATEGIES: &[&str] = &["OldestEmulationVersion"];
+
 pub(in crate::builtin) fn validate_lease(lease: &Value, found: &mut Validation) {
+    let errors = &mut found.errors;
     let spec = &lease["spec"];
     if let Some(seconds) = number(spec, "leaseDurationSeconds").filter(|n| *n <= 0) {
-        found.errors.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             "spec.leaseDurationSeconds",
             &json!(seconds),
             "must be greater than 0",
         ));
     }
-    if let Some(transitions) = number(spec, "leaseTransitions").filter(|n| *n < 0) {
-        found.errors.push(FieldError::invalid(
-            "spec.leaseTransitions",
-            &json!(transitions),
-            "must be greater than or equal to 0",
-        ));
-    }
-    if has(spec, "holderIdentity") && text(spec, "holderIdentity").is_empty() {
-        found.errors.push(FieldError::invalid(
+    check::not_negative(spec, "leaseTransitions", "spec", errors);
+    let coordinated = has(spec, "strategy") && has(spec, "preferredHolder");
+    if has(spec, "holderIdentity") && text(spec, "holderIdentity").is_empty() && !coordinated {
+        errors.push(FieldError::invalid(
             "spec.holderIdentity",
             &json!(""),
             "must not be empty",
         ));
     }
-}
-
-/// For containers, limits come from maxima, requests from limits and minima.
-pub(in crate::builtin) fn default_limit_range(range: &mut Value) {
-    for limit in list_mut(object_mut(range, "spec"), "limits") {
-        if text(limit, "type") != "Container" {
-            continue;
-        }
-        for (to, from) in [
-            ("default", "max"),
-            ("defaultRequest", "default"),
-            ("defaultRequest", "min"),
-        ] {
-            let values: Vec<(String, Value)> = members(limit, from)
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect();
-            for (name, value) in values {
-                let target = object_mut(limit, to);
-                if !has(target, &name) {
-                    set(target, &name, value);
-                }
-            }
-        }
-    }
-}
-
-pub(in crate::builtin) fn validate_limit_range(range: &Value, found: &mut Validation) {
-    let limits = list(&range["spec"], "limits");
-    for (place, limit) in limits.iter().enumerate() {
-        let path = format!("spec.limits[{place}]");
-        if text(limit, "type").is_empty() {
-            found
-                .errors
-                .push(FieldError::required(format!("{path}.type"), ""));
-        }
-        let value = |of: &str, name: &str| limit[of][name].as_str().and_then(quantity::parse);
-        for (name, max) in members(limit, "max") {
-            if let (Some(low), Some(high)) = (value("min", name), value("max", name))
-                && low > high
-            {
-                found.errors.push(FieldError::invalid(
-                    format!("{path}.min[{name}]"),
-                    &limit["min"][name],
-                    format!(
-                        "min value {} is greater than max value {}",
-                        limit["min"][name].as_str().unwrap_or_default(),
-                        max.as_str().unwrap_or_default()
-                    ),
-                ));
-            }
-        }
-    }
-}
-
-/// Whether a quota may limit a resource of this name, which has no domain.
-fn is_standard_quota(name: &str) -> bool {
-    const COUNTED: &[&str] = &[
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-    ];
-    const MEASURED: &[&str] = &["cpu", "ephemeral-storage", "memory"];
-    let (of, resource) = name.split_once('.').unwrap_or(("", name));
-    COUNTED.contains(&name)
-        || match of {
-            "" | "limits" => MEASURED.contains(&resource),
-            "requests" => {
-                MEASURED.contains(&resource)
-                    || resource == "storage"
-                    || resource.starts_with("hugepages-")
-            }
-            _ => false,
-        }
-}
-
-pub(in crate::builtin) fn validate_quota(quota: &Value, found: &mut Validation) {
-    for (name, value) in members(&quota["spec"], "hard") {
-        let text = value.as_str().unwrap_or_default();
-        if quantity::parse(text).is_some_and(quantity::Quantity::is_negative) {
-            found.errors.push(FieldError::invalid(
-                format!("spec.hard[{name}]"),
-                &json!(text),
-                "must be greater than or equal to 0",
+    if has(spec, "strategy") {
+        let strategy = text(spec, "strategy");
+        if strategy.contains('/') {
+            check::qualified(strategy, "spec.strategy", errors);
+        } else if !STRATEGIES.contains(&strategy) {
+            errors.push(FieldError::not_supported(
+                "spec.strategy",
+                &json!(strategy),
+                STRATEGIES,
             ));
         }
-        let field = format!("spec.hard[{name}]");
-        let malformed = crate::names::qualified(name);
-        if !name.contains('/') && !is_standard_quota(name) {
-            if malformed.is_empty() {
-                found.errors.push(FieldError::invalid(
-                    &*field,
-                    &json!(name),
-                    "must be a standard resource type or fully qualified",
-                ));
-            }
-            found.errors.push(FieldError::invalid(
-                &*field,
-                &json!(name),
-                "must be a standard resource for quota",
-            ));
-        }
-        for wrong in malformed {
-            found
-                .errors
-                .push(FieldError::invalid(&*field, &json!(name), wrong));
-        }
+    }
+    if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
+        errors.push(FieldError::forbidden(
+            "spec.preferredHolder",
+            "may only be specified if `strategy` is defined",
+        ));
     }
 }
 
 pub(in crate::builtin) fn validate_disruption_budget(budget: &Value, found: &mut Validation) {
+    let errors = &mut found.errors;
     let spec = &budget["spec"];
     if has(spec, "minAvailable") && has(spec, "maxUnavailable") {
-        found.errors.push(FieldError::invalid(
+        errors.push(FieldError::invalid(
             "spec",
             spec,
             "minAvailable and maxUnavailable cannot be both set",
         ));
     }
-    super::network::selector(&spec["selector"], "spec.selector", &mut found.errors);
+    for member in ["minAvailable", "maxUnavailable"] {
+        if has(spec, member) {
+            count_or_percent(&spec[member], &format!("spec.{member}"), true, errors);
+        }
+    }
+    super::network::selector(&spec["selector"], "spec.selector", errors);
+    check::one_of(
+        spec,
+        "unhealthyPodEvictionPolicy",
+        &["AlwaysAllow", "IfHealthyBudget"],
+        "spec",
+        errors,
+    );
+}
+
+/// A number that is not negative, or a percentage, which may have to stay below 100%.
+pub(super) fn count_or_percent(
+    value: &Value,
+    field: &str,
+    whole: bool,
+    errors: &mut Vec<FieldError>,
+) {
+    const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+    match value {
+        Value::String(text) => {
+            let digits = text.strip_suffix('%').unwrap_or_default();
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                errors.push(FieldError::invalid(field, value, PERCENT));
+            } else if whole && digits.parse().is_ok_and(|n: u64| n > 100) {
+                errors.push(FieldError::invalid(
+                    field,
+                    value,
+                    "must not be greater than 100%",
+                ));
+            }
+        }
+        number => {
+            if number.as_i64().is_some_and(|n| n < 0) {
+                errors.push(FieldError::invalid(field, number, check::NEGATIVE));
+            }
+        }
+    }
+}
+
+/// A budget's status counts Pods.
+pub(in crate::builtin) fn validate_budget_status(new: &Value, _: &Value, found: &mut Validation) {
+    for member in [
+        "currentHealthy",
+        "desiredHealthy",
+        "disruptionsAllowed",
+        "expectedPods",
+    ] {
+        check::not_negative(&new["status"], member, "status", &mut found.errors);
+    }
 }
 
 pub(in crate::builtin) fn default_priority_class(class: &mut Value) {
     default(class, "preemptionPolicy", "PreemptLowerPriority");
+}
+
+/// Highest priority that is not the system's.
+const HIGHEST_PRIORITY: i64 = 1_000_000_000;
+
+pub(in crate::builtin) fn validate_priority_class(class: &Value, found: &mut Validation) {
+    let name = text(&class["metadata"], "name");
+    let value = number(class, "value").unwrap_or(0);
+    let system = matches!(
+        (name, value),
+        ("system-cluster-critical", 2_000_000_000) | ("system-node-critical", 2_000_001_000)
+    );
+    let errors = &mut found.errors;
+    if name.starts_with("system-") {
+        if !system {
+            errors.push(FieldError::forbidden(
+                "metadata.name",
+                "priority class names with 'system-' prefix are reserved for system use only. error: ".to_owned()
+                    + &format!("{name} is not a known system priority class"),
+            ));
+        }
+    } else if value > HIGHEST_PRIORITY {
+        errors.push(FieldError::forbidden(
+            "value",
+            format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}"),
+        ));
+    }
+    check::one_of(
+        class,
+        "preemptionPolicy",
+        &["Never", "PreemptLowerPriority"],
+        "",
+        errors,
+    );
+}
+
+/// A class keeps its number, for Pods hold it.
+pub(in crate::builtin) fn validate_priority_class_update(
+    new: &Value,
+    old: &Value,
+    found: &mut Validation,
+) {
+    if number(new, "value") != number(old, "value") {
+        found.errors.push(FieldError::forbidden(
+            "value",
+            "may not be changed in an update.",
+        ));
+    }
+    check::immutable(new, old, "preemptionPolicy", "", &mut found.errors);
 }
 
 /// An autoscaler without metrics looks at the processor.
