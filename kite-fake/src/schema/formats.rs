@@ -7,10 +7,58 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use regex::Regex;
 
+use crate::names::{label, subdomain};
+
+/// The formats of strings that the API server knows, without hyphens.
+const KNOWN: [&str; 26] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
+];
+
+/// The format's name as it is compared: hyphens do not count.
+pub(super) fn normalized(format: &str) -> String {
+    format.replace('-', "")
+}
+
+/// Whether the API server knows a format of strings.
+pub(super) fn is_known(format: &str) -> bool {
+    KNOWN.contains(&normalized(format).as_str())
+}
+
 /// Whether `text` is of the named format.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => is_date_time(text),
+        "k8s-short-name" => label(text).is_empty(),
+        "k8s-long-name" => subdomain(text).is_empty(),
+        "isbn" => is_isbn(text, &[10, 13]),
+        "isbn10" => is_isbn(text, &[10]),
+        "isbn13" => is_isbn(text, &[13]),
+        "creditcard" => is_credit_card(text),
         "date" => is_date(text),
         "duration" => is_duration(text),
         "email" => matches(&EMAIL, text),
@@ -21,9 +69,9 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         "mac" => matches(&MAC, text),
         "uri" => matches(&URI, text),
         "uuid" => matches(&UUID, text),
-        "uuid3" => matches(&UUID, text) && version(text) == Some('3'),
-        "uuid4" => matches(&UUID, text) && version(text) == Some('4'),
-        "uuid5" => matches(&UUID, text) && version(text) == Some('5'),
+        "uuid3" => matches(&UUID, text) && digit(text, 12) == Some('3'),
+        "uuid4" => matches(&UUID, text) && digit(text, 12) == Some('4') && has_variant(text),
+        "uuid5" => matches(&UUID, text) && digit(text, 12) == Some('5') && has_variant(text),
         "byte" => STANDARD.decode(text).is_ok(),
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
         "hexcolor" => matches(&HEX_COLOR, text),
@@ -51,6 +99,7 @@ lazy! {
     UUID = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
     HEX_COLOR = r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$";
     RGB_COLOR = r"^rgb\(\s*\d{1,3}%?\s*,\s*\d{1,3}%?\s*,\s*\d{1,3}%?\s*\)$";
+    CARD = r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$";
     SSN = r"^\d{3}[- ]?\d{2}[- ]?\d{4}$";
 }
 
@@ -101,9 +150,57 @@ fn is_cidr(text: &str) -> bool {
         || address.parse::<Ipv6Addr>().is_ok() && prefix <= 128
 }
 
-/// The version digit of a UUID, with or without hyphens.
-fn version(text: &str) -> Option<char> {
-    text.chars().filter(|c| *c != '-').nth(12)
+/// A digit of a UUID, with or without hyphens.
+fn digit(text: &str, at: usize) -> Option<char> {
+    text.chars().filter(|c| *c != '-').nth(at)
+}
+
+/// A UUID of the variant of RFC 4122.
+fn has_variant(text: &str) -> bool {
+    digit(text, 16).is_some_and(|c| matches!(c.to_ascii_lowercase(), '8' | '9' | 'a' | 'b'))
+}
+
+/// A book's number with a right check digit; spaces and hyphens may stand between.
+fn is_isbn(text: &str, lengths: &[usize]) -> bool {
+    let bare: String = text.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
+    if !lengths.contains(&bare.len()) {
+        return false;
+    }
+    let mut digits = Vec::new();
+    for (i, c) in bare.chars().enumerate() {
+        match c.to_digit(10) {
+            Some(digit) => digits.push(digit),
+            None if c == 'X' && bare.len() == 10 && i == 9 => digits.push(10),
+            None => return false,
+        }
+    }
+    if digits.len() == 10 {
+        let sum: u32 = digits.iter().zip((1..=10).rev()).map(|(d, w)| d * w).sum();
+        return sum % 11 == 0;
+    }
+    let sum: u32 = digits
+        .iter()
+        .zip([1, 3].iter().cycle())
+        .map(|(d, w)| d * w)
+        .sum();
+    sum % 10 == 0
+}
+
+/// A card's number with a right check digit (Luhn), of a known issuer.
+fn is_credit_card(text: &str) -> bool {
+    let bare: String = text.chars().filter(char::is_ascii_digit).collect();
+    let luhn: u32 = bare
+        .chars()
+        .rev()
+        .filter_map(|c| c.to_digit(10))
+        .enumerate()
+        .map(|(i, digit)| match (i % 2, digit * 2) {
+            (0, _) => digit,
+            (_, twice) if twice > 9 => twice - 9,
+            (_, twice) => twice,
+        })
+        .sum();
+    matches(&CARD, &bare) && luhn.is_multiple_of(10)
 }
 
 #[cfg(test)]
@@ -126,6 +223,16 @@ mod tests {
             ("uuid", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "xyz"),
             ("byte", "aGk=", "%"),
             ("mac", "00:00:5e:00:53:01", "00:00"),
+            (
+                "uuid4",
+                "6ba7b810-9dad-41d1-80b4-00c04fd430c8",
+                "6ba7b810-9dad-41d1-c0b4-00c04fd430c8",
+            ),
+            ("isbn10", "0-321-75104-3", "0321751044"),
+            ("isbn", "978-0321751041", "9780321751042"),
+            ("creditcard", "4111 1111 1111 1111", "4111111111111112"),
+            ("k8s-short-name", "a-b", "a.b"),
+            ("k8s-long-name", "a.b", "a_b"),
         ] {
             assert!(fits(format, good), "{format} {good}");
             assert!(!fits(format, bad), "{format} {bad}");

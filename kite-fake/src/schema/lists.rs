@@ -1,10 +1,10 @@
 //! Lists whose elements must differ (`x-kubernetes-list-type: set` and `map`).
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::correlate::key_value;
 use super::error::FieldError;
 use super::model::{ListType, Schema};
 use super::path;
@@ -20,27 +20,24 @@ fn walk(schema: &Schema, value: &Value, at: &str, errors: &mut Vec<FieldError>) 
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                if let Some(inner) = schema.member(name) {
+                if let Some(inner) = schema.properties.get(name) {
                     walk(inner, member, &path::member(at, name), errors);
+                } else if let Some(inner) = &schema.additional {
+                    walk(inner, member, &format!("{at}[{name}]"), errors);
                 }
             }
         }
         Value::Array(elements) => {
-            let Some(items) = &schema.items else { return };
-            let mut seen = HashSet::new();
-            for (i, element) in elements.iter().enumerate() {
-                let identity = match &schema.list_type {
-                    ListType::Atomic => None,
-                    ListType::Set => Some(element.clone()),
-                    ListType::Map(keys) => {
-                        element.is_object().then(|| identity(keys, items, element))
-                    }
-                };
-                if let Some(identity) = identity
-                    && !seen.insert(identity.to_string())
-                {
-                    errors.push(FieldError::duplicate(path::element(at, i), &identity));
+            match &schema.list_type {
+                ListType::Atomic => {}
+                ListType::Set => {
+                    let all: Vec<Cow<'_, Value>> = elements.iter().map(Cow::Borrowed).collect();
+                    repeated(&all, at, errors);
                 }
+                ListType::Map(keys) => keyed(keys, elements, at, errors),
+            }
+            let Some(items) = &schema.items else { return };
+            for (i, element) in elements.iter().enumerate() {
                 walk(items, element, &path::element(at, i), errors);
             }
         }
@@ -48,11 +45,42 @@ fn walk(schema: &Schema, value: &Value, at: &str, errors: &mut Vec<FieldError>) 
     }
 }
 
+fn keyed(keys: &[String], elements: &[Value], at: &str, errors: &mut Vec<FieldError>) {
+    let odd = elements
+        .iter()
+        .position(|element| !element.is_null() && !element.is_object());
+    if let Some(i) = odd {
+        errors.push(FieldError::invalid(
+            path::element(at, i),
+            &elements[i],
+            "must be an object for an array of list-type map",
+        ));
+        return;
+    }
+    let identities: Vec<Cow<'_, Value>> = elements
+        .iter()
+        .map(|element| Cow::Owned(identity(keys, element)))
+        .collect();
+    repeated(&identities, at, errors);
+}
+
+/// An error for the second of equal values; further ones are not told.
+fn repeated(values: &[Cow<'_, Value>], at: &str, errors: &mut Vec<FieldError>) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (i, value) in values.iter().enumerate() {
+        let times = seen.entry(value.to_string()).or_default();
+        *times += 1;
+        if *times == 2 {
+            errors.push(FieldError::duplicate(path::element(at, i), value));
+        }
+    }
+}
+
 /// The keys of an element as an object of their own.
-fn identity(keys: &[String], items: &Schema, element: &Value) -> Value {
+fn identity(keys: &[String], element: &Value) -> Value {
     let members: Map<String, Value> = keys
         .iter()
-        .filter_map(|key| Some((key.clone(), key_value(items, element, key)?.clone())))
+        .filter_map(|key| Some((key.clone(), element.get(key)?.clone())))
         .collect();
     Value::Object(members)
 }

@@ -11,6 +11,7 @@ pub mod crd;
 mod default;
 mod embedded;
 mod error;
+mod field_path;
 mod formats;
 mod lists;
 mod meta;

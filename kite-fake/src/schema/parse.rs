@@ -173,13 +173,15 @@ impl Parser<'_> {
         if schema.embedded_resource {
             schema.add_type_meta();
         }
-        schema.has_rules_below = !schema.rules.is_empty()
-            || schema
-                .properties
-                .values()
-                .chain(&schema.additional)
-                .chain(&schema.items)
-                .any(|child| child.has_rules_below);
+        let below = |holds: fn(&Schema) -> bool| {
+            let children = schema.properties.values();
+            let mut children = children.chain(&schema.additional).chain(&schema.items);
+            children.any(|child| holds(child))
+        };
+        let rules_below = below(|child| child.has_rules_below);
+        let embedded_below = below(|child| child.has_embedded_below);
+        schema.has_rules_below = rules_below || !schema.rules.is_empty();
+        schema.has_embedded_below = embedded_below || schema.embedded_resource;
         Ok(schema)
     }
 
@@ -324,7 +326,7 @@ fn own_part(object: &Map<String, Value>, path: &str) -> Result<Box<Schema>, Sche
         patch_merge_key: text(object, "x-kubernetes-patch-merge-key").map(str::to_owned),
         patch_strategy: patch_strategy(object),
         constraints: own_constraints(object, path)?,
-        rules: Rule::parse_all(object.get("x-kubernetes-validations")),
+        rules: Rule::parse_all(object),
         description: text(object, "description").map(str::to_owned),
         presence: presence(object),
         type_name: text(object, "x-go-type").map(str::to_owned),

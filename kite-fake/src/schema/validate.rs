@@ -26,10 +26,12 @@ pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>) -> Validation
         errors: Checker::check(schema, new, old),
         warnings: Vec::new(),
     };
-    embedded::check(schema, new, &mut found.errors);
-    let duplicates = lists::duplicates(schema, new);
-    if old.is_none_or(|old| lists::duplicates(schema, old).is_empty()) {
-        found.errors.extend(duplicates);
+    for check in [embedded::check, lists::duplicates] {
+        let errors = check(schema, new);
+        // What was so before is tolerated.
+        if !errors.is_empty() && old.is_none_or(|old| check(schema, old).is_empty()) {
+            found.errors.extend(errors);
+        }
     }
     if schema.has_rules_below {
         if found.errors.iter().any(is_blocking) {

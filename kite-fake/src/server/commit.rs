@@ -36,6 +36,8 @@ impl ApiServer {
             && is_crd(resource)
         {
             self.publish_crd(object.value(), false);
+            let group = object.value()["spec"]["group"].as_str().unwrap_or_default();
+            self.settle_waiting(resource, group);
         }
     }
 }

@@ -190,7 +190,28 @@ impl ApiServer {
         let new = fields::update(&context, Some(crd), new);
         self.publish_crd(&new, is_established(&new));
         let key = Key::new("", text(&crd["metadata"]["name"]));
+        let group = text(&crd["spec"]["group"]);
         self.store.put(&collection, key, new, resource.epoch);
+        self.settle_waiting(resource, &group);
+    }
+
+    /// Looks again at the definitions of a group that wait for names, because
+    /// another definition may have let go of them.
+    pub(crate) fn settle_waiting(&mut self, resource: &Resource, group: &str) {
+        let waits = |crd: &Value| {
+            let mut conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+            crd["spec"]["group"] == group
+                && conditions.any(|c| c["type"] == "NamesAccepted" && c["status"] == "False")
+        };
+        let waiting: Vec<Object> = self
+            .store
+            .range(&resource.collection(), None, None)
+            .map(|(_, object)| object.clone())
+            .filter(|object| waits(object.value()))
+            .collect();
+        for object in waiting {
+            self.settle_crd(resource, &object);
+        }
     }
 
     /// Serves what a stored CRD defines, or stops serving it.

@@ -22,12 +22,16 @@ pub mod registry;
 mod respond;
 mod reviews;
 mod rules;
+mod scale;
 mod subresources;
 mod support;
 mod update;
 mod usage;
 pub mod watch;
 mod webhooks;
+
+#[cfg(test)]
+mod custom_tests;
 
 use bytes::Bytes;
 use http::request::Parts;

@@ -17,7 +17,7 @@ use crate::status::{Cause, Details, Status};
 
 /// The format of a patch, from its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+pub(crate) enum Format {
     Json,
     Merge,
     Strategic,
@@ -25,7 +25,7 @@ enum Format {
 }
 
 impl Format {
-    fn of(call: &Call) -> Result<Self, Status> {
+    pub(crate) fn of(call: &Call) -> Result<Self, Status> {
         let media = call
             .content_type
             .as_deref()
@@ -176,7 +176,7 @@ impl ApiServer {
     }
 }
 
-fn check_options(format: Format, options: &WriteOptions) -> Result<(), Status> {
+pub(crate) fn check_options(format: Format, options: &WriteOptions) -> Result<(), Status> {
     let mut causes = Vec::new();
     if format == Format::Apply {
         if !options.manager_given {
@@ -210,7 +210,7 @@ fn patched(call: &Call, format: Format, document: &Value) -> Result<Value, Patch
     }
 }
 
-fn refusal(error: &PatchError) -> Status {
+pub(crate) fn refusal(error: &PatchError) -> Status {
     let message = error.to_string();
     match error {
         PatchError::BadRequest(_) => Status::bad_request(message),
@@ -222,7 +222,7 @@ fn refusal(error: &PatchError) -> Status {
     }
 }
 
-fn apply_refusal(error: ApplyError) -> Status {
+pub(crate) fn apply_refusal(error: ApplyError) -> Status {
     match error {
         ApplyError::Conflict(conflicts) => {
             let causes = conflicts.causes().into_iter().map(|c| {

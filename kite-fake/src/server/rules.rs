@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::registry::Resource;
+use super::scale;
 use super::{ApiServer, Call};
 use crate::builtin::{self, BuiltIn, Env};
 use crate::fields::{self, Context, Manager, Operation, Reset};
@@ -101,7 +102,9 @@ impl Rules {
             Self::BuiltIn(kind) => kind.prepare_update(new, old, subresource),
             Self::Definition => {
                 restrict(resource, new, old, subresource);
-                crd::record_storage_version(new);
+                if subresource.is_empty() {
+                    crd::record_storage_version(new);
+                }
             }
             _ => restrict(resource, new, old, subresource),
         }
@@ -110,8 +113,12 @@ impl Rules {
     pub(crate) fn validate_create(&self, resource: &Resource, object: &Value) -> Validation {
         let mut found = match self {
             Self::BuiltIn(kind) => return kind.validate_create(object),
-            Self::Custom => schema::validate(&resource.schema, object, None),
-            Self::Definition => only_errors(crd::validate(object, None)),
+            Self::Custom => {
+                let mut found = schema::validate(&resource.schema, object, None);
+                scale::check(resource, object, true, &mut found.errors);
+                found
+            }
+            Self::Definition => defined(crd::validate(object, None), object),
             Self::Plain => Validation::default(),
         };
         let names = metadata::validate_custom(object, resource.namespaced);
@@ -133,10 +140,12 @@ impl Rules {
                 if subresource == "status" {
                     found.errors.iter_mut().for_each(name_from_status);
                 }
+                let spec = subresource != "status";
+                scale::check(resource, new, spec, &mut found.errors);
                 found
             }
             Self::Definition if subresource.is_empty() => {
-                only_errors(crd::validate(new, Some(old)))
+                defined(crd::validate(new, Some(old)), new)
             }
             Self::Definition | Self::Plain => Validation::default(),
         };
@@ -163,11 +172,14 @@ fn definition() -> Option<&'static BuiltIn> {
     builtin::kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
-fn only_errors(errors: Vec<FieldError>) -> Validation {
-    Validation {
-        errors,
-        warnings: Vec::new(),
-    }
+/// What was found of a definition; one that is accepted may still cause warnings.
+fn defined(errors: Vec<FieldError>, crd: &Value) -> Validation {
+    let warnings = if errors.is_empty() {
+        crd::warnings(crd)
+    } else {
+        Vec::new()
+    };
+    Validation { errors, warnings }
 }
 
 /// What a write to a custom resource may touch: `/status` only the status, the

@@ -3,12 +3,10 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::registry::{ScalePaths, Subresource};
-use super::rules;
+use super::registry::Subresource;
 use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::auth::Identity;
 use crate::clock::rfc3339;
-use crate::patch;
 use crate::rest::options::DeleteOptions;
 use crate::status::{Cause, Status};
 use crate::store::Object;
@@ -18,29 +16,11 @@ const TOKEN_SECONDS: i64 = 3600;
 /// Shortest life of a token, in seconds.
 const LEAST_TOKEN_SECONDS: i64 = 600;
 
-fn done(code: u16, value: Value) -> Outcome {
+pub(crate) fn done(code: u16, value: Value) -> Outcome {
     Outcome {
         body: Produced::Value(value),
         code,
     }
-}
-
-/// The member at a dotted path, such as `.spec.replicas`.
-fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split('.')
-        .filter(|s| !s.is_empty())
-        .fold(value, |v, segment| &v[segment])
-}
-
-fn set(value: &mut Value, path: &str, new: Value) {
-    let mut place = value;
-    for segment in path.split('.').filter(|s| !s.is_empty()) {
-        if !place.is_object() {
-            *place = json!({});
-        }
-        place = &mut place[segment];
-    }
-    *place = new;
 }
 
 impl ApiServer {
@@ -79,73 +59,12 @@ impl ApiServer {
         }
     }
 
-    fn unsupported_verb(call: &Call, verb: &str) -> Status {
+    pub(crate) fn unsupported_verb(call: &Call, verb: &str) -> Status {
         if call.resource.is_custom() {
             Status::verb_not_supported(&call.resource.group, &call.resource.plural, verb)
         } else {
             Status::method_not_allowed()
         }
-    }
-
-    fn scale(&mut self, call: &Call, paths: &ScalePaths) -> Result<Outcome, Status> {
-        let live = self
-            .store
-            .get(&call.resource.collection(), &call.key())
-            .ok_or_else(|| call.not_found())?
-            .clone();
-        let old = Self::view(&call.resource, &live);
-        let current = scale_of(&old, paths);
-        let (wanted, options) = match call.method {
-            Method::GET => return Ok(done(200, current)),
-            Method::PUT => (body::decode(call)?, call.write_options("UpdateOptions")?),
-            Method::PATCH => {
-                let media = call.content_type.as_deref().unwrap_or_default();
-                let patched = if media.starts_with("application/json-patch+json") {
-                    patch::json_patch(&current, &call.body)
-                } else {
-                    patch::merge_patch(&current, &call.body)
-                };
-                let patched = patched.map_err(|e| Status::bad_request(e.to_string()))?;
-                (patched, call.write_options("PatchOptions")?)
-            }
-            _ => return Err(Self::unsupported_verb(call, call.verb())),
-        };
-        let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 {
-            return Err(Status::invalid(
-                &call.resource.group,
-                &call.resource.kind,
-                call.name(),
-                vec![Cause::new(
-                    "FieldValueInvalid",
-                    format!("Invalid value: {replicas}: should be a non-negative integer"),
-                    paths.spec_replicas.as_str(),
-                )],
-            ));
-        }
-        let mut new = old.value().clone();
-        set(&mut new, &paths.spec_replicas, json!(replicas));
-        new["metadata"]["resourceVersion"] = wanted["metadata"]["resourceVersion"].clone();
-        if new["metadata"]["resourceVersion"].is_null() {
-            new["metadata"]["resourceVersion"] = old.meta("resourceVersion").into();
-        }
-        let mut new = rules::track(call, &options, Some(old.value()), new);
-        // What a scale owns has no time.
-        for entry in new["metadata"]["managedFields"]
-            .as_array_mut()
-            .into_iter()
-            .flatten()
-        {
-            if entry["subresource"] == "scale"
-                && let Some(members) = entry.as_object_mut()
-            {
-                members.remove("time");
-            }
-        }
-        // On the object itself: a scale changes the specification.
-        let plain = call.without_subresource();
-        let object = self.write(&plain, &old, new, &options)?;
-        Ok(done(200, scale_of(&object, paths)))
     }
 
     fn token(&mut self, call: &Call) -> Result<Outcome, Status> {
@@ -301,49 +220,4 @@ impl ApiServer {
             })
             .map(|(key, _)| key.name.clone())
     }
-}
-
-/// An object seen as `autoscaling/v1` Scale.
-fn scale_of(object: &Object, paths: &ScalePaths) -> Value {
-    let value = object.value();
-    let mut metadata = json!({});
-    for field in [
-        "name",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-    ] {
-        if let Some(found) = value["metadata"].get(field) {
-            metadata[field] = found.clone();
-        }
-    }
-    let mut spec = json!({});
-    if let Some(replicas) = at(value, &paths.spec_replicas).as_i64().filter(|n| *n != 0) {
-        spec["replicas"] = replicas.into();
-    }
-    let mut status = json!({"replicas": at(value, &paths.status_replicas).as_i64().unwrap_or(0)});
-    let selector = match &paths.label_selector {
-        Some(path) => at(value, path).as_str().map(str::to_owned),
-        None => selector_text(&value["spec"]["selector"]),
-    };
-    if let Some(selector) = selector.filter(|s| !s.is_empty()) {
-        status["selector"] = selector.into();
-    }
-    json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1",
-        "metadata": metadata, "spec": spec, "status": status,
-    })
-}
-
-/// A selector of a workload in text form.
-fn selector_text(selector: &Value) -> Option<String> {
-    let labels = selector["matchLabels"]
-        .as_object()
-        .or_else(|| selector.as_object())?;
-    let terms: Vec<String> = labels
-        .iter()
-        .filter_map(|(k, v)| v.as_str().map(|v| format!("{k}={v}")))
-        .collect();
-    Some(terms.join(","))
 }

@@ -62,7 +62,7 @@ impl ApiServer {
     }
 
     /// The storage layer's words for a uid that does not fit.
-    fn uid_conflict(call: &Call, given: &str, live: &str) -> Status {
+    pub(crate) fn uid_conflict(call: &Call, given: &str, live: &str) -> Status {
         let resource = &call.resource;
         let key = call.key();
         let mut path = String::from("/registry/");

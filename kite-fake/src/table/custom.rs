@@ -19,18 +19,26 @@ fn default_column() -> Column {
     }
 }
 
-fn declared(resource: &Resource) -> Vec<Column> {
-    if resource.columns.is_empty() {
+/// The columns with their paths. From one whose path cannot be read on, there are none.
+fn declared(resource: &Resource) -> Vec<(Column, JsonPath)> {
+    let columns = if resource.columns.is_empty() {
         vec![default_column()]
     } else {
         resource.columns.clone()
-    }
+    };
+    columns
+        .into_iter()
+        .map_while(|column| {
+            let path = JsonPath::parse(&column.json_path).ok()?;
+            Some((column, path))
+        })
+        .collect()
 }
 
 /// `columnDefinitions` of a custom resource.
 pub(super) fn columns(resource: &Resource) -> Value {
     let mut columns = vec![definition(resource, &NAME)];
-    for column in declared(resource) {
+    for (column, _) in declared(resource) {
         let description = if column.description.is_empty() {
             format!(
                 "Custom resource definition column (in JSONPath format): {}",
@@ -53,12 +61,8 @@ pub(super) fn columns(resource: &Resource) -> Value {
 /// The cells of an object: its name, and what each path finds first.
 pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     let mut cells = vec![object["metadata"]["name"].clone()];
-    for column in declared(resource) {
-        // A stored definition's paths were checked; an odd one shows nothing.
-        let path = JsonPath::parse(&column.json_path).ok();
-        let found = path
-            .as_ref()
-            .and_then(|path| path.find(object).first().copied());
+    for (column, path) in declared(resource) {
+        let found = path.find(object).first().copied();
         cells.push(found.map_or(Value::Null, |value| cell(&column.kind, value, now)));
     }
     cells
@@ -67,14 +71,52 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
 /// A value as a cell of the column's type; null if it is of another.
 fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
-        (_, Value::Null) => Value::Null,
+        ("string", other) => printed(other).into(),
         #[expect(clippy::cast_possible_truncation, reason = "as the API server rounds")]
         ("integer", Value::Number(n)) => n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).into(),
-        ("number", Value::Number(_))
-        | ("boolean", Value::Bool(_))
-        | ("string", Value::String(_)) => value.clone(),
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
         ("date", Value::String(_)) => age::since(value, now).into(),
-        ("string", other) => go::value(other).into(),
         _ => Value::Null,
+    }
+}
+
+/// A value as text: what has parts as JSON, anything else as Go prints it.
+fn printed(value: &Value) -> String {
+    match value {
+        Value::Null => "<no value>".to_owned(),
+        Value::Number(number) if number.is_f64() => go::float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Array(_) | Value::Object(_) => value.to_string(),
+        plain => go::value(plain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_of_the_type_of_their_column() {
+        let now = Timestamp::UNIX_EPOCH;
+        for (kind, value, shown) in [
+            (
+                "string",
+                json!({"b": 1, "a": [true]}),
+                json!("{\"a\":[true],\"b\":1}"),
+            ),
+            ("string", json!([1, "x"]), json!("[1,\"x\"]")),
+            ("string", json!(1.5), json!("1.5")),
+            ("string", json!(1e9 + 0.5), json!("1.0000000005e+09")),
+            ("string", json!(true), json!("true")),
+            ("string", json!(null), json!("<no value>")),
+            ("integer", json!(2.9), json!(2)),
+            ("integer", json!("2"), json!(null)),
+            ("number", json!(2), json!(2)),
+            ("boolean", json!("true"), json!(null)),
+            ("date", json!("no date"), json!("<invalid>")),
+            ("date", json!(3), json!(null)),
+            ("integer", json!(null), json!(null)),
+        ] {
+            assert_eq!(cell(kind, &value, now), shown, "{kind} {value}");
+        }
     }
 }

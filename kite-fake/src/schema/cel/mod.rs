@@ -10,10 +10,12 @@ mod rewrite;
 mod types;
 mod value;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::field_path;
 
 pub(crate) use check::{Wanted, check};
-pub(super) use evaluate::evaluate;
+pub(super) use evaluate::{check_default, evaluate};
 pub(crate) use program::Program;
 
 /// One rule with its programs.
@@ -27,7 +29,7 @@ pub struct Rule {
     pub message_expression: Option<String>,
     /// The cause's reason, such as `FieldValueForbidden`.
     pub reason: Option<String>,
-    /// The member that is to blame, relative to the node.
+    /// The member that is to blame, relative to the node: `labels[a.b]`.
     pub field_path: Option<String>,
     /// The rule also holds where there was no value before.
     pub optional_old_self: bool,
@@ -38,15 +40,16 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rules of a node's `x-kubernetes-validations`.
-    pub(super) fn parse_all(value: Option<&Value>) -> Vec<Self> {
-        let Some(Value::Array(rules)) = value else {
+    /// The rules of a schema node (`x-kubernetes-validations`).
+    pub(super) fn parse_all(node: &Map<String, Value>) -> Vec<Self> {
+        let Some(Value::Array(rules)) = node.get("x-kubernetes-validations") else {
             return Vec::new();
         };
-        rules.iter().map(Self::parse).collect()
+        let node = Value::Object(node.clone());
+        rules.iter().map(|rule| Self::parse(rule, &node)).collect()
     }
 
-    fn parse(rule: &Value) -> Self {
+    fn parse(rule: &Value, node: &Value) -> Self {
         let text = |name: &str| {
             rule.get(name)
                 .and_then(Value::as_str)
@@ -62,7 +65,8 @@ impl Rule {
             message: text("message"),
             message_expression,
             reason: text("reason"),
-            field_path: text("fieldPath"),
+            field_path: text("fieldPath")
+                .and_then(|path| Some(field_path::resolve(node, &path, true).ok()?.text)),
             optional_old_self: rule
                 .get("optionalOldSelf")
                 .and_then(Value::as_bool)

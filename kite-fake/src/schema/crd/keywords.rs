@@ -8,29 +8,34 @@ use super::rules;
 /// Schemas nested deeper than this were refused before.
 const MAX_DEPTH: usize = 64;
 
-/// Why a default may not be set, if it may not.
-type NoDefault = Option<&'static str>;
+/// Where a node stands.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    root: bool,
+    /// Within `metadata`, `kind` or `apiVersion` of a whole object.
+    meta: bool,
+    /// Why a default may not be set, if it may not.
+    no_default: Option<&'static str>,
+    depth: usize,
+}
 
 /// Checks each node of the schema of a version.
 pub(super) fn check(schema: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    node(schema, at, true, None, 0, errors);
+    let place = Place {
+        root: true,
+        ..Place::default()
+    };
+    node(schema, at, place, errors);
 }
 
-fn node(
-    schema: &Value,
-    at: &str,
-    root: bool,
-    no_default: NoDefault,
-    depth: usize,
-    errors: &mut Vec<FieldError>,
-) {
+fn node(schema: &Value, at: &str, place: Place, errors: &mut Vec<FieldError>) {
     let Value::Object(members) = schema else {
         return;
     };
-    if depth > MAX_DEPTH {
+    if place.depth > MAX_DEPTH {
         return;
     }
-    words(members, at, no_default, errors);
+    words(members, at, place, errors);
     extensions(members, at, errors);
     for (i, rule) in members
         .get("x-kubernetes-validations")
@@ -46,37 +51,44 @@ fn node(
             errors,
         );
     }
+    let root = place.root;
+    let below = Place {
+        root: false,
+        depth: place.depth + 1,
+        ..place
+    };
     for (name, inner) in members
         .get("properties")
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
     {
-        let reason = match name.as_str() {
-            "metadata" if root => Some("must not be set in top-level metadata"),
-            "kind" if root => Some("must not be set in top-level kind"),
-            "apiVersion" if root => Some("must not be set in top-level apiVersion"),
-            _ => no_default,
-        };
-        node(
-            inner,
-            &format!("{at}.properties[{name}]"),
-            false,
-            reason,
-            depth + 1,
-            errors,
-        );
+        let mut place = below;
+        let whole = place_is_whole(members, root);
+        if whole && ["metadata", "kind", "apiVersion"].contains(&name.as_str()) {
+            place.meta = true;
+        }
+        if root {
+            place.no_default = match name.as_str() {
+                "metadata" => Some("must not be set in top-level metadata"),
+                "kind" => Some("must not be set in top-level kind"),
+                "apiVersion" => Some("must not be set in top-level apiVersion"),
+                _ => place.no_default,
+            };
+        }
+        node(inner, &format!("{at}.properties[{name}]"), place, errors);
     }
-    for name in ["additionalProperties", "items", "not"] {
+    if let Some(inner) = members.get("additionalProperties") {
+        let mut place = below;
+        if place.meta {
+            place.no_default =
+                Some("must not be set inside additionalProperties applying to object metadata");
+        }
+        node(inner, &format!("{at}.additionalProperties"), place, errors);
+    }
+    for name in ["items", "not"] {
         if let Some(inner) = members.get(name) {
-            node(
-                inner,
-                &format!("{at}.{name}"),
-                false,
-                no_default,
-                depth + 1,
-                errors,
-            );
+            node(inner, &format!("{at}.{name}"), below, errors);
         }
     }
     for name in ["allOf", "oneOf", "anyOf"] {
@@ -87,24 +99,17 @@ fn node(
             .flatten()
             .enumerate()
         {
-            node(
-                inner,
-                &format!("{at}.{name}[{i}]"),
-                false,
-                no_default,
-                depth + 1,
-                errors,
-            );
+            node(inner, &format!("{at}.{name}[{i}]"), below, errors);
         }
     }
 }
 
-fn words(
-    members: &Map<String, Value>,
-    at: &str,
-    no_default: NoDefault,
-    errors: &mut Vec<FieldError>,
-) {
+/// Whether the node describes a whole object.
+fn place_is_whole(members: &Map<String, Value>, root: bool) -> bool {
+    root || members.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true))
+}
+
+fn words(members: &Map<String, Value>, at: &str, place: Place, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let field = |name: &str| format!("{at}.{name}");
     let kind = members
@@ -118,7 +123,7 @@ fn words(
             &TYPES,
         ));
     }
-    if let Some(reason) = no_default
+    if let Some(reason) = place.no_default
         && members.get("default").is_some_and(|v| !v.is_null())
     {
         errors.push(FieldError::forbidden(field("default"), reason));
@@ -152,6 +157,12 @@ fn words(
         let detail =
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(FieldError::forbidden(field("uniqueItems"), detail));
+    }
+    if place.meta && members.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+        errors.push(FieldError::forbidden(
+            field("x-kubernetes-embedded-resource"),
+            "must not be used inside of resource meta",
+        ));
     }
     let named = members
         .get("properties")
@@ -263,7 +274,9 @@ fn set(items: &Value, at: &str, errors: &mut Vec<FieldError>) {
         }
         Some("object") if !atomic("x-kubernetes-map-type") => {
             let field = format!("{at}.items.x-kubernetes-map-type");
-            errors.push(FieldError::invalid(field, &Value::Null, detail));
+            // The API server quotes the list type here.
+            let shown = items.get("x-kubernetes-list-type").unwrap_or(&Value::Null);
+            errors.push(FieldError::invalid(field, shown, detail));
         }
         _ => {}
     }

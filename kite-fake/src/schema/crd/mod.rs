@@ -6,8 +6,11 @@ mod options;
 mod rules;
 mod structural;
 mod validate;
+mod webhook;
 
 use serde_json::{Map, Value, json};
+
+use super::formats;
 
 pub use names::accept;
 pub use validate::validate;
@@ -24,6 +27,13 @@ pub fn set_defaults(crd: &mut Value) {
     if spec.get("preserveUnknownFields") == Some(&Value::Bool(false)) {
         spec.remove("preserveUnknownFields");
     }
+    if let Some(Value::Object(service)) = spec
+        .get_mut("conversion")
+        .and_then(|c| c.pointer_mut("/webhook/clientConfig/service"))
+        && service.get("port").is_none_or(Value::is_null)
+    {
+        service.insert("port".to_owned(), json!(443));
+    }
     if spec.get("conversion").is_none_or(Value::is_null) {
         spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
     }
@@ -39,6 +49,34 @@ pub fn set_defaults(crd: &mut Value) {
     set_if_empty(names, "listKind", format!("{kind}List"));
 }
 
+/// The annotation that approves an API of Kubernetes' own groups.
+const APPROVAL: &str = "api-approved.kubernetes.io";
+const APPROVAL_SEE: &str = "https://github.com/kubernetes/enhancements/pull/1111";
+
+/// Groups of Kubernetes itself.
+fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|own| group == *own || group.ends_with(&format!(".{own}")))
+}
+
+/// Whether an approval points somewhere: it has a scheme and a host.
+fn is_address(text: &str) -> bool {
+    text.parse::<http::Uri>()
+        .is_ok_and(|uri| uri.scheme().is_some() && uri.host().is_some_and(|h| !h.is_empty()))
+}
+
+fn approval_missing() -> String {
+    format!("protected groups must have approval annotation \"{APPROVAL}\", see {APPROVAL_SEE}")
+}
+
+fn approval_invalid() -> String {
+    format!(
+        "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \
+         \"unapproved\", see {APPROVAL_SEE}"
+    )
+}
+
 fn set_if_empty(members: &mut Map<String, Value>, name: &str, value: String) {
     if members
         .get(name)
@@ -48,6 +86,40 @@ fn set_if_empty(members: &mut Map<String, Value>, name: &str, value: String) {
     {
         members.insert(name.to_owned(), Value::String(value));
     }
+}
+
+/// What the server has to say about a definition that it accepts: formats of
+/// strings that it does not know and therefore does not check.
+pub fn warnings(crd: &Value) -> Vec<String> {
+    fn walk(node: &Value, found: &mut Vec<String>) {
+        match node {
+            Value::Object(members) => {
+                let format = members.get("format").and_then(Value::as_str);
+                if let Some(format) = format.filter(|f| !f.is_empty() && !formats::is_known(f))
+                    && members.get("type").is_some_and(|t| t == "string")
+                {
+                    let text = format!("unrecognized format {}", crate::go::quote(format));
+                    if !found.contains(&text) {
+                        found.push(text);
+                    }
+                }
+                let data = ["default", "enum", "example"];
+                for (_, inner) in members
+                    .iter()
+                    .filter(|(name, _)| !data.contains(&name.as_str()))
+                {
+                    walk(inner, found);
+                }
+            }
+            Value::Array(elements) => elements.iter().for_each(|e| walk(e, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for version in versions(crd) {
+        walk(&version["schema"]["openAPIV3Schema"], &mut found);
+    }
+    found
 }
 
 /// The status of a definition that was just created.

@@ -72,6 +72,10 @@ pub fn accept<'a>(crd: &Value, others: impl Iterator<Item = &'a Value>, now: &st
             }
         }
     }
+    if let Some((state, reason, message)) = approval(crd) {
+        let kind = "KubernetesAPIApprovalPolicyConformant";
+        set(&mut conditions, kind, state, reason, &message, now);
+    }
     status.insert("conditions".to_owned(), Value::Array(conditions));
     Value::Object(status)
 }
@@ -104,36 +108,32 @@ impl Taken {
         accepted: &mut Map<String, Value>,
     ) -> Option<(&'static str, String)> {
         let mut conflict = None;
-        for (name, reason, taken) in [
-            ("plural", "PluralConflict", &self.resources),
-            ("singular", "SingularConflict", &self.resources),
-            ("kind", "KindConflict", &self.kinds),
-            ("listKind", "ListKindConflict", &self.kinds),
+        for (name, reason) in [
+            ("plural", "PluralConflict"),
+            ("singular", "SingularConflict"),
+            ("shortNames", "ShortNamesConflict"),
+            ("kind", "KindConflict"),
+            ("listKind", "ListKindConflict"),
         ] {
+            if name == "shortNames" {
+                if let Err(problem) = self.short_names(wanted, accepted) {
+                    conflict = Some((reason, problem));
+                }
+                continue;
+            }
             let Some(value) = wanted[name].as_str() else {
                 continue;
             };
-            if taken.iter().any(|t| t == value) {
-                conflict = Some((reason, format!("{value:?} is already in use")));
+            let taken = match name {
+                "plural" | "singular" => &self.resources,
+                _ => &self.kinds,
+            };
+            let own = accepted.get(name).is_some_and(|own| own == value);
+            if !own && taken.iter().any(|t| t == value) {
+                conflict = Some((reason, in_use(value)));
             } else {
                 accepted.insert(name.to_owned(), value.into());
             }
-        }
-        if let Some(short) = wanted["shortNames"].as_array() {
-            match short
-                .iter()
-                .filter_map(Value::as_str)
-                .find(|s| self.resources.iter().any(|t| t == s))
-            {
-                Some(held) => {
-                    conflict = Some(("ShortNamesConflict", format!("{held:?} is already in use")));
-                }
-                None => {
-                    accepted.insert("shortNames".to_owned(), wanted["shortNames"].clone());
-                }
-            }
-        } else {
-            accepted.remove("shortNames");
         }
         match wanted.get("categories").filter(|c| c.is_array()) {
             Some(categories) => accepted.insert("categories".to_owned(), categories.clone()),
@@ -141,6 +141,64 @@ impl Taken {
         };
         conflict
     }
+}
+
+impl Taken {
+    /// Moves the wanted short names into `accepted`, all or none.
+    fn short_names(&self, wanted: &Value, accepted: &mut Map<String, Value>) -> Result<(), String> {
+        let Some(short) = wanted["shortNames"].as_array() else {
+            accepted.remove("shortNames");
+            return Ok(());
+        };
+        let own = |name: &Value| {
+            accepted
+                .get("shortNames")
+                .and_then(Value::as_array)
+                .is_some_and(|own| own.contains(name))
+        };
+        let mut problems: Vec<String> = Vec::new();
+        for name in short.iter().filter(|name| !own(name)) {
+            let text = name.as_str().unwrap_or_default();
+            let problem = in_use(text);
+            if self.resources.iter().any(|t| t == text) && !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        match problems.as_slice() {
+            [] => {
+                accepted.insert("shortNames".to_owned(), wanted["shortNames"].clone());
+                Ok(())
+            }
+            [one] => Err(one.clone()),
+            many => Err(format!("[{}]", many.join(", "))),
+        }
+    }
+}
+
+fn in_use(name: &str) -> String {
+    format!("{name:?} is already in use")
+}
+
+/// What the approval of an API in a group of Kubernetes itself comes to: the
+/// condition's status, reason and message.
+fn approval(crd: &Value) -> Option<(&'static str, &'static str, String)> {
+    if !super::is_protected(text(crd, "/spec/group")) {
+        return None;
+    }
+    let given = crd["metadata"]["annotations"][super::APPROVAL]
+        .as_str()
+        .unwrap_or_default();
+    Some(if given.is_empty() {
+        let message = super::approval_missing();
+        ("False", "MissingAnnotation", message)
+    } else if given.starts_with("unapproved") {
+        let message = format!("not approved: {}", crate::go::quote(given));
+        ("False", "UnapprovedAnnotation", message)
+    } else if super::is_address(given) {
+        ("True", "ApprovedAnnotation", format!("approved in {given}"))
+    } else {
+        ("False", "InvalidAnnotation", super::approval_invalid())
+    })
 }
 
 /// Sets a condition; its time moves only with its status.

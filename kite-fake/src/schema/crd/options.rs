@@ -1,10 +1,14 @@
 //! What a definition says beside its schema: subresources, columns, selectable
 //! fields, conversion, deprecation.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::Value;
 
 use super::super::error::FieldError;
-use super::rules;
+use super::super::field_path;
+use super::webhook;
 use crate::names::label_1035;
 
 /// Checks `subresources` of a version.
@@ -57,8 +61,7 @@ fn not_simple(field: &str, path: &str) -> Option<FieldError> {
 /// Checks `additionalPrinterColumns` of a version.
 pub(super) fn columns(columns: &Value, at: &str, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 9] = [
-        "binary",
+    const FORMATS: [&str; 8] = [
         "byte",
         "date",
         "date-time",
@@ -104,7 +107,7 @@ pub(super) fn columns(columns: &Value, at: &str, errors: &mut Vec<FieldError>) {
 /// Checks `selectableFields` of a version with the given schema.
 pub(super) fn selectable(fields: &Value, schema: &Value, at: &str, errors: &mut Vec<FieldError>) {
     const MOST: usize = 8;
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     for (i, selectable) in fields.as_array().into_iter().flatten().enumerate() {
         let field = format!("{at}[{i}].jsonPath");
         let path = selectable["jsonPath"].as_str().unwrap_or_default();
@@ -112,12 +115,15 @@ pub(super) fn selectable(fields: &Value, schema: &Value, at: &str, errors: &mut 
             errors.push(FieldError::required(field, ""));
             continue;
         }
-        let Some(found) = rules::find(schema, path) else {
-            let detail = "is an invalid path: does not refer to a valid field";
-            errors.push(FieldError::invalid(field, &path.into(), detail));
-            continue;
+        let found = match field_path::resolve(schema, path, false) {
+            Ok(found) => found,
+            Err(why) => {
+                let detail = format!("is an invalid path: {why}");
+                errors.push(FieldError::invalid(field, &path.into(), detail));
+                continue;
+            }
         };
-        if path == ".metadata" || path.starts_with(".metadata.") {
+        if found.root == "metadata" {
             errors.push(FieldError::invalid(
                 field.clone(),
                 &path.into(),
@@ -125,17 +131,17 @@ pub(super) fn selectable(fields: &Value, schema: &Value, at: &str, errors: &mut 
             ));
         }
         if !matches!(
-            found["type"].as_str(),
+            found.schema["type"].as_str(),
             Some("string" | "boolean" | "integer")
         ) {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings \
                           with formats are allowed.";
             errors.push(FieldError::invalid(field.clone(), &path.into(), detail));
         }
-        if seen.contains(&path) {
+        if seen.contains(&found.text) {
             errors.push(FieldError::duplicate(field, &path.into()));
         } else {
-            seen.push(path);
+            seen.push(found.text);
         }
     }
     if seen.len() > MOST {
@@ -172,12 +178,22 @@ pub(super) fn deprecation(version: &Value, at: &str, errors: &mut Vec<FieldError
             "must not be an empty string",
         ));
     }
-    if let Some((i, _)) = text.char_indices().find(|(_, c)| c.is_control()) {
+    if let Some((i, _)) = text.char_indices().find(|(_, c)| !is_print(*c)) {
         let detail = format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {i}"
         );
         errors.push(FieldError::invalid(field, warning, detail));
     }
+}
+
+/// Letters, marks, numbers, punctuation, symbols and the ASCII space, as Go's `unicode.IsPrint`.
+fn is_print(c: char) -> bool {
+    static PRINT: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$").ok());
+    let mut buffer = [0; 4];
+    PRINT
+        .as_ref()
+        .is_some_and(|print| print.is_match(c.encode_utf8(&mut buffer)))
 }
 
 /// Checks `spec.conversion`.
@@ -225,6 +241,10 @@ pub(super) fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
             client_at,
             "exactly one of url or service is required",
         ));
+    } else if let Some(url) = client["url"].as_str() {
+        webhook::url(url, &format!("{client_at}.url"), errors);
+    } else {
+        webhook::service(&client["service"], &format!("{client_at}.service"), errors);
     }
     if versions.is_empty() {
         errors.push(FieldError::required(versions_at, ""));

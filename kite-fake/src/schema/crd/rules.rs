@@ -7,28 +7,44 @@ use serde_json::{Value, json};
 use super::super::cel::{self, Wanted};
 use super::super::constraints::Checker;
 use super::super::error::{CauseReason, FieldError};
-use super::super::model::{Kind, ListType, MapType, Schema};
+use super::super::field_path;
+use super::super::model::{Kind, ListType, Schema};
 use super::super::prune::prune;
-use super::super::validate::{Validation, validate};
 use super::super::{embedded, lists};
 
-/// Checks that defaults fit and, if they do, that rules compile.
-pub(super) fn check(schema: &Value, at: &str, errors: &mut Vec<FieldError>) {
+/// Checks that defaults fit; gives the schema as rules see it.
+pub(super) fn defaults(schema: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Schema> {
     match Schema::for_custom_resource(schema) {
         Ok(mut parsed) => {
             parsed
                 .properties
                 .insert("metadata".to_owned(), readable_metadata());
-            let before = errors.len();
-            walk(&parsed, schema, at, &mut |schema, _, at| {
-                default(schema, at, errors);
-            });
-            if errors.len() == before {
-                rules(&parsed, schema, at, None, errors);
-            }
+            each_default(&parsed, schema, at, errors);
+            Some(parsed)
         }
-        Err(error) => errors.push(FieldError::invalid(at, &Value::from(""), error)),
+        Err(error) => {
+            errors.push(FieldError::invalid(at, &Value::from(""), error));
+            None
+        }
     }
+}
+
+/// Checks that rules compile and do not cost too much, wherever the schema of
+/// their node is sound: `errors` has what was found wrong with it.
+pub(super) fn check(
+    parsed: &Schema,
+    schema: &Value,
+    at: &str,
+    unchanged: bool,
+    errors: &mut Vec<FieldError>,
+) {
+    let unsound: Vec<String> = errors.iter().map(|error| error.field.clone()).collect();
+    let mut rules = Rules {
+        unsound: &unsound,
+        unchanged,
+        errors,
+    };
+    rules.node(parsed, schema, at, None);
 }
 
 /// The part of `metadata` that rules can read.
@@ -49,11 +65,14 @@ fn readable_metadata() -> Arc<Schema> {
     })
 }
 
-/// Visits each node that the definition itself wrote.
-fn walk(schema: &Schema, source: &Value, at: &str, visit: &mut dyn FnMut(&Schema, &Value, &str)) {
-    visit(schema, source, at);
+/// Checks the default of each node that the definition itself wrote; those of
+/// a map's values are not looked at.
+fn each_default(schema: &Schema, source: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    default(schema, at, errors);
     for (inner, below, at) in children(schema, source, at) {
-        walk(inner, below, &at, visit);
+        if !at.ends_with(".additionalProperties") {
+            each_default(inner, below, &at, errors);
+        }
     }
 }
 
@@ -96,11 +115,13 @@ fn default(schema: &Schema, at: &str, errors: &mut Vec<FieldError>) {
         ));
     }
     let mut found = Checker::check(schema, default, None);
-    embedded::check(schema, default, &mut found);
+    found.extend(embedded::check(schema, default));
     found.extend(lists::duplicates(schema, default));
-    if found.is_empty() {
-        let Validation { errors, .. } = validate(schema, default, None);
-        found = errors;
+    // A default is held to the rules as a value that stays and as one that is new.
+    for old in [Some(default), None] {
+        if found.is_empty() {
+            found = cel::check_default(schema, default, old);
+        }
     }
     for error in found {
         let field = match error.field.as_str() {
@@ -112,32 +133,35 @@ fn default(schema: &Schema, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// `severed` is the first node above whose parts have no previous value to compare with.
-fn rules(
-    schema: &Schema,
-    source: &Value,
-    at: &str,
-    severed: Option<&str>,
-    errors: &mut Vec<FieldError>,
-) {
-    for (i, rule) in schema.rules.iter().enumerate() {
-        let raw = &source["x-kubernetes-validations"][i];
-        one_rule(
-            schema,
-            rule,
-            raw,
-            &format!("{at}.x-kubernetes-validations[{i}]"),
-            severed,
-            errors,
-        );
-    }
-    let severs = match schema.kind {
-        Kind::Array => !matches!(schema.list_type, ListType::Map(_)),
-        _ => schema.map_type == MapType::Atomic,
-    };
-    let severed = severed.or(severs.then_some(at));
-    for (inner, below, at) in children(schema, source, at) {
-        rules(inner, below, &at, severed, errors);
+/// Checks the rules of all nodes.
+struct Rules<'a> {
+    /// Fields of which something is wrong.
+    unsound: &'a [String],
+    unchanged: bool,
+    errors: &'a mut Vec<FieldError>,
+}
+
+impl Rules<'_> {
+    /// `severed` is the first node above whose parts have no previous value to compare with.
+    fn node(&mut self, schema: &Schema, source: &Value, at: &str, severed: Option<&str>) {
+        let sound = !self.unsound.iter().any(|field| {
+            field
+                .strip_prefix(at)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        });
+        if sound {
+            for (i, rule) in schema.rules.iter().enumerate() {
+                let raw = &source["x-kubernetes-validations"][i];
+                let at = format!("{at}.x-kubernetes-validations[{i}]");
+                one_rule(schema, rule, raw, &at, severed, self.errors);
+            }
+        }
+        // Only lists with keys tell which element was which before.
+        let severs = schema.kind == Kind::Array && !matches!(schema.list_type, ListType::Map(_));
+        let severed = severed.or(severs.then_some(at));
+        for (inner, below, at) in children(schema, source, at) {
+            self.node(inner, below, &at, severed);
+        }
     }
 }
 
@@ -227,13 +251,13 @@ pub(super) fn shape(raw: &Value, siblings: &Value, at: &str, errors: &mut Vec<Fi
         errors.push(FieldError::invalid(
             format!("{at}.message"),
             &raw["message"],
-            "must be non-empty if specified",
+            "message must be non-empty if specified",
         ));
     } else if broken(message) {
         errors.push(FieldError::invalid(
             format!("{at}.message"),
             &raw["message"],
-            "must not contain line breaks",
+            "message must not contain line breaks",
         ));
     } else if broken(rule) && message.is_empty() {
         let detail = "message must be specified if rule contains line breaks";
@@ -260,47 +284,22 @@ pub(super) fn shape(raw: &Value, siblings: &Value, at: &str, errors: &mut Vec<Fi
             errors.push(FieldError::invalid(
                 field.clone(),
                 &path.into(),
-                "must be non-empty if specified",
+                "fieldPath must be non-empty if specified",
             ));
         }
         if broken(path) {
             errors.push(FieldError::invalid(
                 field.clone(),
                 &path.into(),
-                "must not contain line breaks",
+                "fieldPath must not contain line breaks",
             ));
         }
-        if !resolves(siblings, path.trim()) {
+        if field_path::resolve(siblings, path, true).is_err() {
             errors.push(FieldError::invalid(
                 field,
                 &path.into(),
-                "must be a valid path",
+                "fieldPath must be a valid path",
             ));
         }
-    }
-}
-
-/// Whether a path like `.a.b` or `.a['b.c']` names a member of the schema.
-pub(super) fn resolves(schema: &Value, path: &str) -> bool {
-    find(schema, path).is_some()
-}
-
-/// The schema of the member that a path names.
-pub(super) fn find<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
-    let (name, rest) = if let Some(quoted) = path.strip_prefix("['") {
-        quoted.split_once("']")?
-    } else {
-        let dotted = path.strip_prefix('.')?;
-        dotted.split_at(dotted.find(['.', '[']).unwrap_or(dotted.len()))
-    };
-    let inner = schema["properties"].get(name).or_else(|| {
-        schema
-            .get("additionalProperties")
-            .filter(|inner| inner.is_object())
-    })?;
-    if rest.is_empty() {
-        Some(inner)
-    } else {
-        find(inner, rest)
     }
 }

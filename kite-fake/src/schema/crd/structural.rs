@@ -212,9 +212,11 @@ fn metadata(members: &Node, at: &str, place: Place, errors: &mut Vec<FieldError>
         p.keys()
             .all(|name| name == "name" || name == "generateName")
     });
-    let only_known = metadata
-        .keys()
-        .all(|k| ["type", "properties", "default", "description"].contains(&k.as_str()));
+    let only_known = metadata.iter().all(|(name, value)| {
+        ["type", "properties", "default"].contains(&name.as_str())
+            || value.is_null()
+            || value == &Value::Bool(false)
+    });
     if place == Place::Root && (!only_names || !only_known) {
         errors.push(FieldError::forbidden(
             format!("{at}.properties[metadata]"),
@@ -413,7 +415,6 @@ fn alternative(
         let outer = described
             .get("properties")
             .and_then(|p| p.get(name))
-            .or_else(|| described.get("additionalProperties"))
             .and_then(Value::as_object);
         match (inner, outer) {
             (Value::Object(inner), Some(outer)) => {

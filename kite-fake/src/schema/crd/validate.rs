@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::super::error::FieldError;
-use super::{keywords, options, rules, storage_versions, structural, text, versions};
+use super::{
+    APPROVAL, approval_invalid, approval_missing, is_address, is_protected, keywords, options,
+    rules, storage_versions, structural, text, versions,
+};
 use crate::names::{label_1035, subdomain};
 
 /// Checks a definition, whose previous state is `old`; `metadata` is checked as
@@ -16,7 +19,7 @@ pub fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     identity(crd, &mut errors);
     approval(crd, old, &mut errors);
     names(crd, &mut errors);
-    schemas(crd, &mut errors);
+    schemas(crd, old, &mut errors);
     for name in [
         "subresources",
         "additionalPrinterColumns",
@@ -75,7 +78,9 @@ fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
         text(crd, "/spec/names/plural"),
     );
     let problems = subdomain(group);
-    if !problems.is_empty() {
+    if group.is_empty() {
+        errors.push(FieldError::required("spec.group", ""));
+    } else if !problems.is_empty() {
         errors.push(FieldError::invalid(
             "spec.group",
             &group.into(),
@@ -108,44 +113,31 @@ fn identity(crd: &Value, errors: &mut Vec<FieldError>) {
 
 /// Groups of Kubernetes itself want a pointer to the review of their API.
 fn approval(crd: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    const KEY: &str = "api-approved.kubernetes.io";
-    const SEE: &str = "https://github.com/kubernetes/enhancements/pull/1111";
-    let group = text(crd, "/spec/group");
-    if !["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|p| group == *p || group.ends_with(&format!(".{p}")))
-    {
+    if !is_protected(text(crd, "/spec/group")) {
         return;
     }
     let given = |crd: &Value| {
-        crd["metadata"]["annotations"][KEY]
+        crd["metadata"]["annotations"][APPROVAL]
             .as_str()
             .unwrap_or_default()
             .to_owned()
     };
-    let valid = |text: &str| {
-        ["unapproved", "https://", "http://"]
-            .iter()
-            .any(|start| text.starts_with(start))
+    let state = |text: &str| match text {
+        "" => "missing",
+        text if text.starts_with("unapproved") => "bypassed",
+        text if is_address(text) => "approved",
+        _ => "invalid",
     };
     let now = given(crd);
     // What was accepted once stays, until somebody changes it.
-    if old
-        .map(given)
-        .is_some_and(|before| before.is_empty() == now.is_empty() && valid(&before) == valid(&now))
-    {
+    if old.is_some_and(|old| state(&given(old)) == state(&now)) {
         return;
     }
-    let field = format!("metadata.annotations[{KEY}]");
-    if now.is_empty() {
-        let detail = format!("protected groups must have approval annotation \"{KEY}\", see {SEE}");
-        errors.push(FieldError::required(field, &detail));
-    } else if !valid(&now) {
-        let detail = format!(
-            "protected groups must have approval annotation \"{KEY}\" with either a URL or a reason starting with \
-             \"unapproved\", see {SEE}"
-        );
-        errors.push(FieldError::invalid(field, &now.into(), detail));
+    let field = format!("metadata.annotations[{APPROVAL}]");
+    match state(&now) {
+        "missing" => errors.push(FieldError::required(field, &approval_missing())),
+        "invalid" => errors.push(FieldError::invalid(field, &now.into(), approval_invalid())),
+        _ => {}
     }
 }
 
@@ -204,7 +196,7 @@ fn names(crd: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn schemas(crd: &Value, errors: &mut Vec<FieldError>) {
+fn schemas(crd: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let missing = |version: &Value| !version["schema"]["openAPIV3Schema"].is_object();
     for (i, _) in versions(crd)
         .iter()
@@ -216,14 +208,25 @@ fn schemas(crd: &Value, errors: &mut Vec<FieldError>) {
             "",
         ));
     }
-    let status = versions(crd)
-        .iter()
-        .any(|version| version["subresources"]["status"].is_object());
+    let has_status = |version: &Value| version["subresources"]["status"].is_object();
+    // What is the same in all versions is checked for all of them together.
+    let shared = versions(crd)
+        .windows(2)
+        .all(|pair| pair[0].get("schema") == pair[1].get("schema"));
+    let any_status = versions(crd).iter().any(has_status);
     each_version(crd, "schema", "validation", |version, at| {
         if !missing(version) {
+            let context = Context {
+                status: if shared {
+                    any_status
+                } else {
+                    has_status(version)
+                },
+                unchanged: unchanged(version, old),
+            };
             schema(
                 &version["schema"]["openAPIV3Schema"],
-                status,
+                context,
                 &format!("{at}.openAPIV3Schema"),
                 errors,
             );
@@ -231,8 +234,25 @@ fn schemas(crd: &Value, errors: &mut Vec<FieldError>) {
     });
 }
 
-fn schema(schema: &Value, status: bool, at: &str, errors: &mut Vec<FieldError>) {
-    if status {
+/// What else matters for the schema of a version.
+#[derive(Clone, Copy)]
+struct Context {
+    /// There is a status subresource.
+    status: bool,
+    /// The schema is stored already, and its costs were accepted once.
+    unchanged: bool,
+}
+
+fn unchanged(version: &Value, old: Option<&Value>) -> bool {
+    old.is_some_and(|old| {
+        versions(old).iter().any(|before| {
+            before["name"] == version["name"] && before["schema"] == version["schema"]
+        })
+    })
+}
+
+fn schema(schema: &Value, context: Context, at: &str, errors: &mut Vec<FieldError>) {
+    if context.status {
         root_with_status(schema, at, errors);
     }
     if schema["nullable"] == true {
@@ -243,12 +263,19 @@ fn schema(schema: &Value, status: bool, at: &str, errors: &mut Vec<FieldError>) 
     }
     let before = errors.len();
     structural::check(schema, at, errors);
-    let structural = errors.len() == before;
-    keywords::check(schema, at, errors);
-    // Rules and defaults are looked at only in a schema that can be relied on.
-    if structural && errors.len() == before {
-        rules::check(schema, at, errors);
+    // Defaults and rules are looked at only in a schema that can be relied on.
+    let parsed = if errors.len() == before {
+        rules::defaults(schema, at, errors)
+    } else {
+        None
+    };
+    let sound = errors.len() == before;
+    let mut words = Vec::new();
+    keywords::check(schema, at, &mut words);
+    if let Some(parsed) = parsed.filter(|_| sound) {
+        rules::check(&parsed, schema, at, context.unchanged, &mut words);
     }
+    errors.extend(words);
 }
 
 /// With a status subresource, `status` is validated apart from the rest of the root.

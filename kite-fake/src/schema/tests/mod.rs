@@ -4,3 +4,4 @@
 mod definitions;
 mod properties;
 mod recorded;
+mod refusals;
