@@ -43,6 +43,10 @@ impl<'a> Objects<'a> {
 
     /// The object, if it is there.
     pub(super) async fn get(self, key: &Key) -> Result<Option<DynamicObject>, ActorError> {
+        if key.name.is_empty() {
+            // A reference that is not set: a client would refuse to ask.
+            return Ok(None);
+        }
         let api = key.api(&self.context.client);
         api.get_opt(&key.name)
             .await

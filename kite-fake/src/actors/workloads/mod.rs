@@ -2,6 +2,7 @@
 
 mod deployments;
 mod nodes;
+mod placement;
 mod pod_status;
 mod pods;
 

@@ -1,4 +1,4 @@
-//! The one node of the cluster.
+//! The nodes of the cluster.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -7,10 +7,13 @@ use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{Key, NODE};
 use crate::actors::objects::{Objects, ignore_missing};
 
-/// Name of the node.
+/// Name of the first node, which takes every Pod that it may.
 pub const NODE_NAME: &str = "demo-node";
+/// The nodes. The second one is where VMs migrate to.
+const NODES: [&str; 2] = [NODE_NAME, "demo-node-2"];
 
-/// Plays a kubelet that registers its node, with room for a good many VMs.
+/// Plays the kubelets of two nodes that register them, with room for a good
+/// many VMs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nodes;
 
@@ -25,12 +28,12 @@ impl Actor for Nodes {
     }
 
     fn initial_keys(&self) -> Vec<Key> {
-        vec![Key::new(&NODE, None, NODE_NAME)]
+        NODES.map(|name| Key::new(&NODE, None, name)).to_vec()
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
         let key = change.key();
-        if key.name == NODE_NAME {
+        if NODES.contains(&key.name.as_str()) {
             vec![key]
         } else {
             Vec::new()
@@ -42,9 +45,9 @@ impl Actor for Nodes {
         let Some(node) = objects.get(key).await? else {
             let body = json!({
                 "metadata": {
-                    "name": NODE_NAME,
+                    "name": key.name,
                     "labels": {
-                        "kubernetes.io/hostname": NODE_NAME,
+                        "kubernetes.io/hostname": key.name,
                         "kubernetes.io/os": "linux",
                         "kubernetes.io/arch": "amd64",
                         "node-role.kubernetes.io/control-plane": "",
@@ -83,7 +86,7 @@ impl Actor for Nodes {
         let status = json!({
             "addresses": [
                 {"type": "InternalIP", "address": "127.0.0.1"},
-                {"type": "Hostname", "address": NODE_NAME},
+                {"type": "Hostname", "address": key.name},
             ],
             "allocatable": resources,
             "capacity": resources,

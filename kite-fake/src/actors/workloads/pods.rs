@@ -1,6 +1,6 @@
 //! Takes Pods to their node and runs them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use async_trait::async_trait;
@@ -9,10 +9,9 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::nodes::NODE_NAME;
-use super::pod_status;
+use super::{placement, pod_status};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, Key, POD};
+use crate::actors::kind::{CLAIM, Key, NODE, POD};
 use crate::actors::objects::{
     Deletion, Objects, api_error, ignore_missing, is_deleting, text, uid,
 };
@@ -23,13 +22,15 @@ use crate::actors::storage::{claims_of, is_bound};
 /// First address that Pods get; the next ones follow.
 const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
 
-/// Plays the scheduler and a kubelet that runs nothing: a Pod gets the one
-/// node once its claims are bound, then an address, then it is ready; one that
-/// is deleted ends after a moment.
+/// Plays the scheduler and a kubelet that runs nothing: a Pod gets the first
+/// node that takes it once its claims are bound, then an address, then it is
+/// ready; one that is deleted ends after a moment.
 #[derive(Debug, Default)]
 pub struct Pods {
     claims: Mutex<References>,
     addresses: Mutex<BTreeMap<u32, Key>>,
+    /// Pods that no node took: nodes and other Pods may change that.
+    waiting: Mutex<BTreeSet<Key>>,
 }
 
 #[async_trait]
@@ -39,11 +40,14 @@ impl Actor for Pods {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![POD, CLAIM])
+        Watches::Kinds(vec![POD, CLAIM, NODE])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
         let key = change.key();
+        if change.kind == NODE {
+            return self.waiting.lock().iter().cloned().collect();
+        }
         let mut claims = self.claims.lock();
         if change.kind == CLAIM {
             return claims.to(&key);
@@ -52,7 +56,9 @@ impl Actor for Pods {
         if change.gone {
             claims.set(&key, Vec::new());
             addresses.retain(|_, holder| *holder != key);
-            return Vec::new();
+            let mut waiting = self.waiting.lock();
+            waiting.remove(&key);
+            return waiting.iter().cloned().collect();
         }
         let namespace = key.namespace.as_deref();
         let mounted = claims_of(&change.object).map(|name| Key::new(&CLAIM, namespace, name));
@@ -74,7 +80,7 @@ impl Actor for Pods {
         match text(&pod, "/status/phase") {
             "Succeeded" | "Failed" => Ok(Next::Done),
             _ if text(&pod, "/spec/nodeName").is_empty() => {
-                schedule(context, objects, key, &pod).await
+                self.schedule(context, objects, key, &pod).await
             }
             // Where nothing else has been said yet it is pending.
             "" | "Pending" => self.start(context, objects, key, &pod).await,
@@ -108,6 +114,47 @@ impl Pods {
         Ok(next)
     }
 
+    async fn schedule(
+        &self,
+        context: &Context,
+        objects: Objects<'_>,
+        key: &Key,
+        pod: &DynamicObject,
+    ) -> Result<Next, ActorError> {
+        for claim in claims_of(pod) {
+            let found = objects
+                .find(&CLAIM, key.namespace.as_deref(), claim)
+                .await?;
+            if found.is_some_and(|claim| is_bound(&claim)) {
+                continue;
+            }
+            let nodes = objects.list(&NODE, None, "").await?.len().max(1);
+            let message = format!(
+                "0/{nodes} nodes are available: pod has unbound immediate PersistentVolumeClaims."
+            );
+            return refuse(context, objects, key, pod, &message).await;
+        }
+        match context.gate(Stage::PodScheduled, pod, "") {
+            Gate::Open => {}
+            Gate::Wait(rest) => return Ok(Next::After(rest)),
+            Gate::Held => return Ok(Next::Held),
+            Gate::Fail(why) => {
+                refuse(context, objects, key, pod, &why.message).await?;
+                return Ok(Next::Held);
+            }
+        }
+        match placement::choose(objects, pod).await? {
+            Ok(node) => {
+                self.waiting.lock().remove(key);
+                bind(context, pod, &node).await
+            }
+            Err(why) => {
+                self.waiting.lock().insert(key.clone());
+                refuse(context, objects, key, pod, &why).await
+            }
+        }
+    }
+
     /// The Pod's address: the lowest that no other Pod has.
     fn address(&self, key: &Key) -> Ipv4Addr {
         let mut addresses = self.addresses.lock();
@@ -117,33 +164,6 @@ impl Pods {
         let ip = free.unwrap_or(first);
         addresses.insert(ip, key.clone());
         Ipv4Addr::from_bits(ip)
-    }
-}
-
-async fn schedule(
-    context: &Context,
-    objects: Objects<'_>,
-    key: &Key,
-    pod: &DynamicObject,
-) -> Result<Next, ActorError> {
-    for claim in claims_of(pod) {
-        let found = objects
-            .find(&CLAIM, key.namespace.as_deref(), claim)
-            .await?;
-        if found.is_some_and(|claim| is_bound(&claim)) {
-            continue;
-        }
-        let message = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
-        return refuse(context, objects, key, pod, message).await;
-    }
-    match context.gate(Stage::PodScheduled, pod, "") {
-        Gate::Open => bind(context, pod).await,
-        Gate::Wait(rest) => Ok(Next::After(rest)),
-        Gate::Held => Ok(Next::Held),
-        Gate::Fail(why) => {
-            refuse(context, objects, key, pod, &why.message).await?;
-            Ok(Next::Held)
-        }
     }
 }
 
@@ -163,8 +183,8 @@ async fn refuse(
     Ok(Next::Done)
 }
 
-/// Binds the Pod to the node, by the subresource that schedulers use.
-async fn bind(context: &Context, pod: &DynamicObject) -> Result<Next, ActorError> {
+/// Binds the Pod to a node, by the subresource that schedulers use.
+async fn bind(context: &Context, pod: &DynamicObject, node: &str) -> Result<Next, ActorError> {
     let meta = &pod.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
     let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -172,7 +192,7 @@ async fn bind(context: &Context, pod: &DynamicObject) -> Result<Next, ActorError
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": name, "namespace": namespace, "uid": uid(pod)},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     });
     let doing = "binding a Pod";
     let request = Request::post(format!(

@@ -1,0 +1,234 @@
+//! Which node a Pod may go to.
+
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use super::nodes::NODE_NAME;
+use crate::actors::actor::ActorError;
+use crate::actors::kind::{NODE, POD};
+use crate::actors::objects::{Objects, text, uid};
+
+/// The first node by name that takes `pod`, or why none does, in the
+/// scheduler's words. Where no node is registered, Pods go to [`NODE_NAME`].
+pub(super) async fn choose(
+    objects: Objects<'_>,
+    pod: &DynamicObject,
+) -> Result<Result<String, String>, ActorError> {
+    let mut nodes = objects.list(&NODE, None, "").await?;
+    if nodes.is_empty() {
+        return Ok(Ok(NODE_NAME.to_owned()));
+    }
+    nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    let terms = pod.data["spec"]["affinity"]["podAntiAffinity"]
+        ["requiredDuringSchedulingIgnoredDuringExecution"]
+        .as_array();
+    let others = if terms.is_some_and(|terms| !terms.is_empty()) {
+        let namespace = pod.metadata.namespace.as_deref();
+        objects.list(&POD, namespace, "").await?
+    } else {
+        Vec::new()
+    };
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for node in &nodes {
+        match refusal(pod, node, &others) {
+            None => return Ok(Ok(node.metadata.name.clone().unwrap_or_default())),
+            Some(reason) => *reasons.entry(reason).or_default() += 1,
+        }
+    }
+    let told: Vec<String> = reasons
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    Ok(Err(format!(
+        "0/{} nodes are available: {}.",
+        nodes.len(),
+        told.join(", ")
+    )))
+}
+
+/// Why `node` does not take `pod`.
+fn refusal(pod: &DynamicObject, node: &DynamicObject, others: &[DynamicObject]) -> Option<String> {
+    let spec = &pod.data["spec"];
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let tolerations = spec["tolerations"].as_array();
+    let tolerated = |taint: &Value| {
+        let all = tolerations.map_or(&[][..], Vec::as_slice);
+        all.iter().any(|t| tolerates(t, taint))
+    };
+    let cordoned = serde_json::json!({
+        "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule",
+    });
+    if node.data["spec"]["unschedulable"] == true && !tolerated(&cordoned) {
+        return Some("node(s) were unschedulable".to_owned());
+    }
+    let taints = node.data["spec"]["taints"].as_array();
+    let hit = taints
+        .into_iter()
+        .flatten()
+        .filter(|t| t["effect"] != "PreferNoSchedule")
+        // A cordoned node has this taint too; the scheduler tells only one.
+        .find(|taint| !tolerated(taint));
+    if let Some(taint) = hit {
+        let word = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
+        let (key, value) = (word("key"), word("value"));
+        return Some(format!("node(s) had untolerated taint {{{key}: {value}}}"));
+    }
+    if !selected(spec, node) {
+        return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
+    }
+    let terms =
+        spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            .as_array();
+    let repelled = terms.into_iter().flatten().any(|term| {
+        let by_host = term["topologyKey"] == "kubernetes.io/hostname";
+        by_host
+            && others.iter().any(|other| {
+                text(other, "/spec/nodeName") == name
+                    && uid(other) != uid(pod)
+                    && !["Succeeded", "Failed"].contains(&text(other, "/status/phase"))
+                    && has_labels(other, &term["labelSelector"])
+            })
+    });
+    repelled.then(|| "node(s) didn't match pod anti-affinity rules".to_owned())
+}
+
+/// Whether a toleration covers a taint.
+fn tolerates(toleration: &Value, taint: &Value) -> bool {
+    let same = |field: &str| toleration[field].as_str().unwrap_or_default();
+    let effect = same("effect").is_empty() || toleration["effect"] == taint["effect"];
+    let key =
+        same("key").is_empty() && same("operator") == "Exists" || toleration["key"] == taint["key"];
+    let value = same("operator") == "Exists"
+        || same("value") == taint["value"].as_str().unwrap_or_default();
+    effect && key && value
+}
+
+fn labels(object: &DynamicObject) -> &BTreeMap<String, String> {
+    static NONE: BTreeMap<String, String> = BTreeMap::new();
+    object.metadata.labels.as_ref().unwrap_or(&NONE)
+}
+
+/// Whether a node has the labels that a Pod's spec asks for.
+fn selected(spec: &Value, node: &DynamicObject) -> bool {
+    let have = labels(node);
+    let wanted = spec["nodeSelector"].as_object();
+    let plain = wanted.is_none_or(|wanted| {
+        let mut wanted = wanted.iter();
+        wanted.all(|(key, value)| have.get(key).map(String::as_str) == value.as_str())
+    });
+    let terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ["nodeSelectorTerms"]
+        .as_array();
+    plain
+        && terms.is_none_or(|terms| {
+            terms.iter().any(|term| {
+                let expressions = term["matchExpressions"].as_array();
+                expressions.into_iter().flatten().all(|e| meets(have, e))
+            })
+        })
+}
+
+fn has_labels(object: &DynamicObject, selector: &Value) -> bool {
+    let have = labels(object);
+    let plain = selector["matchLabels"].as_object();
+    let expressions = selector["matchExpressions"].as_array();
+    plain.is_none_or(|wanted| {
+        let mut wanted = wanted.iter();
+        wanted.all(|(key, value)| have.get(key).map(String::as_str) == value.as_str())
+    }) && expressions.into_iter().flatten().all(|e| meets(have, e))
+}
+
+/// Whether labels meet one expression of a selector.
+fn meets(have: &BTreeMap<String, String>, expression: &Value) -> bool {
+    let found = have.get(expression["key"].as_str().unwrap_or_default());
+    let values = expression["values"].as_array();
+    let among = || {
+        let mut values = values.into_iter().flatten();
+        values.any(|value| found.map(String::as_str) == value.as_str())
+    };
+    match expression["operator"].as_str().unwrap_or_default() {
+        "In" => found.is_some() && among(),
+        "NotIn" => !among(),
+        "Exists" => found.is_some(),
+        "DoesNotExist" => found.is_none(),
+        // Gt and Lt compare numbers.
+        operator => {
+            let number = |text: Option<&str>| text.and_then(|t| t.parse::<i64>().ok());
+            let bound = values.and_then(|v| v.first()).and_then(Value::as_str);
+            match (number(found.map(String::as_str)), number(bound)) {
+                (Some(have), Some(bound)) if operator == "Gt" => have > bound,
+                (Some(have), Some(bound)) if operator == "Lt" => have < bound,
+                _ => false,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> DynamicObject {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn node(name: &str, spec: Value) -> DynamicObject {
+        object(json!({
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": spec,
+        }))
+    }
+
+    #[test]
+    fn a_cordoned_or_tainted_node_takes_only_those_that_tolerate_it() {
+        let plain = object(json!({"metadata": {"name": "p"}, "spec": {}}));
+        let cordoned = node("a", json!({"unschedulable": true}));
+        assert_eq!(
+            refusal(&plain, &cordoned, &[]).unwrap(),
+            "node(s) were unschedulable"
+        );
+        let taint = json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]});
+        let tainted = node("a", taint);
+        assert_eq!(
+            refusal(&plain, &tainted, &[]).unwrap(),
+            "node(s) had untolerated taint {k: v}"
+        );
+        let tolerant = object(json!({"metadata": {"name": "p"}, "spec": {
+            "tolerations": [{"key": "k", "operator": "Equal", "value": "v"}],
+        }}));
+        assert_eq!(refusal(&tolerant, &tainted, &[]), None);
+    }
+
+    #[test]
+    fn anti_affinity_keeps_pods_apart() {
+        let pod = object(json!({"metadata": {"name": "p", "uid": "1"}, "spec": {
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"x": "y"}}},
+            ]}},
+        }}));
+        let other = object(json!({
+            "metadata": {"name": "o", "uid": "2", "labels": {"x": "y"}}, "spec": {"nodeName": "a"},
+        }));
+        let others = [other];
+        assert!(refusal(&pod, &node("a", json!({})), &others).is_some());
+        assert_eq!(refusal(&pod, &node("b", json!({})), &others), None);
+    }
+
+    #[test]
+    fn selectors_speak_of_labels() {
+        let have = BTreeMap::from([("zone".to_owned(), "3".to_owned())]);
+        let meets = |operator: &str, values: Value| {
+            meets(
+                &have,
+                &json!({"key": "zone", "operator": operator, "values": values}),
+            )
+        };
+        assert!(meets("In", json!(["3"])) && !meets("In", json!(["4"])));
+        assert!(meets("NotIn", json!(["4"])) && meets("Gt", json!(["2"])));
+        assert!(!meets("DoesNotExist", json!([])));
+    }
+}
