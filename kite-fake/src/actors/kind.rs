@@ -186,3 +186,100 @@ pub const DATA_VOLUME: Kind =
 /// CDI's `DataSource`.
 pub const DATA_SOURCE: Kind =
     Kind::namespaced("cdi.kubevirt.io", "v1beta1", "DataSource", "datasources");
+/// CDI's `DataImportCron`.
+pub const DATA_IMPORT_CRON: Kind = Kind::namespaced(
+    "cdi.kubevirt.io",
+    "v1beta1",
+    "DataImportCron",
+    "dataimportcrons",
+);
+/// CDI's `StorageProfile`.
+pub const STORAGE_PROFILE: Kind = Kind::cluster(
+    "cdi.kubevirt.io",
+    "v1beta1",
+    "StorageProfile",
+    "storageprofiles",
+);
+/// `KubeVirt`'s `VirtualMachineInstanceMigration`.
+pub const MIGRATION: Kind = Kind::namespaced(
+    "kubevirt.io",
+    "v1",
+    "VirtualMachineInstanceMigration",
+    "virtualmachineinstancemigrations",
+);
+/// `KubeVirt`'s `VirtualMachineSnapshot`.
+pub const VM_SNAPSHOT: Kind = Kind::namespaced(
+    "snapshot.kubevirt.io",
+    "v1beta1",
+    "VirtualMachineSnapshot",
+    "virtualmachinesnapshots",
+);
+/// `KubeVirt`'s `VirtualMachineSnapshotContent`.
+pub const VM_SNAPSHOT_CONTENT: Kind = Kind::namespaced(
+    "snapshot.kubevirt.io",
+    "v1beta1",
+    "VirtualMachineSnapshotContent",
+    "virtualmachinesnapshotcontents",
+);
+/// `KubeVirt`'s `VirtualMachineRestore`.
+pub const VM_RESTORE: Kind = Kind::namespaced(
+    "snapshot.kubevirt.io",
+    "v1beta1",
+    "VirtualMachineRestore",
+    "virtualmachinerestores",
+);
+/// `KubeVirt`'s `VirtualMachineClone`.
+pub const VM_CLONE: Kind = Kind::namespaced(
+    "clone.kubevirt.io",
+    "v1beta1",
+    "VirtualMachineClone",
+    "virtualmachineclones",
+);
+/// `KubeVirt`'s `VirtualMachineExport`.
+pub const VM_EXPORT: Kind = Kind::namespaced(
+    "export.kubevirt.io",
+    "v1",
+    "VirtualMachineExport",
+    "virtualmachineexports",
+);
+/// A snapshot of a claim, by the CSI external-snapshotter's definition.
+pub const VOLUME_SNAPSHOT: Kind = Kind::namespaced(
+    "snapshot.storage.k8s.io",
+    "v1",
+    "VolumeSnapshot",
+    "volumesnapshots",
+);
+/// How snapshots are taken.
+pub const VOLUME_SNAPSHOT_CLASS: Kind = Kind::cluster(
+    "snapshot.storage.k8s.io",
+    "v1",
+    "VolumeSnapshotClass",
+    "volumesnapshotclasses",
+);
+/// What a snapshot is on its storage.
+pub const VOLUME_SNAPSHOT_CONTENT: Kind = Kind::cluster(
+    "snapshot.storage.k8s.io",
+    "v1",
+    "VolumeSnapshotContent",
+    "volumesnapshotcontents",
+);
+/// `Lease`.
+pub const LEASE: Kind = Kind::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+/// `Event` of the core group.
+pub const EVENT: Kind = Kind::namespaced("", "v1", "Event", "events");
+/// cert-manager's `Certificate`.
+pub const CERTIFICATE: Kind =
+    Kind::namespaced("cert-manager.io", "v1", "Certificate", "certificates");
+/// The Gateway API's `GatewayClass`.
+pub const GATEWAY_CLASS: Kind = Kind::cluster(
+    "gateway.networking.k8s.io",
+    "v1",
+    "GatewayClass",
+    "gatewayclasses",
+);
+/// The Gateway API's `Gateway`.
+pub const GATEWAY: Kind =
+    Kind::namespaced("gateway.networking.k8s.io", "v1", "Gateway", "gateways");
+/// The Gateway API's `HTTPRoute`.
+pub const HTTP_ROUTE: Kind =
+    Kind::namespaced("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes");

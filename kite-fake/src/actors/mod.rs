@@ -26,6 +26,7 @@
 //! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
 //! | [`DataVolumes`], [`DataSources`], [`CdiAdmission`] | CDI |
 //! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
+//! | [`Migrations`], [`MigrationAgent`], [`MigrationTriggers`], [`HotplugVolumes`] | live migration; disks that are plugged in |
 //!
 //! Quotas are kept by the server itself.
 
@@ -34,6 +35,7 @@ mod catalog;
 mod cdi;
 mod cell;
 mod crds;
+mod definitions;
 mod driver;
 mod garbage;
 mod hub;
@@ -55,12 +57,16 @@ pub use actor::{Actor, ActorError, Change, Context, Next, Watches};
 pub use catalog::Catalog;
 pub use cdi::{CdiAdmission, DataSources, DataVolumes};
 pub use crds::CrdCleanup;
+pub use definitions::{
+    cdi_definitions, kubevirt_definitions, route_definitions, snapshot_definitions,
+};
 pub use driver::Actors;
 pub use garbage::GarbageCollector;
 pub use kind::{Key, Kind};
 pub use kubevirt::{
-    Address, Guests, Instances, KubeVirtAdmission, Machine, NoGuests, NodeAgent, SUBRESOURCES,
-    SshGuests, VirtualMachines, VmSubresources,
+    Address, Guests, HotplugVolumes, Instances, KubeVirtAdmission, Machine, MigrationAdmission,
+    MigrationAgent, MigrationTriggers, Migrations, NoGuests, NodeAgent, SUBRESOURCES, SshGuests,
+    VirtualMachines, VmSubresources,
 };
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};

@@ -30,6 +30,27 @@ pub enum Stage {
     LoadBalancerAddress,
     /// A Deployment's replicas are ready.
     DeploymentReady,
+    /// The agent on the node knows how a running guest fares.
+    GuestSeen,
+    /// The target node of a migration is prepared. Rules select the instance.
+    MigrationPrepared,
+    /// A migration has begun to copy. Rules select the instance.
+    MigrationStarted,
+    /// A migration has copied everything. Rules select the instance.
+    MigrationDone,
+    /// A disk that is plugged into a running VM is there. Rules select the
+    /// instance.
+    VolumeAttached,
+    /// A snapshot of a claim can be used. Rules select the `VolumeSnapshot`.
+    SnapshotReady,
+    /// A `DataVolume`'s worker does not crash. One that does is tried again.
+    DiskWorker,
+    /// A certificate is issued.
+    CertificateIssued,
+    /// A Gateway or a route is accepted and in effect.
+    RouteProgrammed,
+    /// A played holder renews its lease.
+    LeaseRenewed,
 }
 
 /// What an object finds at a [`Stage`].
@@ -204,6 +225,13 @@ impl Rules {
                 (Stage::GuestStopped, ms(400)),
                 (Stage::LoadBalancerAddress, ms(300)),
                 (Stage::DeploymentReady, ms(500)),
+                (Stage::MigrationPrepared, ms(200)),
+                (Stage::MigrationStarted, ms(100)),
+                (Stage::MigrationDone, ms(700)),
+                (Stage::VolumeAttached, ms(200)),
+                (Stage::SnapshotReady, ms(300)),
+                (Stage::CertificateIssued, ms(300)),
+                (Stage::RouteProgrammed, ms(300)),
             ]),
             4,
         )

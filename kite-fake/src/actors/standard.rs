@@ -8,7 +8,8 @@ use crate::FakeCluster;
 
 use super::{
     Actor, Actors, CdiAdmission, ClaimBinder, CrdCleanup, DataSources, DataVolumes, Deployments,
-    EndpointSlices, GarbageCollector, Guests, Instances, KubeVirtAdmission, LoadBalancers,
+    EndpointSlices, GarbageCollector, Guests, HotplugVolumes, Instances, KubeVirtAdmission,
+    LoadBalancers, MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations,
     NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods, Rules, SUBRESOURCES,
     SshGuests, VirtualMachines, VmSubresources,
 };
@@ -47,6 +48,10 @@ pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
         Arc::new(DataVolumes::default()),
         Arc::new(VirtualMachines::default()),
         Arc::new(instances),
+        Arc::new(HotplugVolumes::default()),
+        Arc::new(Migrations::default()),
+        Arc::new(MigrationAgent),
+        Arc::new(MigrationTriggers),
         Arc::new(NodeAgent::new(machines)),
     ]);
     all
@@ -62,6 +67,7 @@ pub fn play(
 ) -> Actors {
     cluster.admit_by(Arc::new(CdiAdmission));
     cluster.admit_by(Arc::new(KubeVirtAdmission));
+    cluster.admit_by(Arc::new(MigrationAdmission));
     let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()));
     cluster.extend(SUBRESOURCES, Arc::new(subresources));
     let (client, clock) = (cluster.client(), cluster.clock());

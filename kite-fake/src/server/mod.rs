@@ -56,7 +56,7 @@ pub use log::{Counts, Logged, Mark, RequestLog, Since};
 use registry::{Origin, Registry, Resource};
 pub use support::{Row, SUPPORT, Support, markdown as support_table};
 pub use watch::Watch;
-pub use webhooks::{Review, Webhook};
+pub use webhooks::{Review, Surroundings, Webhook};
 
 /// Largest body that is read, in bytes, as in a real API server.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{ApiServer, Call};
+use crate::auth::{Attributes, Identity};
 use crate::status::{Cause, Details, Status};
+use crate::store::{GroupResource, Key};
 
 /// A write that a webhook is asked about.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +22,61 @@ pub struct Review<'a> {
     pub object: &'a Value,
     /// The object as it is; `None` for a create.
     pub old: Option<&'a Value>,
+    /// Who writes, and what else there is; `None` where a review is made by hand.
+    pub around: Option<&'a dyn Surroundings>,
+}
+
+/// What a webhook would ask the API server about a write.
+pub trait Surroundings: fmt::Debug {
+    /// Who writes.
+    fn user(&self) -> &Identity;
+
+    /// Another object, by API group, plural, namespace and name.
+    fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
+
+    /// Whether who writes may do `verb` on a resource in `namespace`; a
+    /// subresource follows on a slash, as in `datavolumes/source`.
+    fn may(&self, verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> bool;
+}
+
+/// The server around a call.
+struct Around<'a> {
+    server: &'a ApiServer,
+    call: &'a Call,
+}
+
+impl fmt::Debug for Around<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Around").finish_non_exhaustive()
+    }
+}
+
+impl Surroundings for Around<'_> {
+    fn user(&self) -> &Identity {
+        &self.call.identity
+    }
+
+    fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let found = self.server.store.get(
+            &GroupResource::new(group, plural),
+            &Key::new(namespace, name),
+        );
+        found.map(|object| object.value().clone())
+    }
+
+    fn may(&self, verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let wanted = Attributes {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            path: String::new(),
+        };
+        self.server.decide(&self.call.identity, &wanted).allowed
+    }
 }
 
 /// A validating webhook. It sees creates and updates of whole objects, not of
@@ -30,6 +87,12 @@ pub trait Webhook: Send + Sync + fmt::Debug + 'static {
 
     /// What speaks against the write: nothing lets it pass.
     fn review(&self, review: &Review<'_>) -> Vec<Cause>;
+
+    /// A refusal in words alone: it is answered 400, without causes.
+    fn veto(&self, review: &Review<'_>) -> Option<String> {
+        let _ = review;
+        None
+    }
 }
 
 impl ApiServer {
@@ -47,16 +110,23 @@ impl ApiServer {
         new: &Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
-        if call.target.subresource.is_some() {
+        if call.target.subresource.is_some() || self.webhooks.is_empty() {
             return Ok(());
         }
+        let around = Around { server: self, call };
         let review = Review {
             group: &call.resource.group,
             kind: &call.resource.kind,
             object: new,
             old,
+            around: Some(&around),
         };
         for webhook in &self.webhooks {
+            if let Some(why) = webhook.veto(&review) {
+                let name = webhook.name();
+                let message = format!("admission webhook \"{name}\" denied the request: {why}");
+                return Err(Status::new(400, "", message));
+            }
             let causes = webhook.review(&review);
             if causes.is_empty() {
                 continue;

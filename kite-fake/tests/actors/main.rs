@@ -3,7 +3,10 @@
 
 mod cluster;
 mod guests;
+mod hotplug;
 mod machines;
+mod migration;
+mod printable;
 mod requests;
 mod trace;
 mod world;

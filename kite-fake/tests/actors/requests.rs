@@ -1,6 +1,5 @@
 //! What is asked of VMs directly, and what is refused.
 
-use http::{Method, Request};
 use kite_fake::actors::kind::{DATA_VOLUME, INSTANCE, VIRTUAL_MACHINE};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -19,19 +18,9 @@ fn machine(strategy: &str) -> Value {
 }
 
 async fn ask(world: &World, path: &str) -> Result<(), (u16, String)> {
-    let uri = format!("/apis/subresources.kubevirt.io/v1/namespaces/default/{path}");
-    let request = Request::builder()
-        .method(Method::PUT)
-        .uri(uri)
-        .body(Vec::new());
-    match world.cluster.client().request_text(request.unwrap()).await {
-        Ok(_) => {
-            world.settle().await;
-            Ok(())
-        }
-        Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
-        Err(error) => panic!("{error}"),
-    }
+    world.ask(path, Value::Null).await?;
+    world.settle().await;
+    Ok(())
 }
 
 async fn printable(world: &World) -> String {
@@ -103,9 +92,11 @@ async fn what_makes_no_sense_is_refused() {
             .0,
         404
     );
-    let (code, message) = ask(&world, "virtualmachines/v/migrate").await.unwrap_err();
+    let (code, message) = ask(&world, "virtualmachines/v/memorydump")
+        .await
+        .unwrap_err();
     assert_eq!(code, 501);
-    assert!(message.contains("virtualmachines/migrate"), "{message}");
+    assert!(message.contains("virtualmachines/memorydump"), "{message}");
     world.end().await;
 }
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kite_fake::FakeCluster;
-use kite_fake::actors::{Actor, Actors, Key, Kind, Rules, play};
+use kite_fake::actors::{
+    Actor, Actors, Key, Kind, Rules, cdi_definitions, kubevirt_definitions, play,
+    route_definitions, snapshot_definitions,
+};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -48,8 +51,9 @@ impl World {
     }
 
     fn permissive() -> FakeCluster {
-        let builder = FakeCluster::builder().crds(kite_core::kubevirt::crds());
-        builder.crds(kite_core::cdi::crds()).build().unwrap()
+        let builder = FakeCluster::builder().crds(kubevirt_definitions());
+        let builder = builder.crds(cdi_definitions()).crds(snapshot_definitions());
+        builder.crds(route_definitions()).build().unwrap()
     }
 
     /// With the definitions that `KubeVirt` and CDI bring themselves; they lie
@@ -88,7 +92,8 @@ impl World {
 
     /// Until nothing happens any more.
     pub async fn settle(&self) {
-        assert!(self.actors.settled(Duration::from_secs(60)).await);
+        let settled = self.actors.settled(Duration::from_secs(60)).await;
+        assert!(settled, "newest: {:#?}", self.newest().await);
     }
 
     pub async fn create(&self, kind: &Kind, namespace: Option<&str>, body: Value) -> DynamicObject {
@@ -121,6 +126,23 @@ impl World {
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
+    }
+
+    /// Asks for something below `subresources.kubevirt.io` in the namespace
+    /// `default`; what is refused comes with its code and message.
+    pub async fn ask(&self, path: &str, body: Value) -> Result<String, (u16, String)> {
+        let uri = format!("/apis/subresources.kubevirt.io/v1/namespaces/default/{path}");
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
+        };
+        let request = http::Request::put(uri).body(body).unwrap();
+        match self.cluster.client().request_text(request).await {
+            Ok(text) => Ok(text),
+            Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     pub async fn delete(&self, kind: &Kind, namespace: Option<&str>, name: &str) {

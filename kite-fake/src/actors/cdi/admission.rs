@@ -103,6 +103,7 @@ mod tests {
             kind: "DataVolume",
             object: &object,
             old: old.as_ref(),
+            around: None,
         };
         let causes = CdiAdmission.review(&review);
         causes.into_iter().map(|c| c.message).collect()

@@ -240,6 +240,7 @@ mod tests {
             kind: "VirtualMachine",
             object: &object,
             old: None,
+            around: None,
         };
         let causes = KubeVirtAdmission.review(&review);
         causes.into_iter().map(|c| c.field).collect()

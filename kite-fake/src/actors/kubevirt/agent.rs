@@ -12,7 +12,7 @@ use super::cloud_init::{self, UserData};
 use super::conditions::find;
 use super::guests::{Address, Guests, Machine};
 use super::instances::is_over;
-use super::{launcher, volumes};
+use super::{launcher, live_update, migratable, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{CLAIM, INSTANCE, Key, POD, SECRET};
 use crate::actors::objects::{Objects, ignore_missing, is_controlled_by, is_deleting, text, uid};
@@ -95,10 +95,13 @@ impl Actor for NodeAgent {
         };
         let phase = text(instance, "/status/phase");
         match phase {
-            "Scheduled" | "Running" if is_deleting(instance) => self.shut_down(&host).await,
+            "Scheduled" | "Running" | "Unknown" if is_deleting(instance) => {
+                self.shut_down(&host).await
+            }
             "Scheduled" => self.boot(&host).await,
             // After a restart of the actors the guest is not there.
             "Running" if !self.running.lock().contains_key(key) => self.boot(&host).await,
+            "Running" | "Unknown" => host.look(phase).await,
             _ if is_over(phase) => {
                 self.halt(key, present).await;
                 Ok(Next::Done)
@@ -198,11 +201,27 @@ impl Host<'_> {
     async fn pod(&self) -> Result<Option<DynamicObject>, ActorError> {
         let namespace = self.key.namespace.as_deref();
         let selector = launcher::selector(&self.key.name);
-        let pods = self.objects.list(&POD, namespace, &selector).await?;
-        let mut ours = pods
-            .into_iter()
-            .filter(|pod| is_controlled_by(pod, uid(self.instance)));
-        Ok(ours.next())
+        let mut pods = self.objects.list(&POD, namespace, &selector).await?;
+        pods.retain(|pod| is_controlled_by(pod, uid(self.instance)));
+        Ok(launcher::current(self.instance, &pods).cloned())
+    }
+
+    /// Whether the agent still knows how the guest fares.
+    async fn look(&self, phase: &str) -> Result<Next, ActorError> {
+        let (seen, next) = match self.context.gate(Stage::GuestSeen, self.instance, "") {
+            // Other rules may say otherwise.
+            Gate::Open => ("Running", Next::Held),
+            Gate::Wait(rest) => return Ok(Next::After(rest)),
+            Gate::Held => return Ok(Next::Held),
+            Gate::Fail(_) => ("Unknown", Next::Held),
+        };
+        if seen != phase {
+            let mut status = self.instance.data["status"].clone();
+            status["phase"] = json!(seen);
+            let written = self.objects.set_status(self.key, self.instance, status);
+            ignore_missing(written.await)?;
+        }
+        Ok(next)
     }
 
     /// What the guest is made of; `None` while a Secret that it needs is missing.
@@ -249,13 +268,6 @@ impl Host<'_> {
         let spec = &self.instance.data["spec"];
         let namespace = self.key.namespace.as_deref();
         let volumes = volumes::observe(self.objects, spec, namespace).await?;
-        let shared = volumes
-            .iter()
-            .filter_map(|v| v.storage.as_ref()?.claim.as_ref());
-        let shared = shared.into_iter().all(|claim| {
-            let modes = claim.data["spec"]["accessModes"].as_array();
-            modes.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteMany"))
-        });
         let since = find(old, "Ready")
             .filter(|c| c["status"] == "True")
             .map_or_else(|| json!(now), |c| c["lastTransitionTime"].clone());
@@ -264,16 +276,12 @@ impl Host<'_> {
         let mut conditions = Vec::new();
         conditions.extend(find(old, "DataVolumesReady").map(without_null_times));
         conditions.push(json!({"type": "Ready", "status": "True", "lastTransitionTime": since}));
-        conditions.push(if shared {
-            json!({"type": "LiveMigratable", "status": "True"})
-        } else {
-            json!({
-                "type": "LiveMigratable",
-                "status": "False",
-                "reason": "DisksNotLiveMigratable",
-                "message": "cannot migrate VMI: PVC is not shared",
-            })
-        });
+        let annotations = self.instance.metadata.annotations.as_ref();
+        let migratable = migratable::condition(spec, annotations, &volumes);
+        if migratable["status"] == "True" {
+            status["migrationMethod"] = json!("LiveMigration");
+        }
+        conditions.push(migratable);
         conditions.push(json!({
             "type": "AgentConnected",
             "status": "True",
@@ -281,6 +289,9 @@ impl Host<'_> {
         }));
         status["phase"] = json!("Running");
         status["conditions"] = json!(conditions);
+        if old["currentCPUTopology"].is_null() {
+            live_update::at_boot(spec, &mut status);
+        }
         status["guestOSInfo"] =
             json!({"id": "debian", "name": "Debian GNU/Linux", "version": "12"});
         let interfaces = status["interfaces"].as_array_mut();
@@ -320,15 +331,7 @@ impl Host<'_> {
                 .await,
         )?;
         if let Some(pod) = self.pod().await? {
-            let mut status = pod.data["status"].clone();
-            status["phase"] = json!(phase);
-            let conditions = status["conditions"].as_array_mut().into_iter().flatten();
-            for condition in conditions.filter(|c| c["type"] != "PodScheduled") {
-                if condition["status"] == "True" && condition["type"] != "Initialized" {
-                    condition["status"] = json!("False");
-                    condition["lastTransitionTime"] = json!(now);
-                }
-            }
+            let status = launcher::closed(&pod.data["status"], phase, &now);
             let key = Key::of(&POD, &pod);
             ignore_missing(self.objects.set_status(&key, &pod, status).await)?;
         }

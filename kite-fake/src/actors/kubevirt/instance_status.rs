@@ -17,6 +17,8 @@ pub(super) struct Seen<'a> {
     pub(super) volumes: &'a [Volume],
     /// Its launcher Pod.
     pub(super) pod: Option<&'a DynamicObject>,
+    /// All of its Pods: a migration makes another one.
+    pub(super) pods: &'a [DynamicObject],
     /// Why no launcher Pod could be made.
     pub(super) refused: Option<&'a str>,
     /// The time.
@@ -25,7 +27,8 @@ pub(super) struct Seen<'a> {
 
 /// Whether the storage allows a launcher Pod to be made.
 pub(super) fn may_launch(volumes: &[Volume]) -> bool {
-    let mut storages = volumes.iter().filter_map(|v| v.storage.as_ref());
+    let at_boot = volumes.iter().filter(|v| !v.hotplug);
+    let mut storages = at_boot.filter_map(|v| v.storage.as_ref());
     storages.all(|s| s.claim.is_some() && s.is_filled())
 }
 
@@ -35,7 +38,8 @@ pub(super) fn phase(seen: &Seen<'_>) -> &'static str {
     let Some(pod) = seen.pod else {
         return match old {
             // Its Pod is gone.
-            "Scheduling" | "Scheduled" | "Running" => "Failed",
+            "Scheduling" | "Scheduled" | "Running" | "Unknown" => "Failed",
+            "WaitingForSync" => "WaitingForSync",
             _ => "Pending",
         };
     };
@@ -43,6 +47,7 @@ pub(super) fn phase(seen: &Seen<'_>) -> &'static str {
         ("Failed", _) => "Failed",
         ("Succeeded", _) => "Succeeded",
         ("Running", "Running") => "Running",
+        ("Running", "Unknown") => "Unknown",
         ("Running", _) if is_ready(pod) => "Scheduled",
         _ => "Scheduling",
     }
@@ -65,10 +70,13 @@ pub(super) fn status(seen: &Seen<'_>, phase: &str) -> Value {
         "phaseTransitionTimestamps",
         transitions(old, phase, seen.now),
     );
-    if phase == "Running" {
-        // The agent's part; only which Pods there are is ours.
-        set("activePods", active_pods(seen.pod));
-        return Value::Object(status);
+    if phase == "Running" || phase == "Unknown" {
+        // The agent's part; only which Pods there are is ours, and what the
+        // instance asks for beyond what it has.
+        set("activePods", active_pods(seen.pods));
+        let mut status = Value::Object(status);
+        super::live_update::tell(&seen.instance.data["spec"], &mut status, seen.now);
+        return status;
     }
     set("conditions", conditions(seen, phase));
     if old["guestOSInfo"].is_null() {
@@ -79,7 +87,7 @@ pub(super) fn status(seen: &Seen<'_>, phase: &str) -> Value {
         set("virtualMachineRevisionName", json!(revision));
     }
     if let Some(pod) = seen.pod {
-        set("activePods", active_pods(Some(pod)));
+        set("activePods", active_pods(seen.pods));
         let image = text(pod, "/spec/containers/0/image");
         set("launcherContainerImageVersion", json!(image));
         let overhead = super::launcher::overhead_mib(&seen.instance.data["spec"]);
@@ -108,11 +116,10 @@ fn transitions(old: &Value, phase: &str, now: &str) -> Value {
     json!(all)
 }
 
-fn active_pods(pod: Option<&DynamicObject>) -> Value {
-    pod.map_or_else(
-        || json!({}),
-        |pod| json!({ uid(pod): text(pod, "/spec/nodeName") }),
-    )
+fn active_pods(pods: &[DynamicObject]) -> Value {
+    let pods = pods.iter();
+    let pods = pods.map(|pod| (uid(pod).to_owned(), json!(text(pod, "/spec/nodeName"))));
+    Value::Object(pods.collect())
 }
 
 fn revision(instance: &DynamicObject) -> Option<String> {
@@ -185,7 +192,8 @@ fn conditions(seen: &Seen<'_>, phase: &str) -> Value {
 }
 
 fn missing_claim(seen: &Seen<'_>) -> Option<String> {
-    let mut storages = seen.volumes.iter().filter_map(|v| v.storage.as_ref());
+    let at_boot = seen.volumes.iter().filter(|v| !v.hotplug);
+    let mut storages = at_boot.filter_map(|v| v.storage.as_ref());
     let missing = storages.find(|s| s.claim.is_none())?;
     let namespace = seen
         .instance
@@ -264,23 +272,29 @@ fn interfaces(spec: &Value) -> Value {
 fn volume_status(volumes: &[Volume]) -> Value {
     let mut all: Vec<Value> = volumes
         .iter()
+        .filter(|volume| !volume.hotplug)
         .map(|volume| {
             let mut status = json!({"name": volume.name, "target": ""});
             let storage = volume.storage.as_ref();
             if let Some((storage, claim)) = storage.and_then(|s| Some((s, s.claim.as_ref()?))) {
-                let spec = &claim.data["spec"];
-                status["persistentVolumeClaimInfo"] = json!({
-                    "accessModes": spec["accessModes"],
-                    "capacity": claim.data["status"]["capacity"],
-                    "claimName": storage.claim_name,
-                    "filesystemOverhead": "0.055",
-                    "requests": spec["resources"]["requests"],
-                    "volumeMode": spec["volumeMode"].as_str().unwrap_or("Filesystem"),
-                });
+                status["persistentVolumeClaimInfo"] = claim_info(&storage.claim_name, claim);
             }
             status
         })
         .collect();
     all.sort_by_key(|status| status["name"].as_str().map(str::to_owned));
     json!(all)
+}
+
+/// What an instance tells of the claim behind a volume.
+pub(super) fn claim_info(name: &str, claim: &DynamicObject) -> Value {
+    let spec = &claim.data["spec"];
+    json!({
+        "accessModes": spec["accessModes"],
+        "capacity": claim.data["status"]["capacity"],
+        "claimName": name,
+        "filesystemOverhead": "0.055",
+        "requests": spec["resources"]["requests"],
+        "volumeMode": spec["volumeMode"].as_str().unwrap_or("Filesystem"),
+    })
 }

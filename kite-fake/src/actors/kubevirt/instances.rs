@@ -14,6 +14,9 @@ use crate::actors::objects::{
 };
 use crate::actors::references::References;
 
+/// On instances and their launchers: the node they are on.
+pub(super) const NODE_LABEL: &str = "kubevirt.io/nodeName";
+
 /// Plays virt-controller's part for `VirtualMachineInstance`s: waits for their
 /// disks, makes the launcher Pod, follows it until the agent on the node takes
 /// over, and lets the instance go when its guest has ended.
@@ -123,12 +126,16 @@ impl Instances {
         let namespace = key.namespace.as_deref();
         let volumes = volumes::observe(objects, &instance.data["spec"], namespace).await?;
         let mut refused = None;
-        let mut pod = pods.into_iter().next();
+        let mut pods = pods;
+        let mut pod = launcher::current(instance, &pods).cloned();
         let launched = !matches!(text(instance, "/status/phase"), "" | "Pending");
         if pod.is_none() && !launched && may_launch(&volumes) {
             let body = launcher::pod(instance, self.pending_ports);
             match objects.create(&POD, namespace, body).await {
-                Ok(made) => pod = made,
+                Ok(made) => {
+                    pods.extend(made.clone());
+                    pod = made;
+                }
                 Err(ActorError::Api { source, doing }) => match *source {
                     // A quota, for one.
                     kube::Error::Api(status) if status.code == 403 => {
@@ -150,6 +157,7 @@ impl Instances {
             instance,
             volumes: &volumes,
             pod: pod.as_ref(),
+            pods: &pods,
             refused: refused.as_deref(),
             now: &now,
         };
@@ -192,7 +200,7 @@ async fn end(
     pods: &[DynamicObject],
 ) -> Result<Next, ActorError> {
     let phase = text(instance, "/status/phase");
-    if phase == "Scheduled" || phase == "Running" {
+    if ["Scheduled", "Running", "Unknown"].contains(&phase) {
         let alive = pods.iter().any(|pod| !is_over(text(pod, "/status/phase")));
         if alive {
             return Ok(Next::Done);
@@ -225,14 +233,13 @@ async fn label_node(
     pod: &DynamicObject,
     node: &str,
 ) -> Result<(), ActorError> {
-    const LABEL: &str = "kubevirt.io/nodeName";
     for (key, object) in [(key.clone(), instance), (Key::of(&POD, pod), pod)] {
         let labels = object.metadata.labels.as_ref();
         if labels
-            .and_then(|l| l.get(LABEL))
+            .and_then(|l| l.get(NODE_LABEL))
             .is_none_or(|at| at != node)
         {
-            let patch = json!({"metadata": {"labels": {LABEL: node}}});
+            let patch = json!({"metadata": {"labels": {NODE_LABEL: node}}});
             ignore_missing(objects.merge(&key, None, patch).await)?;
         }
     }

@@ -4,9 +4,10 @@ use kite_core::quantity::Bytes;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use super::instances::is_over;
 use super::volumes;
 use crate::actors::kind::INSTANCE;
-use crate::actors::objects::{controller_reference, suffix, uid};
+use crate::actors::objects::{controller_reference, suffix, text, uid};
 use crate::actors::services::HOST_PORTS;
 
 /// What a launcher needs beside the guest's memory, with no processor.
@@ -37,6 +38,43 @@ pub(super) fn selector(name: &str) -> String {
     format!("kubevirt.io=virt-launcher,vm.kubevirt.io/name={name}")
 }
 
+/// The launcher Pod that `instance` lives in, out of all that it has: after a
+/// migration that is the target.
+pub(super) fn current<'a>(
+    instance: &DynamicObject,
+    pods: &'a [DynamicObject],
+) -> Option<&'a DynamicObject> {
+    let of_job = |pod: &&DynamicObject| {
+        let labels = pod.metadata.labels.as_ref();
+        labels.is_some_and(|l| l.contains_key("kubevirt.io/migrationJobUID"))
+    };
+    let node = text(instance, "/status/nodeName");
+    if node.is_empty() {
+        return pods.iter().find(|pod| !of_job(pod));
+    }
+    let there = || {
+        pods.iter()
+            .filter(|pod| text(pod, "/spec/nodeName") == node)
+    };
+    let over = |pod: &&DynamicObject| is_over(text(pod, "/status/phase"));
+    let last = || there().max_by_key(|pod| &pod.metadata.creation_timestamp);
+    there().find(|pod| !over(pod)).or_else(last)
+}
+
+/// The status of a launcher in which nothing runs any more.
+pub(super) fn closed(old: &Value, phase: &str, now: &str) -> Value {
+    let mut status = old.clone();
+    status["phase"] = json!(phase);
+    let conditions = status["conditions"].as_array_mut().into_iter().flatten();
+    for condition in conditions.filter(|c| c["type"] != "PodScheduled") {
+        if condition["status"] == "True" && condition["type"] != "Initialized" {
+            condition["status"] = json!("False");
+            condition["lastTransitionTime"] = json!(now);
+        }
+    }
+    status
+}
+
 /// The launcher Pod of `instance`. `pending_ports` where the address of the
 /// guest is told later, so that no Service leads to the Pod before.
 pub(super) fn pod(instance: &DynamicObject, pending_ports: bool) -> Value {
@@ -55,8 +93,7 @@ pub(super) fn pod(instance: &DynamicObject, pending_ports: bool) -> Value {
     if pending_ports {
         annotations[HOST_PORTS] = json!("");
     }
-    let claims = volumes::named(spec).into_iter();
-    let mounts: Vec<Value> = claims
+    let mounts: Vec<Value> = volumes::at_boot(spec)
         .filter_map(|(volume, claim)| {
             let source = json!({"claimName": claim?});
             Some(json!({"name": volume, "persistentVolumeClaim": source}))

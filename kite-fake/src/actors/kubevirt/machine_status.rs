@@ -5,8 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{Times, condition, find, says};
 use super::instances::is_over;
+use super::live_update;
+use super::migration::is_copying;
 use super::run::{open_requests, strategy};
-use super::volumes::Volume;
+use super::volumes::{self, Volume};
 use crate::actors::objects::{is_deleting, text};
 
 /// What the status depends on.
@@ -69,11 +71,20 @@ fn made_from(instance: &DynamicObject) -> Option<i64> {
 /// The word that people read.
 fn printable(seen: &Seen<'_>) -> &'static str {
     let storages = || seen.volumes.iter().filter_map(|v| v.storage.as_ref());
+    let failed = || storages().any(|s| s.data_volume.as_ref().is_some_and(has_failed));
+    let provisioning = || storages().any(|s| s.data_volume.as_ref().is_some_and(is_provisioning));
     if is_deleting(seen.vm) {
         return "Terminating";
     }
     let Some(instance) = seen.instance else {
-        return if strategy(seen.vm) != "Always" {
+        let starts = strategy(seen.vm) == "Always";
+        return if failed() {
+            "DataVolumeError"
+        } else if provisioning() {
+            "Provisioning"
+        } else if strategy(seen.vm) == "WaitAsReceiver" {
+            "WaitingForReceiver"
+        } else if !starts {
             "Stopped"
         } else if seen.vm.data["status"]["startFailure"].is_object() {
             "CrashLoopBackOff"
@@ -83,13 +94,6 @@ fn printable(seen: &Seen<'_>) -> &'static str {
     };
     let status = &instance.data["status"];
     let phase = text(instance, "/status/phase");
-    let filling = || storages().any(|s| !s.is_filled());
-    let failed = || {
-        storages().any(|s| {
-            let volume = s.data_volume.as_ref();
-            volume.is_some_and(|v| text(v, "/status/phase") == "Failed")
-        })
-    };
     // A claim that was waited for once counts as unbound until its Pod runs.
     let unbound =
         || phase == "Scheduling" && passed(status, "Pending") || storages().any(|s| !s.is_bound());
@@ -97,12 +101,14 @@ fn printable(seen: &Seen<'_>) -> &'static str {
         "Stopping"
     } else if is_over(phase) {
         match strategy(seen.vm) {
-            "Always" | "RerunOnFailure" if phase == "Failed" => "CrashLoopBackOff",
+            "Always" | "RerunOnFailure" | "Once" if phase == "Failed" => "CrashLoopBackOff",
             _ => "Stopped",
         }
-    } else if phase == "Unknown" {
+    } else if phase == "WaitingForSync" && strategy(seen.vm) == "WaitAsReceiver" {
+        "WaitingForReceiver"
+    } else if phase == "Unknown" || phase == "WaitingForSync" {
         "Unknown"
-    } else if is_migrating(status) {
+    } else if is_copying(status) {
         "Migrating"
     } else if find(status, "Paused").is_some_and(|c| c["status"] == "True") {
         "Paused"
@@ -114,7 +120,7 @@ fn printable(seen: &Seen<'_>) -> &'static str {
         "DataVolumeError"
     } else if says(status, "PodScheduled", "False", "Unschedulable") {
         "ErrorUnschedulable"
-    } else if filling() {
+    } else if provisioning() {
         "Provisioning"
     } else if unbound() {
         "WaitingForVolumeBinding"
@@ -132,9 +138,27 @@ fn passed(status: &Value, phase: &str) -> bool {
     all.is_some_and(|all| all.iter().any(|t| t["phase"] == phase))
 }
 
-fn is_migrating(status: &Value) -> bool {
-    let state = &status["migrationState"];
-    state["startTimestamp"].is_string() && state["completed"] != true
+/// Whether a `DataVolume` has failed, or its worker has stopped for an error.
+fn has_failed(volume: &DynamicObject) -> bool {
+    text(volume, "/status/phase") == "Failed"
+        || says(&volume.data["status"], "Running", "False", "Error")
+        || says(
+            &volume.data["status"],
+            "Running",
+            "False",
+            "ImagePullFailed",
+        )
+}
+
+/// Whether a `DataVolume` is being filled. One that waits for its first consumer
+/// is not, as long as its claim is not bound.
+fn is_provisioning(volume: &DynamicObject) -> bool {
+    let bound = find(&volume.data["status"], "Bound").is_some_and(|c| c["status"] == "True");
+    match text(volume, "/status/phase") {
+        "Succeeded" | "PendingPopulation" => false,
+        "WaitForFirstConsumer" => bound,
+        _ => true,
+    }
 }
 
 /// Those of the instance, in the order in which they came up, and the VM's own.
@@ -201,7 +225,7 @@ fn restart_required(
     if let Some(told) = told {
         return Some(told.clone());
     }
-    let message = difference(&vm.data["spec"]["template"]["spec"], &instance.data["spec"])?;
+    let message = difference(&vm.data["spec"]["template"]["spec"], instance)?;
     Some(json!({
         "type": "RestartRequired",
         "status": "True",
@@ -211,46 +235,57 @@ fn restart_required(
     }))
 }
 
-/// What a template asks for that the instance does not have.
-fn difference(template: &Value, instance: &Value) -> Option<&'static str> {
-    let sockets = |spec: &Value| spec["domain"]["cpu"]["sockets"].as_u64().unwrap_or(1);
-    let memory = |spec: &Value| -> Option<u64> {
-        let text = spec["domain"]["memory"]["guest"].as_str()?;
-        Some(text.parse::<kite_core::quantity::Bytes>().ok()?.bytes())
-    };
-    let (wanted, has) = (sockets(template), sockets(instance));
-    if wanted > has {
-        return Some(
-            "CPU sockets updated in template spec to a value higher than what's available",
-        );
+/// What a template asks for that the instance cannot be given as it runs.
+fn difference(template: &Value, instance: &DynamicObject) -> Option<&'static str> {
+    if let Some(obstacle) = live_update::obstacle(template, instance) {
+        return Some(obstacle);
     }
-    if wanted < has {
-        return Some("Reduction of CPU socket count requires a restart");
-    }
-    if let (Some(wanted), Some(has)) = (memory(template), memory(instance)) {
-        if wanted > has {
-            return Some("memory updated in template spec to a value higher than what's available");
-        }
-        if wanted < has {
-            return Some(
-                "memory updated in template spec to a value lower than what VMI was started with",
-            );
-        }
-    }
-    let comparable = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(domain) = spec["domain"].as_object_mut() {
-            for persisted in ["firmware", "machine", "memory"] {
-                domain.remove(persisted);
-            }
-        }
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("architecture");
-        }
-        spec
-    };
-    (comparable(template) != comparable(instance))
+    (fixed(template) != fixed(&instance.data["spec"]))
         .then_some("a non-live-updatable field was changed in the template spec")
+}
+
+/// What of a spec a running instance keeps.
+fn fixed(spec: &Value) -> Value {
+    let plugged: Vec<Value> = volumes::listed(spec)
+        .filter(|volume| volumes::is_hotplug(volume))
+        .map(|volume| volume["name"].clone())
+        .collect();
+    let mut spec = spec.clone();
+    let stays = |member: &Value| !plugged.contains(&member["name"]);
+    for list in ["/volumes", "/domain/devices/disks"] {
+        if let Some(all) = spec.pointer_mut(list).and_then(Value::as_array_mut) {
+            all.retain(stays);
+        }
+    }
+    for (place, fields) in [
+        ("/domain", &["firmware", "machine", "memory"][..]),
+        ("/domain/cpu", &["sockets"]),
+        (
+            "",
+            &["architecture", "nodeSelector", "affinity", "tolerations"],
+        ),
+    ] {
+        let object = spec.pointer_mut(place).and_then(Value::as_object_mut);
+        if let Some(object) = object {
+            object.retain(|field, _| !fields.contains(&field.as_str()));
+        }
+    }
+    // What is empty is as good as left out.
+    for (place, field) in [
+        ("", "volumes"),
+        ("/domain/devices", "disks"),
+        ("/domain", "cpu"),
+    ] {
+        let object = spec.pointer_mut(place).and_then(Value::as_object_mut);
+        if let Some(object) = object {
+            object.retain(|name, value| {
+                let empty = value.as_array().is_some_and(Vec::is_empty)
+                    || value.as_object().is_some_and(serde_json::Map::is_empty);
+                name != field || !empty
+            });
+        }
+    }
+    spec
 }
 
 fn snapshots(volumes: &[Volume]) -> Value {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::instances::is_over;
 use super::machine_status::{Seen, status};
 use super::run::{Decision, decide, pause_left, start_failure};
-use super::{FINALIZER, OBSERVED_VERSIONS, VM_GENERATION, volumes};
+use super::{FINALIZER, OBSERVED_VERSIONS, VM_GENERATION, hotplug, live_update, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, VIRTUAL_MACHINE};
 use crate::actors::objects::{
@@ -141,11 +141,28 @@ impl Life<'_> {
                 self.objects.get(&self.instance_key()).await?
             }
         };
+        if let Some(instance) = instance.as_ref().filter(|i| !is_deleting(i)) {
+            self.live_update(instance).await?;
+        }
         self.tell(instance.as_ref(), None).await?;
         if instance.is_some() && self.persist_firmware().await? {
             return Ok(Next::Done);
         }
         Ok(next)
+    }
+
+    /// Gives a running instance what its template asks for and it can take.
+    async fn live_update(&self, instance: &DynamicObject) -> Result<(), ActorError> {
+        let template = &self.vm.data["spec"]["template"]["spec"];
+        let key = self.instance_key();
+        let patches = [
+            live_update::patch(template, instance),
+            hotplug::patch(template, instance),
+        ];
+        for patch in patches.into_iter().flatten() {
+            ignore_missing(self.objects.merge(&key, None, patch).await)?;
+        }
+        Ok(())
     }
 
     /// Writes the status, with the record of a failed start where there is one.

@@ -13,21 +13,30 @@ mod agent;
 mod cloud_init;
 mod conditions;
 mod guests;
+mod hotplug;
 mod instance_status;
 mod instances;
 mod launcher;
+mod live_update;
 mod machine_status;
 mod machines;
+mod migratable;
+mod migration;
+mod migration_admission;
+mod requests;
 mod run;
-mod subresources;
+
 mod volumes;
 
 pub use admission::KubeVirtAdmission;
 pub use agent::NodeAgent;
 pub use guests::{Address, Guests, Machine, NoGuests, SshGuests};
+pub use hotplug::HotplugVolumes;
 pub use instances::Instances;
 pub use machines::VirtualMachines;
-pub use subresources::{SUBRESOURCES, VmSubresources};
+pub use migration::{MigrationAgent, MigrationTriggers, Migrations};
+pub use migration_admission::MigrationAdmission;
+pub use requests::{SUBRESOURCES, VmSubresources};
 
 /// Holds VMs and instances until their controllers have let go.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";

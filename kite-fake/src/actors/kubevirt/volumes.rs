@@ -13,6 +13,8 @@ use crate::actors::storage::is_bound;
 pub(super) struct Volume {
     /// Its name in the spec.
     pub(super) name: String,
+    /// Whether it is plugged in while the instance runs.
+    pub(super) hotplug: bool,
     /// The claim behind it, if it is of a kind that has one.
     pub(super) storage: Option<Storage>,
 }
@@ -41,27 +43,38 @@ impl Storage {
     }
 }
 
-/// Names and claim names of the volumes in an instance's spec.
-pub(super) fn named(spec: &Value) -> Vec<(String, Option<String>)> {
+/// Name of the claim behind a volume of a spec.
+pub(super) fn claim_name(volume: &Value) -> Option<&str> {
+    let claim = volume["dataVolume"]["name"].as_str();
+    claim.or(volume["persistentVolumeClaim"]["claimName"].as_str())
+}
+
+/// Whether a volume of a spec is plugged into a running instance.
+pub(super) fn is_hotplug(volume: &Value) -> bool {
+    volume["dataVolume"]["hotpluggable"] == true
+        || volume["persistentVolumeClaim"]["hotpluggable"] == true
+}
+
+/// The volumes of an instance's spec.
+pub(super) fn listed(spec: &Value) -> impl Iterator<Item = &Value> {
     let volumes = spec["volumes"].as_array();
-    volumes
-        .into_iter()
-        .flatten()
-        .map(|volume| {
-            let claim = volume["dataVolume"]["name"]
-                .as_str()
-                .or(volume["persistentVolumeClaim"]["claimName"].as_str());
-            let name = volume["name"].as_str().unwrap_or_default();
-            (name.to_owned(), claim.map(str::to_owned))
-        })
-        .collect()
+    volumes.map_or(&[][..], Vec::as_slice).iter()
+}
+
+/// Names and claim names of the volumes that an instance boots with.
+pub(super) fn at_boot(spec: &Value) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let volumes = listed(spec).filter(|volume| !is_hotplug(volume));
+    volumes.map(|volume| {
+        let name = volume["name"].as_str().unwrap_or_default();
+        (name, claim_name(volume))
+    })
 }
 
 /// Keys of what the volumes in an instance's spec depend on.
 pub(super) fn dependencies(spec: &Value, namespace: Option<&str>) -> Vec<Key> {
-    let claims = named(spec).into_iter().filter_map(|(_, claim)| claim);
+    let claims = listed(spec).filter_map(claim_name);
     claims
-        .flat_map(|claim| [&CLAIM, &DATA_VOLUME].map(|kind| Key::new(kind, namespace, &claim)))
+        .flat_map(|claim| [&CLAIM, &DATA_VOLUME].map(|kind| Key::new(kind, namespace, claim)))
         .collect()
 }
 
@@ -72,16 +85,20 @@ pub(super) async fn observe(
     namespace: Option<&str>,
 ) -> Result<Vec<Volume>, ActorError> {
     let mut volumes = Vec::new();
-    for (name, claim_name) in named(spec) {
-        let storage = match claim_name {
+    for volume in listed(spec) {
+        let storage = match claim_name(volume) {
             None => None,
             Some(claim_name) => Some(Storage {
-                claim: objects.find(&CLAIM, namespace, &claim_name).await?,
-                data_volume: objects.find(&DATA_VOLUME, namespace, &claim_name).await?,
-                claim_name,
+                claim: objects.find(&CLAIM, namespace, claim_name).await?,
+                data_volume: objects.find(&DATA_VOLUME, namespace, claim_name).await?,
+                claim_name: claim_name.to_owned(),
             }),
         };
-        volumes.push(Volume { name, storage });
+        volumes.push(Volume {
+            name: volume["name"].as_str().unwrap_or_default().to_owned(),
+            hotplug: is_hotplug(volume),
+            storage,
+        });
     }
     Ok(volumes)
 }
