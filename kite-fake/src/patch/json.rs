@@ -1,28 +1,27 @@
 //! JSON patch (RFC 6902), with the leniencies of a Kubernetes API server:
-//! `replace` of an absent member adds it, and `test` for `null` holds where
-//! nothing is. Negative indices count from the end.
+//! `replace` of an absent member adds it, `copy` of one copies `null`, `test` for
+//! `null` holds where a member is absent, and what stands in front of the first
+//! slash of a path does not count. Negative indices count from the end.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{MAX_COPIED_BYTES, MAX_NESTING, MAX_OPERATIONS, PatchError, decode};
 
+/// The members of an operation; others are ignored (RFC 6902 §4).
+const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
+
 /// One operation; members that its kind does not use are ignored (RFC 6902 §4).
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Operation {
     #[serde(default)]
-    op: String,
+    op: Option<String>,
     #[serde(default)]
-    path: String,
+    path: Option<String>,
     #[serde(default)]
     from: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    value: Option<Value>,
-}
-
-/// Tells `"value": null` from no `value`.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+    #[serde(default)]
+    value: Value,
 }
 
 /// Applies a JSON patch.
@@ -32,7 +31,9 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 /// [`PatchError::TooLarge`] beyond [`MAX_OPERATIONS`], [`PatchError::Unprocessable`]
 /// if an operation is unknown or does not fit the document; nothing is applied then.
 pub fn json_patch(document: &Value, body: &[u8]) -> Result<Value, PatchError> {
-    let operations: Vec<Operation> = decode(body, Value::is_array, "[]handlers.jsonPatchOp")?;
+    let operations: Option<Vec<Option<Operation>>> =
+        decode(body, |v| v.is_array() || v.is_null(), "[]handlers.jsonPatchOp")?;
+    let operations = operations.unwrap_or_default();
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooLarge(format!(
             "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
@@ -42,41 +43,65 @@ pub fn json_patch(document: &Value, body: &[u8]) -> Result<Value, PatchError> {
     let mut result = document.clone();
     let mut copied = 0;
     for operation in operations {
-        run(&mut result, operation, &mut copied).ok_or(PatchError::Unprocessable)?;
+        run(&mut result, operation.unwrap_or_default(), &mut copied)
+            .ok_or(PatchError::Unprocessable)?;
     }
     Ok(result)
 }
 
+/// Paths of members that no operation has, in order: `[0].name`.
+pub(crate) fn unknown_members(body: &[u8]) -> Vec<String> {
+    let Ok(Value::Array(operations)) = serde_json::from_slice(body) else {
+        return Vec::new();
+    };
+    let unknown = |(place, operation): (usize, &Value)| -> Vec<String> {
+        operation
+            .as_object()
+            .into_iter()
+            .flat_map(|members| members.keys())
+            .filter(|name| !MEMBERS.contains(&name.as_str()))
+            .map(|name| format!("[{place}].{name}"))
+            .collect()
+    };
+    operations.iter().enumerate().flat_map(unknown).collect()
+}
+
 /// Carries out one operation; `None` if it does not fit.
 fn run(document: &mut Value, operation: Operation, copied: &mut usize) -> Option<()> {
-    let path = tokens(&operation.path)?;
-    match operation.op.as_str() {
-        "add" => add(document, &path, shallow(&path, operation.value?)?),
-        "remove" => remove(document, &path).map(drop),
-        "replace" => replace(document, &path, shallow(&path, operation.value?)?),
+    match operation.op.as_deref()? {
+        "add" => add(document, &operation.path?, operation.value),
+        "remove" => remove(document, &operation.path?).map(drop),
+        "replace" => replace(document, &operation.path?, operation.value),
         "test" => {
-            let expected = operation.value.unwrap_or(Value::Null);
-            let holds = match find(document, &path) {
-                Some(found) => equal(found, &expected),
-                None => expected.is_null(),
+            let path = operation.path?;
+            let holds = if path.is_empty() {
+                *document == operation.value
+            } else {
+                let (parent, last) = parent(document, &path)?;
+                match get(parent, &last)? {
+                    Some(found) => *found == operation.value,
+                    None => operation.value.is_null(),
+                }
             };
             holds.then_some(())
         }
         "move" => {
-            let from = tokens(operation.from.as_deref()?)?;
-            if path.len() > from.len() && path.starts_with(&from) {
-                return None;
-            }
+            let from = operation.from?;
+            let (holder, last) = parent(document, &from)?;
+            get(holder, &last)?;
             let value = remove(document, &from)?;
-            add(document, &path, shallow(&path, value)?)
+            add(document, &operation.path?, value)
         }
         "copy" => {
-            let value = find(document, &tokens(operation.from.as_deref()?)?)?.clone();
-            *copied += value.to_string().len();
+            let (holder, last) = parent(document, &operation.from?)?;
+            let value = get(holder, &last)?.cloned();
+            let path = operation.path?;
+            parent(document, &path)?;
+            *copied += value.as_ref().map_or(0, |value| value.to_string().len());
             if *copied > MAX_COPIED_BYTES {
                 return None;
             }
-            add(document, &path, shallow(&path, value)?)
+            add(document, &path, value.unwrap_or(Value::Null))
         }
         _ => None,
     }
@@ -84,7 +109,7 @@ fn run(document: &mut Value, operation: Operation, copied: &mut usize) -> Option
 
 /// The value, unless it would make the document nest deeper than a body may:
 /// operation upon operation could otherwise exhaust the stack of whoever reads it.
-fn shallow(path: &[String], value: Value) -> Option<Value> {
+fn shallow(path: &str, value: Value) -> Option<Value> {
     fn depth(value: &Value) -> usize {
         match value {
             Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
@@ -92,117 +117,100 @@ fn shallow(path: &[String], value: Value) -> Option<Value> {
             _ => 0,
         }
     }
-    (path.len() + depth(&value) <= MAX_NESTING).then_some(value)
+    (path.matches('/').count() + depth(&value) <= MAX_NESTING).then_some(value)
 }
 
-/// The unescaped segments of a JSON pointer (RFC 6901).
-fn tokens(pointer: &str) -> Option<Vec<String>> {
-    if pointer.is_empty() {
-        return Some(Vec::new());
-    }
-    let rest = pointer.strip_prefix('/')?;
-    Some(
-        rest.split('/')
-            .map(|token| token.replace("~1", "/").replace("~0", "~"))
-            .collect(),
-    )
+/// One segment of a JSON pointer, unescaped (RFC 6901 §4).
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
 }
 
-fn find<'a>(document: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(document, |node, token| match node {
-        Value::Object(members) => members.get(token),
-        Value::Array(elements) => elements.get(index(token, elements.len())?),
-        _ => None,
-    })
+/// The object or list that a path leads into, and the last segment. `None` where
+/// there is none, and for a path without a slash.
+fn parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+    let (way, last) = path.rsplit_once('/')?;
+    let holder = way
+        .split('/')
+        .skip(1)
+        .try_fold(document, |node, segment| get(node, &unescape(segment))?)?;
+    (holder.is_object() || holder.is_array()).then(|| (holder, unescape(last)))
 }
 
-fn find_mut<'a>(document: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
-    path.iter().try_fold(document, |node, token| match node {
-        Value::Object(members) => members.get_mut(token),
+/// What stands under a segment: `Some(None)` for an absent or null member of an
+/// object, `None` where a list has no such place.
+fn get<'a>(holder: &'a mut Value, segment: &str) -> Option<Option<&'a mut Value>> {
+    let found = match holder {
+        Value::Object(members) => members.get_mut(segment),
         Value::Array(elements) => {
-            let at = index(token, elements.len())?;
-            elements.get_mut(at)
+            let place = place(segment, elements.len())?;
+            elements.get_mut(place)
         }
-        _ => None,
-    })
-}
-
-/// The index of an existing element, or the length for "one past the end".
-fn index(token: &str, length: usize) -> Option<usize> {
-    let negative = token.strip_prefix('-');
-    let digits = negative.unwrap_or(token);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let number: usize = digits.parse().ok()?;
-    match negative {
-        None => (number <= length).then_some(number),
-        Some(_) => length.checked_sub(number),
-    }
-}
-
-fn add(document: &mut Value, path: &[String], value: Value) -> Option<()> {
-    let Some((last, parent)) = path.split_last() else {
-        *document = value;
-        return Some(());
+        _ => return None,
     };
-    match find_mut(document, parent)? {
+    Some(found.filter(|value| !value.is_null()))
+}
+
+/// The place of an existing element; negative ones count from the end.
+fn place(segment: &str, length: usize) -> Option<usize> {
+    let number: isize = segment.parse().ok()?;
+    let place = match usize::try_from(number) {
+        Ok(place) => place,
+        Err(_) => length.checked_sub(number.unsigned_abs())?,
+    };
+    (place < length).then_some(place)
+}
+
+fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    let value = shallow(path, value)?;
+    let (holder, last) = parent(document, path)?;
+    match holder {
         Value::Object(members) => {
-            members.insert(last.clone(), value);
+            members.insert(last, value);
         }
         Value::Array(elements) if last == "-" => elements.push(value),
         Value::Array(elements) => {
-            let at = index(last, elements.len())?;
-            elements.insert(at, value);
+            // Behind the last element is a place too.
+            let place = place(&last, elements.len() + 1)?;
+            elements.insert(place, value);
         }
         _ => return None,
     }
     Some(())
 }
 
-fn replace(document: &mut Value, path: &[String], value: Value) -> Option<()> {
-    let Some((last, parent)) = path.split_last() else {
+fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    let value = shallow(path, value)?;
+    if path.is_empty() {
+        // The document itself stays an object or a list.
+        if !value.is_object() && !value.is_array() {
+            return None;
+        }
         *document = value;
         return Some(());
-    };
-    match find_mut(document, parent)? {
+    }
+    let (holder, last) = parent(document, path)?;
+    match holder {
         Value::Object(members) => {
-            members.insert(last.clone(), value);
+            members.insert(last, value);
         }
         Value::Array(elements) => {
-            let at = index(last, elements.len())?;
-            *elements.get_mut(at)? = value;
+            let place = place(&last, elements.len())?;
+            *elements.get_mut(place)? = value;
         }
         _ => return None,
     }
     Some(())
 }
 
-fn remove(document: &mut Value, path: &[String]) -> Option<Value> {
-    let (last, parent) = path.split_last()?;
-    match find_mut(document, parent)? {
-        Value::Object(members) => members.remove(last),
+fn remove(document: &mut Value, path: &str) -> Option<Value> {
+    let (holder, last) = parent(document, path)?;
+    match holder {
+        Value::Object(members) => members.remove(&last),
         Value::Array(elements) => {
-            let at = index(last, elements.len())?;
-            (at < elements.len()).then(|| elements.remove(at))
+            let place = place(&last, elements.len())?;
+            Some(elements.remove(place))
         }
         _ => None,
-    }
-}
-
-/// Equality by value: `1` and `1.0` are the same number (RFC 6902 §4.6).
-fn equal(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),
-        (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| equal(x, y))
-        }
-        (Value::Object(x), Value::Object(y)) => {
-            x.len() == y.len()
-                && x.iter()
-                    .all(|(name, x)| y.get(name).is_some_and(|y| equal(x, y)))
-        }
-        _ => a == b,
     }
 }
 
@@ -283,9 +291,34 @@ mod tests {
                 document.clone(),
             ),
             (
-                json!([{"op": "test", "path": "/a/b", "value": 1.0}]),
+                json!([{"op": "add", "path": "/l/-1", "value": 9}]),
+                json!({"a": {"b": 1}, "l": [1, 2, 3, 9]}),
+            ),
+            (
+                json!([{"op": "add", "path": "/l/+1", "value": 9}]),
+                json!({"a": {"b": 1}, "l": [1, 9, 2, 3]}),
+            ),
+            (
+                json!([{"op": "add", "path": "/a/c"}]),
+                json!({"a": {"b": 1, "c": null}, "l": [1, 2, 3]}),
+            ),
+            (
+                json!([{"op": "copy", "from": "/none", "path": "/a/c"}]),
+                json!({"a": {"b": 1, "c": null}, "l": [1, 2, 3]}),
+            ),
+            (
+                json!([{"op": "add", "path": "x/n", "value": 1}]),
+                json!({"a": {"b": 1}, "l": [1, 2, 3], "n": 1}),
+            ),
+            (
+                json!([{"op": "replace", "path": "", "value": {"b": 1}}]),
+                json!({"b": 1}),
+            ),
+            (
+                json!([{"op": "test", "path": "", "value": document.clone()}]),
                 document.clone(),
             ),
+            (Value::Null, document.clone()),
         ] {
             assert_eq!(apply(&document, &patch), Ok(result), "{patch}");
         }
@@ -301,11 +334,22 @@ mod tests {
             json!([{"op": "remove", "path": "/l/1"}]),
             json!([{"op": "add", "path": "/none/x", "value": 1}]),
             json!([{"op": "add", "path": "/l/2", "value": 1}]),
-            json!([{"op": "add", "path": "/a/b"}]),
+            json!([{"op": "add", "path": "/l/-3", "value": 1}]),
+            json!([{"op": "add", "path": "", "value": {}}]),
+            json!([{"op": "remove", "path": ""}]),
+            json!([{"op": "replace", "path": "", "value": 1}]),
             json!([{"op": "replace", "path": "/l/1", "value": 1}]),
+            json!([{"op": "replace", "path": "/l/-", "value": 1}]),
+            json!([{"op": "test", "path": "/a/b", "value": 1.0}]),
+            json!([{"op": "test", "path": "/none/x", "value": null}]),
+            json!([{"op": "test", "path": "/l/1", "value": null}]),
             json!([{"op": "move", "from": "/a", "path": "/a/b"}]),
-            json!([{"op": "copy", "from": "/none", "path": "/a/c"}]),
+            json!([{"op": "move", "from": "/none", "path": "/a/c"}]),
+            json!([{"op": "copy", "from": "/l/1", "path": "/a/c"}]),
+            json!([{"op": "copy", "from": "", "path": "/a/c"}]),
             json!([{"op": "frobnicate", "path": "/a"}]),
+            json!([{"op": "add", "value": 1}]),
+            json!([null]),
             json!([{"op": "add", "path": "a", "value": 1}]),
         ] {
             assert_eq!(
@@ -331,12 +375,21 @@ mod tests {
     }
 
     #[test]
+    fn members_that_operations_do_not_have_are_told() {
+        let body = json!([{"op": "test", "Path": "/a"}, {"value": {"x": 1}, "why": 1}]);
+        assert_eq!(
+            unknown_members(body.to_string().as_bytes()),
+            ["[0].Path", "[1].why"]
+        );
+    }
+
+    #[test]
     fn copies_cannot_grow_without_bound() {
         // Each copy doubles the document: forty of them would fill any memory.
-        let doubling = json!({"op": "copy", "from": "", "path": "/x/-"});
+        let doubling = json!({"op": "copy", "from": "/x", "path": "/x/-"});
         let patch = Value::from(vec![doubling; 40]);
         assert_eq!(
-            apply(&json!({"x": []}), &patch),
+            apply(&json!({"x": [1]}), &patch),
             Err(PatchError::Unprocessable)
         );
     }

@@ -16,6 +16,7 @@ mod merge;
 mod strategic;
 
 pub use json::json_patch;
+pub(crate) use json::unknown_members;
 pub use merge::merge_patch;
 pub use strategic::strategic_merge_patch;
 
