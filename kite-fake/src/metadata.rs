@@ -1,10 +1,13 @@
 //! Rules for `metadata` that all kinds share, custom resources included.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::builtin::access::{list, members, number, text};
 use crate::go;
 use crate::names::{NameRule, label_value, qualified};
+use crate::rest::options::manager_errors;
 use crate::schema::{CauseReason, FieldError};
 
 /// All annotations together, keys and values, in bytes.
@@ -82,7 +85,66 @@ pub fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<FieldEr
             "finalizer orphan and foregroundDeletion cannot be both set",
         ));
     }
+    managers(metadata, &mut errors);
     errors
+}
+
+/// Removes owner references that are there twice; gives the warning about them.
+/// `late` is the wording for what patches and applies bring.
+pub(crate) fn dedup_owners(object: &mut Value, late: bool) -> Option<String> {
+    let owners = object
+        .get_mut("metadata")?
+        .get_mut("ownerReferences")?
+        .as_array_mut()?;
+    if owners.len() < 2 {
+        return None;
+    }
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut twice: Vec<&str> = Vec::new();
+    for owner in owners.iter() {
+        if kept.contains(owner) {
+            twice.push(text(owner, "uid"));
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if twice.is_empty() {
+        return None;
+    }
+    let when = if late {
+        " after mutating admission happens"
+    } else {
+        ""
+    };
+    let warning = format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: [{}]",
+        twice.join(" ")
+    );
+    *owners = kept;
+    Some(warning)
+}
+
+/// Longest name of a subresource in `managedFields`, in bytes.
+const MAX_SUBRESOURCE: usize = 256;
+
+/// What a client may have got wrong in entries of `managedFields` that can be read.
+fn managers(metadata: &Value, errors: &mut Vec<FieldError>) {
+    for (place, entry) in list(metadata, "managedFields").iter().enumerate() {
+        let path = format!("metadata.managedFields[{place}]");
+        for (reason, message) in manager_errors(text(entry, "manager")) {
+            let reason = match reason {
+                "FieldValueTooLong" => CauseReason::TooLong,
+                _ => CauseReason::Invalid,
+            };
+            errors.push(FieldError::with(reason, format!("{path}.manager"), message));
+        }
+        if text(entry, "subresource").len() > MAX_SUBRESOURCE {
+            errors.push(FieldError::too_long(
+                format!("{path}.subresource"),
+                MAX_SUBRESOURCE as u64,
+            ));
+        }
+    }
 }
 
 /// Finalizers of built-in kinds are standard ones or have a domain.
@@ -109,12 +171,12 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         .get("deletionTimestamp")
         .is_some_and(|t| !t.is_null())
     {
-        let added: Vec<String> = list(after, "finalizers")
+        let added: BTreeSet<&str> = list(after, "finalizers")
             .iter()
             .filter(|finalizer| !list(before, "finalizers").contains(finalizer))
             .filter_map(Value::as_str)
-            .map(go::quote)
             .collect();
+        let added: Vec<String> = added.into_iter().map(go::quote).collect();
         if !added.is_empty() {
             errors.push(FieldError::forbidden(
                 "metadata.finalizers",

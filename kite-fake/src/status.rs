@@ -191,6 +191,18 @@ impl Status {
         Self::about(409, "AlreadyExists", message, group, plural, name)
     }
 
+    /// 409 for a name that is taken, of an object that has a `generateName`.
+    pub fn generated_name_exists(group: &str, plural: &str, name: &str) -> Self {
+        let mut status = Self::already_exists(group, plural, name);
+        status
+            .message
+            .push_str(", the server was not able to generate a unique name for the object");
+        if let Some(details) = &mut status.details {
+            details.retry_after = Some(1);
+        }
+        status
+    }
+
     /// 409 with reason `Conflict`.
     pub fn conflict(group: &str, plural: &str, name: &str, why: &str) -> Self {
         let message = format!(

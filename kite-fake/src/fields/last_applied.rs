@@ -14,7 +14,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The field manager of `kubectl apply --server-side`.
 const KUBECTL: &str = "kubectl";
 
-/// Longest annotation that is written, in bytes; a longer one is dropped.
+/// Most bytes of all annotations together; beyond that, this one is dropped.
 const MAX_BYTES: usize = 256 * 1024;
 
 fn annotation(object: &Value) -> Option<&str> {
@@ -35,7 +35,11 @@ pub(super) fn yielded(context: &Context<'_>, live: &Value) -> FieldSet {
     let Ok(last) = serde_json::from_str::<Value>(last) else {
         return FieldSet::default();
     };
-    if typed::check(context.schema, &last).is_err() {
+    // What was applied in another version says nothing about this one.
+    let version = last.get("apiVersion").and_then(Value::as_str);
+    if version != Some(context.manager.api_version.as_str())
+        || typed::check(context.schema, &last).is_err()
+    {
         return FieldSet::default();
     }
     let mut fields = typed::fields_of(Some(context.schema), &last);
@@ -58,8 +62,20 @@ pub(super) fn refresh(context: &Context<'_>, config: &Value, merged: &mut Value)
     {
         annotations.remove(ANNOTATION);
     }
-    // kubectl ends what it writes with a line feed.
-    let text = format!("{applied}\n");
+    // As Go's encoder writes it: safe within HTML, and with a line feed at the end.
+    let mut text = applied.to_string();
+    for (plain, escaped) in [
+        ("<", "\\u003c"),
+        (">", "\\u003e"),
+        ("&", "\\u0026"),
+        ("\u{2028}", "\\u2028"),
+        ("\u{2029}", "\\u2029"),
+    ] {
+        if text.contains(plain) {
+            text = text.replace(plain, escaped);
+        }
+    }
+    text.push('\n');
     let annotations = merged
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("annotations"))
@@ -67,9 +83,12 @@ pub(super) fn refresh(context: &Context<'_>, config: &Value, merged: &mut Value)
     let Some(annotations) = annotations else {
         return;
     };
-    if text.len() > MAX_BYTES {
+    annotations.insert(ANNOTATION.to_owned(), Value::from(text));
+    let size: usize = annotations
+        .iter()
+        .map(|(name, value)| name.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    if size > MAX_BYTES {
         annotations.remove(ANNOTATION);
-    } else {
-        annotations.insert(ANNOTATION.to_owned(), Value::from(text));
     }
 }

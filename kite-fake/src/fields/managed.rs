@@ -64,7 +64,10 @@ impl Entries {
         };
         for entry in list {
             let text = |name: &str| entry.get(name).and_then(Value::as_str);
-            if text("fieldsType").is_some_and(|kind| !kind.is_empty() && kind != "FieldsV1") {
+            if text("fieldsType") != Some("FieldsV1") {
+                return None;
+            }
+            if text("apiVersion").is_none_or(str::is_empty) {
                 return None;
             }
             let operation = match text("operation")? {
@@ -152,7 +155,9 @@ impl Entries {
 
 fn encode_entry(entry: Entry) -> Value {
     let mut members = Map::new();
-    members.insert("manager".to_owned(), Value::from(entry.manager.name));
+    if !entry.manager.name.is_empty() {
+        members.insert("manager".to_owned(), Value::from(entry.manager.name));
+    }
     members.insert(
         "operation".to_owned(),
         Value::from(entry.manager.operation.as_str()),
@@ -326,9 +331,12 @@ mod tests {
     #[test]
     fn malformed_entries_are_noticed() {
         for list in [
-            json!([{"manager": "m", "operation": "Eat"}]),
-            json!([{"manager": "m", "operation": "Apply", "fieldsType": "V2"}]),
-            json!([{"manager": "m", "operation": "Apply", "fieldsV1": {"x": {}}}]),
+            json!([{"manager": "m", "operation": "Eat", "apiVersion": "v1", "fieldsType": "FieldsV1"}]),
+            json!([{"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "V2"}]),
+            json!([{"manager": "m", "operation": "Apply", "apiVersion": "v1"}]),
+            json!([{"manager": "m", "operation": "Apply", "fieldsType": "FieldsV1"}]),
+            json!([{"manager": "m", "operation": "Apply", "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": {"x": {}}}]),
             json!("x"),
         ] {
             assert_eq!(Entries::decode(Some(&list)), None, "{list}");

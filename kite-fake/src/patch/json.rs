@@ -31,8 +31,11 @@ struct Operation {
 /// [`PatchError::TooLarge`] beyond [`MAX_OPERATIONS`], [`PatchError::Unprocessable`]
 /// if an operation is unknown or does not fit the document; nothing is applied then.
 pub fn json_patch(document: &Value, body: &[u8]) -> Result<Value, PatchError> {
-    let operations: Option<Vec<Option<Operation>>> =
-        decode(body, |v| v.is_array() || v.is_null(), "[]handlers.jsonPatchOp")?;
+    let operations: Option<Vec<Option<Operation>>> = decode(
+        body,
+        |v| v.is_array() || v.is_null(),
+        "[]handlers.jsonPatchOp",
+    )?;
     let operations = operations.unwrap_or_default();
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooLarge(format!(

@@ -116,10 +116,7 @@ fn merge_object(
 }
 
 /// The schema of a member.
-fn member<'a>(
-    schema: Option<&'a Schema>,
-    name: &str,
-) -> Result<Option<&'a Schema>, PatchError> {
+fn member<'a>(schema: Option<&'a Schema>, name: &str) -> Result<Option<&'a Schema>, PatchError> {
     let Some(schema) = schema else {
         return Ok(None);
     };
@@ -234,7 +231,10 @@ fn reorder_lists(
         let inner = member(schema, name)?;
         let key = merge_key(inner);
         check_order(change.as_deref().unwrap_or_default(), &order, key)?;
-        let elements = [old.clone().unwrap_or_default(), change.clone().unwrap_or_default()];
+        let elements = [
+            old.clone().unwrap_or_default(),
+            change.clone().unwrap_or_default(),
+        ];
         let merged = match (old.clone(), change) {
             (None, None) => continue,
             (Some(old), None) => old,
@@ -358,7 +358,11 @@ fn merge_list(
                     "merging lists cannot yet be specified in the patch".to_owned(),
                 ));
             }
-            _ => return Err(unknown_directive(element.as_object().cloned().unwrap_or_default())),
+            _ => {
+                return Err(unknown_directive(
+                    element.as_object().cloned().unwrap_or_default(),
+                ));
+            }
         }
     }
     if replace {
@@ -401,7 +405,8 @@ fn need_keys(key: Option<&str>, list: &[Value]) -> Result<(), PatchError> {
     let Some(key) = key else {
         return Ok(());
     };
-    list.iter().try_for_each(|element| key_of(element, key).map(drop))
+    list.iter()
+        .try_for_each(|element| key_of(element, key).map(drop))
 }
 
 /// Orders a merged list: what the patch names in the patch's order, the rest in
@@ -448,9 +453,12 @@ fn without_directives(value: Value) -> Option<Value> {
                 .filter_map(|(name, member)| Some((name, without_directives(member)?)))
                 .collect(),
         ),
-        Value::Array(elements) => {
-            Value::Array(elements.into_iter().filter_map(without_directives).collect())
-        }
+        Value::Array(elements) => Value::Array(
+            elements
+                .into_iter()
+                .filter_map(without_directives)
+                .collect(),
+        ),
         scalar => scalar,
     })
 }
@@ -613,9 +621,7 @@ mod tests {
             ),
             (
                 json!({"$setElementOrder/other": []}),
-                internal(
-                    "unable to find api field in struct  for the json field \"other\"",
-                ),
+                internal("unable to find api field in struct  for the json field \"other\""),
             ),
             (
                 json!({"$setElementOrder": []}),
@@ -649,7 +655,10 @@ mod tests {
                 json!({"labels": {"a": null, "b": "1"}}),
                 json!({"labels": {"b": "1"}}),
             ),
-            (json!({"labels": {"$patch": "replace", "b": "1"}}), json!({})),
+            (
+                json!({"labels": {"$patch": "replace", "b": "1"}}),
+                json!({}),
+            ),
             (
                 json!({"containers": [{"name": "a"}, {"name": "b", "$patch": "delete"}]}),
                 json!({"containers": [{"name": "a"}]}),

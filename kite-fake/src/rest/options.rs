@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::query::Query;
 use super::selector::{FieldSelector, LabelSelector};
+use crate::go;
 use crate::status::{Cause, Status};
 
 /// 422 about an options object.
@@ -30,8 +31,6 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// Who owns the fields; from the parameter or the `User-Agent`.
     pub manager: String,
-    /// `fieldManager` was given.
-    pub manager_given: bool,
     /// `force`, if it was given: takes over conflicting fields of an apply.
     pub force: Option<bool>,
     /// Treatment of unknown fields.
@@ -39,29 +38,29 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Reads the options of `kind` (`CreateOptions`, `UpdateOptions` or `PatchOptions`).
+    /// Reads the options of `kind` (`CreateOptions`, `UpdateOptions` or `PatchOptions`);
+    /// `apply` tells whether the request is a server-side apply.
     ///
     /// # Errors
-    /// 422 for values that the server does not know.
-    pub fn parse(kind: &str, query: &Query, user_agent: &str) -> Result<Self, Status> {
+    /// 422 for values that the server does not know or that do not fit together.
+    pub fn parse(kind: &str, apply: bool, query: &Query, user_agent: &str) -> Result<Self, Status> {
         let mut causes = Vec::new();
-        let dry_run = dry_run(query.all("dryRun"), &mut causes);
         let given = query.text("fieldManager");
-        if given.len() > 128 {
-            causes.push(Cause::new(
-                "FieldValueTooLong",
-                "Too long: may not be more than 128 bytes",
+        match kind {
+            "PatchOptions" if apply && given.is_empty() => causes.push(Cause::new(
+                "FieldValueRequired",
+                "Required value: is required for apply patch",
                 "fieldManager",
-            ));
-        } else if let Some(bad) = given.chars().position(char::is_control) {
-            causes.push(Cause::new(
-                "FieldValueInvalid",
-                format!(
-                    "Invalid value: {given:?}: should only contain printable characters (at position {bad})"
-                ),
-                "fieldManager",
-            ));
+            )),
+            "PatchOptions" if !apply && query.has("force") => causes.push(Cause::new(
+                "FieldValueForbidden",
+                "Forbidden: may not be specified for non-apply patch",
+                "force",
+            )),
+            _ => {}
         }
+        let dry_run = dry_run(query.all("dryRun"), &mut causes);
+        check_manager(given, &mut causes);
         let validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
@@ -80,40 +79,72 @@ impl WriteOptions {
         if !causes.is_empty() {
             return Err(invalid_options(kind, causes));
         }
-        let manager_given = !given.is_empty();
         Ok(Self {
             dry_run,
-            manager: if manager_given {
-                given.to_owned()
-            } else {
+            manager: if given.is_empty() {
                 manager_of(user_agent)
+            } else {
+                given.to_owned()
             },
-            manager_given,
             force: query.has("force").then(|| query.flag("force")),
             validation,
         })
     }
 }
 
+/// Longest name of a field manager, in bytes.
+const MAX_MANAGER: usize = 128;
+
+/// What is wrong with the name of a field manager.
+pub(crate) fn manager_errors(name: &str) -> Vec<(&'static str, String)> {
+    let mut wrong = Vec::new();
+    if name.len() > MAX_MANAGER {
+        wrong.push((
+            "FieldValueTooLong",
+            format!("Too long: may not be more than {MAX_MANAGER} bytes"),
+        ));
+    }
+    for (place, c) in name.char_indices().filter(|(_, c)| !is_printable(*c)) {
+        wrong.push((
+            "FieldValueInvalid",
+            format!(
+                "Invalid value: {}: invalid character U+{:04X} (at position {place})",
+                go::quote(name),
+                c as u32
+            ),
+        ));
+    }
+    wrong
+}
+
+fn check_manager(name: &str, causes: &mut Vec<Cause>) {
+    causes.extend(
+        manager_errors(name)
+            .into_iter()
+            .map(|(reason, message)| Cause::new(reason, message, "fieldManager")),
+    );
+}
+
+/// Go's `unicode.IsPrint`, as far as names of programs go: the only space is U+0020.
+fn is_printable(c: char) -> bool {
+    !c.is_control() && (c == ' ' || !c.is_whitespace())
+}
+
 /// The default field manager: the user agent up to its first slash.
 fn manager_of(user_agent: &str) -> String {
-    let name: String = user_agent
-        .split('/')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(128)
-        .collect();
-    if name.is_empty() {
-        "unknown".to_owned()
-    } else {
-        name
+    let mut name = String::new();
+    let head = user_agent.split('/').next().unwrap_or_default();
+    for c in head.chars().filter(|c| is_printable(*c)) {
+        if name.len() + c.len_utf8() > MAX_MANAGER {
+            break;
+        }
+        name.push(c);
     }
+    name
 }
 
 fn dry_run<'a>(values: impl Iterator<Item = &'a str>, causes: &mut Vec<Cause>) -> bool {
-    let values: Vec<&str> = values.filter(|v| !v.is_empty()).collect();
+    let values: Vec<&str> = values.collect();
     if values.iter().any(|v| *v != "All") {
         let list = serde_json::to_string(&values).unwrap_or_default();
         causes.push(Cause::new(
@@ -143,6 +174,9 @@ pub struct DeleteOptions {
     pub dry_run: bool,
     /// Explicit propagation.
     pub propagation: Option<Propagation>,
+    /// `orphanDependents` was given as false: the answer tells by its code
+    /// whether the object waits.
+    pub cascades: bool,
     /// The object must have this uid.
     pub uid: Option<String>,
     /// The object must have this resourceVersion.
@@ -177,8 +211,17 @@ impl DeleteOptions {
             if query.has("orphanDependents") {
                 orphan = Some(query.flag("orphanDependents"));
             }
-            out.grace_seconds = query.text("gracePeriodSeconds").parse().ok();
+            out.grace_seconds = match query.text("gracePeriodSeconds") {
+                "" => None,
+                text => Some(text.parse().map_err(|_| {
+                    Status::bad_request(format!(
+                        "strconv.ParseInt: parsing {}: invalid syntax",
+                        go::quote(text)
+                    ))
+                })?),
+            };
         }
+        out.cascades = orphan == Some(false);
         if let (Some(policy), Some(_)) = (&policy, orphan) {
             causes.push(Cause::new(
                 "FieldValueInvalid",
@@ -189,7 +232,7 @@ impl DeleteOptions {
             ));
         }
         out.propagation = match policy.as_deref() {
-            None | Some("") => orphan.map(|o| {
+            None => orphan.map(|o| {
                 if o {
                     Propagation::Orphan
                 } else {
@@ -228,11 +271,47 @@ fn check_options_body(body: &Value) -> Result<(), Status> {
     let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
     let version = body["apiVersion"].as_str().unwrap_or("v1");
     if kind == "DeleteOptions" {
-        return Ok(());
+        return check_options_types(body).map_err(Status::bad_request);
     }
     Err(Status::bad_request(format!(
         "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
     )))
+}
+
+/// What the decoder says of members that have a wrong type.
+fn check_options_types(body: &Value) -> Result<(), String> {
+    type Fits = fn(&Value) -> bool;
+    let strings: Fits = |v| v.as_array().is_some_and(|v| v.iter().all(Value::is_string));
+    let members: [(&str, &str, Fits); 7] = [
+        ("/gracePeriodSeconds", "int64", Value::is_i64),
+        ("/preconditions", "v1.Preconditions", Value::is_object),
+        ("/preconditions/uid", "types.UID", Value::is_string),
+        ("/preconditions/resourceVersion", "string", Value::is_string),
+        ("/orphanDependents", "bool", Value::is_boolean),
+        (
+            "/propagationPolicy",
+            "v1.DeletionPropagation",
+            Value::is_string,
+        ),
+        ("/dryRun", "[]string", strings),
+    ];
+    for (pointer, expected, fits) in members {
+        let Some(found) = body.pointer(pointer) else {
+            continue;
+        };
+        if !found.is_null() && !fits(found) {
+            let of = match pointer.rsplit_once('/') {
+                Some(("", _)) | None => "DeleteOptions",
+                Some(_) => "Preconditions",
+            };
+            return Err(format!(
+                "json: cannot unmarshal {} into Go struct field {of}.{} of type {expected}",
+                crate::patch::kind_of(found),
+                pointer.trim_start_matches('/').replace('/', ".")
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// `resourceVersionMatch`.

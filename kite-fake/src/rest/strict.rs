@@ -11,6 +11,8 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 pub struct Outline {
     /// Paths of members that occur more than once in their object.
     pub duplicates: Vec<String>,
+    /// Further problems of the text, as the strict decoder words them.
+    pub problems: Vec<String>,
     order: HashMap<String, usize>,
 }
 
@@ -27,6 +29,23 @@ impl Outline {
             return Self::default();
         }
         outline
+    }
+
+    /// Reads the operations of a JSON patch: what is strange about them is no
+    /// part of the patched object.
+    pub fn of_operations(text: &[u8]) -> Self {
+        let duplicates = Self::of(text).duplicates;
+        let unknown = crate::patch::unknown_members(text);
+        let told = |what: &str, fields: Vec<String>| {
+            let told = |field: String| format!("json patch {what} field \"{field}\"");
+            fields.into_iter().map(told).collect::<Vec<_>>()
+        };
+        let mut problems = told("unknown", unknown);
+        problems.extend(told("duplicate", duplicates));
+        Self {
+            problems,
+            ..Self::default()
+        }
     }
 
     /// Sorts paths by where they stand in the document.
@@ -125,6 +144,19 @@ impl<'de> Visitor<'de> for Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operations_have_problems_of_their_own() {
+        let outline = Outline::of_operations(br#"[{"op": "test", "op": "add", "why": 1}]"#);
+        assert!(outline.duplicates.is_empty());
+        assert_eq!(
+            outline.problems,
+            [
+                "json patch unknown field \"[0].why\"",
+                "json patch duplicate field \"[0].op\""
+            ]
+        );
+    }
 
     #[test]
     fn duplicates_and_order_are_found() {

@@ -6,6 +6,7 @@ use super::registry::Resource;
 use super::rules::{self, Rules};
 use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::clock::rfc3339;
+use crate::metadata;
 use crate::rest::options::WriteOptions;
 use crate::rest::strict::Outline;
 use crate::status::{Cause, Status};
@@ -46,6 +47,8 @@ impl ApiServer {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
             metadata_mut(&mut object)?.remove(field);
         }
+        self.warnings
+            .extend(metadata::dedup_owners(&mut object, false));
         let object = rules::track(call, &options, None, object);
         let object = self.create_object(call, object, &options)?;
         Ok(Outcome {
@@ -117,7 +120,12 @@ impl ApiServer {
         let collection = resource.collection();
         self.charge_quota(&resource, &object, None, options.dry_run)?;
         if let Some(existing) = self.store.get(&collection, &key) {
-            let mut status = Status::already_exists(&resource.group, &resource.plural, &name);
+            let taken = if prefix.is_empty() {
+                Status::already_exists
+            } else {
+                Status::generated_name_exists
+            };
+            let mut status = taken(&resource.group, &resource.plural, &name);
             if existing.is_deleting() {
                 status.message = format!("object is being deleted: {}", status.message);
             }

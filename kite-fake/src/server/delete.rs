@@ -29,8 +29,15 @@ impl ApiServer {
         refuse_immortal(call)?;
         let options = Self::delete_options(call)?;
         let key = call.key();
+        self.warn_of_orphans(call, &options);
+        let mut code = 200;
         let body = match self.delete_one(call, &key, &options)? {
-            Deleted::Waiting(object) => Produced::Object(object),
+            Deleted::Waiting(object) => {
+                if options.cascades {
+                    code = 202;
+                }
+                Produced::Object(object)
+            }
             Deleted::Gone(object) if returns_object(call) => Produced::Object(object),
             Deleted::Gone(object) => Produced::Status(Status::deleted(
                 &call.resource.group,
@@ -39,7 +46,18 @@ impl ApiServer {
                 object.meta("uid"),
             )),
         };
-        Ok(Outcome { body, code: 200 })
+        Ok(Outcome { body, code })
+    }
+
+    /// Who deletes a Job without a policy leaves its Pods behind.
+    fn warn_of_orphans(&mut self, call: &Call, options: &DeleteOptions) {
+        let job = call.resource.group == "batch" && call.resource.kind == "Job";
+        if job && options.propagation.is_none() {
+            self.warnings.push(
+                "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+                    .to_owned(),
+            );
+        }
     }
 
     /// DELETE of a collection: a list of what was there.
@@ -47,9 +65,10 @@ impl ApiServer {
         if !call.resource.verbs.contains(&"deletecollection") {
             return Err(Status::method_not_allowed());
         }
-        let options = Self::delete_options(call)?;
         let selection = ListOptions::parse(&call.query, false)?;
         Self::check_fields(call, &selection)?;
+        let options = Self::delete_options(call)?;
+        self.warn_of_orphans(call, &options);
         let list = self.list(call, &selection)?;
         for object in &list.items {
             let key = Key::new(object.meta("namespace"), object.meta("name"));
@@ -146,20 +165,7 @@ fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, namespace: bool
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
         return false;
     };
-    // The policy of the request decides which of the collector's finalizers stand.
-    let mut finalizers: Vec<Value> = metadata
-        .get("finalizers")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    if let Some(policy) = options.propagation {
-        finalizers.retain(|f| f != FOREGROUND && f != ORPHAN);
-        match policy {
-            Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-            Propagation::Orphan => finalizers.push(ORPHAN.into()),
-            Propagation::Background => {}
-        }
-    }
+    let finalizers = collected(metadata.get("finalizers"), options, call);
     if finalizers.is_empty() {
         metadata.remove("finalizers");
     } else {
@@ -183,6 +189,37 @@ fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, namespace: bool
         value["status"]["phase"] = "Terminating".into();
     }
     *value != before
+}
+
+/// The finalizers that an object is deleted with: the policy of the request
+/// decides which of the collector's stand, else those that are there already, else
+/// what is usual for the kind.
+fn collected(present: Option<&Value>, options: &DeleteOptions, call: &Call) -> Vec<Value> {
+    let present = present
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let resource = &call.resource;
+    let orphaning = matches!(
+        (resource.group.as_str(), resource.kind.as_str()),
+        ("", "ReplicationController") | ("batch", "Job")
+    );
+    let ours = |f: &Value| f == FOREGROUND || f == ORPHAN;
+    let wanted = match options.propagation {
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Background) => None,
+        None if present.iter().any(ours) => return present,
+        None => orphaning.then_some(ORPHAN),
+    };
+    let mut finalizers = present.clone();
+    finalizers.retain(|f| !ours(f));
+    finalizers.extend(wanted.map(Value::from));
+    // The order changes only together with the set.
+    if finalizers.len() == present.len() && finalizers.iter().all(|f| present.contains(f)) {
+        return present;
+    }
+    finalizers
 }
 
 /// A definition waits for its objects.
@@ -223,6 +260,9 @@ fn returns_object(call: &Call) -> bool {
                 | "PersistentVolumeClaim"
                 | "PodTemplate"
                 | "ResourceQuota"
+        ) | (
+            "storage.k8s.io",
+            "CSIDriver" | "CSINode" | "StorageClass" | "VolumeAttachment"
         )
     )
 }

@@ -160,7 +160,8 @@ impl Call {
     }
 
     fn write_options(&self, kind: &str) -> Result<WriteOptions, Status> {
-        WriteOptions::parse(kind, &self.query, &self.user_agent)
+        let apply = patch::Format::of(self).is_ok_and(|format| format == patch::Format::Apply);
+        WriteOptions::parse(kind, apply, &self.query, &self.user_agent)
     }
 }
 

@@ -8,9 +8,10 @@ use super::rules;
 use super::{ApiServer, Call, Outcome, Produced, body, parse_text};
 use crate::fields::{self, Applied, ApplyError, Operation};
 use crate::go;
+use crate::metadata;
 use crate::patch::{self, PatchError};
 use crate::rest::media::Encoding;
-use crate::rest::options::{WriteOptions, invalid_options};
+use crate::rest::options::WriteOptions;
 use crate::rest::strict::Outline;
 use crate::schema;
 use crate::status::{Cause, Details, Status};
@@ -56,7 +57,6 @@ impl ApiServer {
     pub(crate) fn patch(&mut self, call: &Call) -> Result<Outcome, Status> {
         let format = Format::of(call)?;
         let options = call.write_options("PatchOptions")?;
-        check_options(format, &options)?;
         if format == Format::Apply {
             return self.apply(call, &options);
         }
@@ -69,7 +69,7 @@ impl ApiServer {
         let patched = patched(call, format, old.value()).map_err(|e| refusal(&e))?;
         body::check_type(call, &patched)?;
         let outline = match format {
-            Format::Json => Outline::default(),
+            Format::Json => Outline::of_operations(&call.body),
             _ => Outline::of(&call.body),
         };
         let shown = || shown(call, format, old.value());
@@ -77,7 +77,8 @@ impl ApiServer {
         self.warnings.extend(decoded.warnings);
         body::check_name(call, &decoded.value)?;
         check_namespace(call, &decoded.value)?;
-        let new = rules::track(call, &options, Some(old.value()), decoded.value);
+        let mut new = rules::track(call, &options, Some(old.value()), decoded.value);
+        self.warnings.extend(metadata::dedup_owners(&mut new, true));
         let object = self.write(call, &old, new, &options)?;
         Ok(Outcome {
             body: Produced::Object(object),
@@ -143,8 +144,10 @@ impl ApiServer {
             }
             (Applied::Unchanged, None) => config,
         };
-        let decoded = rules::decode(&resource, merged, &Outline::default(), options, None)?;
+        let mut decoded = rules::decode(&resource, merged, &Outline::default(), options, None)?;
         self.warnings.extend(decoded.warnings);
+        self.warnings
+            .extend(metadata::dedup_owners(&mut decoded.value, true));
         let (object, code) = if let Some(live) = live {
             (self.write(call, &live, decoded.value, options)?, 200)
         } else {
@@ -173,30 +176,6 @@ impl ApiServer {
             body: Produced::Object(object),
             code,
         })
-    }
-}
-
-pub(crate) fn check_options(format: Format, options: &WriteOptions) -> Result<(), Status> {
-    let mut causes = Vec::new();
-    if format == Format::Apply {
-        if !options.manager_given {
-            causes.push(Cause::new(
-                "FieldValueRequired",
-                "Required value: is required for apply patch",
-                "fieldManager",
-            ));
-        }
-    } else if options.force.is_some() {
-        causes.push(Cause::new(
-            "FieldValueForbidden",
-            "Forbidden: may not be specified for non-apply patch",
-            "force",
-        ));
-    }
-    if causes.is_empty() {
-        Ok(())
-    } else {
-        Err(invalid_options("PatchOptions", causes))
     }
 }
 

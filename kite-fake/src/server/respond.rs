@@ -70,7 +70,11 @@ pub(crate) fn page_not_found() -> Response<Bytes> {
 
 /// `Warning` headers (RFC 7234 §5.5, code 299).
 pub(crate) fn add_warnings(response: &mut Response<Bytes>, warnings: &[String]) {
-    for text in warnings {
+    for (place, text) in warnings.iter().enumerate() {
+        // Each is told once.
+        if warnings.iter().take(place).any(|earlier| earlier == text) {
+            continue;
+        }
         let quoted: String = text
             .chars()
             .flat_map(|c| match c {

@@ -261,9 +261,15 @@ pub(crate) fn decode(
         outline.sort(&mut unknown);
     }
     let problems: Vec<String> = outline
-        .duplicates
+        .problems
         .iter()
-        .map(|f| format!("duplicate field \"{f}\""))
+        .cloned()
+        .chain(
+            outline
+                .duplicates
+                .iter()
+                .map(|f| format!("duplicate field \"{f}\"")),
+        )
         .chain(unknown.iter().map(|f| format!("unknown field \"{f}\"")))
         .collect();
     let cannot = |why: &str| {

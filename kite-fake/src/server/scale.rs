@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::create::check_namespace;
-use super::patch::{Format, apply_refusal, check_options, refusal};
+use super::patch::{Format, apply_refusal, refusal};
 use super::registry::{Resource, ScalePaths, Subresource};
 use super::subresources::done;
 use super::{ApiServer, Call, Outcome, body, parse_text, rules};
@@ -110,7 +110,6 @@ impl ApiServer {
         } else {
             let format = Format::of(call)?;
             let options = call.write_options("PatchOptions")?;
-            check_options(format, &options)?;
             let patched = match format {
                 Format::Json => patch::json_patch(current, &call.body).map_err(|e| refusal(&e))?,
                 Format::Merge | Format::Strategic => {

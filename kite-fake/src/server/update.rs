@@ -6,18 +6,14 @@ use super::create::{check_namespace, metadata_mut, text};
 use super::rules::{self, Rules};
 use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::fields::same_but_for_times;
+use crate::metadata;
 use crate::rest::options::WriteOptions;
 use crate::rest::strict::Outline;
 use crate::status::{Cause, Status};
 use crate::store::{Object, Stored};
 
 /// Members of `metadata` that stay where a client leaves them out.
-const KEPT: &[&str] = &[
-    "uid",
-    "namespace",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-];
+const KEPT: &[&str] = &["uid", "namespace", "deletionGracePeriodSeconds"];
 
 impl ApiServer {
     /// PUT of an object or a subresource.
@@ -27,8 +23,10 @@ impl ApiServer {
         body::check_type(call, &sent)?;
         let sent = body::fill_type(&call.resource, sent);
         let outline = Outline::of(&call.body);
-        let decoded = rules::decode(&call.resource, sent, &outline, &options, None)?;
+        let mut decoded = rules::decode(&call.resource, sent, &outline, &options, None)?;
         self.warnings.extend(decoded.warnings);
+        self.warnings
+            .extend(metadata::dedup_owners(&mut decoded.value, false));
         body::check_name(call, &decoded.value)?;
         check_namespace(call, &decoded.value)?;
         let live = self
@@ -117,6 +115,13 @@ impl ApiServer {
                 Some(value) => metadata.insert(field.into(), value.clone()),
                 None => metadata.remove(field),
             };
+        }
+        // Nothing but a deletion sets this, and nothing takes it back.
+        if let Some(value) = before.get("deletionTimestamp") {
+            metadata.insert("deletionTimestamp".into(), value.clone());
+        }
+        if !resource.namespaced {
+            metadata.remove("namespace");
         }
         let subresource = call.target.subresource.as_deref().unwrap_or_default();
         rules.prepare_update(&resource, &mut new, old.value(), subresource);

@@ -58,7 +58,7 @@ pub fn check(data: &[u8]) {
         for watch in [false, true] {
             let _ = ListOptions::parse(&query, watch);
         }
-        let _ = WriteOptions::parse("PatchOptions", &query, &text);
+        let _ = WriteOptions::parse("PatchOptions", false, &query, &text);
         let _ = path::parse(&text);
         for custom in [false, true] {
             let _ = media::accepted(Some(&text), custom);
