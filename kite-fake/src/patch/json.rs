@@ -81,7 +81,7 @@ fn run(document: &mut Value, operation: Operation, copied: &mut usize) -> Option
                 *document == operation.value
             } else {
                 let (parent, last) = parent(document, &path)?;
-                match get(parent, &last)? {
+                match get(parent, &last).ok()? {
                     Some(found) => *found == operation.value,
                     None => operation.value.is_null(),
                 }
@@ -91,13 +91,13 @@ fn run(document: &mut Value, operation: Operation, copied: &mut usize) -> Option
         "move" => {
             let from = operation.from?;
             let (holder, last) = parent(document, &from)?;
-            get(holder, &last)?;
+            get(holder, &last).ok()?;
             let value = remove(document, &from)?;
             add(document, &operation.path?, value)
         }
         "copy" => {
             let (holder, last) = parent(document, &operation.from?)?;
-            let value = get(holder, &last)?.cloned();
+            let value = get(holder, &last).ok()?.cloned();
             let path = operation.path?;
             parent(document, &path)?;
             *copied += value.as_ref().map_or(0, |value| value.to_string().len());
@@ -132,25 +132,26 @@ fn unescape(segment: &str) -> String {
 /// there is none, and for a path without a slash.
 fn parent<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let (way, last) = path.rsplit_once('/')?;
-    let holder = way
-        .split('/')
-        .skip(1)
-        .try_fold(document, |node, segment| get(node, &unescape(segment))?)?;
+    let holder = way.split('/').skip(1).try_fold(document, |node, segment| {
+        get(node, &unescape(segment)).ok()?
+    })?;
     (holder.is_object() || holder.is_array()).then(|| (holder, unescape(last)))
 }
 
-/// What stands under a segment: `Some(None)` for an absent or null member of an
-/// object, `None` where a list has no such place.
-fn get<'a>(holder: &'a mut Value, segment: &str) -> Option<Option<&'a mut Value>> {
+/// There is no such place in a list, or nothing that has places.
+struct NoPlace;
+
+/// What stands under a segment; `Ok(None)` for an absent or null member of an object.
+fn get<'a>(holder: &'a mut Value, segment: &str) -> Result<Option<&'a mut Value>, NoPlace> {
     let found = match holder {
         Value::Object(members) => members.get_mut(segment),
         Value::Array(elements) => {
-            let place = place(segment, elements.len())?;
+            let place = place(segment, elements.len()).ok_or(NoPlace)?;
             elements.get_mut(place)
         }
-        _ => return None,
+        _ => return Err(NoPlace),
     };
-    Some(found.filter(|value| !value.is_null()))
+    Ok(found.filter(|value| !value.is_null()))
 }
 
 /// The place of an existing element; negative ones count from the end.
