@@ -237,7 +237,7 @@ impl FakeCluster {
                 what,
                 why: message(&r),
             }),
-            Answer::Watch(_) | Answer::Extension(..) => {
+            Answer::Watch(_) | Answer::NotYet(_) | Answer::Extension(..) => {
                 Err(unreadable("a create was not answered as one"))
             }
         }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::auth::Identity;
 use crate::cluster::FakeCluster;
-use crate::server::{Answer, MAX_BODY, Watch};
+use crate::server::{Answer, MAX_BODY, NotYet, Watch};
 use crate::status::Status;
 
 /// Body of an answer: whole, or a stream of watch events.
@@ -26,6 +26,8 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Time before the end of a watch at which a BOOKMARK tells where it got to.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// How long a request waits for a state from the future.
+const FRESH: Duration = Duration::from_secs(3);
 /// Time between BOOKMARKs.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
@@ -72,12 +74,31 @@ impl FakeService {
                 )));
             }
         };
-        match self.cluster.handle(Request::from_parts(parts, bytes)) {
+        // Only such a request may have to be asked twice.
+        let again = parts
+            .uri
+            .query()
+            .filter(|query| query.contains("resourceVersion="))
+            .map(|_| Request::from_parts(parts.clone(), bytes.clone()));
+        let mut answer = self.cluster.handle(Request::from_parts(parts, bytes));
+        if let (Answer::NotYet(wait), Some(request)) = (&mut answer, again)
+            && comes(wait).await
+        {
+            answer = self.cluster.handle(request);
+        }
+        match answer {
             Answer::Response(response) => whole(response),
+            Answer::NotYet(wait) => whole(wait.otherwise),
             Answer::Watch(watch) => follow(self.cluster, *watch),
             Answer::Extension(extension, request) => extension.handle(*request).await,
         }
     }
+}
+
+/// Whether a state from the future comes in time.
+async fn comes(wait: &mut NotYet) -> bool {
+    let reached = wait.changes.wait_for(|now| *now >= wait.revision);
+    matches!(tokio::time::timeout(FRESH, reached).await, Ok(Ok(_)))
 }
 
 fn whole(response: Response<Bytes>) -> Response<ResponseBody> {
@@ -142,7 +163,8 @@ impl Follow {
                         break;
                     }
                     self.next_bookmark = next_bookmark(now, self.deadline);
-                    let line = self.cluster.server().bookmark(&mut self.watch);
+                    let time = self.cluster.now();
+                    let line = self.cluster.server().bookmark(&mut self.watch, time);
                     if line.is_some() {
                         return line;
                     }

@@ -70,6 +70,8 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// Fresh `continue` token that a 410 answer to a list offers.
     pub continue_token: Option<String>,
+    /// The revision that is still to come; the answer may be another then.
+    pub awaits: Option<u64>,
 }
 
 /// `plural` or `plural.group`, as messages name a resource or a kind.
@@ -90,6 +92,7 @@ impl Status {
             message: message.into(),
             details: None,
             continue_token: None,
+            awaits: None,
         }
     }
 
@@ -279,12 +282,13 @@ impl Status {
 
     /// 504: the resourceVersion asked for has not happened yet.
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
-        Self::new(
+        let mut status = Self::new(
             504,
             "Timeout",
             format!("Timeout: Too large resource version: {asked}, current: {current}"),
-        )
-        .with_details(Details {
+        );
+        status.awaits = Some(asked);
+        status.with_details(Details {
             causes: vec![Cause::new(
                 "ResourceVersionTooLarge",
                 "Too large resource version",

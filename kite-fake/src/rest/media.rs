@@ -36,6 +36,19 @@ pub struct Accepted {
     pub shape: Shape,
     /// Encoding of the answer.
     pub encoding: Encoding,
+    /// The transformed answer is of `meta.k8s.io/v1beta1`, as old clients ask.
+    pub beta: bool,
+}
+
+impl Accepted {
+    /// `apiVersion` of a transformed answer.
+    pub fn meta_version(&self) -> &'static str {
+        if self.beta {
+            "meta.k8s.io/v1beta1"
+        } else {
+            "meta.k8s.io/v1"
+        }
+    }
 }
 
 const AVAILABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -80,8 +93,38 @@ fn clauses(header: &str) -> Vec<Clause> {
             }
         })
         .collect();
-    out.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    // What is named exactly goes before a wildcard of the same quality.
+    out.sort_by(|a, b| {
+        let wild = |c: &Clause| c.media.starts_with("*/");
+        let half = |c: &Clause| c.media.ends_with("/*");
+        b.quality
+            .total_cmp(&a.quality)
+            .then(wild(a).cmp(&wild(b)))
+            .then(half(a).cmp(&half(b)))
+    });
     out
+}
+
+/// What a clause makes of the answer; none if it asks for what cannot be made.
+fn shape(clause: &Clause) -> Option<(Shape, bool)> {
+    let asked = |name: &str| clause.param(name).unwrap_or_default();
+    if !matches!(asked("stream"), "" | "watch") || !matches!(asked("sv"), "" | "v1") {
+        return None;
+    }
+    let (kind, group, version) = (asked("as"), asked("g"), asked("v"));
+    if (kind, group, version) == ("", "", "") {
+        return Some((Shape::Plain, false));
+    }
+    if group != "meta.k8s.io" || !matches!(version, "v1" | "v1beta1") {
+        return None;
+    }
+    let shape = match kind {
+        "Table" => Shape::Table,
+        "PartialObjectMetadata" => Shape::Partial { list: false },
+        "PartialObjectMetadataList" => Shape::Partial { list: true },
+        _ => return None,
+    };
+    Some((shape, version == "v1beta1"))
 }
 
 /// Chooses the representation of an answer.
@@ -89,7 +132,7 @@ fn clauses(header: &str) -> Vec<Clause> {
 /// # Errors
 /// 406 if nothing that is accepted can be made.
 pub fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> {
-    let header = header.unwrap_or("*/*");
+    let header = header.filter(|h| !h.is_empty()).unwrap_or("*/*");
     // Custom resources are negotiated one step later than built-in ones.
     let mut transforms_refused = custom;
     for clause in clauses(header) {
@@ -98,37 +141,62 @@ pub fn accepted(header: Option<&str>, custom: bool) -> Result<Accepted, Status> 
             "application/yaml" => Encoding::Yaml,
             _ => continue,
         };
-        let shape = match (clause.param("as"), clause.param("g"), clause.param("v")) {
-            (None, ..) => Shape::Plain,
-            (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => Shape::Table,
-            (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => {
-                Shape::Partial { list: false }
-            }
-            (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => {
-                Shape::Partial { list: true }
-            }
-            _ => {
-                transforms_refused = true;
-                continue;
-            }
+        let Some((shape, beta)) = shape(&clause) else {
+            transforms_refused = true;
+            continue;
         };
-        return Ok(Accepted { shape, encoding });
+        return Ok(Accepted {
+            shape,
+            encoding,
+            beta,
+        });
     }
-    if transforms_refused {
-        return Err(Status::new(
-            406,
-            "NotAcceptable",
-            format!("only the following media types are accepted: {AVAILABLE}"),
-        ));
-    }
-    Err(Status::new(
+    Err(if transforms_refused {
+        none_of(AVAILABLE)
+    } else {
+        not_routed()
+    })
+}
+
+/// 406 of a handler.
+fn none_of(available: &str) -> Status {
+    Status::new(
+        406,
+        "NotAcceptable",
+        format!("only the following media types are accepted: {available}"),
+    )
+}
+
+/// 406 of the router, before any handler is asked.
+fn not_routed() -> Status {
+    Status::new(
         406,
         "NotAcceptable",
         format!(
             "406: Not Acceptable\n\nAvailable representations: {AVAILABLE}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
         ),
     )
-    .with_details(crate::status::Details::default()))
+    .with_details(crate::status::Details::default())
+}
+
+/// 406 of a watch in an encoding that has no frames.
+pub fn not_streamable() -> Status {
+    none_of("application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+}
+
+/// The encoding of a document of the API itself; `routed`: its path is one of
+/// a router that looks at `Accept` before any handler does.
+///
+/// # Errors
+/// 406 if nothing that is accepted can be made.
+pub fn document(header: &str, routed: bool) -> Result<Encoding, Status> {
+    match accepted(Some(header), false) {
+        Ok(accepted) => Ok(accepted.encoding),
+        // A transformation that is not known gives way to the plain document.
+        Err(status) if status.details.is_none() => Ok(Encoding::Json),
+        Err(_) if routed => Err(not_routed()),
+        Err(_) => Err(none_of(AVAILABLE)),
+    }
 }
 
 /// The encoding of a request's body.
@@ -166,6 +234,23 @@ mod tests {
         assert_eq!(accepted(Some(table), false).unwrap().shape, Shape::Table);
         let unknown = "application/json;as=Nothing;v=v1;g=meta.k8s.io,application/json";
         assert_eq!(accepted(Some(unknown), false).unwrap().shape, Shape::Plain);
+        let half = "application/json;g=meta.k8s.io;v=v1,application/yaml";
+        assert_eq!(
+            accepted(Some(half), false).unwrap().encoding,
+            Encoding::Yaml
+        );
+        let beta = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
+        let beta = accepted(Some(beta), false).unwrap();
+        assert_eq!(
+            (beta.shape, beta.meta_version()),
+            (Shape::Table, "meta.k8s.io/v1beta1")
+        );
+        let exact = "*/*,application/yaml";
+        assert_eq!(
+            accepted(Some(exact), false).unwrap().encoding,
+            Encoding::Yaml
+        );
+        assert_eq!(accepted(Some(""), false).unwrap(), Accepted::default());
         assert_eq!(accepted(Some("text/html"), true).unwrap_err().code, 406);
         let yaml = "application/json;q=0.1, application/yaml";
         assert_eq!(

@@ -349,23 +349,20 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Reads the options; `watch` tells whether the request is a watch.
+    /// Reads the options; `watch` tells whether the request is a watch, which
+    /// the path may say, too.
     ///
     /// # Errors
     /// 400 for what cannot be parsed, 422 for what does not fit together.
     pub fn parse(query: &Query, watch: bool) -> Result<Self, Status> {
         let number = |name: &str| -> Result<Option<i64>, Status> {
             match query.get(name) {
-                None | Some("") => Ok(None),
-                Some(text) => text.parse().map(Some).map_err(|_| {
-                    Status::bad_request(format!(
-                        "strconv.ParseInt: parsing {text:?}: invalid syntax"
-                    ))
-                }),
+                None => Ok(None),
+                Some(text) => parse_int(text).map(Some),
             }
         };
-        let limit = number("limit")?.unwrap_or(0);
         let timeout = number("timeoutSeconds")?;
+        let limit = number("limit")?.unwrap_or(0);
         let mut out = Self {
             labels: LabelSelector::parse(query.text("labelSelector"))?,
             fields: FieldSelector::parse(query.text("fieldSelector"))?,
@@ -385,7 +382,8 @@ impl ListOptions {
                 .has("sendInitialEvents")
                 .then(|| query.flag("sendInitialEvents")),
         };
-        let causes = out.check_match(query.text("resourceVersionMatch"));
+        // What a watch may ask is checked where the parameter says that it is one.
+        let causes = out.check_match(query.text("resourceVersionMatch"), query.flag("watch"));
         if causes.is_empty() {
             Ok(out)
         } else {
@@ -394,7 +392,7 @@ impl ListOptions {
     }
 
     /// `ValidateListOptions` of the API machinery.
-    fn check_match(&mut self, given: &str) -> Vec<Cause> {
+    fn check_match(&mut self, given: &str, watch: bool) -> Vec<Cause> {
         let forbidden = |field: &str, why: &str| {
             Cause::new("FieldValueForbidden", format!("Forbidden: {why}"), field)
         };
@@ -412,7 +410,7 @@ impl ListOptions {
             _ => None,
         };
         let mut causes = Vec::new();
-        if self.watch {
+        if watch {
             if self.send_initial_events.is_some() {
                 if given != "NotOlderThan" {
                     causes.push(forbidden(
@@ -428,6 +426,12 @@ impl ListOptions {
             }
             if !given.is_empty() && given != "NotOlderThan" {
                 causes.push(unsupported(given, "\"NotOlderThan\""));
+            }
+            if !given.is_empty() && self.continue_token.is_some() {
+                causes.push(forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
             return causes;
         }
@@ -464,17 +468,86 @@ impl ListOptions {
     }
 }
 
-/// A resourceVersion parameter as a number, for lists and gets: 0 if absent.
+/// A resourceVersion parameter as a number: 0 if absent, or what is wrong with it.
 ///
 /// # Errors
-/// 400 if it is no number.
-pub fn resource_version(text: &str) -> Result<u64, Status> {
+/// The text of the error: a list answers it with 400, a get or a watch with 500.
+pub fn resource_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);
     }
-    text.parse().map_err(|_| {
-        Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        ))
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or_else(|| {
+        let why = if digits {
+            "value out of range"
+        } else {
+            "invalid syntax"
+        };
+        format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
+        )
     })
+}
+
+/// A number as Go reads it.
+fn parse_int(text: &str) -> Result<i64, Status> {
+    text.parse().map_err(|_| {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let all = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let why = if all {
+            "value out of range"
+        } else {
+            "invalid syntax"
+        };
+        Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn refused(query: &str) -> Status {
+        let query = Query::parse(query);
+        ListOptions::parse(&query, query.flag("watch")).unwrap_err()
+    }
+
+    #[test]
+    fn numbers_are_read_as_in_go() {
+        let why = |query: &str| refused(query).message;
+        assert_eq!(
+            why("limit="),
+            "strconv.ParseInt: parsing \"\": invalid syntax"
+        );
+        assert_eq!(
+            why("limit=99999999999999999999&timeoutSeconds=1.5"),
+            "strconv.ParseInt: parsing \"1.5\": invalid syntax"
+        );
+        assert_eq!(
+            why("limit=99999999999999999999"),
+            "strconv.ParseInt: parsing \"99999999999999999999\": value out of range"
+        );
+        assert!(
+            resource_version("-1")
+                .unwrap_err()
+                .ends_with("invalid syntax")
+        );
+        assert!(
+            resource_version("99999999999999999999")
+                .unwrap_err()
+                .ends_with("value out of range")
+        );
+    }
+
+    #[test]
+    fn a_watch_by_path_is_checked_as_a_list() {
+        let query = Query::parse("sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+        let refused = ListOptions::parse(&query, true).unwrap_err();
+        assert!(
+            refused
+                .message
+                .contains("sendInitialEvents is forbidden for list")
+        );
+    }
 }

@@ -5,11 +5,12 @@
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses `a=b&c=d`; what is not valid UTF-8 after decoding is replaced.
+    /// Parses `a=b&c=d`; what is not valid UTF-8 after decoding is replaced. As
+    /// in Go, a pair with a semicolon or a broken escape is dropped.
     pub fn parse(text: &str) -> Self {
         Self(
             text.split('&')
-                .filter(|pair| !pair.is_empty())
+                .filter(|pair| !pair.is_empty() && !pair.contains(';') && is_escaped(pair))
                 .map(|pair| {
                     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
                     (decode(name, true), decode(value, true))
@@ -52,6 +53,15 @@ impl Query {
     }
 }
 
+/// Whether every `%` begins an escape.
+fn is_escaped(text: &str) -> bool {
+    text.split('%').skip(1).all(|rest| {
+        let mut digits = rest.bytes();
+        let mut digit = || digits.next().is_some_and(|b| b.is_ascii_hexdigit());
+        digit() && digit()
+    })
+}
+
 /// Percent-decoding; in queries `+` is a space.
 pub fn decode(text: &str, plus: bool) -> String {
     let bytes = text.as_bytes();
@@ -85,6 +95,7 @@ mod tests {
         assert_eq!(q.text("labelSelector"), "a=b,c");
         assert_eq!(q.all("dryRun").count(), 2);
         assert!(q.flag("watch") && !q.flag("force"));
-        assert_eq!((q.text("x"), q.text("y")), ("a b", "%zz"));
+        assert_eq!(q.text("x"), "a b");
+        assert!(!q.has("y"), "a broken escape drops the pair");
     }
 }

@@ -1,8 +1,11 @@
 //! Label and field selectors, with the server's grammar and error texts
 //! (`k8s.io/apimachinery/pkg/labels` and `.../fields`).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use crate::names;
 use crate::status::Status;
 
 /// What a label must satisfy.
@@ -40,19 +43,20 @@ impl Token {
 fn tokens(text: &str) -> Vec<Token> {
     const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", "<", ">"];
     let mut out = Vec::new();
-    let mut rest = text.trim_start();
+    let blank = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
+    let mut rest = text.trim_start_matches(blank);
     while !rest.is_empty() {
         if let Some(symbol) = SYMBOLS.iter().find(|s| rest.starts_with(**s)) {
             out.push(Token::Symbol(symbol));
             rest = &rest[symbol.len()..];
         } else {
             let end = rest
-                .find(|c: char| c.is_whitespace() || "=!(),<>".contains(c))
+                .find(|c: char| blank(c) || "=!(),<>".contains(c))
                 .unwrap_or(rest.len());
             out.push(Token::Word(rest[..end].to_owned()));
             rest = &rest[end..];
         }
-        rest = rest.trim_start();
+        rest = rest.trim_start_matches(blank);
     }
     out.push(Token::End);
     out
@@ -89,10 +93,10 @@ impl Parser {
         }
         let operator = self.next();
         let condition = match operator.text() {
-            "=" | "==" => Condition::In(self.exact(&key)?),
-            "!=" => Condition::NotIn(self.exact(&key)?),
-            "in" => Condition::In(self.list(&key)?),
-            "notin" => Condition::NotIn(self.list(&key)?),
+            "=" | "==" => Condition::In(self.exact()?),
+            "!=" => Condition::NotIn(self.exact()?),
+            "in" => Condition::In(self.list()?),
+            "notin" => Condition::NotIn(self.list()?),
             ">" => Condition::Greater(self.number(&key)?),
             "<" => Condition::Less(self.number(&key)?),
             other => {
@@ -101,105 +105,133 @@ impl Parser {
                 ));
             }
         };
+        if let Condition::In(values) | Condition::NotIn(values) = &condition {
+            aggregate(wrong_values(&key, values))?;
+        }
         Ok((key, condition))
     }
 
-    fn exact(&mut self, key: &str) -> Result<Vec<String>, String> {
+    fn exact(&mut self) -> Result<Vec<String>, String> {
         if matches!(self.peek(), Token::End | Token::Symbol(",")) {
             return Ok(vec![String::new()]);
         }
         match self.next() {
-            Token::Word(value) => {
-                check_value(key, 0, &value)?;
-                Ok(vec![value])
-            }
+            Token::Word(value) => Ok(vec![value]),
             other => Err(format!("found '{}', expected: identifier", other.text())),
         }
     }
 
     fn number(&mut self, key: &str) -> Result<i64, String> {
-        let value = self.exact(key)?.pop().unwrap_or_default();
-        value.parse().map_err(|_| {
-            format!(
-                "values[0][{key}]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        })
+        let values = self.exact()?;
+        let value = values.first().map(String::as_str).unwrap_or_default();
+        let number = value.parse();
+        let mut wrong = Vec::new();
+        if number.is_err() {
+            wrong.push(format!(
+                "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+            ));
+        }
+        wrong.extend(wrong_values(key, &values));
+        aggregate(wrong)?;
+        Ok(number.unwrap_or_default())
     }
 
-    fn list(&mut self, key: &str) -> Result<Vec<String>, String> {
+    /// The values in parentheses: a set, sorted.
+    fn list(&mut self) -> Result<Vec<String>, String> {
         let open = self.next();
         if open != Token::Symbol("(") {
             return Err(format!("found '{}' expected: '('", open.text()));
         }
-        let mut values: Vec<String> = Vec::new();
+        let mut values = BTreeSet::new();
+        match self.peek() {
+            Token::Word(_) | Token::Symbol(",") => {}
+            Token::Symbol(")") => {
+                self.next();
+                return Ok(vec![String::new()]);
+            }
+            other => {
+                return Err(format!(
+                    "found '{}', expected: ',', ')' or identifier",
+                    other.text()
+                ));
+            }
+        }
         loop {
             match self.next() {
                 Token::Word(value) => {
-                    check_value(key, values.len(), &value)?;
-                    values.push(value);
-                    match self.next() {
-                        Token::Symbol(",") => {
-                            if self.peek() == Token::Symbol(")") {
-                                self.next();
-                                values.push(String::new());
-                                return Ok(values);
-                            }
-                        }
-                        Token::Symbol(")") => return Ok(values),
+                    values.insert(value);
+                    match self.peek() {
+                        Token::Symbol(",") => {}
+                        Token::Symbol(")") => break,
                         other => {
                             return Err(format!("found '{}', expected: ',' or ')'", other.text()));
                         }
                     }
                 }
-                Token::Symbol(",") => values.push(String::new()),
-                Token::Symbol(")") => {
-                    values.push(String::new());
-                    return Ok(values);
+                // Nothing before, between or after commas is the empty value.
+                Token::Symbol(",") => {
+                    if values.is_empty() {
+                        values.insert(String::new());
+                    }
+                    match self.peek() {
+                        Token::Symbol(")") => {
+                            values.insert(String::new());
+                            break;
+                        }
+                        Token::Symbol(",") => {
+                            values.insert(String::new());
+                        }
+                        _ => {}
+                    }
                 }
                 other => {
                     return Err(format!(
-                        "found '{}', expected: ',', ')' or identifier",
+                        "found '{}', expected: ',', or identifier",
                         other.text()
                     ));
                 }
             }
         }
+        self.next();
+        Ok(values.into_iter().collect())
     }
 }
 
-fn is_name(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(inner)
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
-}
-
+/// The parser knows no field: the path of the key is a nil of Go.
 fn check_key(key: &str) -> Result<(), String> {
-    let (prefix, name) = key
-        .split_once('/')
-        .map_or((None, key), |(p, n)| (Some(p), n));
-    if is_name(name) && prefix.is_none_or(|p| !p.is_empty() && !p.contains('/')) {
+    let wrong = names::qualified(key);
+    if wrong.is_empty() {
         return Ok(());
     }
     Err(format!(
-        "key: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        "<nil>: Invalid value: {key:?}: {}",
+        wrong.join("; ")
     ))
 }
 
-fn check_value(key: &str, index: usize, value: &str) -> Result<(), String> {
-    if value.is_empty() || is_name(value) {
-        return Ok(());
+fn wrong_values(key: &str, values: &[String]) -> Vec<String> {
+    values
+        .iter()
+        .enumerate()
+        .filter_map(|(index, value)| {
+            let wrong = names::label_value(value);
+            (!wrong.is_empty()).then(|| {
+                format!(
+                    "values[{index}][{key}]: Invalid value: {value:?}: {}",
+                    wrong.join("; ")
+                )
+            })
+        })
+        .collect()
+}
+
+/// Several errors in one text, as Go joins them.
+fn aggregate(mut wrong: Vec<String>) -> Result<(), String> {
+    match wrong.len() {
+        0 => Ok(()),
+        1 => Err(wrong.remove(0)),
+        _ => Err(format!("[{}]", wrong.join(", "))),
     }
-    let why = if value.len() > 63 {
-        "must be no more than 63 bytes"
-    } else {
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-    };
-    Err(format!(
-        "values[{index}][{key}]: Invalid value: \"{value}\": {why}"
-    ))
 }
 
 impl LabelSelector {
@@ -294,7 +326,10 @@ impl FieldSelector {
     /// 400 for a term without an operator or with a bad escape.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut out = Vec::new();
-        for term in split_terms(text) {
+        let mut terms = split_terms(text);
+        // Which mistake is told depends on this order.
+        terms.sort_unstable();
+        for term in terms {
             if term.is_empty() {
                 continue;
             }
@@ -314,9 +349,23 @@ impl FieldSelector {
         self.0.is_empty()
     }
 
-    /// The paths it asks about.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(path, ..)| path.as_str())
+    /// Selects one name.
+    pub fn name(name: &str) -> Self {
+        Self(vec![("metadata.name".to_owned(), true, name.to_owned())])
+    }
+
+    /// Gives each path the name that the kind has for it.
+    ///
+    /// # Errors
+    /// What `convert` says against a path.
+    pub fn convert(
+        &mut self,
+        convert: impl Fn(&str) -> Result<String, Status>,
+    ) -> Result<(), Status> {
+        for (path, ..) in &mut self.0 {
+            *path = convert(path)?;
+        }
+        Ok(())
     }
 
     /// The value that a path must have, if the selector says so.
@@ -345,13 +394,27 @@ impl FieldSelector {
 
 /// The text of a field as selectors compare it; empty if it is not there.
 fn field(value_at: impl Fn(&str) -> Option<Value>, path: &str) -> String {
-    let path = match path {
-        // Legacy labels of a few core types.
-        "name" => "metadata.name",
-        "source" => "source.component",
-        other => other,
+    let text_at = |path: &str| match value_at(path) {
+        Some(Value::String(text)) if !text.is_empty() => Some(text),
+        _ => None,
     };
-    match value_at(path) {
+    let found = match path {
+        // Who an event comes from, in both of its forms.
+        "source" => {
+            return [
+                "source.component",
+                "deprecatedSource.component",
+                "reportingComponent",
+                "reportingController",
+            ]
+            .into_iter()
+            .find_map(text_at)
+            .unwrap_or_default();
+        }
+        "status.successful" => value_at("status.succeeded"),
+        other => value_at(other),
+    };
+    match found {
         Some(Value::String(text)) => text,
         Some(Value::Number(number)) => number.to_string(),
         Some(Value::Bool(flag)) => flag.to_string(),
@@ -381,23 +444,12 @@ fn split_terms(text: &str) -> Vec<&str> {
 }
 
 fn operator(term: &str) -> Option<(usize, &'static str)> {
-    let mut escaped = false;
-    for (i, c) in term.char_indices() {
-        if escaped {
-            escaped = false;
-            continue;
-        }
-        if c == '\\' {
-            escaped = true;
-            continue;
-        }
-        for candidate in ["!=", "==", "="] {
-            if term[i..].starts_with(candidate) {
-                return Some((i, candidate));
-            }
-        }
-    }
-    None
+    term.char_indices().find_map(|(i, _)| {
+        ["!=", "==", "="]
+            .into_iter()
+            .find(|operator| term[i..].starts_with(operator))
+            .map(|operator| (i, operator))
+    })
 }
 
 fn unescape(text: &str) -> Result<String, Status> {
@@ -419,8 +471,10 @@ fn unescape(text: &str) -> Result<String, Status> {
                 }
             },
             ',' | '=' => {
+                // Go prints the code point.
                 return Err(Status::bad_request(format!(
-                    "invalid field selector: unescaped character in value: {c}"
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
                 )));
             }
             other => out.push(other),
@@ -465,9 +519,59 @@ mod tests {
             "unable to parse requirement: found 'web' expected: '('"
         );
         assert_eq!(
-            FieldSelector::parse("foo").unwrap_err().message,
+            why("a in (b"),
+            "unable to parse requirement: found '', expected: ',' or ')'"
+        );
+        assert_eq!(
+            why("a in (,"),
+            "unable to parse requirement: found '', expected: ',', or identifier"
+        );
+        assert!(why("-a=b").starts_with(
+            "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"
+        ),);
+        assert_eq!(
+            why("a>x"),
+            "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"
+        );
+        let two = why("a in (-x,-y)");
+        assert!(
+            two.starts_with("unable to parse requirement: [values[0][a]: Invalid value: \"-x\": ")
+        );
+        assert!(two.contains(", values[1][a]: Invalid value: \"-y\": ") && two.ends_with(']'));
+    }
+
+    #[test]
+    fn the_first_mistake_in_sorted_order_is_told() {
+        let why = |text: &str| FieldSelector::parse(text).unwrap_err().message;
+        assert_eq!(
+            why("foo"),
             "invalid selector: 'foo'; can't understand 'foo'"
         );
+        assert_eq!(why("b,a"), "invalid selector: 'b,a'; can't understand 'a'");
+        assert_eq!(
+            why("a=b=c"),
+            "invalid field selector: unescaped character in value: 61"
+        );
+        assert_eq!(
+            why("a=\\x"),
+            "invalid field selector: invalid escape sequence: \\x"
+        );
+    }
+
+    #[test]
+    fn an_empty_place_in_a_list_is_the_empty_value() {
+        let labelled = |value: &str| json!({"metadata": {"labels": {"a": value}}});
+        for text in [
+            "a in ()",
+            "a in (,)",
+            "a in (,b)",
+            "a in (b,)",
+            "a in (b,,c)",
+        ] {
+            let selector = LabelSelector::parse(text).unwrap();
+            assert!(selector.matches(&labelled("")), "{text}");
+            assert!(!selector.matches(&labelled("x")), "{text}");
+        }
     }
 
     #[test]

@@ -336,7 +336,7 @@ pub(super) fn resources() -> impl Iterator<Item = Resource> {
 }
 
 fn resource(row: &Row) -> Resource {
-    let selectable = selectable_fields(row.group, row.kind);
+    let selectable = super::selectable::of(row.group, row.kind);
     Resource {
         group: row.group.into(),
         version: row.version.into(),
@@ -412,42 +412,5 @@ fn subresource(name: &str) -> Subresource {
             status_replicas: ".status.replicas".into(),
             label_selector: None,
         }),
-    }
-}
-
-/// Paths that field selectors may use beside name and namespace
-/// (`ToSelectableFields` of each type's strategy).
-fn selectable_fields(group: &str, kind: &str) -> &'static [&'static str] {
-    match (group, kind) {
-        ("", "Pod") => &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-        ("", "Secret") => &["type"],
-        ("", "Namespace") => &["status.phase"],
-        ("", "Node") => &["spec.unschedulable"],
-        ("", "Service") => &["spec.clusterIP", "spec.type"],
-        ("", "ReplicationController") | ("apps", "ReplicaSet") => &["status.replicas"],
-        ("batch", "Job") => &["status.successful"],
-        ("" | "events.k8s.io", "Event") => &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-        _ => &[],
     }
 }

@@ -65,8 +65,8 @@ impl ApiServer {
         if !call.resource.verbs.contains(&"deletecollection") {
             return Err(Status::method_not_allowed());
         }
-        let selection = ListOptions::parse(&call.query, false)?;
-        Self::check_fields(call, &selection)?;
+        let mut selection = ListOptions::parse(&call.query, false)?;
+        super::selectable::convert(&call.resource, &mut selection)?;
         let options = Self::delete_options(call)?;
         self.warn_of_orphans(call, &options);
         let list = self.list(call, &selection)?;

@@ -16,6 +16,7 @@ mod delete;
 mod limits;
 mod log;
 mod patch;
+mod pretty;
 mod quota;
 mod read;
 pub mod registry;
@@ -23,6 +24,7 @@ mod respond;
 mod reviews;
 mod rules;
 mod scale;
+mod selectable;
 mod subresources;
 mod support;
 mod update;
@@ -71,8 +73,22 @@ pub enum Answer {
     Response(Response<Bytes>),
     /// A stream of events.
     Watch(Box<Watch>),
+    /// The client asked for a state that is still to come.
+    NotYet(Box<NotYet>),
     /// Somebody else answers; the request carries the caller's [`Identity`].
     Extension(Arc<dyn Extension>, Box<Request<Bytes>>),
+}
+
+/// A request for a state from the future: the shell waits a little for it and
+/// asks again, or gives up.
+#[derive(Debug)]
+pub struct NotYet {
+    /// The revision that the client wants to see.
+    pub revision: u64,
+    /// What to answer when it does not come.
+    pub otherwise: Response<Bytes>,
+    /// Fires with every change of the store.
+    pub changes: tokio::sync::watch::Receiver<u64>,
 }
 
 /// The in-memory API server.
@@ -240,6 +256,8 @@ impl ApiServer {
         let wanted = access::attributes(&parts.method, parts.uri.path(), &route, &query);
         let user_agent = header_text(&parts, &http::header::USER_AGENT).unwrap_or_default();
         let mut entry = logged(&wanted, user_agent);
+        let pretty = pretty::asked(&query, user_agent);
+        let yaml = header_text(&parts, &http::header::ACCEPT).is_some_and(wants_yaml);
         let answer = match self.authenticate(&parts) {
             Ok(identity) => {
                 entry.user.clone_from(&identity.name);
@@ -248,17 +266,41 @@ impl ApiServer {
             }
             Err(status) => Err(status),
         };
-        let mut answer = answer.unwrap_or_else(|status| Answer::Response(respond::status(&status)));
+        let mut answer = answer.unwrap_or_else(|status| self.failed(&status));
         let warnings = std::mem::take(&mut self.warnings);
         if let Answer::Response(response) = &mut answer {
             respond::add_warnings(response, &warnings);
+            if yaml && respond::is_json(response) && !response.status().is_success() {
+                if let Ok(text) = respond::yaml(response) {
+                    *response = text;
+                }
+            } else if pretty && respond::is_json(response) {
+                *response.body_mut() = pretty::indented(response.body());
+            }
         }
         entry.code = match &answer {
             Answer::Response(response) => response.status().as_u16(),
+            Answer::NotYet(wait) => wait.otherwise.status().as_u16(),
             Answer::Watch(_) | Answer::Extension(..) => 200,
         };
         self.log.record(entry);
         answer
+    }
+
+    fn failed(&self, status: &Status) -> Answer {
+        let otherwise = respond::status(status);
+        match status.awaits {
+            Some(revision) => self.not_yet(revision, otherwise),
+            None => Answer::Response(otherwise),
+        }
+    }
+
+    fn not_yet(&self, revision: u64, otherwise: Response<Bytes>) -> Answer {
+        Answer::NotYet(Box::new(NotYet {
+            revision,
+            otherwise,
+            changes: self.store.subscribe_all(),
+        }))
     }
 
     fn dispatch(
@@ -373,38 +415,13 @@ impl ApiServer {
 
     fn list_or_watch(&mut self, call: &Call) -> Result<Answer, Status> {
         let watch = call.target.watch_prefix || call.query.flag("watch");
-        let options = ListOptions::parse(&call.query, watch)?;
-        Self::check_fields(call, &options)?;
+        let mut options = ListOptions::parse(&call.query, watch)?;
+        selectable::convert(&call.resource, &mut options)?;
         if watch {
-            return Ok(match self.open_watch(call, &options)? {
-                Ok(watch) => Answer::Watch(Box::new(watch)),
-                Err(response) => Answer::Response(response),
-            });
+            return self.open_watch(call, options);
         }
         let list = self.list(call, &options)?;
         Ok(Answer::Response(respond::list(call, &list)?))
-    }
-
-    fn check_fields(call: &Call, options: &ListOptions) -> Result<(), Status> {
-        let resource = &call.resource;
-        for path in options.fields.paths() {
-            let known = path == "metadata.name"
-                || path == "metadata.namespace"
-                || resource.selectable_fields.iter().any(|f| f == path);
-            if known {
-                continue;
-            }
-            return Err(Status::bad_request(if resource.is_custom() {
-                format!("field label not supported: {path}")
-            } else if resource.selectable_fields.is_empty() {
-                format!(
-                    "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-                )
-            } else {
-                format!("field label not supported: {path}")
-            }));
-        }
-        Ok(())
     }
 
     fn delete_options(call: &Call) -> Result<DeleteOptions, Status> {
@@ -449,6 +466,12 @@ fn logged(wanted: &Attributes, user_agent: &str) -> Logged {
         user_agent: user_agent.to_owned(),
         code: 0,
     }
+}
+
+/// Whether YAML is what a client wants most: failures are told in it, too.
+fn wants_yaml(accept: &str) -> bool {
+    accept.contains("yaml")
+        && media::accepted(Some(accept), false).is_ok_and(|a| a.encoding == Encoding::Yaml)
 }
 
 /// Whether a path has a namespace exactly where the resource wants one; lists

@@ -26,11 +26,14 @@ struct Continue {
     after: Key,
 }
 
+/// Version of the tokens.
+const VERSION: &str = "meta.k8s.io/v1";
+
 impl Continue {
     fn encode(&self) -> String {
         // The server's own tokens are opaque, too: base64 of JSON.
         let text = json!({
-            "v": "meta.k8s.io/v1",
+            "v": VERSION,
             "rv": self.revision.map_or(-1, |r| i64::try_from(r).unwrap_or(-1)),
             "start": format!("{}/{}\u{0}", self.after.namespace, self.after.name),
         });
@@ -57,12 +60,30 @@ impl Continue {
                 "invalid character '{shown}' looking for beginning of value"
             ))
         })?;
+        let version = value["v"].as_str().unwrap_or_default();
+        if version != VERSION {
+            return Err(fail(&format!(
+                "server does not recognize this encoded version {version}"
+            )));
+        }
+        let revision = value["rv"].as_i64().unwrap_or_default();
+        if revision == 0 {
+            return Err(fail(&format!(
+                "incorrect encoded start resourceVersion (version {VERSION})"
+            )));
+        }
         let start = value["start"].as_str().unwrap_or_default();
-        let (namespace, name) = start
-            .trim_end_matches('\u{0}')
-            .split_once('/')
-            .ok_or_else(|| fail("no start key"))?;
-        let revision = value["rv"].as_i64().ok_or_else(|| fail("no revision"))?;
+        if start.is_empty() {
+            return Err(fail(&format!(
+                "encoded start key empty (version {VERSION})"
+            )));
+        }
+        let dots = |part: &str| part.is_empty() || part == "." || part == "..";
+        let key = start.trim_end_matches('\u{0}');
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        if dots(name) || namespace == "." || namespace == ".." {
+            return Err(fail(start));
+        }
         Ok(Self {
             revision: u64::try_from(revision).ok(),
             after: Key::new(namespace, name),
@@ -83,7 +104,8 @@ impl ApiServer {
 
     /// GET of one object.
     pub(crate) fn get(&mut self, call: &Call) -> Result<Outcome, Status> {
-        let asked = resource_version(call.query.text("resourceVersion"))?;
+        let asked =
+            resource_version(call.query.text("resourceVersion")).map_err(Status::internal)?;
         self.not_from_the_future(asked)?;
         let object = self
             .store
@@ -95,7 +117,8 @@ impl ApiServer {
         })
     }
 
-    fn not_from_the_future(&self, asked: u64) -> Result<(), Status> {
+    /// Whether a state has come to be.
+    pub(crate) fn not_from_the_future(&self, asked: u64) -> Result<(), Status> {
         let current = self.store.revision();
         if asked > current {
             return Err(Status::too_large_resource_version(asked, current));
@@ -105,26 +128,29 @@ impl ApiServer {
 
     /// The objects that the path and options select, page by page.
     pub(crate) fn list(&mut self, call: &Call, options: &ListOptions) -> Result<List, Status> {
-        let asked = resource_version(&options.resource_version)?;
         let current = self.store.revision();
+        let mut asked = 0;
         let mut after = None;
         let mut exact = None;
         let mut limit = options.limit;
         if let Some(token) = &options.continue_token {
-            if asked > 0 {
+            let at = Continue::decode(token)?;
+            if !matches!(options.resource_version.as_str(), "" | "0") {
                 return Err(Status::bad_request(
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            let at = Continue::decode(token)?;
             exact = at.revision;
             after = Some(at.after);
-        } else if options.version_match == Some(Match::Exact)
-            || (limit > 0 && asked > 0 && options.version_match.is_none())
-        {
+        } else {
+            asked = resource_version(&options.resource_version)
+                .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+        }
+        let paged = limit > 0 && asked > 0 && options.version_match.is_none();
+        if options.version_match == Some(Match::Exact) || paged {
             // A paged list of a revision is a list of that very revision.
             exact = Some(asked);
-        } else if options.resource_version == "0" {
+        } else if options.resource_version == "0" && after.is_none() {
             // Served from the watch cache, which does not page.
             limit = 0;
         }
@@ -135,18 +161,28 @@ impl ApiServer {
             .namespaced
             .then_some(call.target.namespace.as_deref())
             .flatten();
+        let single = options
+            .fields
+            .exact("metadata.name")
+            .filter(|_| after.is_none() && (namespace.is_some() || !call.resource.namespaced))
+            .map(|name| Key::new(namespace.unwrap_or_default(), name));
         let past;
-        let objects: Box<dyn Iterator<Item = (&Key, &Object)>> = match exact {
-            Some(revision) if revision != current => {
+        let objects: Box<dyn Iterator<Item = (&Key, &Object)>> = match (exact, &single) {
+            (None, Some(key)) => Box::new(
+                self.store
+                    .get(&collection, key)
+                    .map(|o| (key, o))
+                    .into_iter(),
+            ),
+            (Some(revision), _) if revision != current => {
                 past = self
                     .store
                     .at(&collection, namespace, revision)
                     .map_err(|_| expired(after.as_ref()))?;
                 let start = after.clone();
-                Box::new(
-                    past.iter()
-                        .filter(move |(k, _)| start.as_ref().is_none_or(|s| *k > s)),
-                )
+                Box::new(past.iter().filter(move |(k, _)| {
+                    start.as_ref().is_none_or(|s| *k > s) && single.as_ref().is_none_or(|s| *k == s)
+                }))
             }
             _ => Box::new(self.store.range(&collection, namespace, after.as_ref())),
         };
@@ -160,10 +196,9 @@ impl ApiServer {
         let mut remaining = 0;
         for (key, object) in objects {
             if limit > 0 && list.items.len() >= limit {
-                if selecting && !selects(options, object) {
-                    continue;
-                }
                 remaining += 1;
+                // How many of the rest are selected is not looked at: the next
+                // page may be empty.
                 if selecting {
                     break;
                 }

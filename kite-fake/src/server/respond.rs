@@ -5,12 +5,14 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use super::read::List;
+use super::registry::Resource;
 use super::{Call, Outcome, Produced};
 use crate::discovery::Document;
 use crate::rest::media::{Encoding, Shape};
 use crate::status::Status;
 use crate::store::Object;
 pub(crate) use crate::table::partial;
+use crate::table::{self, IncludeObject};
 
 /// A JSON response.
 pub(crate) fn json(code: u16, body: Bytes) -> Response<Bytes> {
@@ -90,40 +92,94 @@ pub(crate) fn add_warnings(response: &mut Response<Bytes>, warnings: &[String]) 
 }
 
 fn encoded(call: &Call, code: u16, text: Bytes) -> Result<Response<Bytes>, Status> {
+    let response = json(code, text);
     if call.accepted.encoding == Encoding::Json {
-        return Ok(json(code, text));
+        return Ok(response);
     }
-    let value: Value =
-        serde_json::from_slice(&text).map_err(|e| Status::internal(e.to_string()))?;
-    let yaml = serde_saphyr::to_string(&value).map_err(|e| Status::internal(e.to_string()))?;
-    let mut response = json(code, yaml.into_bytes().into());
-    response.headers_mut().insert(
+    yaml(&response).map_err(Status::internal)
+}
+
+/// A JSON response in YAML.
+///
+/// # Errors
+/// The body is no JSON.
+pub(crate) fn yaml(response: &Response<Bytes>) -> Result<Response<Bytes>, String> {
+    let value: Value = serde_json::from_slice(response.body()).map_err(|e| e.to_string())?;
+    let text = serde_saphyr::to_string(&value).map_err(|e| e.to_string())?;
+    let mut out = response.clone();
+    *out.body_mut() = text.into_bytes().into();
+    out.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/yaml"),
     );
-    Ok(response)
+    Ok(out)
 }
 
-fn shaped(call: &Call, object: &Object) -> Bytes {
+/// Whether a response is JSON and nothing more special.
+pub(crate) fn is_json(response: &Response<Bytes>) -> bool {
+    response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|media| media == "application/json")
+}
+
+fn shaped(call: &Call, object: &Object) -> Result<Bytes, Status> {
     let make = |v: &Value| Bytes::from(serde_json::to_vec(v).unwrap_or_default());
-    match call.accepted.shape {
+    let version = call.accepted.meta_version();
+    Ok(match call.accepted.shape {
         Shape::Plain => object.json(),
-        Shape::Partial { .. } => make(&partial(object.value())),
-        Shape::Table => make(&super::rules::table(
-            &call.resource,
-            &[object.value()],
-            &json!({"resourceVersion": object.meta("resourceVersion")}),
-            call.query.text("includeObject"),
-            true,
-            call.now,
-        )),
+        Shape::Partial { list: false } => make(&partial(object.value(), version)),
+        Shape::Partial { list: true } => {
+            return Err(not_convertible(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                go_type(&call.resource, "")
+            )));
+        }
+        Shape::Table => {
+            let metadata = json!({"resourceVersion": object.meta("resourceVersion")});
+            make(&as_table(call, &[object.value()], &metadata)?)
+        }
+    })
+}
+
+fn as_table(call: &Call, objects: &[&Value], metadata: &Value) -> Result<Value, Status> {
+    let options = table::Options {
+        include: IncludeObject::asked(call)?,
+        definitions: true,
+        version: call.accepted.meta_version(),
+    };
+    Ok(table::table(
+        &call.resource,
+        objects,
+        metadata,
+        options,
+        call.now,
+    ))
+}
+
+/// 406 of a form that the answer cannot take.
+fn not_convertible(message: String) -> Status {
+    Status::new(406, "NotAcceptable", message)
+}
+
+/// The type that a message calls an object or list by: the internal one of Go,
+/// whose package has the group's short name.
+fn go_type(resource: &Resource, suffix: &str) -> String {
+    if resource.is_custom() {
+        return format!("*unstructured.Unstructured{suffix}");
     }
+    let package = match resource.group.as_str() {
+        "" | "events.k8s.io" => "core",
+        "rbac.authorization.k8s.io" => "rbac",
+        group => group.split('.').next().unwrap_or_default(),
+    };
+    format!("*{package}.{}{suffix}", resource.kind)
 }
 
 /// The answer to a get or a write.
 pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>, Status> {
     Ok(match &outcome.body {
-        Produced::Object(object) => encoded(call, outcome.code, shaped(call, object))?,
+        Produced::Object(object) => encoded(call, outcome.code, shaped(call, object)?)?,
         Produced::Value(body) => encoded(
             call,
             outcome.code,
@@ -151,14 +207,7 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
         Shape::Plain => {}
         Shape::Table => {
             let values: Vec<&Value> = list.items.iter().map(|o| o.value()).collect();
-            let table = super::rules::table(
-                resource,
-                &values,
-                &metadata,
-                call.query.text("includeObject"),
-                true,
-                call.now,
-            );
+            let table = as_table(call, &values, &metadata)?;
             return encoded(
                 call,
                 200,
@@ -166,29 +215,21 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
             );
         }
         Shape::Partial { list: false } => {
-            return Err(Status::new(
-                406,
-                "NotAcceptable",
-                format!(
-                    "you requested PartialObjectMetadata, but the requested object is a list (*{}.{}List)",
-                    if resource.is_custom() {
-                        "unstructured"
-                    } else {
-                        "v1"
-                    },
-                    if resource.is_custom() {
-                        "Unstructured"
-                    } else {
-                        &resource.kind
-                    },
-                ),
-            ));
+            return Err(not_convertible(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                go_type(resource, "List")
+            )));
         }
         Shape::Partial { list: true } => {
-            let items: Vec<Value> = list.items.iter().map(|o| partial(o.value())).collect();
+            let version = call.accepted.meta_version();
+            let items: Vec<Value> = list
+                .items
+                .iter()
+                .map(|o| partial(o.value(), version))
+                .collect();
             let body = json!({
                 "kind": "PartialObjectMetadataList",
-                "apiVersion": "meta.k8s.io/v1",
+                "apiVersion": version,
                 "metadata": metadata,
                 "items": items,
             });

@@ -3,7 +3,6 @@
 
 use std::net::Ipv4Addr;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::registry::Resource;
@@ -444,17 +443,4 @@ impl ApiServer {
             Err(errors) => refuse(resource, name, errors),
         }
     }
-}
-
-/// The objects as a Table.
-pub(crate) fn table(
-    resource: &Resource,
-    objects: &[&Value],
-    metadata: &Value,
-    include: &str,
-    definitions: bool,
-    now: Timestamp,
-) -> Value {
-    let include = crate::table::IncludeObject::parse(include);
-    crate::table::table(resource, objects, metadata, include, definitions, now)
 }

@@ -88,11 +88,6 @@ pub const SUPPORT: &[Row] = &[
         "kept by the server with every write instead of by a controller later",
     ),
     row(
-        "a resourceVersion from the future",
-        Support::Differs,
-        "504 at once instead of after three seconds",
-    ),
-    row(
         "loopback HTTP without credentials",
         Support::Differs,
         "the administrator's unless RBAC is on, since kubectl sends no token without TLS",

@@ -1,18 +1,19 @@
 //! Watches: a cursor over the event log.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::registry::Resource;
-use super::{ApiServer, Call, read, respond, rules};
+use super::{Answer, ApiServer, Call, read, respond};
 use crate::builtin;
-use crate::rest::media::Shape;
-use crate::rest::options::ListOptions;
+use crate::rest::media::{self, Accepted, Encoding, Shape};
+use crate::rest::options::{ListOptions, resource_version};
+use crate::rest::selector::FieldSelector;
 use crate::status::Status;
 use crate::store::{Change, Event, GroupResource, Object};
+use crate::table::{self, IncludeObject};
 
 /// How long a watch runs if the client does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -24,8 +25,8 @@ pub struct Watch {
     collection: GroupResource,
     namespace: Option<String>,
     options: ListOptions,
-    shape: Shape,
-    include: String,
+    accepted: Accepted,
+    include: IncludeObject,
     revision: u64,
     /// Objects to send first, and whether a BOOKMARK marks their end.
     initial: Vec<Object>,
@@ -41,28 +42,31 @@ pub struct Watch {
 }
 
 impl ApiServer {
-    /// Opens a watch, or gives the response that refuses it.
-    #[allow(clippy::result_large_err)]
+    /// Opens a watch.
     pub(crate) fn open_watch(
         &mut self,
         call: &Call,
-        options: &ListOptions,
-    ) -> Result<Result<Watch, Response<Bytes>>, Status> {
-        let asked: u64 = if options.resource_version.is_empty() {
-            0
-        } else {
-            options.resource_version.parse().map_err(|_| {
-                let text = &options.resource_version;
-                Status::internal(format!(
-                    "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-                ))
-            })?
-        };
-        let mut options = options.clone();
-        let named = call.target.name.clone();
-        if let Some(name) = named {
-            options.fields =
-                crate::rest::selector::FieldSelector::parse(&format!("metadata.name={name}"))?;
+        mut options: ListOptions,
+    ) -> Result<Answer, Status> {
+        if let Some(name) = call.target.name.as_deref() {
+            if options.fields.is_empty() {
+                options.fields = FieldSelector::name(name);
+            } else if options.fields.exact("metadata.name") != Some(name) {
+                return Err(Status::bad_request(
+                    "fieldSelector metadata.name doesn't match requested name",
+                ));
+            }
+        }
+        let asked = resource_version(&options.resource_version).map_err(Status::internal)?;
+        let include = IncludeObject::asked(call)?;
+        if call.accepted.encoding != Encoding::Json {
+            return Err(media::not_streamable());
+        }
+        if options.send_initial_events == Some(true)
+            && let Err(status) = self.not_from_the_future(asked)
+        {
+            let event = line("ERROR", &status.to_json());
+            return Ok(self.not_yet(asked, respond::json(200, event)));
         }
         let collection = call.resource.collection();
         let namespace = call
@@ -91,7 +95,7 @@ impl ApiServer {
         };
         let mark_end = options.send_initial_events == Some(true) && options.bookmarks;
         let changes = self.store.subscribe(&collection);
-        Ok(Ok(Watch {
+        Ok(Answer::Watch(Box::new(Watch {
             resource: call.resource.clone(),
             collection,
             namespace,
@@ -99,8 +103,8 @@ impl ApiServer {
                 .timeout_seconds
                 .map_or(DEFAULT_TIMEOUT, Duration::from_secs),
             options,
-            shape: call.accepted.shape,
-            include: call.query.text("includeObject").to_owned(),
+            accepted: call.accepted,
+            include,
             revision,
             initial,
             mark_end,
@@ -108,7 +112,7 @@ impl ApiServer {
             table_started: false,
             bookmark_sent: current,
             changes,
-        }))
+        })))
     }
 
     /// What has happened since the last call, as lines to send; `None` when the
@@ -132,7 +136,7 @@ impl ApiServer {
         }
         if std::mem::take(&mut watch.mark_end) {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
-            lines.push(watch.bookmark(watch.revision, Some(annotations)));
+            lines.push(watch.bookmark(watch.revision, Some(annotations), now));
         }
         let events = match self.store.events_since(&watch.collection, watch.revision) {
             Ok(events) => events,
@@ -157,14 +161,14 @@ impl ApiServer {
 
     /// A BOOKMARK, if the client wants them and there has been progress since
     /// the last.
-    pub fn bookmark(&self, watch: &mut Watch) -> Option<Bytes> {
+    pub fn bookmark(&self, watch: &mut Watch, now: jiff::Timestamp) -> Option<Bytes> {
         let current = self.store.revision();
         if !watch.options.bookmarks || current <= watch.bookmark_sent || watch.over {
             return None;
         }
         watch.bookmark_sent = current;
         watch.revision = watch.revision.max(current);
-        Some(watch.bookmark(current, None))
+        Some(watch.bookmark(current, None, now))
     }
 }
 
@@ -203,7 +207,7 @@ impl Watch {
     }
 
     fn line(&mut self, change: &str, object: &Object, now: jiff::Timestamp) -> Bytes {
-        match self.shape {
+        match self.accepted.shape {
             Shape::Plain => {
                 let text = object.json();
                 let mut out = BytesMut::with_capacity(text.len() + 40);
@@ -214,26 +218,33 @@ impl Watch {
                 out.put_slice(b"}\n");
                 out.freeze()
             }
-            Shape::Partial { .. } => line(change, &respond::partial(object.value())),
-            Shape::Table => {
-                let first = !std::mem::replace(&mut self.table_started, true);
-                let metadata = json!({"resourceVersion": object.meta("resourceVersion")});
-                line(
-                    change,
-                    &rules::table(
-                        &self.resource,
-                        &[object.value()],
-                        &metadata,
-                        &self.include,
-                        first,
-                        now,
-                    ),
-                )
-            }
+            Shape::Partial { .. } | Shape::Table => self.transformed(change, object.value(), now),
         }
     }
 
-    fn bookmark(&self, revision: u64, annotations: Option<Value>) -> Bytes {
+    /// An event whose object is shown as a Table or by its metadata alone.
+    fn transformed(&mut self, change: &str, object: &Value, now: jiff::Timestamp) -> Bytes {
+        let version = self.accepted.meta_version();
+        if self.accepted.shape != Shape::Table {
+            return line(change, &respond::partial(object, version));
+        }
+        let first = !std::mem::replace(&mut self.table_started, true);
+        let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+        let options = table::Options {
+            include: self.include,
+            definitions: first,
+            version,
+        };
+        let table = table::table(&self.resource, &[object], &metadata, options, now);
+        line(change, &table)
+    }
+
+    fn bookmark(
+        &mut self,
+        revision: u64,
+        annotations: Option<Value>,
+        now: jiff::Timestamp,
+    ) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if let Some(annotations) = annotations {
             metadata["annotations"] = annotations;
@@ -246,7 +257,10 @@ impl Watch {
         object["kind"] = kind.kind.as_str().into();
         object["apiVersion"] = kind.api_version().into();
         object["metadata"] = metadata;
-        line("BOOKMARK", &object)
+        match self.accepted.shape {
+            Shape::Plain => line("BOOKMARK", &object),
+            _ => self.transformed("BOOKMARK", &object, now),
+        }
     }
 }
 

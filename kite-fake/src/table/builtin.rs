@@ -1,10 +1,13 @@
 //! Tables of the core kinds, with kubectl's columns, and the list of all printers.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::cells::{NONE, count, list, number, or, pairs, plain, text};
-use super::{AGE, Column, NAME, age, others, workloads};
+use super::cells::{NONE, UNSET, count, list, number, or, pairs, plain, text};
+use super::{AGE, Column, NAME, age, autoscaler, others, plumbing, pods, workloads};
+use crate::server::registry::Resource;
 
 /// Makes the cells of an object.
 pub(super) type Cells = fn(&Value, Timestamp) -> Vec<Value>;
@@ -12,7 +15,7 @@ pub(super) type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 /// The columns of a kind and what fills them.
 pub(super) fn printer(group: &str, kind: &str) -> (&'static [Column], Cells) {
     match (group, kind) {
-        ("", "Pod") => (workloads::POD, workloads::pod),
+        ("", "Pod") => (pods::POD, pods::pod),
         ("", "Node") => (workloads::NODE, workloads::node),
         ("", "ReplicationController") | ("apps", "ReplicaSet") => {
             (workloads::REPLICA_SET, workloads::replica_set)
@@ -37,15 +40,53 @@ pub(super) fn printer(group: &str, kind: &str) -> (&'static [Column], Cells) {
         ("networking.k8s.io", "IngressClass") => (others::INGRESS_CLASS, others::ingress_class),
         ("networking.k8s.io", "NetworkPolicy") => (others::POLICY, others::policy),
         ("coordination.k8s.io", "Lease") => (others::LEASE, others::lease),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            (others::BINDING, others::binding)
+        ("rbac.authorization.k8s.io", "RoleBinding") => (others::BINDING, others::binding),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => {
+            (others::CLUSTER_BINDING, others::binding)
         }
         ("storage.k8s.io", "StorageClass") => (others::STORAGE_CLASS, others::storage_class),
         ("policy", "PodDisruptionBudget") => (others::BUDGET, others::budget),
         ("scheduling.k8s.io", "PriorityClass") => (others::PRIORITY, others::priority),
         ("apiregistration.k8s.io", "APIService") => (others::API_SERVICE, others::api_service),
+        ("", "PodTemplate") => (plumbing::POD_TEMPLATE, plumbing::pod_template),
+        ("apps", "ControllerRevision") => (plumbing::REVISION, plumbing::revision),
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            (autoscaler::AUTOSCALER, autoscaler::autoscaler)
+        }
+        ("storage.k8s.io", "CSIDriver") => (plumbing::DRIVER, plumbing::driver),
+        ("storage.k8s.io", "CSINode") => (plumbing::CSI_NODE, plumbing::csi_node),
+        ("storage.k8s.io", "VolumeAttachment") => (plumbing::ATTACHMENT, plumbing::attachment),
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => (plumbing::WEBHOOKS, plumbing::webhooks),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            (plumbing::ADMISSION_POLICY, plumbing::admission_policy)
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            (plumbing::ADMISSION_BINDING, plumbing::admission_binding)
+        }
         _ => (CREATED, created),
     }
+}
+
+/// What a row says beside its cells: a Pod that has run is over.
+pub(super) fn condition(resource: &Resource, object: &Value) -> Option<Value> {
+    if resource.is_custom() || resource.kind != "Pod" {
+        return None;
+    }
+    let phase = text(object, "/status/phase");
+    let message = match phase {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return None,
+    };
+    Some(json!({
+        "type": "Completed",
+        "status": "True",
+        "reason": phase,
+        "message": message,
+    }))
 }
 
 const CREATED: &[Column] = &[
@@ -116,7 +157,14 @@ fn service(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         object["metadata"]["name"].clone(),
         text(object, "/spec/type").into(),
-        or(text(object, "/spec/clusterIP"), NONE).into(),
+        or(
+            list(object, "/spec/clusterIPs")
+                .first()
+                .and_then(Value::as_str)
+                .unwrap_or_else(|| text(object, "/spec/clusterIP")),
+            NONE,
+        )
+        .into(),
         external_addresses(object).into(),
         or(&ports.join(","), NONE).into(),
         age::of(object, now),
@@ -125,28 +173,24 @@ fn service(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn external_addresses(object: &Value) -> String {
-    let mut addresses: Vec<String> = list(object, "/spec/externalIPs")
-        .iter()
-        .map(plain)
-        .collect();
-    match text(object, "/spec/type") {
+    let own = list(object, "/spec/externalIPs").iter().map(plain);
+    let (addresses, nothing): (Vec<String>, _) = match text(object, "/spec/type") {
         "ExternalName" => return text(object, "/spec/externalName").to_owned(),
-        "LoadBalancer" => {
-            addresses.extend(balancers(object));
-            if addresses.is_empty() {
-                return "<pending>".to_owned();
-            }
-        }
-        _ => {}
-    }
-    or(&addresses.join(","), NONE).to_owned()
+        "LoadBalancer" => (
+            balancers(object).into_iter().chain(own).collect(),
+            "<pending>",
+        ),
+        _ => (own.collect(), NONE),
+    };
+    or(&addresses.join(","), nothing).to_owned()
 }
 
-/// Addresses of `status.loadBalancer`.
-pub(super) fn balancers(object: &Value) -> Vec<String> {
+/// Addresses of `status.loadBalancer`, sorted.
+pub(super) fn balancers(object: &Value) -> BTreeSet<String> {
     list(object, "/status/loadBalancer/ingress")
         .iter()
         .map(|point| or(text(point, "/ip"), text(point, "/hostname")).to_owned())
+        .filter(|address| !address.is_empty())
         .collect()
 }
 
@@ -179,17 +223,21 @@ const ENDPOINTS: &[Column] = &[NAME, Column::text("Endpoints", "subsets"), AGE];
 fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut pairs: Vec<String> = Vec::new();
     for subset in list(object, "/subsets") {
-        for address in list(subset, "/addresses") {
-            let ip = text(address, "/ip");
-            let ports = list(subset, "/ports");
-            if ports.is_empty() {
-                pairs.push(ip.to_owned());
-            }
-            pairs.extend(
-                ports
-                    .iter()
-                    .map(|port| format!("{ip}:{}", plain(&port["port"]))),
-            );
+        let addresses = list(subset, "/addresses");
+        let ports = list(subset, "/ports");
+        if ports.is_empty() {
+            pairs.extend(addresses.iter().map(|a| text(a, "/ip").to_owned()));
+        }
+        for port in ports {
+            pairs.extend(addresses.iter().map(|address| {
+                let ip = text(address, "/ip");
+                let port = plain(&port["port"]);
+                if ip.contains(':') {
+                    format!("[{ip}]:{port}")
+                } else {
+                    format!("{ip}:{port}")
+                }
+            }));
         }
     }
     vec![
@@ -219,7 +267,11 @@ const SLICE: &[Column] = &[
 fn slice(object: &Value, now: Timestamp) -> Vec<Value> {
     let ports: Vec<String> = list(object, "/ports")
         .iter()
-        .map(|port| plain(&port["port"]))
+        .map(|port| match (&port["port"], &port["name"]) {
+            (Value::Null, Value::Null) => "*".to_owned(),
+            (Value::Null, name) => plain(name),
+            (number, _) => plain(number),
+        })
         .collect();
     let addresses: Vec<String> = list(object, "/endpoints")
         .iter()
@@ -227,11 +279,7 @@ fn slice(object: &Value, now: Timestamp) -> Vec<Value> {
         .map(plain)
         .collect();
     let unset = |text: String| {
-        if text == NONE {
-            "<unset>".to_owned()
-        } else {
-            text
-        }
+        if text == NONE { UNSET.to_owned() } else { text }
     };
     vec![
         object["metadata"]["name"].clone(),
@@ -282,23 +330,37 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
             text(object, "/reportingController"),
         ),
     );
-    let source = match text(object, "/source/host") {
+    let host = or(
+        text(object, "/source/host"),
+        text(object, "/reportingInstance"),
+    );
+    let source = match host {
         "" => component.to_owned(),
         host => format!("{component}, {host}"),
     };
-    let count = either("/count", "/deprecatedCount")
-        .filter(|c| c.as_i64() != Some(0))
-        .unwrap_or(json!(1));
+    let first = age::since(&time("/firstTimestamp", "/deprecatedFirstTimestamp"), now);
+    let mut last = match either("/lastTimestamp", "/deprecatedLastTimestamp") {
+        Some(time) if !time.is_null() => age::since(&time, now),
+        _ => first.clone(),
+    };
+    let mut count = either("/count", "/deprecatedCount")
+        .and_then(|c| c.as_i64())
+        .filter(|c| *c != 0)
+        .unwrap_or(1);
+    if object["series"].is_object() {
+        last = age::since(&object["series"]["lastObservedTime"], now);
+        count = number(object, "/series/count");
+    }
+    let kind = text(&about, "/kind").to_lowercase();
+    let target = match text(&about, "/name") {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    };
     vec![
-        age::since(&time("/lastTimestamp", "/deprecatedLastTimestamp"), now).into(),
+        last.into(),
         text(object, "/type").into(),
         text(object, "/reason").into(),
-        format!(
-            "{}/{}",
-            text(&about, "/kind").to_lowercase(),
-            text(&about, "/name")
-        )
-        .into(),
+        target.into(),
         text(&about, "/fieldPath").into(),
         source.into(),
         either("/message", "/note")
@@ -307,8 +369,8 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
             .unwrap_or_default()
             .trim()
             .into(),
-        age::since(&time("/firstTimestamp", "/deprecatedFirstTimestamp"), now).into(),
-        plain(&count).into(),
+        first.into(),
+        count.into(),
         object["metadata"]["name"].clone(),
     ]
 }
@@ -321,7 +383,7 @@ const QUOTA: &[Column] = &[
     ),
     Column::text(
         "Limit",
-        "Limits control the maximum amount of cpu/memory that a container may use.",
+        "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.",
     ),
     AGE,
 ];
@@ -331,7 +393,7 @@ fn quota(object: &Value, now: Timestamp) -> Vec<Value> {
     for (name, hard) in object["status"]["hard"].as_object().into_iter().flatten() {
         let used = plain(&object["status"]["used"][name]);
         let text = format!("{name}: {}/{}", or(&used, "0"), plain(hard));
-        if name.starts_with("limits") {
+        if name.starts_with("limits.") {
             limits.push(text);
         } else {
             requests.push(text);

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 /// What stands for something that is not there.
 pub(super) const NONE: &str = "<none>";
+/// What stands for something that nobody set.
+pub(super) const UNSET: &str = "<unset>";
 
 /// The text at a pointer, empty if there is none.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
@@ -69,42 +71,44 @@ pub(super) fn pairs(members: &Value) -> String {
     or(&pairs.join(","), NONE).to_owned()
 }
 
-/// A label selector (`matchLabels`, `matchExpressions`) in text form, or `<none>`.
+/// A label selector (`matchLabels`, `matchExpressions`) in text form, its terms
+/// in the order of their keys, or `<none>`.
 pub(super) fn selector(selector: &Value) -> String {
-    let mut terms: Vec<String> = selector["matchLabels"]
+    let mut terms: Vec<(&str, String)> = selector["matchLabels"]
         .as_object()
         .into_iter()
         .flatten()
-        .map(|(key, value)| format!("{key}={}", plain(value)))
+        .map(|(key, value)| (key.as_str(), format!("{key}={}", plain(value))))
         .collect();
     for expression in list(selector, "/matchExpressions") {
         let key = text(expression, "/key");
-        let values = list(expression, "/values")
-            .iter()
-            .map(plain)
-            .collect::<Vec<_>>()
-            .join(",");
-        terms.push(match text(expression, "/operator") {
+        let mut values: Vec<String> = list(expression, "/values").iter().map(plain).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let term = match text(expression, "/operator") {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "Exists" => key.to_owned(),
             _ => format!("!{key}"),
-        });
+        };
+        terms.push((key, term));
     }
+    terms.sort_by_key(|(key, _)| *key);
+    let terms: Vec<String> = terms.into_iter().map(|(_, term)| term).collect();
     or(&terms.join(","), NONE).to_owned()
 }
 
-/// Access modes in kubectl's letters.
+/// Access modes in kubectl's letters, in an order of their own.
 pub(super) fn access_modes(modes: &[Value]) -> String {
-    let letters: Vec<&str> = modes
-        .iter()
-        .filter_map(|mode| match mode.as_str()? {
-            "ReadWriteOnce" => Some("RWO"),
-            "ReadOnlyMany" => Some("ROX"),
-            "ReadWriteMany" => Some("RWX"),
-            "ReadWriteOncePod" => Some("RWOP"),
-            _ => None,
-        })
-        .collect();
+    let letters: Vec<&str> = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ]
+    .into_iter()
+    .filter(|(name, _)| modes.iter().any(|mode| mode == name))
+    .map(|(_, letters)| letters)
+    .collect();
     letters.join(",")
 }

@@ -2,11 +2,14 @@
 //! which clients ask for with `as=` in `Accept`.
 
 mod age;
+mod autoscaler;
 mod builtin;
 mod cells;
 mod custom;
 mod jsonpath;
 mod others;
+mod plumbing;
+mod pods;
 mod workloads;
 
 use jiff::Timestamp;
@@ -15,8 +18,11 @@ use serde_json::{Value, json};
 pub use age::human_duration;
 pub use jsonpath::JsonPath;
 
+use crate::rest::media::Shape;
 use crate::schema::object_meta;
+use crate::server::Call;
 use crate::server::registry::Resource;
+use crate::status::Status;
 
 /// What the rows of a table carry beside their cells (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,12 +37,29 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// The parameter's value; what is not known counts as the default.
-    pub fn parse(text: &str) -> Self {
+    /// The parameter's value.
+    ///
+    /// # Errors
+    /// 400 for a value that the server does not know.
+    pub fn parse(text: &str) -> Result<Self, Status> {
         match text {
-            "None" => Self::None,
-            "Object" => Self::Object,
-            _ => Self::Metadata,
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            "" | "Metadata" => Ok(Self::Metadata),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))),
+        }
+    }
+
+    /// What a request asks for; only a Table has the parameter.
+    ///
+    /// # Errors
+    /// As in [`IncludeObject::parse`].
+    pub(crate) fn asked(call: &Call) -> Result<Self, Status> {
+        match call.accepted.shape {
+            Shape::Table => Self::parse(call.query.text("includeObject")),
+            _ => Ok(Self::default()),
         }
     }
 }
@@ -69,6 +92,12 @@ impl Column {
             ..Self::text(name, description)
         }
     }
+    const fn flag(name: &'static str, description: &'static str) -> Self {
+        Self {
+            kind: "boolean",
+            ..Self::text(name, description)
+        }
+    }
     const fn wide(self) -> Self {
         Self {
             priority: 1,
@@ -88,45 +117,57 @@ pub(crate) const NAME: Column = Column {
 /// How long the object is there.
 pub(crate) const AGE: Column = Column::text("Age", "metadata.creationTimestamp");
 
-/// Makes a table of objects.
-///
-/// `metadata` is the list's, or holds the object's `resourceVersion`. A watch
-/// asks for `definitions` only in its first event.
+/// How a table is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// What rows carry beside their cells.
+    pub include: IncludeObject,
+    /// With the definitions of its columns; a watch has them in its first event only.
+    pub definitions: bool,
+    /// `apiVersion` of the table.
+    pub version: &'static str,
+}
+
+/// Makes a table of objects; `metadata` is the list's, or holds the object's
+/// `resourceVersion`.
 pub fn table(
     resource: &Resource,
     objects: &[&Value],
     metadata: &Value,
-    include: IncludeObject,
-    definitions: bool,
+    options: Options,
     now: Timestamp,
 ) -> Value {
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            json!({
+            let mut row = json!({
                 "cells": cells_of(resource, object, now),
-                "object": match include {
+                "object": match options.include {
                     IncludeObject::None => Value::Null,
-                    IncludeObject::Metadata => partial(object),
+                    IncludeObject::Metadata => partial(object, options.version),
                     IncludeObject::Object => (*object).clone(),
                 },
-            })
+            });
+            if let Some(condition) = builtin::condition(resource, object) {
+                row["conditions"] = json!([condition]);
+            }
+            row
         })
         .collect();
     json!({
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": options.version,
         "metadata": metadata,
-        "columnDefinitions": if definitions { columns_of(resource) } else { Value::Null },
+        "columnDefinitions": if options.definitions { columns_of(resource) } else { Value::Null },
         "rows": rows,
     })
 }
 
-/// The object as `PartialObjectMetadata`.
-pub fn partial(object: &Value) -> Value {
+/// The object as `PartialObjectMetadata` of a version.
+pub fn partial(object: &Value, version: &str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": version,
         "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
     })
 }

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::builtin::{balancers, few};
-use super::cells::{NONE, access_modes, list, number, or, plain, selector, text};
+use super::builtin::balancers;
+use super::cells::{NONE, UNSET, access_modes, list, number, or, plain, selector, text};
 use super::{AGE, Column, NAME, age};
 
 pub(super) const VOLUME: &[Column] = &[
@@ -14,8 +14,8 @@ pub(super) const VOLUME: &[Column] = &[
     Column::text("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
     Column::text("Status", "status.phase"),
     Column::text("Claim", "spec.claimRef"),
-    Column::text("StorageClass", "spec.storageClassName"),
-    Column::text("VolumeAttributesClass", "spec.volumeAttributesClassName"),
+    Column::text("StorageClass", "StorageClass of the pv"),
+    Column::text("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
     Column::text("Reason", "status.reason"),
     AGE,
     Column::text("VolumeMode", "spec.volumeMode").wide(),
@@ -31,17 +31,29 @@ pub(super) fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
     };
     vec![
         object["metadata"]["name"].clone(),
-        plain(&object["spec"]["capacity"]["storage"]).into(),
+        amount(&object["spec"]["capacity"]["storage"]).into(),
         access_modes(list(object, "/spec/accessModes")).into(),
         text(object, "/spec/persistentVolumeReclaimPolicy").into(),
         phase(object).into(),
         claim.into(),
-        text(object, "/spec/storageClassName").into(),
-        or(text(object, "/spec/volumeAttributesClassName"), "<unset>").into(),
+        class(object).into(),
+        or(text(object, "/spec/volumeAttributesClassName"), UNSET).into(),
         text(object, "/status/reason").into(),
         age::of(object, now),
-        or(text(object, "/spec/volumeMode"), "<unset>").into(),
+        or(text(object, "/spec/volumeMode"), UNSET).into(),
     ]
+}
+
+/// A quantity; nothing is zero.
+fn amount(quantity: &Value) -> String {
+    or(&plain(quantity), "0").to_owned()
+}
+
+/// The storage class, which old objects have in an annotation.
+fn class(object: &Value) -> &str {
+    let annotation =
+        object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"].as_str();
+    annotation.unwrap_or_else(|| text(object, "/spec/storageClassName"))
 }
 
 /// `status.phase`, or that it is going.
@@ -59,8 +71,8 @@ pub(super) const CLAIM: &[Column] = &[
     Column::text("Volume", "spec.volumeName"),
     Column::text("Capacity", "status.capacity"),
     Column::text("Access Modes", "status.accessModes"),
-    Column::text("StorageClass", "spec.storageClassName"),
-    Column::text("VolumeAttributesClass", "spec.volumeAttributesClassName"),
+    Column::text("StorageClass", "StorageClass of the pvc"),
+    Column::text("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
     AGE,
     Column::text("VolumeMode", "spec.volumeMode").wide(),
 ];
@@ -69,7 +81,7 @@ pub(super) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
     // What a claim has it shows only once it is bound.
     let bound = !text(object, "/spec/volumeName").is_empty();
     let capacity = if bound {
-        plain(&object["status"]["capacity"]["storage"])
+        amount(&object["status"]["capacity"]["storage"])
     } else {
         String::new()
     };
@@ -84,10 +96,10 @@ pub(super) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
         text(object, "/spec/volumeName").into(),
         capacity.into(),
         modes.into(),
-        text(object, "/spec/storageClassName").into(),
-        or(text(object, "/spec/volumeAttributesClassName"), "<unset>").into(),
+        class(object).into(),
+        or(text(object, "/spec/volumeAttributesClassName"), UNSET).into(),
         age::of(object, now),
-        or(text(object, "/spec/volumeMode"), "<unset>").into(),
+        or(text(object, "/spec/volumeMode"), UNSET).into(),
     ]
 }
 
@@ -110,16 +122,8 @@ pub(super) const INGRESS: &[Column] = &[
 ];
 
 pub(super) fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
-    let hosts: Vec<String> = list(object, "/spec/rules")
-        .iter()
-        .map(|rule| text(rule, "/host").to_owned())
-        .filter(|host| !host.is_empty())
-        .collect();
-    let hosts = if hosts.is_empty() {
-        "*".to_owned()
-    } else {
-        few(&hosts)
-    };
+    let addresses: Vec<String> = balancers(object).into_iter().collect();
+    let addresses = addresses.join(",");
     let ports = if list(object, "/spec/tls").is_empty() {
         "80"
     } else {
@@ -128,11 +132,29 @@ pub(super) fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         object["metadata"]["name"].clone(),
         or(text(object, "/spec/ingressClassName"), NONE).into(),
-        hosts.into(),
-        balancers(object).join(",").into(),
+        hosts(list(object, "/spec/rules")).into(),
+        addresses.into(),
         ports.into(),
         age::of(object, now),
     ]
+}
+
+/// The first three hosts, and how many rules more there are.
+fn hosts(rules: &[Value]) -> String {
+    let named = |rule: &&Value| !text(rule, "/host").is_empty();
+    let mut hosts: Vec<&str> = Vec::new();
+    let mut more = false;
+    for rule in rules {
+        more |= hosts.len() == 3;
+        if !more && named(&rule) {
+            hosts.push(text(rule, "/host"));
+        }
+    }
+    match (hosts.is_empty(), more) {
+        (true, _) => "*".to_owned(),
+        (_, true) => format!("{} + {} more...", hosts.join(","), rules.len() - 3),
+        _ => hosts.join(","),
+    }
 }
 
 pub(super) const INGRESS_CLASS: &[Column] = &[
@@ -191,9 +213,22 @@ pub(super) const BINDING: &[Column] = &[
     NAME,
     Column::text("Role", "roleRef"),
     AGE,
-    Column::text("Users", "Users in the binding").wide(),
-    Column::text("Groups", "Groups in the binding").wide(),
-    Column::text("ServiceAccounts", "ServiceAccounts in the binding").wide(),
+    Column::text("Users", "Users in the roleBinding").wide(),
+    Column::text("Groups", "Groups in the roleBinding").wide(),
+    Column::text("ServiceAccounts", "ServiceAccounts in the roleBinding").wide(),
+];
+
+pub(super) const CLUSTER_BINDING: &[Column] = &[
+    NAME,
+    Column::text("Role", "roleRef"),
+    AGE,
+    Column::text("Users", "Users in the clusterRoleBinding").wide(),
+    Column::text("Groups", "Groups in the clusterRoleBinding").wide(),
+    Column::text(
+        "ServiceAccounts",
+        "ServiceAccounts in the clusterRoleBinding",
+    )
+    .wide(),
 ];
 
 pub(super) fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -201,9 +236,9 @@ pub(super) fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
         let names: Vec<String> = list(object, "/subjects")
             .iter()
             .filter(|s| s["kind"] == kind)
-            .map(|s| match text(s, "/namespace") {
-                "" => text(s, "/name").to_owned(),
-                namespace => format!("{namespace}/{}", text(s, "/name")),
+            .map(|s| match kind {
+                "ServiceAccount" => format!("{}/{}", text(s, "/namespace"), text(s, "/name")),
+                _ => text(s, "/name").to_owned(),
             })
             .collect();
         Value::from(names.join(", "))
@@ -234,8 +269,9 @@ pub(super) const STORAGE_CLASS: &[Column] = &[
 
 pub(super) fn storage_class(object: &Value, now: Timestamp) -> Vec<Value> {
     let name = text(object, "/metadata/name");
-    let default =
-        object["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"] == "true";
+    let annotations = &object["metadata"]["annotations"];
+    let default = annotations["storageclass.kubernetes.io/is-default-class"] == "true"
+        || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true";
     vec![
         if default {
             format!("{name} (default)").into()
@@ -281,12 +317,9 @@ pub(super) fn budget(object: &Value, now: Timestamp) -> Vec<Value> {
 pub(super) const PRIORITY: &[Column] = &[
     NAME,
     Column::number("Value", "value"),
-    Column {
-        kind: "boolean",
-        ..Column::text("Global-Default", "globalDefault")
-    },
+    Column::flag("Global-Default", "globalDefault"),
     AGE,
-    Column::text("PreemptionPolicy", "preemptionPolicy").wide(),
+    Column::text("PreemptionPolicy", "preemptionPolicy"),
 ];
 
 pub(super) fn priority(object: &Value, now: Timestamp) -> Vec<Value> {

@@ -12,8 +12,11 @@ fn row(registry: &Registry, group: &str, kind: &str, object: &Value) -> Value {
         resource,
         &[object],
         &json!({}),
-        IncludeObject::None,
-        true,
+        Options {
+            include: IncludeObject::None,
+            definitions: true,
+            version: "meta.k8s.io/v1",
+        },
         now,
     );
     let names = table["columnDefinitions"]
@@ -38,8 +41,11 @@ fn every_kind_fills_its_columns() {
             resource,
             &[&object],
             &json!({}),
-            IncludeObject::Metadata,
-            true,
+            Options {
+                include: IncludeObject::Metadata,
+                definitions: true,
+                version: "meta.k8s.io/v1",
+            },
             Timestamp::UNIX_EPOCH,
         );
         let columns = table["columnDefinitions"].as_array().unwrap();
@@ -105,7 +111,7 @@ proptest! {
         let registry = Registry::built_in();
         for resource in registry.iter() {
             let object = json!({ part: value });
-            let made = table(resource, &[&object], &json!({}), IncludeObject::Object, false, Timestamp::UNIX_EPOCH);
+            let made = table(resource, &[&object], &json!({}), Options { include: IncludeObject::Object, definitions: false, version: "meta.k8s.io/v1" }, Timestamp::UNIX_EPOCH);
             prop_assert!(made["rows"][0]["cells"].is_array());
         }
     }

@@ -1,9 +1,9 @@
-//! Tables of Pods, Nodes and what runs Pods.
+//! Tables of Nodes and of what runs Pods.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::cells::{NONE, joined, list, number, or, pairs, selector, text};
+use super::cells::{NONE, UNSET, joined, list, number, or, pairs, selector, text};
 use super::{AGE, Column, NAME, age};
 
 const CONTAINERS: Column =
@@ -14,84 +14,6 @@ const IMAGES: Column = Column::text(
 )
 .wide();
 const SELECTOR: Column = Column::text("Selector", "spec.selector").wide();
-
-pub(super) const POD: &[Column] = &[
-    NAME,
-    Column::text(
-        "Ready",
-        "The aggregate readiness state of this pod for accepting traffic.",
-    ),
-    Column::text(
-        "Status",
-        "The aggregate status of the containers in this pod.",
-    ),
-    Column::text(
-        "Restarts",
-        "The number of times the containers in this pod have been restarted.",
-    ),
-    AGE,
-    Column::text("IP", "status.podIP").wide(),
-    Column::text("Node", "spec.nodeName").wide(),
-    Column::text("Nominated Node", "status.nominatedNodeName").wide(),
-    Column::text("Readiness Gates", "spec.readinessGates").wide(),
-];
-
-pub(super) fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let statuses = list(pod, "/status/containerStatuses");
-    let ready = statuses.iter().filter(|s| s["ready"] == true).count();
-    let restarts: i64 = statuses.iter().map(|s| number(s, "/restartCount")).sum();
-    let gates = list(pod, "/spec/readinessGates");
-    let open = gates
-        .iter()
-        .filter(|gate| {
-            list(pod, "/status/conditions")
-                .iter()
-                .any(|c| c["type"] == gate["conditionType"] && c["status"] == "True")
-        })
-        .count();
-    vec![
-        pod["metadata"]["name"].clone(),
-        format!("{ready}/{}", list(pod, "/spec/containers").len()).into(),
-        pod_status(pod, statuses).into(),
-        restarts.to_string().into(),
-        age::of(pod, now),
-        or(text(pod, "/status/podIP"), NONE).into(),
-        or(text(pod, "/spec/nodeName"), NONE).into(),
-        or(text(pod, "/status/nominatedNodeName"), NONE).into(),
-        if gates.is_empty() {
-            NONE.into()
-        } else {
-            format!("{open}/{}", gates.len()).into()
-        },
-    ]
-}
-
-/// The word that says best how a Pod is: a container's reason before the phase.
-fn pod_status(pod: &Value, statuses: &[Value]) -> String {
-    let reason = or(text(pod, "/status/reason"), text(pod, "/status/phase"));
-    let mut status = reason.to_owned();
-    for container in statuses.iter().rev() {
-        let waiting = text(container, "/state/waiting/reason");
-        let terminated = text(container, "/state/terminated/reason");
-        if !waiting.is_empty() {
-            waiting.clone_into(&mut status);
-        } else if !terminated.is_empty() {
-            terminated.clone_into(&mut status);
-        } else if container["state"]["terminated"].is_object() {
-            status = match number(container, "/state/terminated/signal") {
-                0 => format!(
-                    "ExitCode:{}",
-                    number(container, "/state/terminated/exitCode")
-                ),
-                signal => format!("Signal:{signal}"),
-            };
-        }
-    }
-    if !pod["metadata"]["deletionTimestamp"].is_null() {
-        "Terminating".clone_into(&mut status);
-    }
-    status
-}
 
 pub(super) const NODE: &[Column] = &[
     NAME,
@@ -266,7 +188,7 @@ pub(super) const DAEMON_SET: &[Column] = &[
     Column::number("Ready", "status.numberReady"),
     Column::number("Up-to-date", "status.updatedNumberScheduled"),
     Column::number("Available", "status.numberAvailable"),
-    Column::text("Node Selector", "The selector that nodes must match."),
+    Column::text("Node Selector", "spec.template.spec.nodeSelector"),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -293,7 +215,7 @@ pub(super) fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
 
 pub(super) const JOB: &[Column] = &[
     NAME,
-    Column::text("Status", "status"),
+    Column::text("Status", "Status of the job."),
     Column::text("Completions", "status.succeeded"),
     Column::text("Duration", "Time required to complete the job."),
     AGE,
@@ -317,6 +239,8 @@ pub(super) fn job(object: &Value, now: Timestamp) -> Vec<Value> {
         "Terminating"
     } else if holds("Suspended") {
         "Suspended"
+    } else if holds("FailureTarget") {
+        "FailureTarget"
     } else {
         "Running"
     };
@@ -348,10 +272,7 @@ pub(super) const CRON_JOB: &[Column] = &[
     NAME,
     Column::text("Schedule", "spec.schedule"),
     Column::text("Timezone", "spec.timeZone"),
-    Column {
-        kind: "boolean",
-        ..Column::text("Suspend", "spec.suspend")
-    },
+    Column::flag("Suspend", "spec.suspend"),
     Column::number("Active", "status.active"),
     Column::text("Last Schedule", "status.lastScheduleTime"),
     AGE,
@@ -363,10 +284,10 @@ pub(super) const CRON_JOB: &[Column] = &[
 pub(super) fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
     let [containers, images] = template(object, "/spec/jobTemplate/spec/template/spec/containers");
     let last = &object["status"]["lastScheduleTime"];
-    let suspended = if object["spec"]["suspend"] == true {
-        "True"
-    } else {
-        "False"
+    let suspended = match &object["spec"]["suspend"] {
+        Value::Bool(true) => "True",
+        Value::Bool(false) => "False",
+        _ => UNSET,
     };
     vec![
         object["metadata"]["name"].clone(),

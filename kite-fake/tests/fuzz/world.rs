@@ -92,9 +92,10 @@ impl World {
                 let server = self.0.server();
                 server.poll(&mut watch, now);
                 server.poll(&mut watch, now);
-                server.bookmark(&mut watch);
+                server.bookmark(&mut watch, now);
                 return None;
             }
+            Answer::NotYet(wait) => wait.otherwise,
             Answer::Extension(..) => panic!("nobody extends this cluster: {}", what()),
         };
         let code = response.status().as_u16();
