@@ -32,8 +32,11 @@ pub(super) fn document(registry: &Registry, core: bool, accept: &str) -> Option<
             .iter()
             .find(|(version, _)| asked && has(&format!("v={version}")));
         if let Some((version, content_type)) = form {
-            let list = list(registry, core, version);
-            return Some(Document::new(content_type, list.to_string()));
+            let body = list(registry, core, version).to_string();
+            let mut found = Document::new(content_type, body);
+            found.etag = Some(format!("\"{}\"", super::hash(&found.body)));
+            found.cache = "public";
+            return Some(found);
         }
     }
     None
@@ -59,7 +62,7 @@ fn list(registry: &Registry, core: bool, form: &str) -> Value {
                     json!({"version": version, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let mut metadata = json!({"creationTimestamp": null});
+            let mut metadata = json!({});
             if !group.is_empty() {
                 metadata["name"] = group.as_str().into();
             }

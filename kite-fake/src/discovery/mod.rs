@@ -8,9 +8,11 @@ mod order;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha512};
 
 pub(crate) use order::{groups, versions};
 
+use crate::rest::query::Query;
 use crate::server::registry::{Registry, Subresource};
 
 /// A document as it is sent.
@@ -22,6 +24,10 @@ pub struct Document {
     pub body: Bytes,
     /// A strong validator of the body, if clients keep it.
     pub etag: Option<String>,
+    /// `Cache-Control`, if clients may keep it.
+    pub cache: &'static str,
+    /// Another place where the document is now.
+    pub moved: Option<String>,
 }
 
 impl Document {
@@ -31,7 +37,7 @@ impl Document {
     }
 
     /// A text.
-    pub fn text(text: &'static str) -> Self {
+    pub fn text(text: impl Into<Bytes>) -> Self {
         Self::new("text/plain; charset=utf-8", text)
     }
 
@@ -41,13 +47,25 @@ impl Document {
             content_type,
             body: body.into(),
             etag: None,
+            cache: "",
+            moved: None,
         }
     }
 }
 
+/// What a client asks for beside the path.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// `Accept`, empty if there is none.
+    pub accept: &'a str,
+    /// The parameters of the URL.
+    pub query: &'a Query,
+}
+
 /// The document at a path, in a form that the client takes; `None` if there is none.
 /// The API's own documents are in [`crate::openapi`].
-pub fn document(registry: &Registry, path: &str, accept: &str) -> Option<Document> {
+pub fn document(registry: &Registry, path: &str, asked: Asked<'_>) -> Option<Document> {
+    let accept = asked.accept;
     let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
     match segments.as_slice() {
         [] => Some(Document::json(&paths(registry))),
@@ -68,10 +86,26 @@ pub fn document(registry: &Registry, path: &str, accept: &str) -> Option<Documen
             .as_ref()
             .map(Document::json),
         [endpoint @ ("livez" | "readyz" | "healthz"), checks @ ..] => {
-            health::document(endpoint, checks)
+            health::document(endpoint, checks, asked.query)
         }
         _ => None,
     }
+}
+
+/// Whether a path is one of the router's, which knows `GET` alone and looks at
+/// `Accept` itself; other documents are given to every method.
+pub fn is_routed(registry: &Registry, path: &str) -> bool {
+    let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
+    match segments.as_slice() {
+        ["version" | "api"] | ["api", _] => true,
+        ["apis", group] | ["apis", group, _] => registry.is_built_in_group(group),
+        _ => false,
+    }
+}
+
+/// Whether a path is below `/api` or `/apis`: such documents have other encodings, too.
+pub fn is_negotiated(path: &str) -> bool {
+    matches!(path.split('/').nth(1), Some("api" | "apis"))
 }
 
 /// What the server says of itself.
@@ -91,6 +125,18 @@ fn version() -> Value {
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
     })
+}
+
+/// The hash by which clients know a document, as the server writes it.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha512::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(128), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02X}");
+            text
+        })
 }
 
 /// The list of paths at the root.
@@ -160,8 +206,13 @@ mod tests {
     #[test]
     fn documents_are_found_by_path_and_form() {
         let registry = Registry::built_in();
-        let read = |path: &str, accept: &str| -> Option<Value> {
-            document(&registry, path, accept)
+        let query = Query::default();
+        let ask = |accept: &'static str| Asked {
+            accept,
+            query: &query,
+        };
+        let read = |path: &str, accept: &'static str| -> Option<Value> {
+            document(&registry, path, ask(accept))
                 .map(|d| serde_json::from_slice(&d.body).unwrap_or(Value::Null))
         };
         assert_eq!(read("/api", "").unwrap()["versions"], json!(["v1"]));
@@ -178,7 +229,7 @@ mod tests {
         );
         assert_eq!(read("/apis/apps/v9", ""), None);
         assert_eq!(read("/apis/none.example.com", ""), None);
-        assert!(document(&registry, "/livez/ping", "").is_some());
-        assert_eq!(document(&registry, "/livez/nope", ""), None);
+        assert!(document(&registry, "/livez/ping", ask("")).is_some());
+        assert_eq!(document(&registry, "/livez/nope", ask("")), None);
     }
 }

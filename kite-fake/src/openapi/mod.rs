@@ -15,9 +15,8 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::discovery::{Document, groups, versions};
+use crate::discovery::{Asked, Document, groups, hash, versions};
 use crate::server::registry::Registry;
 
 /// The schema of a built-in kind: the definition's name, and the schema with
@@ -58,34 +57,59 @@ impl Documents {
     }
 
     /// The document at a path below `/openapi`; `None` if there is none.
-    pub fn document(&mut self, registry: &Registry, path: &str, accept: &str) -> Option<Document> {
+    ///
+    /// # Errors
+    /// 406 if the client takes no form of it.
+    pub fn document(
+        &mut self,
+        registry: &Registry,
+        path: &str,
+        asked: Asked<'_>,
+    ) -> Result<Option<Document>, NotAcceptable> {
         if self.generation != registry.generation() {
             self.generation = registry.generation();
             self.rendered.clear();
         }
         let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
         let (key, content_type) = match segments.as_slice() {
-            ["openapi", "v2"] if ASKED.iter().any(|media| accept.contains(media)) => {
+            ["openapi", "v2"] if ASKED.iter().any(|media| asked.accept.contains(media)) => {
                 ("v2.pb".to_owned(), PROTOBUF)
             }
             ["openapi", "v2"] => ("v2".to_owned(), "application/json"),
             ["openapi", "v3"] => ("v3".to_owned(), "text/plain; charset=utf-8"),
             ["openapi", "v3", rest @ ..] => (rest.join("/"), "application/json"),
-            _ => return None,
+            _ => return Ok(None),
         };
-        let body = if let Some(body) = self.rendered.get(&key) {
-            body.clone()
-        } else {
-            let body = self.render(registry, &key)?;
-            self.rendered.insert(key, body.clone());
-            body
+        if content_type == "application/json" && !takes_json(asked.accept) {
+            return Err(NotAcceptable);
+        }
+        let Some(body) = self.body(registry, &key) else {
+            return Ok(None);
         };
-        let etag = Some(format!("\"{}\"", hash(&body)));
-        Some(Document {
-            content_type,
-            body,
-            etag,
-        })
+        let mut document = Document::new(content_type, body);
+        let tag = match tag(registry, &key) {
+            Some(tag) => tag,
+            None => hash(&document.body),
+        };
+        let wanted = asked.query.text("hash");
+        if segments.len() > 2 && !wanted.is_empty() {
+            if wanted == tag {
+                document.cache = "public, immutable";
+            } else {
+                document.moved = Some(address(&key, &tag));
+            }
+        }
+        document.etag = Some(format!("\"{tag}\""));
+        Ok(Some(document))
+    }
+
+    fn body(&mut self, registry: &Registry, key: &str) -> Option<Bytes> {
+        if let Some(body) = self.rendered.get(key) {
+            return Some(body.clone());
+        }
+        let body = self.render(registry, key)?;
+        self.rendered.insert(key.to_owned(), body.clone());
+        Some(body)
     }
 
     fn render(&self, registry: &Registry, key: &str) -> Option<Bytes> {
@@ -113,57 +137,76 @@ fn empty() -> Value {
     json!({"openapi": "3.0.0", "info": {"title": TITLE, "version": VERSION}, "paths": {}})
 }
 
-/// `/openapi/v3`: the documents that there are, with a hash of what they say.
-fn index(registry: &Registry) -> Value {
-    let mut paths = serde_json::Map::new();
-    let mut add = |path: String, tag: &str| {
-        let url = format!("/openapi/v3/{path}?hash={tag}");
-        paths.insert(path, json!({ "serverRelativeURL": url }));
-    };
-    let built_in = hash(concat!(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")).as_bytes());
-    for path in ["api", "apis", "version"] {
-        add(path.to_owned(), &built_in);
-    }
-    for group in std::iter::once(String::new()).chain(groups(registry)) {
-        for version in versions(registry, &group) {
-            let mut text = String::new();
-            for resource in registry
-                .group(&group)
-                .filter(|r| r.version == version && r.is_custom())
-            {
-                let definition = resource.definition.as_deref().map(Value::to_string);
-                let _ = write!(
-                    text,
-                    "{}{}",
-                    resource.plural,
-                    definition.unwrap_or_default()
-                );
-            }
-            let tag = if text.is_empty() {
-                built_in.clone()
-            } else {
-                hash(text.as_bytes())
-            };
-            add(
-                if group.is_empty() {
-                    format!("api/{version}")
-                } else {
-                    format!("apis/{group}/{version}")
-                },
-                &tag,
-            );
-        }
-    }
-    json!({ "paths": paths })
+/// A client takes no form of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAcceptable;
+
+fn takes_json(accept: &str) -> bool {
+    let mut clauses = accept.split(',').map(|clause| {
+        let media = clause.split(';').next().unwrap_or_default();
+        media.trim()
+    });
+    accept.trim().is_empty()
+        || clauses.any(|media| {
+            matches!(
+                media,
+                "*/*" | "application/*" | "*/json" | "application/json"
+            )
+        })
 }
 
-fn hash(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02X}");
-            text
+/// The paths of all documents of v3.
+fn keys(registry: &Registry) -> Vec<String> {
+    let mut keys: Vec<String> = ["api", "apis", "version"].map(str::to_owned).into();
+    for group in std::iter::once(String::new()).chain(groups(registry)) {
+        keys.extend(versions(registry, &group).iter().map(|version| {
+            if group.is_empty() {
+                format!("api/{version}")
+            } else {
+                format!("apis/{group}/{version}")
+            }
+        }));
+    }
+    keys
+}
+
+/// By what clients know the state of a document of v3: it changes with the
+/// definitions that the document shows, and needs no document to be made.
+fn tag(registry: &Registry, key: &str) -> Option<String> {
+    let (group, version) = match *key.split('/').collect::<Vec<_>>().as_slice() {
+        ["api", version] => ("", version),
+        ["apis", group, version] => (group, version),
+        ["api" | "apis" | "version"] => ("", ""),
+        _ => return None,
+    };
+    let mut text = format!(
+        "{} {} {key}",
+        env!("CARGO_PKG_NAME"),
+        env!("CARGO_PKG_VERSION")
+    );
+    for resource in registry.group(group).filter(|r| r.version == version) {
+        if let Some(definition) = resource.definition.as_deref() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{}{definition}", resource.plural);
+        }
+    }
+    Some(hash(text.as_bytes()))
+}
+
+fn address(key: &str, tag: &str) -> String {
+    format!("/openapi/v3/{key}?hash={tag}")
+}
+
+/// `/openapi/v3`: the documents that there are, with a hash of what they say.
+fn index(registry: &Registry) -> Value {
+    let paths: serde_json::Map<String, Value> = keys(registry)
+        .into_iter()
+        .filter_map(|key| {
+            let url = address(&key, &tag(registry, &key)?);
+            Some((key, json!({ "serverRelativeURL": url })))
         })
+        .collect();
+    json!({ "paths": paths })
 }
 
 #[cfg(test)]

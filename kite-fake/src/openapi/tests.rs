@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::protobuf::wire::{Field, Payload, Reader};
+use crate::rest::query::Query;
 use crate::server::crds;
 
 fn registry() -> Registry {
@@ -21,7 +22,15 @@ fn registry() -> Registry {
 
 fn read(path: &str, accept: &str) -> Document {
     Documents::new(crate::builtin::json_schema)
-        .document(&registry(), path, accept)
+        .document(
+            &registry(),
+            path,
+            Asked {
+                accept,
+                query: &Query::default(),
+            },
+        )
+        .unwrap()
         .unwrap()
 }
 
@@ -153,13 +162,53 @@ fn protobuf_carries_the_same_definitions() {
 #[test]
 fn documents_change_with_the_resources() {
     let mut documents = Documents::new(crate::builtin::json_schema);
-    let before = documents
-        .document(&Registry::built_in(), "/openapi/v3", "")
+    let mut ask = |registry: &Registry, path: &str, query: &str, accept: &str| {
+        let query = Query::parse(query);
+        let asked = Asked {
+            accept,
+            query: &query,
+        };
+        documents.document(registry, path, asked)
+    };
+    let before = ask(&Registry::built_in(), "/openapi/v3", "", "")
+        .unwrap()
         .unwrap();
-    let after = documents.document(&registry(), "/openapi/v3", "").unwrap();
+    let after = ask(&registry(), "/openapi/v3", "", "").unwrap().unwrap();
     assert_ne!(before.etag, after.etag);
     assert_eq!(
-        documents.document(&registry(), "/openapi/v3/apis/none/v1", ""),
-        None
+        ask(&registry(), "/openapi/v3/apis/none/v1", "", ""),
+        Ok(None)
     );
+    assert_eq!(
+        ask(&registry(), "/openapi/v3/api/v1", "", "text/html"),
+        Err(NotAcceptable)
+    );
+}
+
+#[test]
+fn the_index_names_the_edition_of_each_document() {
+    let index = parse(&read("/openapi/v3", ""));
+    for (key, entry) in index["paths"].as_object().unwrap() {
+        let url = entry["serverRelativeURL"].as_str().unwrap();
+        let (path, query) = url.split_once('?').unwrap();
+        assert_eq!(path, format!("/openapi/v3/{key}"));
+        let asked = |query: &str| {
+            Documents::new(crate::builtin::json_schema)
+                .document(
+                    &registry(),
+                    path,
+                    Asked {
+                        accept: "*/*",
+                        query: &Query::parse(query),
+                    },
+                )
+                .unwrap()
+                .unwrap()
+        };
+        let found = asked(query);
+        assert_eq!((found.cache, found.moved), ("public, immutable", None));
+        let hash = query.strip_prefix("hash=").unwrap();
+        assert_eq!(found.etag, Some(format!("\"{hash}\"")));
+        assert_eq!(asked("hash=OLD").moved.as_deref(), Some(url));
+    }
 }

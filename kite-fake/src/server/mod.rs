@@ -324,8 +324,7 @@ impl ApiServer {
         }
         let target = match route {
             Route::Document | Route::Version(_) => {
-                let accept = header_text(&parts, &http::header::ACCEPT).unwrap_or_default();
-                return self.document(path, accept).map(Answer::Response);
+                return self.document(&parts, &query).map(Answer::Response);
             }
             Route::Resource(target) => target,
         };
@@ -364,12 +363,32 @@ impl ApiServer {
     }
 
     /// A document about the API itself.
-    fn document(&mut self, path: &str, accept: &str) -> Result<Response<Bytes>, Status> {
-        if let Some(found) = discovery::document(&self.registry, path, accept) {
-            return Ok(respond::document(found));
+    fn document(&mut self, parts: &Parts, query: &Query) -> Result<Response<Bytes>, Status> {
+        let text = |name| header_text(parts, &name).unwrap_or_default();
+        let path = parts.uri.path();
+        let accept = text(http::header::ACCEPT);
+        let known = text(http::header::IF_NONE_MATCH);
+        let asked = discovery::Asked { accept, query };
+        if let Some(found) = discovery::document(&self.registry, path, asked) {
+            let routed = discovery::is_routed(&self.registry, path);
+            if routed && parts.method != Method::GET {
+                return Err(Status::method_not_allowed());
+            }
+            if found.etag.is_some() || !(routed || discovery::is_negotiated(path)) {
+                return Ok(respond::document(found, known));
+            }
+            let encoding = media::document(accept, routed)?;
+            let response = respond::document(found, known);
+            return match encoding {
+                Encoding::Yaml => respond::yaml(&response).map_err(Status::internal),
+                _ => Ok(response),
+            };
         }
-        if let Some(found) = self.documents.document(&self.registry, path, accept) {
-            return Ok(respond::document(found));
+        match self.documents.document(&self.registry, path, asked) {
+            Ok(Some(found)) => return Ok(respond::document(found, known)),
+            Ok(None) if path.starts_with("/openapi/v3/") => return Ok(respond::empty(404)),
+            Err(_) => return Ok(respond::empty(406)),
+            Ok(None) => {}
         }
         match path::parse(path) {
             Route::Version(target) if self.registry.is_built_in_group(&target.group) => {

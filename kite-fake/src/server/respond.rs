@@ -42,9 +42,19 @@ pub(crate) fn status(status: &Status) -> Response<Bytes> {
     response
 }
 
-/// A document about the API.
-pub(crate) fn document(document: Document) -> Response<Bytes> {
+/// A document about the API; a client that has it already is told so.
+pub(crate) fn document(document: Document, known: &str) -> Response<Bytes> {
+    if let Some(place) = document.moved {
+        return moved(&place);
+    }
     let mut response = json(200, document.body);
+    if document
+        .etag
+        .as_deref()
+        .is_some_and(|tag| matches(known, tag))
+    {
+        response = json(304, Bytes::new());
+    }
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
@@ -55,7 +65,42 @@ pub(crate) fn document(document: Document) -> Response<Bytes> {
         .and_then(|tag| HeaderValue::from_str(&tag).ok())
     {
         headers.insert(header::ETAG, tag);
+        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
     }
+    if !document.cache.is_empty() {
+        let cache = HeaderValue::from_static(document.cache);
+        headers.insert(header::CACHE_CONTROL, cache);
+    }
+    if response.status() == StatusCode::NOT_MODIFIED {
+        response.headers_mut().remove(header::CONTENT_TYPE);
+    }
+    response
+}
+
+/// Whether an `If-None-Match` names a tag.
+fn matches(known: &str, tag: &str) -> bool {
+    known
+        .split(',')
+        .map(|known| known.trim().trim_start_matches("W/"))
+        .any(|known| known == tag || known == "*")
+}
+
+fn moved(place: &str) -> Response<Bytes> {
+    let text = format!("<a href=\"{place}\">Moved Permanently</a>.\n\n");
+    let mut response = json(301, text.into());
+    let headers = response.headers_mut();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, html);
+    if let Ok(place) = HeaderValue::from_str(place) {
+        headers.insert(header::LOCATION, place);
+    }
+    response
+}
+
+/// A code and nothing else.
+pub(crate) fn empty(code: u16) -> Response<Bytes> {
+    let mut response = json(code, Bytes::new());
+    response.headers_mut().remove(header::CONTENT_TYPE);
     response
 }
 
