@@ -30,6 +30,13 @@ struct Type {
     define: fn(&mut SchemaGenerator),
 }
 
+impl Type {
+    fn has_pods(&self) -> bool {
+        matches!(self.group, "apps" | "batch")
+            || matches!(self.kind, "Pod" | "PodTemplate" | "ReplicationController")
+    }
+}
+
 fn define<T: JsonSchema>(generator: &mut SchemaGenerator) {
     let _ = generator.subschema_for::<T>();
 }
@@ -71,11 +78,10 @@ const TYPES: &[Type] = types! {
             SelfSubjectRulesReview SubjectAccessReview;
 };
 
-/// The definitions of all kinds, completed. Most share most of what they refer
-/// to, so that all together take little more than the greatest alone.
-static DEFINITIONS: LazyLock<Value> = LazyLock::new(|| {
+/// The completed definitions of some kinds and of what they refer to.
+fn definitions(of: impl Iterator<Item = &'static Type>) -> Value {
     let mut generator = SchemaGenerator::default();
-    for entry in TYPES {
+    for entry in of {
         (entry.define)(&mut generator);
     }
     let mut definitions = generator.take_definitions(true);
@@ -84,24 +90,32 @@ static DEFINITIONS: LazyLock<Value> = LazyLock::new(|| {
         overlay::complete(name, definition, is_kind);
     }
     json!({"$defs": definitions})
-});
+}
 
-static SCHEMAS: LazyLock<BTreeMap<String, Arc<Schema>>> = LazyLock::new(|| {
+/// The definitions of all kinds. Most share most of what they refer to, so that
+/// all together take little more than the greatest alone.
+static DEFINITIONS: LazyLock<Value> = LazyLock::new(|| definitions(TYPES.iter()));
+
+/// The schemas of the kinds that hold a template of Pods, and of Pods: each
+/// would take nearly as long alone as all together.
+static WORKLOADS: LazyLock<BTreeMap<String, Arc<Schema>>> =
+    LazyLock::new(|| schemas(TYPES.iter().filter(|entry| entry.has_pods())));
+
+fn schemas(of: impl Iterator<Item = &'static Type>) -> BTreeMap<String, Arc<Schema>> {
     // Generated schemas are well formed; a failure here would leave kinds without
     // a schema, which a test would see.
-    Schema::from_definitions(&DEFINITIONS).unwrap_or_default()
-});
+    Schema::from_definitions(&definitions(of)).unwrap_or_default()
+}
 
-fn name_of(group: &str, version: &str, kind: &str) -> Option<Cow<'static, str>> {
+fn type_of(group: &str, version: &str, kind: &str) -> Option<&'static Type> {
     TYPES
         .iter()
         .find(|entry| entry.kind == kind && entry.group == group && entry.version == version)
-        .map(|entry| (entry.name)())
 }
 
 /// The completed JSON schema of a kind with its type's name; `None` if it is not built in.
 pub(super) fn json(group: &str, version: &str, kind: &str) -> Option<(String, Value)> {
-    let name = name_of(group, version, kind)?;
+    let name = (type_of(group, version, kind)?.name)();
     let all = DEFINITIONS.get("$defs")?.as_object()?;
     let mut document = all.get(name.as_ref())?.clone();
     let mut wanted = Map::new();
@@ -141,7 +155,10 @@ fn references(schema: &Value) -> Vec<String> {
 
 /// The schema of a kind; `None` if it is not built in.
 pub(super) fn build(group: &str, version: &str, kind: &str) -> Option<Arc<Schema>> {
-    SCHEMAS
-        .get(name_of(group, version, kind)?.as_ref())
-        .cloned()
+    let entry = type_of(group, version, kind)?;
+    let name = (entry.name)();
+    if entry.has_pods() {
+        return WORKLOADS.get(name.as_ref()).cloned();
+    }
+    schemas(std::iter::once(entry)).remove(name.as_ref())
 }

@@ -27,6 +27,7 @@ mod noop;
 mod path;
 mod prune;
 mod set;
+mod tape;
 mod typed;
 
 use jiff::Timestamp;
@@ -36,6 +37,7 @@ use crate::schema::Schema;
 
 pub use conflict::{Conflict, Conflicts};
 pub use managed::{BEFORE_FIRST_APPLY, same_but_for_times};
+pub use noop::{Named, is_unchanged};
 pub use path::PathElement;
 pub use set::FieldSet;
 
@@ -153,9 +155,6 @@ pub fn apply(
         return Err(ApplyError::BadRequest(
             "metadata.managedFields must be nil".to_owned(),
         ));
-    }
-    if live.is_some_and(|live| noop::is_noop(context, live, config)) {
-        return Ok(Applied::Unchanged);
     }
     typed::check(context.schema, config).map_err(|errors| {
         ApplyError::Typed(format!(

@@ -24,8 +24,13 @@ pub(super) enum Shape<'a> {
 
 /// How a schema sees values; the value decides where the schema says nothing.
 pub(super) fn shape<'a>(schema: Option<&'a Schema>, value: Option<&Value>) -> Shape<'a> {
+    shape_of(schema, value.is_some_and(Value::is_object))
+}
+
+/// The same for a value of which only that much is known.
+pub(super) fn shape_of(schema: Option<&Schema>, is_object: bool) -> Shape<'_> {
     let Some(schema) = schema else {
-        return deduced(value);
+        return deduced(is_object);
     };
     match schema.kind {
         Kind::Object | Kind::Any if schema.map_type == MapType::Atomic => Shape::Leaf,
@@ -35,17 +40,18 @@ pub(super) fn shape<'a>(schema: Option<&'a Schema>, value: Option<&Value>) -> Sh
             ListType::Set => Shape::Set,
             ListType::Map(keys) => Shape::Keyed(keys, schema),
         },
-        Kind::Any => deduced(value),
+        Kind::Any => deduced(is_object),
         Kind::String | Kind::Integer | Kind::Number | Kind::Boolean | Kind::IntOrString => {
             Shape::Leaf
         }
     }
 }
 
-fn deduced<'a>(value: Option<&Value>) -> Shape<'a> {
-    match value {
-        Some(Value::Object(_)) => Shape::Map(None),
-        _ => Shape::Leaf,
+fn deduced<'a>(is_object: bool) -> Shape<'a> {
+    if is_object {
+        Shape::Map(None)
+    } else {
+        Shape::Leaf
     }
 }
 

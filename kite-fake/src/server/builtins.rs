@@ -1,8 +1,6 @@
 //! The table of built-in resources.
 
-use std::sync::Arc;
-
-use super::registry::{Origin, Resource, ScalePaths, Subresource};
+use super::registry::{Origin, Resource, ResourceSchema, ScalePaths, Subresource};
 
 const STANDARD: &[&str] = &[
     "create",
@@ -349,8 +347,10 @@ fn resource(row: &Row) -> Resource {
         namespaced: row.namespaced,
         verbs: row.verbs.to_vec(),
         subresources: row.subresources.iter().map(|s| subresource(s)).collect(),
-        schema: crate::builtin::schema(row.group, row.version, row.kind)
-            .unwrap_or_else(|| Arc::new(crate::schema::Schema::any())),
+        schema: crate::builtin::kind(row.group, row.version, row.kind).map_or_else(
+            || crate::schema::Schema::any().into(),
+            ResourceSchema::BuiltIn,
+        ),
         columns: Vec::new(),
         selectable_fields: selectable.iter().map(|s| (*s).to_owned()).collect(),
         storage_version: match row.group {

@@ -65,7 +65,7 @@ pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
                 namespaced: spec["scope"] == "Namespaced",
                 verbs: VERBS.to_vec(),
                 subresources: subresources(&version["subresources"]),
-                schema: Arc::new(schema),
+                schema: schema.into(),
                 columns: columns(&version["additionalPrinterColumns"]),
                 selectable_fields: version["selectableFields"]
                     .as_array()

@@ -5,8 +5,36 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::builtin::BuiltIn;
 use crate::schema::Schema;
 use crate::store::GroupResource;
+
+/// The schema of a resource. Those of built-in kinds are made when they are
+/// first looked at, since most tests need few of them.
+#[derive(Debug, Clone)]
+pub enum ResourceSchema {
+    /// That of a built-in kind.
+    BuiltIn(&'static BuiltIn),
+    /// One of its own.
+    Own(Arc<Schema>),
+}
+
+impl From<Schema> for ResourceSchema {
+    fn from(schema: Schema) -> Self {
+        Self::Own(Arc::new(schema))
+    }
+}
+
+impl std::ops::Deref for ResourceSchema {
+    type Target = Schema;
+
+    fn deref(&self) -> &Schema {
+        match self {
+            Self::BuiltIn(kind) => kind.schema(),
+            Self::Own(schema) => schema,
+        }
+    }
+}
 
 /// Paths of a scale subresource (`subresources.scale` of a CRD).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +143,7 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// The shape of objects; the root has `properties` for the kind's own
     /// members, `metadata` included for built-in types.
-    pub schema: Arc<Schema>,
+    pub schema: ResourceSchema,
     /// Columns of a CRD (empty: Name and Age) — built-in types have their own.
     pub columns: Vec<Column>,
     /// Dotted paths that field selectors may use, beside name and namespace.

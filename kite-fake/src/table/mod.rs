@@ -214,11 +214,11 @@ fn described_metadata(name: &str) -> String {
 fn described(resource: &Resource, text: &str) -> String {
     let meta = object_meta();
     let (mut schema, path) = match text.strip_prefix("metadata.") {
-        Some(rest) => (Some(&meta), rest),
-        None => (Some(&resource.schema), text),
+        Some(rest) => (Some(&*meta), rest),
+        None => (Some(&*resource.schema), text),
     };
     for name in path.split('.') {
-        schema = schema.and_then(|s| s.properties.get(name));
+        schema = schema.and_then(|s| s.properties.get(name).map(AsRef::as_ref));
     }
     schema
         .and_then(|s| s.description.clone())
