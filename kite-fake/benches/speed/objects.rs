@@ -1,4 +1,4 @@
-//! What is measured with: ConfigMaps and requests.
+//! What is measured with: objects and requests.
 
 use bytes::Bytes;
 use http::Request;

@@ -42,10 +42,10 @@ pub fn requests(table: &mut Table) {
     let bodies: Vec<Bytes> = (0..OBJECTS).map(|i| object(i).to_string().into()).collect();
     let cluster = FakeCluster::builder().build().unwrap();
     let mut map = PlainMap::default();
-    let ours = best(1, OBJECTS, |i| {
+    let ours = best(50, 200, |i| {
         apply(&cluster, i, bodies[i].clone());
     });
-    let theirs = best(1, OBJECTS, |i| {
+    let theirs = best(50, 200, |i| {
         map.apply(&name(i), &bodies[i]);
     });
     table.times("create by apply", ours, None, PLAIN, Some(theirs));

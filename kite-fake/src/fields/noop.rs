@@ -246,15 +246,15 @@ fn write_name(list: Shape<'_>, element: Node<'_>, out: &mut String) -> bool {
         return false;
     };
     // Keys are written in the order of their names.
-    let mut last: Option<&str> = None;
+    let mut written: Option<&str> = None;
     for _ in keys {
         let next = keys
             .iter()
             .map(String::as_str)
-            .filter(|key| last.is_none_or(|last| *key > last))
+            .filter(|key| written.is_none_or(|before| *key > before))
             .min();
         let Some(key) = next else { break };
-        last = Some(key);
+        written = Some(key);
         let length = out.len();
         if !out.ends_with('{') {
             out.push(',');
