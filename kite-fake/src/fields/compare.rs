@@ -69,7 +69,14 @@ fn compare(
         Whole::Same => Whole::Taken,
         other => other,
     };
-    let kinds = shape(schema, new.or(old));
+    if let (Some(old), Some(new)) = (old, new)
+        && let Some(whole) = compare_kinds(schema, old, new, taken, removed)
+    {
+        return whole;
+    }
+    // Null is of the other's kind.
+    let witness = new.filter(|new| !new.is_null()).or(old);
+    let kinds = shape(schema, witness);
     match kinds {
         Shape::Leaf => changed(),
         Shape::Map(schema) => {
@@ -107,6 +114,45 @@ fn compare(
             whole
         }
     }
+}
+
+/// Compares two values where nothing says what they are, so that one can have
+/// members and the other none: the value itself is another, and the members come
+/// or go. `None` where both are of one kind; null is of any.
+fn compare_kinds(
+    schema: Option<&Schema>,
+    old: &Value,
+    new: &Value,
+    taken: &mut FieldSet,
+    removed: &mut FieldSet,
+) -> Option<Whole> {
+    let is_map = |value| matches!(shape(schema, Some(value)), Shape::Map(_));
+    if old.is_null() || new.is_null() || is_map(old) == is_map(new) {
+        return None;
+    }
+    for (name, old) in members(Some(old)).into_iter().flatten() {
+        let element = PathElement::Field(name.clone());
+        descend(
+            member(schema, name),
+            element,
+            Some(old),
+            None,
+            taken,
+            removed,
+        );
+    }
+    for (name, new) in members(Some(new)).into_iter().flatten() {
+        let element = PathElement::Field(name.clone());
+        descend(
+            member(schema, name),
+            element,
+            None,
+            Some(new),
+            taken,
+            removed,
+        );
+    }
+    Some(Whole::Taken)
 }
 
 fn members(value: Option<&Value>) -> Option<&serde_json::Map<String, Value>> {
@@ -184,6 +230,7 @@ mod tests {
                 "x-kubernetes-list-map-keys": ["n"], "items": {"type": "object",
                 "properties": {"n": {"type": "string"}, "v": {"type": "integer"}}}},
             "map": {"type": "object", "additionalProperties": {"type": "string"}},
+            "free": {"x-kubernetes-preserve-unknown-fields": true},
             "spec": {"type": "object", "properties": {"a": {"type": "string"},
                 "list": {"type": "array", "items": {"type": "string"}}}},
         }}))
@@ -240,6 +287,18 @@ mod tests {
                 json!({"keyed": [{"n": "b", "v": 1}]}),
                 json!({"f:keyed": {"k:{\"n\":\"b\"}": {".": {}, "f:n": {}, "f:v": {}}}}),
                 json!({"f:keyed": {"k:{\"n\":\"a\"}": {".": {}, "f:n": {}}}}),
+            ),
+            (
+                json!({"free": 1}),
+                json!({"free": {"a": [1]}}),
+                json!({"f:free": {".": {}, "f:a": {}}}),
+                json!({}),
+            ),
+            (
+                json!({"free": {"a": [1]}}),
+                json!({"free": "1"}),
+                json!({"f:free": {}}),
+                json!({"f:free": {"f:a": {}}}),
             ),
         ] {
             let difference = Difference::between(&schema(), &old, &new);
