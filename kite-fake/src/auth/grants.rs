@@ -67,6 +67,11 @@ fn includes(held: &Value, part: &Value) -> bool {
     all("verbs") && all("apiGroups") && all("resources") && all("nonResourceURLs") && name_ok
 }
 
+/// Whether a part can be joined with others of the same resource.
+fn is_simple(part: &Value) -> bool {
+    texts(&part["nonResourceURLs"]).is_empty()
+}
+
 /// The parts of `wanted` that the user does not hold in the namespace, joined
 /// again where only the verb differs.
 pub fn missing_rights(
@@ -82,17 +87,15 @@ pub fn missing_rights(
             continue;
         }
         let same = |a: &Value| {
-            ["apiGroups", "resources", "resourceNames", "nonResourceURLs"]
+            ["apiGroups", "resources", "resourceNames"]
                 .iter()
                 .all(|f| a[*f] == part[*f])
         };
-        match missing.iter_mut().find(|m| same(m)) {
+        let joins = |m: &&mut Value| is_simple(m) && is_simple(&part) && same(m);
+        match missing.iter_mut().find(joins) {
             Some(rule) => {
                 if let Some(verbs) = rule["verbs"].as_array_mut() {
-                    let verb = part["verbs"][0].clone();
-                    if !verbs.contains(&verb) {
-                        verbs.push(verb);
-                    }
+                    verbs.push(part["verbs"][0].clone());
                 }
             }
             None => missing.push(part),
@@ -106,8 +109,8 @@ pub fn rule_text(rule: &Value) -> String {
     let fields: Vec<String> = [
         ("APIGroups", "apiGroups"),
         ("Resources", "resources"),
-        ("ResourceNames", "resourceNames"),
         ("NonResourceURLs", "nonResourceURLs"),
+        ("ResourceNames", "resourceNames"),
         ("Verbs", "verbs"),
     ]
     .iter()

@@ -8,10 +8,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::names::{label, subdomain};
 use crate::status::Status;
 
 /// Group of everybody who authenticated.
 const AUTHENTICATED: &str = "system:authenticated";
+/// Group of everybody else.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// Who sends no token.
+const ANONYMOUS: &str = "system:anonymous";
 /// Group whose members may do everything.
 const MASTERS: &str = "system:masters";
 
@@ -41,8 +46,8 @@ impl Identity {
     /// Nobody in particular.
     pub fn anonymous() -> Self {
         Self {
-            name: "system:anonymous".into(),
-            groups: vec!["system:unauthenticated".into()],
+            name: ANONYMOUS.into(),
+            groups: vec![UNAUTHENTICATED.into()],
             ..Self::default()
         }
     }
@@ -50,14 +55,7 @@ impl Identity {
     /// An authenticated user of that name, with the groups that come with it.
     pub fn user(name: &str) -> Self {
         let mut groups = Vec::new();
-        let mut parts = name.split(':');
-        if let (Some("system"), Some("serviceaccount"), Some(namespace), Some(_), None) = (
-            parts.next(),
-            parts.next(),
-            parts.next(),
-            parts.next(),
-            parts.next(),
-        ) {
+        if let Some((namespace, _)) = Self::service_account(name) {
             groups.push("system:serviceaccounts".into());
             groups.push(format!("system:serviceaccounts:{namespace}"));
         }
@@ -67,6 +65,39 @@ impl Identity {
             groups,
             ..Self::default()
         }
+    }
+
+    /// Adds the group of everybody who authenticated, or of nobody, unless one
+    /// of them was asked for.
+    fn join(&mut self) {
+        let has = |wanted: &str| self.groups.iter().any(|g| g == wanted);
+        if self.name == ANONYMOUS {
+            if !has(UNAUTHENTICATED) {
+                self.groups.push(UNAUTHENTICATED.into());
+            }
+        } else if !has(AUTHENTICATED) && !has(UNAUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.into());
+        }
+    }
+
+    /// Namespace and name of the service account that a user name stands for.
+    pub fn service_account(name: &str) -> Option<(&str, &str)> {
+        let (namespace, name) = name
+            .strip_prefix("system:serviceaccount:")?
+            .split_once(':')?;
+        (label(namespace).is_empty() && subdomain(name).is_empty()).then_some((namespace, name))
+    }
+
+    /// The node that a user name stands for.
+    pub fn node(name: &str) -> Option<&str> {
+        let name = name.strip_prefix("system:node:")?;
+        subdomain(name).is_empty().then_some(name)
+    }
+
+    /// Makes the user one of the nodes, as those are who are impersonated by
+    /// the right to impersonate nodes.
+    pub(crate) fn join_nodes(&mut self) {
+        self.groups = vec!["system:nodes".into(), AUTHENTICATED.into()];
     }
 
     /// Whether the user proved to be somebody.
@@ -113,7 +144,8 @@ impl Identity {
                 header.as_str().strip_prefix("impersonate-extra-"),
                 value.to_str(),
             ) {
-                extra.entry(key.to_owned()).or_default().push(value.into());
+                let key = crate::rest::query::decode(key, false);
+                extra.entry(key).or_default().push(value.into());
             }
         }
         if name.is_empty() {
@@ -129,10 +161,10 @@ impl Identity {
         let mut identity = Self::user(&name);
         if !groups.is_empty() {
             identity.groups = groups;
-            if name != "system:anonymous" && !identity.is_authenticated() {
-                identity.groups.push(AUTHENTICATED.into());
-            }
+        } else if name == ANONYMOUS {
+            identity.groups = Vec::new();
         }
+        identity.join();
         identity.uid = uid;
         identity.extra = extra;
         Ok(Some(identity))
@@ -223,6 +255,30 @@ mod tests {
         headers.insert("impersonate-user", "bob".parse().unwrap());
         let bob = Identity::impersonated(&headers).unwrap().unwrap();
         assert_eq!(bob.groups, ["x", "system:authenticated"]);
+    }
+
+    #[test]
+    fn nobody_stays_nobody() {
+        let mut headers = HeaderMap::new();
+        headers.insert("impersonate-user", "system:anonymous".parse().unwrap());
+        let user = Identity::impersonated(&headers).unwrap().unwrap();
+        assert_eq!(user.groups, ["system:unauthenticated"]);
+        headers.insert("impersonate-user", "bob".parse().unwrap());
+        headers.insert(
+            "impersonate-group",
+            "system:unauthenticated".parse().unwrap(),
+        );
+        let user = Identity::impersonated(&headers).unwrap().unwrap();
+        assert_eq!(user.groups, ["system:unauthenticated"]);
+    }
+
+    #[test]
+    fn the_keys_of_extra_attributes_are_decoded() {
+        let mut headers = HeaderMap::new();
+        headers.insert("impersonate-user", "bob".parse().unwrap());
+        headers.insert("impersonate-extra-x.io%2fscope", "a".parse().unwrap());
+        let user = Identity::impersonated(&headers).unwrap().unwrap();
+        assert_eq!(user.extra["x.io/scope"], ["a"]);
     }
 
     #[test]

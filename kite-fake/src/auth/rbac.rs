@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::identity::Identity;
+use crate::builtin::selects;
 use crate::status::{Details, Status};
 use crate::store::{GroupResource, Key, Store};
 
@@ -29,11 +30,16 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// 403 for a user who may not.
-    pub fn refusal(&self, identity: &Identity) -> Status {
+    /// 403 for a user who may not; `reason` may say why.
+    pub fn refusal(&self, identity: &Identity, reason: &str) -> Status {
+        let tail = if reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {reason}")
+        };
         if self.resource.is_empty() {
             let message = format!(
-                "forbidden: User \"{}\" cannot {} path \"{}\"",
+                "forbidden: User \"{}\" cannot {} path \"{}\"{tail}",
                 identity.name, self.verb, self.path
             );
             return Status::new(403, "Forbidden", message).with_details(Details::default());
@@ -52,7 +58,7 @@ impl Attributes {
             &self.resource,
             &self.name,
             &format!(
-                "User \"{}\" cannot {} resource \"{resource}\" in API group \"{}\" {scope}",
+                "User \"{}\" cannot {} resource \"{resource}\" in API group \"{}\" {scope}{tail}",
                 identity.name, self.verb, self.group
             ),
         )
@@ -64,7 +70,8 @@ impl Attributes {
 pub struct Decision {
     /// Whether.
     pub allowed: bool,
-    /// Which binding says so; empty if none was needed or found.
+    /// Which binding says so; if not allowed, which roles were not found. Empty
+    /// if there is nothing to say.
     pub reason: String,
 }
 
@@ -137,28 +144,30 @@ fn subject_of(subjects: &Value, identity: &Identity, namespace: &str) -> Option<
 }
 
 /// The rules of the role that a binding refers to.
-fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
+///
+/// # Errors
+/// That there is no such role.
+fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Result<Vec<Value>, String> {
     let text = |f: &str| binding["roleRef"][f].as_str().unwrap_or_default();
-    let found = if text("kind") == "Role" {
-        store.get(
-            &GroupResource::new(GROUP, "roles"),
-            &Key::new(namespace, text("name")),
-        )
+    let (plural, kind, namespace) = if text("kind") == "Role" {
+        ("roles", "role", namespace)
     } else {
-        store.get(
-            &GroupResource::new(GROUP, "clusterroles"),
-            &Key::new("", text("name")),
-        )
+        ("clusterroles", "clusterrole", "")
     };
-    let Some(role) = found else {
-        return Vec::new();
+    let collection = GroupResource::new(GROUP, plural);
+    let Some(role) = store.get(&collection, &Key::new(namespace, text("name"))) else {
+        return Err(format!("{kind}.{GROUP} {:?} not found", text("name")));
     };
     let mut rules = role.value()["rules"]
         .as_array()
         .cloned()
         .unwrap_or_default();
-    rules.extend(aggregated(store, &role.value()["aggregationRule"]));
-    rules
+    for rule in aggregated(store, &role.value()["aggregationRule"]) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    Ok(rules)
 }
 
 /// The rules of the cluster roles that an aggregation selects by labels.
@@ -166,18 +175,16 @@ fn aggregated(store: &Store, rule: &Value) -> Vec<Value> {
     let selectors = rule["clusterRoleSelectors"].as_array();
     let mut rules = Vec::new();
     for selector in selectors.into_iter().flatten() {
-        let Some(wanted) = selector["matchLabels"].as_object() else {
-            continue;
-        };
         for (_, role) in store.range(&GroupResource::new(GROUP, "clusterroles"), None, None) {
-            let labels = &role.value()["metadata"]["labels"];
-            if wanted.iter().all(|(k, v)| labels.get(k) == Some(v)) {
-                rules.extend(
-                    role.value()["rules"]
-                        .as_array()
-                        .cloned()
-                        .unwrap_or_default(),
-                );
+            let role = role.value();
+            if !selects(selector, &role["metadata"]["labels"]) {
+                continue;
+            }
+            // Aggregations lie in each other: `view` in `edit` in `admin`.
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                if !rules.contains(rule) {
+                    rules.push(rule.clone());
+                }
             }
         }
     }
@@ -186,12 +193,14 @@ fn aggregated(store: &Store, rule: &Value) -> Vec<Value> {
 
 /// Walks over the rules that apply to a user in a namespace (and those of the
 /// whole cluster), with the words of the reason; stops when `visit` says so.
+/// Gives the roles that were not found.
 fn visit_rules(
     store: &Store,
     identity: &Identity,
     namespace: &str,
     mut visit: impl FnMut(&Value, &dyn Fn() -> String) -> bool,
-) {
+) -> Vec<String> {
+    let mut missing = Vec::new();
     let cluster = GroupResource::new(GROUP, "clusterrolebindings");
     let local = GroupResource::new(GROUP, "rolebindings");
     let of_namespace = (!namespace.is_empty())
@@ -216,12 +225,20 @@ fn visit_rules(
                 role["name"]
             )
         };
-        for rule in role_rules(store, binding, &key.namespace) {
-            if visit(&rule, &reason) {
-                return;
+        match role_rules(store, binding, &key.namespace) {
+            Ok(rules) => {
+                if rules.iter().any(|rule| visit(rule, &reason)) {
+                    return missing;
+                }
+            }
+            Err(why) => {
+                if !missing.contains(&why) {
+                    missing.push(why);
+                }
             }
         }
     }
+    missing
 }
 
 /// Decides one request.
@@ -233,7 +250,7 @@ pub fn authorize(store: &Store, identity: &Identity, wanted: &Attributes) -> Dec
         };
     }
     let mut decision = Decision::default();
-    visit_rules(store, identity, &wanted.namespace, |rule, reason| {
+    let missing = visit_rules(store, identity, &wanted.namespace, |rule, reason| {
         if covers(rule, wanted) {
             decision = Decision {
                 allowed: true,
@@ -242,16 +259,19 @@ pub fn authorize(store: &Store, identity: &Identity, wanted: &Attributes) -> Dec
         }
         decision.allowed
     });
+    if !decision.allowed {
+        decision.reason = match missing.as_slice() {
+            [] => String::new(),
+            [one] => format!("RBAC: {one}"),
+            many => format!("RBAC: [{}]", many.join(", ")),
+        };
+    }
     decision
 }
 
 /// All rules that apply to a user in a namespace.
 pub fn rules_for(store: &Store, identity: &Identity, namespace: &str) -> Vec<Value> {
     let mut rules = Vec::new();
-    if identity.is_master() {
-        rules.push(serde_json::json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-        rules.push(serde_json::json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
-    }
     visit_rules(store, identity, namespace, |rule, _| {
         rules.push(rule.clone());
         false

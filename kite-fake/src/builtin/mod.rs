@@ -238,6 +238,11 @@ pub fn json_schema(group: &str, version: &str, kind: &str) -> Option<(String, Va
     schemas::json(group, version, kind)
 }
 
+/// Whether a label selector takes an object with these labels.
+pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
+    kinds::workload::selects(selector, labels)
+}
+
 /// Warnings are for what is accepted.
 fn settled(mut found: Validation) -> Validation {
     if !found.errors.is_empty() {

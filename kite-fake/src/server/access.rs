@@ -2,17 +2,13 @@
 
 use http::request::Parts;
 use http::{Method, header};
-use serde_json::Value;
 
-use super::registry::Resource;
-use super::{ApiServer, Call};
+use super::ApiServer;
 use crate::auth::{self, Attributes, Decision, Identity};
 use crate::rest::path::{Route, Target};
 use crate::rest::query::Query;
 use crate::status::Status;
 use crate::store::{GroupResource, Key};
-
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Paths that everybody may read, even without RBAC.
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
@@ -87,8 +83,12 @@ impl ApiServer {
         token
     }
 
-    /// Who sends a request.
-    pub(crate) fn authenticate(&self, parts: &Parts) -> Result<Identity, Status> {
+    /// Who sends a request that wants this.
+    pub(crate) fn authenticate(
+        &self,
+        parts: &Parts,
+        wanted: &Attributes,
+    ) -> Result<Identity, Status> {
         let sender = match parts.headers.get(header::AUTHORIZATION) {
             None => parts
                 .extensions
@@ -99,43 +99,36 @@ impl ApiServer {
                 .to_str()
                 .ok()
                 .and_then(|v| v.strip_prefix("Bearer "))
-                .and_then(|token| self.tokens.find(token.trim(), self.now))
+                .and_then(|token| self.bearer(token.trim()))
                 .cloned()
                 .ok_or_else(Status::unauthorized)?,
         };
-        let Some(wanted) = Identity::impersonated(&parts.headers)? else {
-            return Ok(sender);
-        };
-        let ask = |group: &str, resource: &str, name: &str, namespace: &str| Attributes {
-            verb: "impersonate".into(),
-            group: group.into(),
-            resource: resource.into(),
-            name: name.into(),
-            namespace: namespace.into(),
-            ..Attributes::default()
-        };
-        let user = match wanted.name.strip_prefix("system:serviceaccount:") {
-            Some(rest) => {
-                let (namespace, name) = rest.split_once(':').unwrap_or(("", rest));
-                ask("", "serviceaccounts", name, namespace)
+        match Identity::impersonated(&parts.headers)? {
+            None => Ok(sender),
+            Some(user) => {
+                let groups = parts.headers.get_all("impersonate-group").iter();
+                let groups: Vec<String> = groups
+                    .filter_map(|g| g.to_str().ok())
+                    .map(str::to_owned)
+                    .collect();
+                self.impersonate(&sender, user, &groups, wanted)
             }
-            None => ask("", "users", &wanted.name, ""),
+        }
+    }
+
+    /// Whose token it is. The token of a service account ends with the account.
+    pub(crate) fn bearer(&self, token: &str) -> Option<&Identity> {
+        let identity = self.tokens.find(token, self.now)?;
+        let Some((namespace, name)) = Identity::service_account(&identity.name) else {
+            return Some(identity);
         };
-        self.allow(&sender, &user)?;
-        let given = parts.headers.get_all("impersonate-group").iter();
-        for group in given.filter_map(|g| g.to_str().ok()) {
-            self.allow(&sender, &ask("", "groups", group, ""))?;
-        }
-        if !wanted.uid.is_empty() {
-            let uid = ask("authentication.k8s.io", "uids", &wanted.uid, "");
-            self.allow(&sender, &uid)?;
-        }
-        for key in wanted.extra.keys() {
-            let mut extra = ask("authentication.k8s.io", "userextras", "", "");
-            extra.subresource.clone_from(key);
-            self.allow(&sender, &extra)?;
-        }
-        Ok(wanted)
+        let accounts = GroupResource::new("", "serviceaccounts");
+        let there = || {
+            self.store
+                .get(&accounts, &Key::new(namespace, name))
+                .is_some_and(|account| account.meta("uid") == identity.uid)
+        };
+        (identity.uid.is_empty() || there()).then_some(identity)
     }
 
     /// The decision on a request.
@@ -152,99 +145,13 @@ impl ApiServer {
 
     /// Lets a request pass, or refuses it: 401 to strangers where RBAC is off, else 403.
     pub(crate) fn allow(&self, identity: &Identity, wanted: &Attributes) -> Result<(), Status> {
-        if self.decide(identity, wanted).allowed {
+        let decision = self.decide(identity, wanted);
+        if decision.allowed {
             return Ok(());
         }
         if !self.rbac && !identity.is_authenticated() {
             return Err(Status::unauthorized());
         }
-        Err(wanted.refusal(identity))
-    }
-
-    /// Nobody writes roles or bindings that give more than they hold.
-    pub(crate) fn refuse_escalation(&self, call: &Call, new: &Value) -> Result<(), Status> {
-        let resource = &call.resource;
-        if !self.rbac || resource.group != RBAC || call.identity.is_master() {
-            return Ok(());
-        }
-        let name = new["metadata"]["name"].as_str().unwrap_or_default();
-        let binding = resource.kind.ends_with("Binding");
-        let rules = if binding {
-            if self.may_bind(call, new) {
-                return Ok(());
-            }
-            self.rules_of_role(call, new)?
-        } else {
-            let escalate = Self::own_wish(call, resource, "escalate", name);
-            if self.decide(&call.identity, &escalate).allowed {
-                return Ok(());
-            }
-            new["rules"].as_array().cloned().unwrap_or_default()
-        };
-        let missing = auth::missing_rights(&self.store, &call.identity, call.namespace(), &rules);
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let groups: Vec<String> = call
-            .identity
-            .groups
-            .iter()
-            .map(|g| format!("{g:?}"))
-            .collect();
-        let lines: Vec<String> = missing.iter().map(auth::rule_text).collect();
-        Err(Status::forbidden(
-            RBAC,
-            &resource.plural,
-            name,
-            &format!(
-                "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
-                call.identity.name,
-                groups.join(" "),
-                lines.join("\n")
-            ),
-        ))
-    }
-
-    fn own_wish(call: &Call, resource: &Resource, verb: &str, name: &str) -> Attributes {
-        Attributes {
-            verb: verb.into(),
-            group: RBAC.into(),
-            resource: resource.plural.clone(),
-            name: name.into(),
-            namespace: call.namespace().into(),
-            ..Attributes::default()
-        }
-    }
-
-    fn may_bind(&self, call: &Call, binding: &Value) -> bool {
-        let role = &binding["roleRef"];
-        let cluster = role["kind"] == "ClusterRole";
-        let wanted = Attributes {
-            verb: "bind".into(),
-            group: RBAC.into(),
-            resource: if cluster { "clusterroles" } else { "roles" }.into(),
-            name: role["name"].as_str().unwrap_or_default().into(),
-            namespace: call.namespace().into(),
-            ..Attributes::default()
-        };
-        self.decide(&call.identity, &wanted).allowed
-    }
-
-    /// The rules that a binding would give.
-    fn rules_of_role(&self, call: &Call, binding: &Value) -> Result<Vec<Value>, Status> {
-        let role = &binding["roleRef"];
-        let name = role["name"].as_str().unwrap_or_default();
-        let (plural, namespace) = if role["kind"] == "ClusterRole" {
-            ("clusterroles", "")
-        } else {
-            ("roles", call.namespace())
-        };
-        self.store
-            .get(
-                &GroupResource::new(RBAC, plural),
-                &Key::new(namespace, name),
-            )
-            .map(|o| o.value()["rules"].as_array().cloned().unwrap_or_default())
-            .ok_or_else(|| Status::not_found(RBAC, &call.resource.plural, name))
+        Err(wanted.refusal(identity, &decision.reason))
     }
 }

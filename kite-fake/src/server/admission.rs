@@ -49,8 +49,13 @@ impl ApiServer {
     }
 
     /// Admission that refuses.
-    pub(crate) fn validate_admission(&self, call: &Call, new: &Value) -> Result<(), Status> {
-        self.refuse_escalation(call, new)?;
+    pub(crate) fn validate_admission(
+        &self,
+        call: &Call,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        self.refuse_escalation(call, new, old)?;
         self.check_limits(&call.resource, new)
     }
 }

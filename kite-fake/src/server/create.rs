@@ -114,7 +114,7 @@ impl ApiServer {
             self.warnings.extend(found.warnings);
         }
         rules::refuse(&resource, &name, found.errors)?;
-        self.validate_admission(call, &object)?;
+        self.validate_admission(call, &object, None)?;
         self.ask_webhooks(call, &object, None)?;
         let key = Key::new(namespace, name.as_str());
         let collection = resource.collection();

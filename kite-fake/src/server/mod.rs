@@ -13,6 +13,8 @@ mod commit;
 pub mod crds;
 mod create;
 mod delete;
+mod escalation;
+mod impersonation;
 mod limits;
 mod log;
 mod patch;
@@ -27,6 +29,7 @@ mod scale;
 mod selectable;
 mod subresources;
 mod support;
+mod tokens;
 mod update;
 mod usage;
 pub mod watch;
@@ -258,7 +261,7 @@ impl ApiServer {
         let mut entry = logged(&wanted, user_agent);
         let pretty = pretty::asked(&query, user_agent);
         let yaml = header_text(&parts, &http::header::ACCEPT).is_some_and(wants_yaml);
-        let answer = match self.authenticate(&parts) {
+        let answer = match self.authenticate(&parts, &wanted) {
             Ok(identity) => {
                 entry.user.clone_from(&identity.name);
                 self.allow(&identity, &wanted)

@@ -18,31 +18,50 @@ impl ApiServer {
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
         }
+        let group = &call.resource.group;
+        if group == "authorization.k8s.io" || call.resource.kind == "TokenReview" {
+            object = rules::track_from(call, &options, &json!({"spec": {}}), object);
+        }
         let status = match call.resource.kind.as_str() {
             "SelfSubjectReview" => {
                 object["metadata"]["creationTimestamp"] = rfc3339(call.now).into();
                 json!({"userInfo": call.identity.to_json()})
             }
-            "TokenReview" => self.token_review(&object["spec"]),
+            "TokenReview" => self.token_review(&object["spec"])?,
             "SelfSubjectRulesReview" => {
                 let namespace = object["spec"]["namespace"].as_str().unwrap_or_default();
-                rules_status(
+                if namespace.is_empty() {
+                    return Err(Status::bad_request("no namespace on request"));
+                }
+                let status = rules_status(
                     &auth::rules_for(&self.store, &call.identity, namespace),
                     self.rbac,
-                )
+                );
+                // Only the answer comes back.
+                object["metadata"] = json!({});
+                object["spec"] = json!({});
+                status
             }
             "SelfSubjectAccessReview" => {
-                self.access_review(call, &object["spec"], &call.identity.clone())?
+                validate(call, &object, false)?;
+                self.access_review(&object["spec"], &call.identity.clone())
             }
             "SubjectAccessReview" | "LocalSubjectAccessReview" => {
+                if call.resource.namespaced {
+                    let given = object["metadata"]["namespace"].as_str().unwrap_or_default();
+                    if !given.is_empty() && given != call.namespace() {
+                        return Err(Status::bad_request(
+                            "the namespace of the provided object does not match the namespace sent on the request",
+                        ));
+                    }
+                    object["metadata"]["namespace"] = call.namespace().into();
+                }
+                validate(call, &object, true)?;
                 let identity = subject(&object["spec"]);
-                self.access_review(call, &object["spec"], &identity)?
+                self.access_review(&object["spec"], &identity)
             }
             other => return Err(Status::unsupported(&format!("the review {other}"))),
         };
-        if call.resource.group == "authorization.k8s.io" {
-            object = rules::track_from(call, &options, &json!({"spec": {}}), object);
-        }
         object["status"] = status;
         Ok(Outcome {
             body: Produced::Value(object),
@@ -50,70 +69,111 @@ impl ApiServer {
         })
     }
 
-    fn token_review(&self, spec: &Value) -> Value {
-        match spec["token"]
-            .as_str()
-            .and_then(|t| self.tokens.find(t, self.now))
-        {
-            Some(identity) => json!({"authenticated": true, "user": identity.to_json()}),
-            None => json!({"user": {}, "error": "[invalid bearer token]"}),
-        }
-    }
-
-    fn access_review(
-        &self,
-        call: &Call,
-        spec: &Value,
-        identity: &Identity,
-    ) -> Result<Value, Status> {
-        let wanted = wish(call, spec)?;
+    fn access_review(&self, spec: &Value, identity: &Identity) -> Value {
+        let wanted = wish(spec);
         let decision = self.decide(identity, &wanted);
         let mut status = Map::new();
         status.insert("allowed".into(), decision.allowed.into());
         if !decision.reason.is_empty() {
             status.insert("reason".into(), decision.reason.into());
         }
-        Ok(Value::Object(status))
+        Value::Object(status)
     }
 }
 
+/// Checks a review; `of_others` where it names a user.
+fn validate(call: &Call, review: &Value, of_others: bool) -> Result<(), Status> {
+    let spec = &review["spec"];
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let mut causes = Vec::new();
+    let mut refuse = |field: &str, value: &str, why: &str| {
+        causes.push(Cause::new(
+            "FieldValueInvalid",
+            format!("Invalid value: {value}: {why}"),
+            field,
+        ));
+    };
+    let path_text = || {
+        format!(
+            "{{\"Path\":{},\"Verb\":{}}}",
+            json!(path["path"].as_str().unwrap_or_default()),
+            json!(path["verb"].as_str().unwrap_or_default())
+        )
+    };
+    match (resource.is_object(), path.is_object()) {
+        (true, true) => refuse(
+            "spec.nonResourceAttributes",
+            &path_text(),
+            "cannot be specified in combination with resourceAttributes",
+        ),
+        (false, false) => refuse(
+            "spec.resourceAttributes",
+            "null",
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ),
+        _ => {}
+    }
+    if of_others {
+        let nobody = spec["user"].as_str().unwrap_or_default().is_empty()
+            && spec["groups"].as_array().is_none_or(Vec::is_empty);
+        if nobody {
+            refuse(
+                "spec.user",
+                "\"\"",
+                "at least one of user or group must be specified",
+            );
+        }
+    }
+    let local = call.resource.namespaced;
+    let metadata = &review["metadata"];
+    let named = metadata.as_object().is_some_and(|members| {
+        members
+            .keys()
+            .any(|m| m != "managedFields" && !(local && m == "namespace"))
+    });
+    if named {
+        let why = if local {
+            "must be empty except for namespace"
+        } else {
+            "must be empty"
+        };
+        refuse("metadata", &metadata.to_string(), why);
+    }
+    if local {
+        let namespace = resource["namespace"].as_str().unwrap_or_default();
+        if resource.is_object() && namespace != call.namespace() {
+            refuse(
+                "spec.resourceAttributes.namespace",
+                &json!(namespace).to_string(),
+                "must match metadata.namespace",
+            );
+        }
+        if path.is_object() {
+            refuse(
+                "spec.nonResourceAttributes",
+                &path_text(),
+                "disallowed on this kind of request",
+            );
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&call.resource.group, "", "", causes))
+}
+
 /// What a review asks about.
-fn wish(call: &Call, spec: &Value) -> Result<Attributes, Status> {
+fn wish(spec: &Value) -> Attributes {
     let text = |v: &Value, f: &str| v[f].as_str().unwrap_or_default().to_owned();
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    if resource.is_object() == path.is_object() {
-        let field = "spec.resourceAttributes";
-        let why = if resource.is_object() {
-            "cannot be specified in combination with resourceAttributes"
-        } else {
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        };
-        return Err(Status::invalid(
-            &call.resource.group,
-            "",
-            "",
-            vec![Cause::new(
-                "FieldValueInvalid",
-                format!(
-                    "Invalid value: {}: {why}",
-                    if resource.is_object() { path } else { resource }
-                ),
-                if resource.is_object() {
-                    "spec.nonResourceAttributes"
-                } else {
-                    field
-                },
-            )],
-        ));
-    }
     if path.is_object() {
-        return Ok(Attributes {
+        return Attributes {
             verb: text(path, "verb"),
             path: text(path, "path"),
             ..Attributes::default()
-        });
+        };
     }
-    Ok(Attributes {
+    Attributes {
         verb: text(resource, "verb"),
         group: text(resource, "group"),
         resource: text(resource, "resource"),
@@ -121,7 +181,7 @@ fn wish(call: &Call, spec: &Value) -> Result<Attributes, Status> {
         name: text(resource, "name"),
         namespace: text(resource, "namespace"),
         path: String::new(),
-    })
+    }
 }
 
 fn subject(spec: &Value) -> Identity {
@@ -142,10 +202,26 @@ fn subject(spec: &Value) -> Identity {
     }
 }
 
+/// Rules on resources and on paths, apart.
 fn rules_status(rules: &[Value], rbac: bool) -> Value {
     let everything = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
-    let (paths, resources): (Vec<&Value>, Vec<&Value>) =
-        rules.iter().partition(|r| r["nonResourceURLs"].is_array());
-    let resources: Vec<&Value> = if rbac { resources } else { vec![&everything] };
+    let every_path = json!({"verbs": ["*"], "nonResourceURLs": ["*"]});
+    let all = [everything, every_path];
+    let rules = if rbac { rules } else { &all };
+    let filled =
+        |rule: &Value, member: &str| rule[member].as_array().is_some_and(|v| !v.is_empty());
+    let pick = |members: &[&str]| -> Vec<Value> {
+        rules
+            .iter()
+            .filter(|rule| members.iter().skip(1).any(|m| filled(rule, m)))
+            .map(|rule| {
+                let kept = members.iter().filter(|m| filled(rule, m));
+                let kept = kept.map(|m| ((*m).to_owned(), rule[*m].clone()));
+                Value::Object(kept.collect())
+            })
+            .collect()
+    };
+    let resources = pick(&["verbs", "resources", "apiGroups", "resourceNames"]);
+    let paths = pick(&["verbs", "nonResourceURLs"]);
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
 }

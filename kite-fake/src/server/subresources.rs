@@ -1,20 +1,14 @@
-//! Subresources with a body of their own: scale, token, eviction, finalize.
+//! Subresources with a body of their own: scale, eviction, finalize.
 
 use http::Method;
 use serde_json::{Value, json};
 
 use super::registry::Subresource;
 use super::{ApiServer, Call, Outcome, Produced, body};
-use crate::auth::Identity;
 use crate::clock::rfc3339;
 use crate::rest::options::DeleteOptions;
 use crate::status::{Cause, Status};
 use crate::store::Object;
-
-/// How long a token is said to live if the request does not say, in seconds.
-const TOKEN_SECONDS: i64 = 3600;
-/// Shortest life of a token, in seconds.
-const LEAST_TOKEN_SECONDS: i64 = 600;
 
 pub(crate) fn done(code: u16, value: Value) -> Outcome {
     Outcome {
@@ -65,45 +59,6 @@ impl ApiServer {
         } else {
             Status::method_not_allowed()
         }
-    }
-
-    fn token(&mut self, call: &Call) -> Result<Outcome, Status> {
-        if call.method != Method::POST {
-            return Err(Status::method_not_allowed());
-        }
-        let account = self
-            .store
-            .get(&call.resource.collection(), &call.key())
-            .ok_or_else(|| call.not_found())?
-            .clone();
-        let mut request = body::decode(call)?;
-        let seconds = request["spec"]["expirationSeconds"]
-            .as_i64()
-            .unwrap_or(TOKEN_SECONDS)
-            .clamp(LEAST_TOKEN_SECONDS, i64::from(u32::MAX));
-        let key = call.key();
-        let mut identity = Identity::user(&format!(
-            "system:serviceaccount:{}:{}",
-            key.namespace, key.name
-        ));
-        account.meta("uid").clone_into(&mut identity.uid);
-        let token = format!("sa.{}", self.ids.token());
-        let span = jiff::SignedDuration::from_secs(seconds);
-        let expires = call.now.checked_add(span).unwrap_or(call.now);
-        self.tokens
-            .insert(&token, identity, call.now, Some(expires));
-        request["kind"] = "TokenRequest".into();
-        request["apiVersion"] = "authentication.k8s.io/v1".into();
-        request["metadata"] = json!({
-            "name": key.name, "namespace": key.namespace,
-            "creationTimestamp": rfc3339(call.now),
-        });
-        if !request["spec"].is_object() {
-            request["spec"] = json!({});
-        }
-        request["spec"]["expirationSeconds"] = seconds.into();
-        request["status"] = json!({"token": token, "expirationTimestamp": rfc3339(expires)});
-        Ok(done(201, request))
     }
 
     /// An eviction is a deletion that a disruption budget may refuse.

@@ -131,7 +131,7 @@ impl ApiServer {
             self.warnings.extend(found.warnings);
         }
         rules::refuse(&resource, call.name(), found.errors)?;
-        self.validate_admission(call, &new)?;
+        self.validate_admission(call, &new, Some(old.value()))?;
         self.ask_webhooks(call, &new, Some(old.value()))?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
         self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;

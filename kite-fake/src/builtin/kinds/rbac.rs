@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::builtin::access::{default, list, list_mut, object_mut, text};
+use crate::builtin::check;
 use crate::schema::{CauseReason, FieldError, Validation};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -22,7 +23,22 @@ pub(in crate::builtin) fn validate_role(role: &Value, found: &mut Validation) {
 }
 
 pub(in crate::builtin) fn validate_cluster_role(role: &Value, found: &mut Validation) {
+    const FIELD: &str = "aggregationRule.clusterRoleSelectors";
     rules(role, false, found);
+    let aggregation = &role["aggregationRule"];
+    if !aggregation.is_object() {
+        return;
+    }
+    let selectors = list(aggregation, "clusterRoleSelectors");
+    if selectors.is_empty() {
+        found.errors.push(FieldError::required(
+            FIELD,
+            "at least one clusterRoleSelector required if aggregationRule is non-nil",
+        ));
+    }
+    for (place, selector) in selectors.iter().enumerate() {
+        super::network::selector(selector, &format!("{FIELD}[{place}]"), &mut found.errors);
+    }
 }
 
 fn rules(role: &Value, namespaced: bool, found: &mut Validation) {
@@ -100,8 +116,8 @@ fn role_ref(binding: &Value, kinds: &[&str], found: &mut Validation) {
             kinds,
         ));
     }
-    if text(reference, "name").is_empty() {
-        errors.push(FieldError::required("roleRef.name", ""));
+    if check::required(reference, "name", "roleRef", errors) {
+        check::path_segment(text(reference, "name"), "roleRef.name", errors);
     }
 }
 
@@ -115,6 +131,9 @@ fn subjects(binding: &Value, namespaced: bool, found: &mut Validation) {
         let group = text(subject, "apiGroup");
         let expected = match text(subject, "kind") {
             "ServiceAccount" => {
+                if !text(subject, "name").is_empty() {
+                    check::subdomain(text(subject, "name"), &format!("{path}.name"), errors);
+                }
                 if !namespaced && text(subject, "namespace").is_empty() {
                     errors.push(FieldError::required(format!("{path}.namespace"), ""));
                 }

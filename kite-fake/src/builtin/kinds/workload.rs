@@ -216,7 +216,7 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
 }
 
 /// Whether a label selector takes labels.
-fn selects(selector: &Value, labels: &Value) -> bool {
+pub(in crate::builtin) fn selects(selector: &Value, labels: &Value) -> bool {
     let value = |key: &str| labels.get(key).and_then(Value::as_str);
     members(selector, "matchLabels").all(|(name, wanted)| value(name) == wanted.as_str())
         && list(selector, "matchExpressions").iter().all(|expression| {
