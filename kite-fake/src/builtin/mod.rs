@@ -243,6 +243,11 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     kinds::workload::selects(selector, labels)
 }
 
+/// The quality of service of a Pod with this specification.
+pub(crate) fn quality(spec: &Value) -> &'static str {
+    kinds::pod::quality(spec)
+}
+
 /// Warnings are for what is accepted.
 fn settled(mut found: Validation) -> Validation {
     if !found.errors.is_empty() {

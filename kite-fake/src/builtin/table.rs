@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::BuiltIn;
 use super::kinds::{
-    config, endpoints, events, network, pod, quotas, rbac, service, service_rules, small, storage,
-    workload,
+    config, endpoints, events, network, pod, pod_rules, quotas, rbac, service, service_rules,
+    small, storage, workload,
 };
 use crate::names::NameRule;
 use crate::schema::Validation;
@@ -196,8 +196,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         Rules {
             default: pod::default_pod,
             prepare_create: pod::prepare_pod,
-            validate: pod::validate_pod,
-            validate_update: pod::validate_pod_update,
+            validate: pod_rules::validate_pod,
+            validate_update: pod_rules::validate_pod_update,
             ..WORKLOAD
         },
     ),
@@ -208,7 +208,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         Rules {
             generation: &["template"],
             default: workload::default_pod_template,
-            validate: pod::validate_pod_template,
+            validate: pod_rules::validate_pod_template,
             ..NAMESPACED
         },
     ),

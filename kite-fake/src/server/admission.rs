@@ -44,8 +44,17 @@ impl ApiServer {
 
 impl ApiServer {
     /// Admission that changes objects.
-    pub(crate) fn mutate_admission(&self, resource: &Resource, object: &mut Value) {
-        self.default_limits(resource, object);
+    pub(crate) fn mutate_admission(
+        &self,
+        resource: &Resource,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        if old.is_none() && !resource.is_custom() {
+            self.default_limits(resource, object);
+            self.admit_new(resource, object)?;
+        }
+        Ok(())
     }
 
     /// Admission that refuses.
@@ -56,6 +65,10 @@ impl ApiServer {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         self.refuse_escalation(call, new, old)?;
-        self.check_limits(&call.resource, new)
+        if call.resource.is_custom() || call.target.subresource.is_some() {
+            return Ok(());
+        }
+        self.check_limits(&call.resource, new, old)?;
+        self.check_others(&call.resource, new, old)
     }
 }

@@ -108,7 +108,7 @@ impl ApiServer {
         metadata.insert("creationTimestamp".into(), rfc3339(call.now).into());
         let rules = Rules::of(&resource);
         rules.prepare_create(&resource, &mut object);
-        self.mutate_admission(&resource, &mut object);
+        self.mutate_admission(&resource, &mut object, None)?;
         let found = rules.validate_create(&resource, &object);
         if found.errors.is_empty() || resource.is_custom() {
             self.warnings.extend(found.warnings);

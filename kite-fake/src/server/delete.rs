@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::graceful::{Grace, grace, set_deadline};
 use super::{Answer, ApiServer, Call, Outcome, Produced, respond};
 use crate::clock::rfc3339;
 use crate::rest::options::{DeleteOptions, ListOptions, Propagation};
@@ -112,13 +113,25 @@ impl ApiServer {
             )));
         }
         let mut value = Self::view(resource, &live).to_value();
-        let marked = mark(&mut value, options, call, resource.kind == "Namespace");
+        let grace = grace(resource, &value, options.grace_seconds);
+        if grace == Some(Grace::Pending) {
+            return Ok(Deleted::Waiting(Self::view(resource, &live)));
+        }
+        let marked = mark(&mut value, options, call, grace);
         let held = is_held(&value);
         if !held {
+            let mut last = Self::view(resource, &live);
+            if grace.is_some() {
+                // Its end is announced before it comes.
+                last = Stored::transient(value.clone(), live.revision(), resource.epoch);
+            }
             if !options.dry_run {
+                if grace.is_some() {
+                    last = self.commit(resource, key, value);
+                }
                 self.remove(resource, key);
             }
-            return Ok(Deleted::Gone(Self::view(resource, &live)));
+            return Ok(Deleted::Gone(last));
         }
         if !marked {
             return Ok(Deleted::Waiting(Self::view(resource, &live)));
@@ -149,17 +162,23 @@ fn refuse_immortal(call: &Call) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether finalizers (a namespace's own included) keep the object.
+/// Whether finalizers (a namespace's own included), or the time that it has
+/// to end, keep the object.
 fn is_held(value: &Value) -> bool {
     let some = |list: &Value| list.as_array().is_some_and(|l| !l.is_empty());
-    some(&value["metadata"]["finalizers"])
+    let ending = value["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
+        .is_some_and(|seconds| seconds > 0);
+    ending
+        || some(&value["metadata"]["finalizers"])
         || (value["kind"] == "Namespace"
             && value["apiVersion"] == "v1"
             && some(&value["spec"]["finalizers"]))
 }
 
 /// Sets what a deletion sets; tells whether anything changed.
-fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, namespace: bool) -> bool {
+fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, grace: Option<Grace>) -> bool {
+    let namespace = call.resource.kind == "Namespace";
     let before = value.clone();
     let deleting = !value["metadata"]["deletionTimestamp"].is_null();
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
@@ -171,10 +190,15 @@ fn mark(value: &mut Value, options: &DeleteOptions, call: &Call, namespace: bool
     } else {
         metadata.insert("finalizers".into(), finalizers.into());
     }
+    if let Some(Grace::Seconds(seconds)) = grace {
+        set_deadline(metadata, seconds, call.now);
+    }
     if !deleting {
-        metadata.insert("deletionTimestamp".into(), rfc3339(call.now).into());
-        if !namespace {
-            metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
+        if grace.is_none() {
+            metadata.insert("deletionTimestamp".into(), rfc3339(call.now).into());
+            if !namespace {
+                metadata.insert("deletionGracePeriodSeconds".into(), json!(0));
+            }
         }
         if let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
             && generation > 0

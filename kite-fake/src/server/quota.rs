@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::ApiServer;
 use super::registry::Resource;
+use super::scopes;
 use super::usage::{Usage, collection_of};
 use crate::builtin::quantity;
 use crate::status::Status;
@@ -14,13 +15,6 @@ use crate::store::{GroupResource, Key, Object};
 
 fn quotas() -> GroupResource {
     GroupResource::new("", "resourcequotas")
-}
-
-/// Whether a quota is about every object (scopes are not supported: such
-/// quotas count nothing).
-fn is_unscoped(quota: &Value) -> bool {
-    quota["spec"]["scopes"].as_array().is_none_or(Vec::is_empty)
-        && !quota["spec"]["scopeSelector"].is_object()
 }
 
 fn amounts(list: &Value) -> BTreeMap<&str, (i128, &str)> {
@@ -49,15 +43,31 @@ impl ApiServer {
         if found.is_empty() {
             return Ok(());
         }
-        let after = Usage::of(&resource.group, &resource.plural, new);
-        let before = old.map_or_else(Usage::default, |old| {
-            Usage::of(&resource.group, &resource.plural, old)
-        });
+        let (group, plural) = (&resource.group, &resource.plural);
+        let usage = |quota: &Value, object: Option<&Value>| match object {
+            Some(object) if scopes::matches(quota, group, plural, object) => {
+                Usage::of(group, plural, object)
+            }
+            _ => Usage::default(),
+        };
         let name = new["metadata"]["name"].as_str().unwrap_or_default();
+        let refused = |why: String| Status::forbidden(group, plural, name, &why);
+        let new_pod = old.is_none() && group.is_empty() && plural == "pods";
+        // A Pod that is there is not refused what it needs.
+        let bounded = old.is_none() || plural != "pods";
         let mut charged = Vec::new();
         for (key, quota) in found {
-            let Some(status) = charge(quota.value(), &after, &before, &key.name)
-                .map_err(|why| Status::forbidden(&resource.group, &resource.plural, name, &why))?
+            let value = quota.value();
+            let after = usage(value, Some(new));
+            if new_pod
+                && !after.0.is_empty()
+                && let Some(unsaid) = scopes::unsaid(value, new)
+            {
+                return Err(refused(format!("failed quota: {}: {unsaid}", key.name)));
+            }
+            let before = usage(value, old);
+            let Some(status) = charge(value, &after, &before, bounded.then_some(key.name.as_str()))
+                .map_err(refused)?
             else {
                 continue;
             };
@@ -76,7 +86,10 @@ impl ApiServer {
         let namespace = old["metadata"]["namespace"].as_str().unwrap_or_default();
         let before = Usage::of(&resource.group, &resource.plural, old);
         for (key, quota) in self.quotas_of(resource, namespace) {
-            if let Ok(Some(status)) = charge(quota.value(), &Usage::default(), &before, &key.name) {
+            if !scopes::matches(quota.value(), &resource.group, &resource.plural, old) {
+                continue;
+            }
+            if let Ok(Some(status)) = charge(quota.value(), &Usage::default(), &before, None) {
                 self.put_quota_status(key, &quota, status);
             }
         }
@@ -93,13 +106,14 @@ impl ApiServer {
             let collection = GroupResource::new(group, plural);
             let mut sum = 0;
             let mut form = like.to_owned();
-            if is_unscoped(quota.value()) {
-                for (_, object) in self.store.range(&collection, Some(&key.namespace), None) {
-                    let usage = Usage::of(group, plural, object.value());
-                    if let Some((nano, text)) = usage.0.get(name) {
-                        sum += nano;
-                        form.clone_from(text);
-                    }
+            for (_, object) in self.store.range(&collection, Some(&key.namespace), None) {
+                if !scopes::matches(quota.value(), group, plural, object.value()) {
+                    continue;
+                }
+                let usage = Usage::of(group, plural, object.value());
+                if let Some((nano, text)) = usage.0.get(name) {
+                    sum += nano;
+                    form.clone_from(text);
                 }
             }
             used.insert(name.to_owned(), quantity::text_like(sum, &form).into());
@@ -116,7 +130,6 @@ impl ApiServer {
         }
         self.store
             .range(&quotas(), Some(namespace), None)
-            .filter(|(_, quota)| is_unscoped(quota.value()))
             .map(|(key, quota)| (key.clone(), quota.clone()))
             .collect()
     }
@@ -128,12 +141,13 @@ impl ApiServer {
     }
 }
 
-/// The quota's status after the change, if the change is about it at all.
+/// The quota's status after the change, if the change is about it at all. What
+/// exceeds it is refused where its name is given.
 fn charge(
     quota: &Value,
     after: &Usage,
     before: &Usage,
-    name: &str,
+    name: Option<&str>,
 ) -> Result<Option<Value>, String> {
     let hard = amounts(&quota["spec"]["hard"]);
     let used = amounts(&quota["status"]["used"]);
@@ -159,7 +173,9 @@ fn charge(
         let text = quantity::text_like((now + delta).max(0), like);
         status["used"][*resource] = text.into();
     }
-    if !requested.is_empty() {
+    if let Some(name) = name
+        && !requested.is_empty()
+    {
         return Err(format!(
             "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
             requested.join(","),
@@ -183,13 +199,13 @@ mod tests {
         });
         let one = Usage::of("", "secrets", &json!({}));
         assert_eq!(
-            charge(&quota, &one, &Usage::default(), "q").unwrap_err(),
+            charge(&quota, &one, &Usage::default(), Some("q")).unwrap_err(),
             "exceeded quota: q, requested: count/secrets=1, used: count/secrets=1, limited: count/secrets=1"
         );
-        let freed = charge(&quota, &Usage::default(), &one, "q")
+        let freed = charge(&quota, &Usage::default(), &one, Some("q"))
             .unwrap()
             .unwrap();
         assert_eq!(freed["used"], json!({"count/secrets": "0", "secrets": "0"}));
-        assert_eq!(charge(&quota, &one, &one, "q").unwrap(), None);
+        assert_eq!(charge(&quota, &one, &one, Some("q")).unwrap(), None);
     }
 }

@@ -53,16 +53,6 @@ pub const SUPPORT: &[Row] = &[
         "stored; `FakeCluster::extend` answers paths in place of the server",
     ),
     row(
-        "quota scopes and scope selectors",
-        Support::Inert,
-        "such quotas count nothing",
-    ),
-    row(
-        "graceful deletion of Pods",
-        Support::Differs,
-        "a Pod is gone at once (finalizers aside), since no kubelet has to stop it",
-    ),
-    row(
         "priority and fairness, audit, rate limits",
         Support::Inert,
         "every request is answered at once",

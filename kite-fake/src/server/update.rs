@@ -125,7 +125,7 @@ impl ApiServer {
         }
         let subresource = call.target.subresource.as_deref().unwrap_or_default();
         rules.prepare_update(&resource, &mut new, old.value(), subresource);
-        self.mutate_admission(&resource, &mut new);
+        self.mutate_admission(&resource, &mut new, Some(old.value()))?;
         let found = rules.validate_update(&resource, &new, old.value(), subresource);
         if found.errors.is_empty() || resource.is_custom() {
             self.warnings.extend(found.warnings);

@@ -88,19 +88,79 @@ impl Usage {
             return;
         }
         self.count("pods");
-        for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
-            let resources = &container["resources"];
-            for (name, value) in resources["requests"].as_object().into_iter().flatten() {
-                if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
-                    self.quantity(name, value);
-                }
-                self.quantity(format!("requests.{name}"), value);
+        for (name, (nano, like)) in pod_totals(&pod["spec"], "requests") {
+            let native = !name.contains('/') || name.contains("kubernetes.io/");
+            if native {
+                self.add(name.as_str(), nano, &like);
             }
-            for (name, value) in resources["limits"].as_object().into_iter().flatten() {
-                self.quantity(format!("limits.{name}"), value);
+            self.add(format!("requests.{name}"), nano, &like);
+        }
+        for (name, (nano, like)) in pod_totals(&pod["spec"], "limits") {
+            self.add(format!("limits.{name}"), nano, &like);
+        }
+    }
+}
+
+/// What a whole Pod requests or may use: the sum of its containers, or the most
+/// that an init container takes before they start, and the overhead.
+pub(super) fn pod_totals(spec: &Value, kind: &str) -> BTreeMap<String, (i128, String)> {
+    let mut total: BTreeMap<String, (i128, String)> = BTreeMap::new();
+    let each = |list: &Value, total: &mut BTreeMap<String, (i128, String)>, sum: bool| {
+        for (name, value) in list.as_object().into_iter().flatten() {
+            let Some(text) = value.as_str() else { continue };
+            let Some(nano) = quantity::nano(text) else {
+                continue;
+            };
+            let entry = total
+                .entry(name.clone())
+                .or_insert_with(|| (0, text.to_owned()));
+            if sum {
+                entry.0 += nano;
+            } else {
+                entry.0 = entry.0.max(nano);
+            }
+        }
+    };
+    for container in spec["containers"].as_array().into_iter().flatten() {
+        each(&container["resources"][kind], &mut total, true);
+    }
+    let mut beside: BTreeMap<String, (i128, String)> = BTreeMap::new();
+    let mut most: BTreeMap<String, (i128, String)> = BTreeMap::new();
+    for container in spec["initContainers"].as_array().into_iter().flatten() {
+        let resources = &container["resources"][kind];
+        if container["restartPolicy"] == "Always" {
+            // It stays beside the others.
+            each(resources, &mut total, true);
+            each(resources, &mut beside, true);
+            for (name, (nano, like)) in &beside {
+                let entry = most.entry(name.clone()).or_insert((0, like.clone()));
+                entry.0 = entry.0.max(*nano);
+            }
+        } else {
+            let mut alone = beside.clone();
+            each(resources, &mut alone, true);
+            for (name, (nano, like)) in alone {
+                let entry = most.entry(name).or_insert((0, like));
+                entry.0 = entry.0.max(nano);
             }
         }
     }
+    for (name, (nano, like)) in most {
+        let entry = total.entry(name).or_insert((0, like));
+        entry.0 = entry.0.max(nano);
+    }
+    let overhead = &spec["overhead"];
+    if kind == "requests" {
+        each(overhead, &mut total, true);
+    } else {
+        let known: Vec<String> = total.keys().cloned().collect();
+        let mut of_known = overhead.clone();
+        if let Some(members) = of_known.as_object_mut() {
+            members.retain(|name, _| known.contains(name));
+        }
+        each(&of_known, &mut total, true);
+    }
+    total
 }
 
 /// The collection that a name in `spec.hard` is about, as group and plural.
@@ -117,7 +177,12 @@ pub(crate) fn collection_of(name: &str) -> Option<(&str, &str)> {
         "persistentvolumeclaims" | "requests.storage" => ("", "persistentvolumeclaims"),
         "pods" | "cpu" | "memory" | "ephemeral-storage" => ("", "pods"),
         _ if name.contains(".storageclass.storage.k8s.io/") => ("", "persistentvolumeclaims"),
-        _ if name.starts_with("requests.") || name.starts_with("limits.") => ("", "pods"),
+        _ if name.starts_with("requests.")
+            || name.starts_with("limits.")
+            || name.starts_with("hugepages-") =>
+        {
+            ("", "pods")
+        }
         _ => return None,
     })
 }

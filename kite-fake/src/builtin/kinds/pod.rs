@@ -1,13 +1,8 @@
-//! Pods and pod templates.
+//! Pods and pod templates: defaults, and what a new Pod has.
 
 use serde_json::{Value, json};
 
-use crate::builtin::access::{
-    default, has, list, list_mut, members, number, object_mut, set, text, unset,
-};
-use crate::metadata;
-use crate::names::{label, port_name, port_number};
-use crate::schema::{FieldError, Validation};
+use crate::builtin::access::{default, has, list, list_mut, members, object_mut, set, text};
 
 /// The mode of files from Secrets, `ConfigMap`s and the like: 0644.
 const FILE_MODE: i64 = 0o644;
@@ -161,8 +156,6 @@ fn default_http_get(get: &mut Value) {
 /// tolerates a lost node for five minutes, as admission has it.
 pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
     let spec = object_mut(pod, "spec");
-    default(spec, "priority", 0);
-    default(spec, "preemptionPolicy", "PreemptLowerPriority");
     let mut tolerations = list(spec, "tolerations").to_vec();
     for key in [
         "node.kubernetes.io/not-ready",
@@ -186,7 +179,8 @@ pub(in crate::builtin) fn prepare_pod(pod: &mut Value) {
     );
 }
 
-fn quality(spec: &Value) -> &'static str {
+/// The quality of service that the resources of the containers give.
+pub(in crate::builtin) fn quality(spec: &Value) -> &'static str {
     let containers = || {
         CONTAINER_LISTS[..2]
             .iter()
@@ -213,199 +207,4 @@ fn quality(spec: &Value) -> &'static str {
         })
     });
     if all { "Guaranteed" } else { "Burstable" }
-}
-
-pub(in crate::builtin) fn validate_pod(pod: &Value, found: &mut Validation) {
-    spec(&pod["spec"], "spec", found);
-}
-
-/// Checks a template at a path such as `spec.template`.
-pub(in crate::builtin) fn template(template: &Value, path: &str, found: &mut Validation) {
-    let meta = &template["metadata"];
-    metadata::labels(
-        meta,
-        "labels",
-        &format!("{path}.metadata.labels"),
-        &mut found.errors,
-    );
-    spec(&template["spec"], &format!("{path}.spec"), found);
-}
-
-pub(in crate::builtin) fn validate_pod_template(object: &Value, found: &mut Validation) {
-    template(&object["template"], "template", found);
-}
-
-fn spec(spec: &Value, path: &str, found: &mut Validation) {
-    let errors = &mut found.errors;
-    let mut volumes: Vec<&str> = Vec::new();
-    for (place, volume) in list(spec, "volumes").iter().enumerate() {
-        name(
-            volume,
-            &format!("{path}.volumes[{place}]"),
-            &mut volumes,
-            errors,
-        );
-    }
-    if list(spec, "containers").is_empty() {
-        errors.push(FieldError::required(format!("{path}.containers"), ""));
-    }
-    let mut names: Vec<&str> = Vec::new();
-    for containers in ["containers", "initContainers"] {
-        for (place, container) in list(spec, containers).iter().enumerate() {
-            let path = format!("{path}.{containers}[{place}]");
-            name(container, &path, &mut names, errors);
-            check_container(container, &path, &volumes, errors);
-        }
-    }
-    one_of(
-        spec,
-        "restartPolicy",
-        &["Always", "OnFailure", "Never"],
-        path,
-        errors,
-    );
-    one_of(
-        spec,
-        "dnsPolicy",
-        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-        path,
-        errors,
-    );
-    metadata::labels(
-        spec,
-        "nodeSelector",
-        &format!("{path}.nodeSelector"),
-        errors,
-    );
-    if let Some(grace) = number(spec, "terminationGracePeriodSeconds").filter(|n| *n < 0) {
-        errors.push(FieldError::invalid(
-            format!("{path}.terminationGracePeriodSeconds"),
-            &json!(grace),
-            "must be greater than or equal to 0",
-        ));
-    }
-}
-
-fn one_of(of: &Value, member: &str, supported: &[&str], path: &str, errors: &mut Vec<FieldError>) {
-    let value = text(of, member);
-    let field = format!("{path}.{member}");
-    if value.is_empty() {
-        errors.push(FieldError::required(field, ""));
-    } else if !supported.contains(&value) {
-        errors.push(FieldError::not_supported(field, &json!(value), supported));
-    }
-}
-
-fn name<'a>(of: &'a Value, path: &str, seen: &mut Vec<&'a str>, errors: &mut Vec<FieldError>) {
-    let name = text(of, "name");
-    let field = format!("{path}.name");
-    if name.is_empty() {
-        errors.push(FieldError::required(field, ""));
-        return;
-    }
-    for wrong in label(name) {
-        errors.push(FieldError::invalid(&*field, &json!(name), wrong));
-    }
-    if seen.contains(&name) {
-        errors.push(FieldError::duplicate(field, &json!(name)));
-    }
-    seen.push(name);
-}
-
-fn check_container(container: &Value, path: &str, volumes: &[&str], errors: &mut Vec<FieldError>) {
-    let image = text(container, "image");
-    if image.is_empty() {
-        errors.push(FieldError::required(format!("{path}.image"), ""));
-    } else if image.trim() != image {
-        errors.push(FieldError::invalid(
-            format!("{path}.image"),
-            &json!(image),
-            "must not have leading or trailing whitespace",
-        ));
-    }
-    one_of(
-        container,
-        "imagePullPolicy",
-        &["Always", "IfNotPresent", "Never"],
-        path,
-        errors,
-    );
-    for (place, port) in list(container, "ports").iter().enumerate() {
-        let path = format!("{path}.ports[{place}]");
-        let number_of = number(port, "containerPort").unwrap_or(0);
-        if number_of == 0 {
-            errors.push(FieldError::required(format!("{path}.containerPort"), ""));
-        } else if let Some(wrong) = port_number(number_of) {
-            errors.push(FieldError::invalid(
-                format!("{path}.containerPort"),
-                &json!(number_of),
-                wrong,
-            ));
-        }
-        let port_text = text(port, "name");
-        if !port_text.is_empty() {
-            for wrong in port_name(port_text) {
-                errors.push(FieldError::invalid(
-                    format!("{path}.name"),
-                    &json!(port_text),
-                    wrong,
-                ));
-            }
-        }
-        one_of(port, "protocol", &["SCTP", "TCP", "UDP"], &path, errors);
-    }
-    for (place, variable) in list(container, "env").iter().enumerate() {
-        if text(variable, "name").is_empty() {
-            errors.push(FieldError::required(
-                format!("{path}.env[{place}].name"),
-                "",
-            ));
-        }
-    }
-    for (place, mount) in list(container, "volumeMounts").iter().enumerate() {
-        let path = format!("{path}.volumeMounts[{place}]");
-        let volume = text(mount, "name");
-        if volume.is_empty() {
-            errors.push(FieldError::required(format!("{path}.name"), ""));
-        } else if !volumes.contains(&volume) {
-            errors.push(FieldError::with(
-                crate::schema::CauseReason::NotFound,
-                format!("{path}.name"),
-                format!("Not found: {}", json!(volume)),
-            ));
-        }
-        if text(mount, "mountPath").is_empty() {
-            errors.push(FieldError::required(format!("{path}.mountPath"), ""));
-        }
-    }
-}
-
-/// A Pod's specification stays, but for images, deadlines and tolerations.
-pub(in crate::builtin) fn validate_pod_update(new: &Value, old: &Value, found: &mut Validation) {
-    let fixed = |pod: &Value| {
-        let mut spec = pod["spec"].clone();
-        for member in [
-            "activeDeadlineSeconds",
-            "terminationGracePeriodSeconds",
-            "tolerations",
-            "schedulingGates",
-            "ephemeralContainers",
-            // Set by binding, which writes through its own subresource.
-            "nodeName",
-        ] {
-            unset(&mut spec, member);
-        }
-        for containers in ["containers", "initContainers"] {
-            for container in list_mut(&mut spec, containers) {
-                unset(container, "image");
-            }
-        }
-        spec
-    };
-    if fixed(new) != fixed(old) {
-        found.errors.push(FieldError::forbidden(
-            "spec",
-            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
-        ));
-    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::network::selector;
-use super::pod;
+use super::{pod, pod_rules};
 use crate::builtin::access::{
     default, has, list, list_mut, members, number, object_mut, set, text,
 };
@@ -204,7 +204,7 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
             "`selector` does not match template `labels`",
         ));
     }
-    pod::template(&spec["template"], "spec.template", found);
+    pod_rules::template(&spec["template"], "spec.template", found);
     let policy = text(&spec["template"]["spec"], "restartPolicy");
     if matches!(policy, "OnFailure" | "Never") {
         found.errors.push(FieldError::not_supported(
@@ -253,7 +253,7 @@ pub(in crate::builtin) fn validate_selector_update(
 }
 
 pub(in crate::builtin) fn validate_job(object: &Value, found: &mut Validation) {
-    pod::template(&object["spec"]["template"], "spec.template", found);
+    pod_rules::template(&object["spec"]["template"], "spec.template", found);
     let policy = text(&object["spec"]["template"]["spec"], "restartPolicy");
     if policy == "Always" {
         found.errors.push(FieldError::required(
@@ -279,5 +279,5 @@ pub(in crate::builtin) fn validate_cron_job(object: &Value, found: &mut Validati
         ));
     }
     let template = &spec["jobTemplate"]["spec"]["template"];
-    pod::template(template, "spec.jobTemplate.spec.template", found);
+    pod_rules::template(template, "spec.jobTemplate.spec.template", found);
 }
