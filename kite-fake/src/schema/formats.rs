@@ -122,7 +122,12 @@ fn is_date_time(text: &str) -> bool {
 }
 
 fn is_duration(text: &str) -> bool {
-    text == "0" || matches(&DURATION, text) || matches(&WORDY_DURATION, text)
+    is_go_duration(text) || matches(&WORDY_DURATION, text)
+}
+
+/// A span of time as Go writes it: `1h30m`.
+pub(super) fn is_go_duration(text: &str) -> bool {
+    text == "0" || matches(&DURATION, text)
 }
 
 fn is_hostname(text: &str) -> bool {

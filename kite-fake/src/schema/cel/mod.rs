@@ -2,11 +2,16 @@
 //! schema, evaluated for each write.
 
 mod check;
+mod cost;
+mod declarations;
 mod evaluate;
 mod functions;
-mod overloads;
+mod lexer;
 mod program;
+mod review;
 mod rewrite;
+mod sizes;
+mod syntax;
 mod types;
 mod value;
 
@@ -14,9 +19,10 @@ use serde_json::{Map, Value};
 
 use super::field_path;
 
-pub(crate) use check::{Wanted, check};
 pub(super) use evaluate::{check_default, evaluate};
 pub(crate) use program::Program;
+pub(super) use review::review;
+pub(super) use types::READABLE_METADATA;
 
 /// One rule with its programs.
 #[derive(Debug, Clone)]
@@ -80,5 +86,7 @@ impl Rule {
     }
 }
 
+#[cfg(test)]
+mod review_tests;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
+use super::check::display;
 use super::{functions, rewrite};
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
-use kube_cel::cel::parser::{Expression, Parser};
+use kube_cel::cel::parser::{Expression, ParseErrors, Parser};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
 /// Longer expressions are refused, in bytes.
@@ -19,7 +20,7 @@ const MAX_NESTING: usize = 32;
 /// where that is too much for a common thread, they get one with a large stack.
 const STACK: usize = 64 << 20;
 /// More loops within loops than this are refused; the API server estimates costs instead.
-const MAX_LOOPS: usize = 4;
+const MAX_LOOPS: usize = 8;
 /// Trees up to this height are evaluated on the caller's stack.
 const SHALLOW: usize = 16;
 /// More operators and selections of fields than this are refused; a chain of
@@ -48,7 +49,7 @@ impl Program {
                 let parser = Parser::default().enable_optional_syntax(true);
                 parser
                     .parse(&text)
-                    .map_err(|errors| errors.to_string().trim().to_owned())
+                    .map_err(|errors| syntax_errors(&text, &errors))
             })
             .map_err(|error| format!("cannot start the parser: {error}"))?
             .join()
@@ -77,11 +78,6 @@ impl Program {
         self.variables.iter().any(|v| v == variable)
     }
 
-    /// The expression's tree.
-    pub(super) fn expression(&self) -> &Expression {
-        &self.expression
-    }
-
     /// Evaluates with the given variables; the error is what the API server's
     /// evaluator says.
     pub(crate) fn run(&self, variables: &[(&str, Value)]) -> Result<Value, String> {
@@ -108,6 +104,22 @@ impl Program {
             .ok_or_else(|| "internal error".to_owned())?
             .map_err(|error| describe(&error))
     }
+}
+
+/// The errors of the parser as cel-go shows them.
+fn syntax_errors(source: &str, errors: &ParseErrors) -> String {
+    let place = |(line, column): (isize, isize)| {
+        let (line, column) = (line.unsigned_abs(), column.unsigned_abs());
+        let lines = source.split('\n').take(line.saturating_sub(1));
+        let before: usize = lines.map(|line| line.chars().count() + 1).sum();
+        before + column.saturating_sub(1)
+    };
+    let found: Vec<_> = errors
+        .errors
+        .iter()
+        .map(|error| (place(error.pos), error.msg.clone()))
+        .collect();
+    display(source, &found)
 }
 
 /// The height of an expression's tree.

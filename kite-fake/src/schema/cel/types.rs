@@ -1,13 +1,17 @@
-//! Types of CEL expressions, as far as a schema tells them.
+//! Types of CEL expressions, as cel-go's checker has them.
 
 use std::fmt;
+use std::sync::{Arc, LazyLock};
 
 use super::super::model::{Kind, Schema};
+use super::value::escape;
 
-/// The type of an expression. `Dyn` fits everything.
+/// The type of an expression.
 #[derive(Debug, Clone)]
 pub(super) enum Type<'a> {
     Dyn,
+    /// Of something that is wrong already: fits everything.
+    Error,
     Null,
     Bool,
     Int,
@@ -17,16 +21,27 @@ pub(super) enum Type<'a> {
     Bytes,
     Timestamp,
     Duration,
+    /// The type of a type.
+    Of(Box<Type<'a>>),
     List(Box<Type<'a>>),
-    Map(Box<Type<'a>>),
+    Map(Box<Type<'a>>, Box<Type<'a>>),
+    Optional(Box<Type<'a>>),
+    /// A value of a schema that names its members.
     Object(&'a Schema),
+    /// A type of a library.
+    Named(&'static str),
+    /// A parameter of a declaration.
+    Param(char),
+    /// What a parameter stands for in one call.
+    Var(usize),
 }
 
 impl<'a> Type<'a> {
-    /// What values of a schema are to CEL.
-    pub(super) fn of(schema: &'a Schema) -> Self {
-        match schema.kind {
-            Kind::Any | Kind::IntOrString => Self::Dyn,
+    /// What values of a schema are to CEL; `None` if rules cannot see them.
+    pub(super) fn of(schema: &'a Schema) -> Option<Self> {
+        Some(match schema.kind {
+            Kind::Any => return None,
+            Kind::IntOrString => Self::Dyn,
             Kind::Boolean => Self::Bool,
             Kind::Integer => Self::Int,
             Kind::Number => Self::Double,
@@ -36,44 +51,56 @@ impl<'a> Type<'a> {
                 Some("byte") => Self::Bytes,
                 _ => Self::Text,
             },
-            Kind::Array => Self::List(Box::new(
-                schema.items.as_deref().map_or(Self::Dyn, Self::of),
-            )),
+            Kind::Array => Self::List(Box::new(Self::of(schema.items.as_deref()?)?)),
             Kind::Object => match &schema.additional {
                 Some(values) if schema.properties.is_empty() => {
-                    Self::Map(Box::new(Self::of(values)))
+                    Self::Map(Box::new(Self::Text), Box::new(Self::of(values)?))
                 }
                 _ => Self::Object(schema),
             },
-        }
+        })
     }
 
-    /// Whether the type is not known, or is `null`, which is compared with anything.
-    pub(super) fn is_open(&self) -> bool {
-        matches!(self, Self::Dyn | Self::Null)
-    }
-
-    pub(super) fn is_number(&self) -> bool {
-        matches!(self, Self::Int | Self::Uint | Self::Double)
-    }
-
-    /// Whether a value of the one may stand for one of the other.
-    pub(super) fn fits(&self, other: &Type<'_>) -> bool {
-        match (self, other) {
-            (a, b) if a.is_open() || b.is_open() => true,
-            (Self::List(a), Type::List(b)) | (Self::Map(a), Type::Map(b)) => a.fits(b),
-            (Self::Object(a), Type::Object(b)) => std::ptr::eq(*a, *b),
-            // A map literal has no type of its own to speak of.
-            (Self::Object(_), Type::Map(_)) | (Self::Map(_), Type::Object(_)) => true,
-            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
-        }
+    pub(super) fn list(of: Self) -> Self {
+        Self::List(Box::new(of))
     }
 }
+
+/// The member of an object that a rule calls `name`.
+pub(super) fn member<'a>(schema: &'a Schema, name: &str) -> Option<&'a Schema> {
+    // Of whole objects within, rules see the name alone, as of the object itself.
+    if name == "metadata" && schema.embedded_resource {
+        return Some(&READABLE_METADATA);
+    }
+    schema
+        .properties
+        .iter()
+        .find(|(property, _)| escape(property) == name)
+        .map(|(_, inner)| &**inner)
+}
+
+/// The part of `metadata` that rules can read.
+pub(in super::super) static READABLE_METADATA: LazyLock<Schema> = LazyLock::new(|| {
+    let text = || {
+        Arc::new(Schema {
+            kind: Kind::String,
+            ..Schema::default()
+        })
+    };
+    Schema {
+        kind: Kind::Object,
+        properties: ["name", "generateName"]
+            .map(|name| (name.to_owned(), text()))
+            .into(),
+        ..Schema::default()
+    }
+});
 
 impl fmt::Display for Type<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dyn => f.write_str("dyn"),
+            Self::Dyn | Self::Var(_) => f.write_str("dyn"),
+            Self::Error => f.write_str("!error!"),
             Self::Null => f.write_str("null"),
             Self::Bool => f.write_str("bool"),
             Self::Int => f.write_str("int"),
@@ -83,9 +110,13 @@ impl fmt::Display for Type<'_> {
             Self::Bytes => f.write_str("bytes"),
             Self::Timestamp => f.write_str("timestamp"),
             Self::Duration => f.write_str("duration"),
+            Self::Of(of) => write!(f, "type({of})"),
             Self::List(of) => write!(f, "list({of})"),
-            Self::Map(of) => write!(f, "map(string, {of})"),
+            Self::Map(keys, values) => write!(f, "map({keys}, {values})"),
+            Self::Optional(of) => write!(f, "optional_type({of})"),
             Self::Object(_) => f.write_str("object"),
+            Self::Named(name) => f.write_str(name),
+            Self::Param(name) => write!(f, "{name}"),
         }
     }
 }

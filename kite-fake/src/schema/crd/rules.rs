@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::super::cel::{self, Wanted};
+use super::super::cel;
 use super::super::constraints::Checker;
 use super::super::error::{CauseReason, FieldError};
 use super::super::field_path;
@@ -12,13 +12,21 @@ use super::super::model::{Kind, ListType, Schema};
 use super::super::prune::prune;
 use super::super::{embedded, lists};
 
+/// The highest cost of one rule.
+const RULE_LIMIT: u64 = 10_000_000;
+/// The highest cost of all rules of a schema.
+const TOTAL_LIMIT: u64 = 100_000_000;
+/// So many rules are named where all of them cost too much together.
+const MOST_EXPENSIVE: usize = 4;
+
 /// Checks that defaults fit; gives the schema as rules see it.
 pub(super) fn defaults(schema: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Schema> {
     match Schema::for_custom_resource(schema) {
         Ok(mut parsed) => {
-            parsed
-                .properties
-                .insert("metadata".to_owned(), readable_metadata());
+            parsed.properties.insert(
+                "metadata".to_owned(),
+                Arc::new(cel::READABLE_METADATA.clone()),
+            );
             each_default(&parsed, schema, at, errors);
             Some(parsed)
         }
@@ -42,27 +50,17 @@ pub(super) fn check(
     let mut rules = Rules {
         unsound: &unsound,
         unchanged,
+        total: 0,
+        expensive: Vec::new(),
         errors,
     };
-    rules.node(parsed, schema, at, None);
-}
-
-/// The part of `metadata` that rules can read.
-fn readable_metadata() -> Arc<Schema> {
-    let text = || {
-        Arc::new(Schema {
-            kind: Kind::String,
-            ..Schema::default()
-        })
+    let root = Place {
+        at: at.to_owned(),
+        severed: None,
+        times: Some(1),
     };
-    let properties = ["name", "generateName"]
-        .map(|name| (name.to_owned(), text()))
-        .into();
-    Arc::new(Schema {
-        kind: Kind::Object,
-        properties,
-        ..Schema::default()
-    })
+    rules.node(parsed, schema, &root);
+    rules.sum(at);
 }
 
 /// Checks the default of each node that the definition itself wrote; those of
@@ -137,85 +135,150 @@ fn default(schema: &Schema, at: &str, errors: &mut Vec<FieldError>) {
 struct Rules<'a> {
     /// Fields of which something is wrong.
     unsound: &'a [String],
+    /// The costs were accepted once.
     unchanged: bool,
+    /// The cost of all rules.
+    total: u64,
+    /// The rules that cost most.
+    expensive: Vec<(u64, String)>,
     errors: &'a mut Vec<FieldError>,
 }
 
+/// Where a node stands.
+struct Place {
+    at: String,
+    /// The first node above whose parts have no previous value to compare with.
+    severed: Option<String>,
+    /// How many values of the node there can be in an object, if that is bounded.
+    times: Option<u64>,
+}
+
 impl Rules<'_> {
-    /// `severed` is the first node above whose parts have no previous value to compare with.
-    fn node(&mut self, schema: &Schema, source: &Value, at: &str, severed: Option<&str>) {
+    fn node(&mut self, schema: &Schema, source: &Value, place: &Place) {
         let sound = !self.unsound.iter().any(|field| {
             field
-                .strip_prefix(at)
+                .strip_prefix(&place.at)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         });
         if sound {
             for (i, rule) in schema.rules.iter().enumerate() {
                 let raw = &source["x-kubernetes-validations"][i];
-                let at = format!("{at}.x-kubernetes-validations[{i}]");
-                one_rule(schema, rule, raw, &at, severed, self.errors);
+                self.rule(schema, rule, raw, place, i);
             }
         }
         // Only lists with keys tell which element was which before.
         let severs = schema.kind == Kind::Array && !matches!(schema.list_type, ListType::Map(_));
-        let severed = severed.or(severs.then_some(at));
-        for (inner, below, at) in children(schema, source, at) {
-            self.node(inner, below, &at, severed);
+        let severed = place
+            .severed
+            .clone()
+            .or_else(|| severs.then(|| place.at.clone()));
+        let each = match schema.kind {
+            Kind::Array => schema.constraints.max_items,
+            Kind::Object if schema.additional.is_some() => schema.constraints.max_properties,
+            Kind::Object => Some(1),
+            _ => None,
+        };
+        let times = place
+            .times
+            .zip(each)
+            .map(|(times, each)| times.saturating_mul(each));
+        for (inner, below, at) in children(schema, source, &place.at) {
+            let place = Place {
+                at,
+                severed: severed.clone(),
+                times,
+            };
+            self.node(inner, below, &place);
         }
     }
-}
 
-fn one_rule(
-    schema: &Schema,
-    rule: &cel::Rule,
-    raw: &Value,
-    at: &str,
-    severed: Option<&str>,
-    errors: &mut Vec<FieldError>,
-) {
-    let compiled = |program: &Result<cel::Program, String>, wanted| match program {
-        Err(error) => Err(format!("compilation failed: {error}")),
-        Ok(program) => cel::check(program, schema, rule.optional_old_self, wanted),
-    };
-    let refused = |field: &str, problem: String| {
-        let message = format!("Invalid value: {}: {problem}", internal(raw));
-        FieldError::with(CauseReason::Invalid, format!("{at}.{field}"), message)
-    };
-    if let Err(problem) = compiled(&rule.program, Wanted::Bool) {
-        let prefix = if problem.starts_with("must") {
-            "cel expression "
-        } else {
-            ""
+    fn rule(&mut self, schema: &Schema, rule: &cel::Rule, raw: &Value, place: &Place, i: usize) {
+        let at = format!("{}.x-kubernetes-validations[{i}]", place.at);
+        let found = cel::review(rule, schema);
+        let cost = found.cost.saturating_mul(place.times.unwrap_or(found.most));
+        self.charge("estimated rule cost", cost, format!("{at}.rule"));
+        let refused = |field: &str, problem: String| {
+            let message = format!("Invalid value: {}: {problem}", internal(raw));
+            FieldError::with(CauseReason::Invalid, format!("{at}.{field}"), message)
         };
-        errors.push(refused("rule", format!("{prefix}{problem}")));
-    }
-    if let Some(program) = &rule.message_program
-        && let Err(problem) = compiled(program, Wanted::Text)
-    {
-        errors.push(refused(
-            "messageExpression",
-            format!("messageExpression {problem}"),
-        ));
-    }
-    if rule.is_transition() {
-        if let Some(severed) = severed {
-            let detail = format!(
-                "oldSelf cannot be used on the uncorrelatable portion of the schema within {severed}"
-            );
-            errors.push(FieldError::invalid(
-                format!("{at}.rule"),
-                &rule.rule.as_str().into(),
+        if let Err(problem) = found.rule {
+            self.errors.push(refused("rule", problem));
+        }
+        if let Err(problem) = found.message {
+            self.errors.push(refused("messageExpression", problem));
+        }
+        if let Some(cost) = found.message_cost {
+            let field = format!("{at}.messageExpression");
+            self.charge("estimated messageExpression cost", cost, field);
+        }
+        if rule.is_transition() {
+            if let Some(severed) = &place.severed {
+                let detail = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {severed}"
+                );
+                self.errors.push(FieldError::invalid(
+                    format!("{at}.rule"),
+                    &rule.rule.as_str().into(),
+                    detail,
+                ));
+            }
+        } else if let Some(flag) = raw.get("optionalOldSelf").filter(|flag| flag.is_boolean()) {
+            let detail = "may not be set if oldSelf is not used in rule";
+            self.errors.push(FieldError::invalid(
+                format!("{at}.optionalOldSelf"),
+                flag,
                 detail,
             ));
         }
-    } else if let Some(flag) = raw.get("optionalOldSelf").filter(|flag| flag.is_boolean()) {
-        let detail = "may not be set if oldSelf is not used in rule";
-        errors.push(FieldError::invalid(
-            format!("{at}.optionalOldSelf"),
-            flag,
-            detail,
+    }
+
+    /// Adds a cost, and refuses one above the limit of a single expression.
+    fn charge(&mut self, what: &str, cost: u64, field: String) {
+        if cost > RULE_LIMIT && !self.unchanged {
+            let detail = exceeds(what, cost, RULE_LIMIT);
+            self.errors
+                .push(FieldError::forbidden(field.clone(), detail));
+        }
+        self.total = self.total.saturating_add(cost);
+        if cost >= TOTAL_LIMIT / 100 {
+            self.expensive.push((cost, field));
+            self.expensive.sort_by(|a, b| b.0.cmp(&a.0));
+            self.expensive.truncate(MOST_EXPENSIVE);
+        }
+    }
+
+    /// Refuses a schema whose rules cost too much together.
+    fn sum(&mut self, at: &str) {
+        if self.total <= TOTAL_LIMIT {
+            return;
+        }
+        for (_, field) in &self.expensive {
+            let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            self.errors
+                .push(FieldError::forbidden(field.clone(), detail));
+        }
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        self.errors.push(FieldError::forbidden(
+            at,
+            exceeds(what, self.total, TOTAL_LIMIT),
         ));
     }
+}
+
+fn exceeds(what: &str, cost: u64, limit: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a factor for people")]
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
+         maxLength where arrays, maps, and strings are declared)"
+    )
 }
 
 /// A rule in the form in which the API server keeps and quotes it.

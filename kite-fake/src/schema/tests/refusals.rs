@@ -66,7 +66,7 @@ fn schemas_are_refused() {
             ".properties[x].x-kubernetes-validations[0].fieldPath: Invalid value: \".none\": fieldPath must be a valid path",
         ),
         (
-            json!({"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
+            json!({"type": "array", "maxItems": 9, "items": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
             ".properties[x].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within .properties[x]",
         ),
         (
@@ -222,4 +222,52 @@ fn approval_of_an_api_is_a_condition() {
             (&status.into(), &reason.into(), &message.into())
         );
     }
+}
+
+#[test]
+fn rules_may_cost_so_much_and_no_more() {
+    let texts = |rule: &str, max: Option<u64>| {
+        let mut text = json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]});
+        if let Some(max) = max {
+            text["maxLength"] = max.into();
+        }
+        errors(&definition(
+            &json!({"type": "array", "maxItems": 1500, "items": text}),
+        ))
+    };
+    let rule = "self.matches('[a-z]{5}')";
+    assert_eq!(texts(rule, Some(10)), Vec::<String>::new());
+    let hint = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
+    let at = ".properties[x].items.x-kubernetes-validations[0].rule: Forbidden:";
+    assert_eq!(
+        texts(rule, Some(10_000)),
+        [format!(
+            "{at} estimated rule cost exceeds budget by factor of 1.200450x {hint}"
+        )]
+    );
+    // What costs too much in all is told of the whole schema and of the rules that cost most.
+    assert_eq!(
+        texts(rule, None),
+        [
+            format!("{at} estimated rule cost exceeds budget by factor of 94.4x {hint}"),
+            format!(
+                "{at} contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            ),
+            format!(
+                ": Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of 9.4x {hint}"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn costs_that_were_accepted_once_stay_accepted() {
+    let rule = json!([{"rule": "self.contains('a')"}]);
+    let x = json!({"type": "array", "maxItems": 50, "items": {"type": "string", "x-kubernetes-validations": rule}});
+    let stored = definition(&x);
+    assert_eq!(errors(&stored).len(), 1);
+    assert_eq!(crd::validate(&stored, Some(&stored)), vec![]);
+    let mut changed = stored.clone();
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "new".into();
+    assert_eq!(crd::validate(&changed, Some(&stored)).len(), 1);
 }
