@@ -60,6 +60,7 @@
 //! | [`fault`] | what goes wrong between a client and its API server |
 //! | [`service`], [`serve`] | the tower service and the HTTP server |
 //! | [`clock`] | time and identifiers |
+//! | [`conformance`] | what an API server owes to its clients, as checks for any |
 //! | [`state`] | snapshots: keep, put back, dump, compare, file |
 //!
 //! What the server does not do answers 501 with a `Status` that names it:
@@ -71,6 +72,7 @@ mod builder;
 pub mod builtin;
 pub mod clock;
 mod cluster;
+pub mod conformance;
 pub mod discovery;
 pub mod fault;
 pub mod fields;

@@ -1,0 +1,163 @@
+//! An answer of the server, and what a check says of it.
+
+use serde_json::Value;
+
+/// Why a check ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The server does otherwise.
+    #[error("{0}")]
+    Differs(String),
+    /// The client may not do what the check needs.
+    #[error("no right: {0}")]
+    NoRight(String),
+    /// The server cannot be reached.
+    #[error("the request failed: {0}")]
+    Unreachable(#[from] kube::Error),
+}
+
+/// The check's own view of what went wrong.
+pub(super) fn differs<T>(what: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Differs(what.into()))
+}
+
+/// Fails unless something is so.
+pub(super) fn ensure(so: bool, what: impl Into<String>) -> Result<(), Failure> {
+    if so { Ok(()) } else { differs(what) }
+}
+
+/// An answer that is no stream.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    /// The request, in words.
+    pub(super) request: String,
+    pub(super) code: u16,
+    /// The body: JSON, or a string if it is none.
+    pub(super) body: Value,
+    /// Texts of the `Warning` headers.
+    pub(super) warnings: Vec<String>,
+    pub(super) content_type: String,
+}
+
+impl Answer {
+    /// The value at a JSON pointer, null if there is none.
+    pub(super) fn at(&self, pointer: &str) -> &Value {
+        self.body.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    /// The text at a JSON pointer, empty if there is none.
+    pub(super) fn text(&self, pointer: &str) -> String {
+        self.at(pointer).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// `metadata.resourceVersion`.
+    pub(super) fn version(&self) -> String {
+        self.text("/metadata/resourceVersion")
+    }
+
+    /// `metadata.uid`.
+    pub(super) fn uid(&self) -> String {
+        self.text("/metadata/uid")
+    }
+
+    /// Texts at a pointer below each of `items`.
+    pub(super) fn each(&self, pointer: &str) -> Vec<String> {
+        let items = self.at("/items").as_array();
+        items
+            .into_iter()
+            .flatten()
+            .map(|item| item.pointer(pointer).and_then(Value::as_str))
+            .map(|text| text.unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// Names of the listed objects.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.each("/metadata/name")
+    }
+
+    fn wrong<T>(&self, what: &str) -> Result<T, Failure> {
+        let mut body = self.body.to_string();
+        if let Some((end, _)) = body.char_indices().nth(600) {
+            body.truncate(end);
+            body.push('…');
+        }
+        let (request, code) = (&self.request, self.code);
+        differs(format!("{request}: {what}; the answer was {code} {body}"))
+    }
+
+    /// Fails unless the answer has this code. Lack of a right is told apart.
+    pub(super) fn expect(self, code: u16) -> Result<Self, Failure> {
+        if self.code == code {
+            return Ok(self);
+        }
+        let message = self.text("/message");
+        if self.code == 403 && message.contains(" cannot ") {
+            return Err(Failure::NoRight(message));
+        }
+        self.wrong(&format!("{code} was expected"))
+    }
+
+    /// Fails unless the answer is a failure with this code and reason.
+    pub(super) fn refused(self, code: u16, reason: &str) -> Result<Self, Failure> {
+        self.expect(code)?
+            .is("/kind", "Status")?
+            .is("/reason", reason)
+    }
+
+    /// Fails unless the value at the pointer is this.
+    pub(super) fn is(self, pointer: &str, value: impl Into<Value>) -> Result<Self, Failure> {
+        let (value, found) = (value.into(), self.at(pointer));
+        if *found == value {
+            return Ok(self);
+        }
+        let what = format!("{pointer} should be {value} and is {found}");
+        self.wrong(&what)
+    }
+
+    /// Fails unless there is something at the pointer.
+    pub(super) fn has(self, pointer: &str) -> Result<Self, Failure> {
+        match self.body.pointer(pointer) {
+            None | Some(Value::Null) => self.wrong(&format!("{pointer} should be there")),
+            Some(_) => Ok(self),
+        }
+    }
+
+    /// Fails if there is something at the pointer.
+    pub(super) fn lacks(self, pointer: &str) -> Result<Self, Failure> {
+        match self.body.pointer(pointer) {
+            None => Ok(self),
+            Some(_) => self.wrong(&format!("{pointer} should not be there")),
+        }
+    }
+
+    /// Fails unless the message has this text.
+    pub(super) fn says(self, text: &str) -> Result<Self, Failure> {
+        let message = match &self.body {
+            Value::String(text) => text.clone(),
+            _ => self.text("/message"),
+        };
+        if message.contains(text) {
+            return Ok(self);
+        }
+        self.wrong(&format!("the message should say {text:?}"))
+    }
+
+    /// Fails unless there is a cause with this reason and field.
+    pub(super) fn cause(self, reason: &str, field: &str) -> Result<Self, Failure> {
+        let causes = self.at("/details/causes").as_array();
+        let fits = |cause: &Value| cause["reason"] == reason && cause["field"] == field;
+        if causes.is_some_and(|all| all.iter().any(fits)) {
+            return Ok(self);
+        }
+        self.wrong(&format!("a cause {reason} at {field} should be there"))
+    }
+
+    /// Fails unless these objects are listed, in this order.
+    pub(super) fn lists(self, names: &[&str]) -> Result<Self, Failure> {
+        if self.names() == names {
+            return Ok(self);
+        }
+        self.wrong(&format!("the names should be {names:?}"))
+    }
+}
