@@ -352,6 +352,7 @@ impl ApiServer {
             }
             return Err(Status::no_such_resource());
         }
+        self.warnings.extend(resource.deprecation.clone());
         let header = |name: http::HeaderName| header_text(&parts, &name);
         let call = Call {
             method: parts.method.clone(),

@@ -131,7 +131,7 @@ async fn apply_takes_no_managed_fields(s: Site) -> Checked {
     let ns = s.namespace().await?;
     let path = format!("{}/a", maps(&ns));
     let made = s
-        .apply(&path, "m1", &map("a", &json!({})))
+        .apply(&path, "m1", &map("a", &json!({"k": "1"})))
         .await?
         .expect(201)?;
     let answer = s
