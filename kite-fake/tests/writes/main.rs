@@ -14,7 +14,6 @@ use kite_fake::server::Answer;
 use serde_json::{Value, json};
 
 const JSON: &str = "application/json";
-const YAML: &str = "application/yaml";
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
