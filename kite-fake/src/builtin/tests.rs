@@ -350,6 +350,7 @@ proptest! {
             subresource: String::new(),
         };
         let context = Context {
+            versions: None,
             schema: entry.schema(),
             manager: &manager,
             reset: entry.reset(""),

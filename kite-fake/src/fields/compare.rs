@@ -19,10 +19,6 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    pub(super) fn is_empty(&self) -> bool {
-        self.taken.is_empty() && self.removed.is_empty()
-    }
-
     /// Looks only at members that pass.
     pub(super) fn retain_members(&mut self, keep: impl Fn(&str) -> bool) {
         self.taken.retain_members(&keep);

@@ -29,6 +29,7 @@ mod prune;
 mod set;
 mod tape;
 mod typed;
+mod versions;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -40,6 +41,7 @@ pub use managed::{BEFORE_FIRST_APPLY, same_but_for_times};
 pub use noop::{Named, is_unchanged};
 pub use path::PathElement;
 pub use set::FieldSet;
+pub use versions::Versions;
 
 use managed::{Entries, Entry};
 
@@ -103,6 +105,9 @@ impl Reset {
 pub struct Context<'a> {
     /// The schema of the kind, with `metadata`.
     pub schema: &'a Schema,
+    /// The schemas of all versions of a custom resource; `None` where all
+    /// managers are seen through [`Self::schema`].
+    pub versions: Option<&'a Versions>,
     /// Who makes the change.
     pub manager: &'a Manager,
     /// What the endpoint does not change.
@@ -168,6 +173,7 @@ pub fn apply(
     let base = live.unwrap_or(context.empty);
     let mut entries = Entries::decode(managed::of(base)).unwrap_or_default();
     let first = entries.clone();
+    versions::settle(context, &mut entries).map_err(ApplyError::Typed)?;
     if entries.0.is_empty() && live.is_some() {
         entries = untracked(context, base);
     }
@@ -183,13 +189,16 @@ pub fn apply(
         for entry in &entries.0 {
             owned.union_with(&entry.fields);
         }
-        prune::prune(Some(context.schema), &mut merged, &mine.fields, &owned);
+        let schema =
+            versions::last_applied(context, &mine.manager, &merged).map_err(ApplyError::Typed)?;
+        prune::prune(Some(schema), &mut merged, &mine.fields, &owned);
     }
 
-    let mut difference = compare::Difference::between(context.schema, base, &merged);
-    difference.retain_members(|member| !context.reset.covers(member));
+    let differences = versions::Differences::between(context, base, &merged, &entries)
+        .map_err(ApplyError::Typed)?;
     let mut conflicts: Vec<(Manager, FieldSet)> = Vec::new();
     for entry in &mut entries.0 {
+        let difference = differences.seen_by(&entry.manager);
         let taken = entry.fields.intersection(&difference.taken);
         if !taken.is_empty() {
             entry.fields.subtract(&taken);
@@ -255,26 +264,37 @@ pub fn update(context: &Context<'_>, live: Option<&Value>, mut new: Value) -> Va
         // Not tracked so far: the first apply begins.
         return new;
     }
-    record(context, &mut entries, live.unwrap_or(context.empty), &new);
-    managed::put(&mut new, entries);
+    let old = live.unwrap_or(context.empty);
+    // Where the books cannot be kept, there are none.
+    if versions::settle(context, &mut entries)
+        .and_then(|()| record(context, &mut entries, old, &new))
+        .is_ok()
+    {
+        managed::put(&mut new, entries);
+    }
     new
 }
 
 /// Books the difference of two states to the manager.
-fn record(context: &Context<'_>, entries: &mut Entries, old: &Value, new: &Value) {
-    let mut difference = compare::Difference::between(context.schema, old, new);
-    difference.retain_members(|member| !context.reset.covers(member));
-    if difference.is_empty() {
-        return;
-    }
+///
+/// # Errors
+/// The states cannot be seen in the version of another manager.
+fn record(
+    context: &Context<'_>,
+    entries: &mut Entries,
+    old: &Value,
+    new: &Value,
+) -> Result<(), String> {
+    let differences = versions::Differences::between(context, old, new, entries)?;
     for entry in &mut entries.0 {
+        let difference = differences.seen_by(&entry.manager);
         entry.fields.subtract(&difference.taken);
         entry.fields.subtract(&difference.removed);
     }
-    let mut fields = difference.taken;
+    let mut fields = differences.own.taken;
     managed::strip(&mut fields);
     if fields.is_empty() {
-        return;
+        return Ok(());
     }
     if let Some(mine) = entries.take(context.manager) {
         fields.union_with(&mine.fields);
@@ -286,6 +306,7 @@ fn record(context: &Context<'_>, entries: &mut Entries, old: &Value, new: &Value
     });
     entries.0.retain(|entry| !entry.fields.is_empty());
     entries.bound();
+    Ok(())
 }
 
 /// The entries of an object that nobody tracked: all it has was there before.
@@ -300,7 +321,8 @@ fn untracked(context: &Context<'_>, live: &Value) -> Entries {
         manager: &manager,
         ..*context
     };
-    record(&context, &mut entries, context.empty, live);
+    // Nobody of another version is among them.
+    let _ = record(&context, &mut entries, context.empty, live);
     entries
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::path::PathElement;
+use super::typed;
+use crate::schema::Schema;
 
 /// A set of paths to fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,6 +85,25 @@ impl FieldSet {
     pub(super) fn graft(&mut self, element: PathElement, member: bool, below: Self) {
         if member || !below.is_empty() {
             self.children.insert(element, Node { member, below });
+        }
+    }
+
+    /// Makes parts of what the schema sees as one field that field.
+    pub(super) fn settle(&mut self, schema: Option<&Schema>) {
+        for (element, node) in &mut self.children {
+            if node.below.is_empty() {
+                continue;
+            }
+            let inner = match element {
+                PathElement::Field(name) => typed::member(schema, name),
+                _ => schema.and_then(typed::items),
+            };
+            if inner.is_some_and(typed::is_atomic) {
+                node.member = true;
+                node.below = Self::default();
+            } else if inner.is_some() {
+                node.below.settle(inner);
+            }
         }
     }
 

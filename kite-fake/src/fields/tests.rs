@@ -60,6 +60,7 @@ fn apply_as(
     let (manager, empty) = (manager(name, Operation::Apply), json!({}));
     let context = Context {
         schema: &SCHEMA,
+        versions: None,
         manager: &manager,
         reset: Reset::Members(&["status"]),
         empty: &empty,
@@ -75,6 +76,7 @@ fn update_as(name: &str, live: Option<&Value>, new: &Value) -> Value {
     let (manager, empty) = (manager(name, Operation::Update), json!({}));
     let context = Context {
         schema: &SCHEMA,
+        versions: None,
         manager: &manager,
         reset: Reset::Members(&["status"]),
         empty: &empty,
@@ -181,6 +183,7 @@ proptest! {
         let (manager, empty) = (manager("two", Operation::Apply), json!({}));
         let context = Context {
             schema: &SCHEMA, manager: &manager, reset: Reset::Members(&["status"]),
+            versions: None,
             empty: &empty, now: NOW,
         };
         let live = apply_as("one", None, &config(&first), false).unwrap();
@@ -311,6 +314,7 @@ fn a_repeated_apply_is_recognised_at_once() {
     let (manager, empty) = (manager("one", Operation::Apply), json!({}));
     let context = Context {
         schema: &SCHEMA,
+        versions: None,
         manager: &manager,
         reset: Reset::Members(&["status"]),
         empty: &empty,

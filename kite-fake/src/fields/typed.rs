@@ -67,6 +67,12 @@ pub(super) fn is_named(schema: Option<&Schema>, name: &str) -> bool {
     schema.is_some_and(|schema| schema.properties.contains_key(name))
 }
 
+/// Whether the schema sees a list or an object as one field.
+pub(super) fn is_atomic(schema: &Schema) -> bool {
+    matches!(schema.kind, Kind::Array | Kind::Object)
+        && matches!(shape(Some(schema), None), Shape::Leaf)
+}
+
 /// The schema of a list's elements.
 pub(super) fn items(schema: &Schema) -> Option<&Schema> {
     schema.items.as_deref()

@@ -351,6 +351,7 @@ fn resource(row: &Row) -> Resource {
             || crate::schema::Schema::any().into(),
             ResourceSchema::BuiltIn,
         ),
+        versions: None,
         columns: Vec::new(),
         selectable_fields: selectable.iter().map(|s| (*s).to_owned()).collect(),
         storage_version: match row.group {

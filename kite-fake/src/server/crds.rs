@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ApiServer;
-use super::registry::{Column, Origin, Registry, Resource, ScalePaths, Subresource};
+use super::registry::{Column, Origin, Registry, Resource, ScalePaths, Subresource, join_version};
 use crate::clock::rfc3339;
-use crate::fields::{self, Context, Manager, Operation, Reset};
+use crate::fields::{self, Context, Manager, Operation, Reset, Versions};
 use crate::schema::Schema;
 use crate::schema::crd;
 use crate::store::{GroupResource, Key, Object};
@@ -48,13 +48,23 @@ pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
         let given = text(value);
         if given.is_empty() { other } else { given }
     };
+    let group = text(&spec["group"]);
+    let schemas: Versions = versions
+        .iter()
+        .filter_map(|version| {
+            let schema = Schema::for_custom_resource(&version["schema"]["openAPIV3Schema"]).ok()?;
+            let name = join_version(&group, &text(&version["name"]));
+            Some((name, Arc::new(schema)))
+        })
+        .collect();
+    let schemas = Arc::new(schemas);
     versions
         .iter()
         .filter(|v| v["served"] == true)
         .filter_map(|version| {
-            let schema = Schema::for_custom_resource(&version["schema"]["openAPIV3Schema"]).ok()?;
+            let schema = schemas.get(&join_version(&group, &text(&version["name"])))?;
             Some(Resource {
-                group: text(&spec["group"]),
+                group: group.clone(),
                 version: text(&version["name"]),
                 list_kind: or(&names["listKind"], format!("{kind}List")),
                 plural: text(&names["plural"]),
@@ -65,7 +75,8 @@ pub fn resources(crd: &Value, epoch: u64) -> Vec<Resource> {
                 namespaced: spec["scope"] == "Namespaced",
                 verbs: VERBS.to_vec(),
                 subresources: subresources(&version["subresources"]),
-                schema: schema.into(),
+                schema: ResourceSchema::Own(Arc::clone(schema)),
+                versions: Some(Arc::clone(&schemas)),
                 columns: columns(&version["additionalPrinterColumns"]),
                 selectable_fields: version["selectableFields"]
                     .as_array()
@@ -182,6 +193,7 @@ impl ApiServer {
         };
         let context = Context {
             schema: &resource.schema,
+            versions: None,
             manager: &manager,
             reset: Reset::AllBut(&["status"]),
             empty: &Value::Null,

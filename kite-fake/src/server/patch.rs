@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::create::{check_namespace, metadata_mut};
-use super::registry::Resource;
 use super::rules;
 use super::{ApiServer, Call, Outcome, Produced, body, parse_text};
 use crate::fields::{self, Applied, ApplyError, Named, Operation};
@@ -13,7 +12,6 @@ use crate::patch::{self, PatchError};
 use crate::rest::media::Encoding;
 use crate::rest::options::WriteOptions;
 use crate::rest::strict::Outline;
-use crate::schema;
 use crate::status::{Cause, Details, Status};
 use crate::store::Object;
 
@@ -87,24 +85,6 @@ impl ApiServer {
         })
     }
 
-    /// An apply cannot own what the stored version has no place for.
-    fn check_storable(&self, resource: &Resource, config: &Value) -> Result<(), Status> {
-        if !resource.is_custom() || resource.version == resource.storage_version {
-            return Ok(());
-        }
-        let Some(stored) = self.registry.storage(&resource.collection()) else {
-            return Ok(());
-        };
-        let mut known = config.clone();
-        schema::prune(&resource.schema, &mut known);
-        match schema::prune(&stored.schema, &mut known).first() {
-            Some(field) => Err(Status::internal(format!(
-                "failed to convert new object: .{field}: field not declared in schema"
-            ))),
-            None => Ok(()),
-        }
-    }
-
     /// The live object, where an apply in JSON plainly changes nothing of it: what
     /// controllers do most. The texts decide; no tree is built.
     fn unchanged(&self, call: &Call, options: &WriteOptions) -> Option<Object> {
@@ -145,7 +125,6 @@ impl ApiServer {
         if live.is_none() && call.target.subresource.is_some() {
             return Err(call.not_found());
         }
-        self.check_storable(&resource, &config)?;
         let manager = rules::manager(call, options, Operation::Apply);
         let before = live.as_ref().map(|o| o.value());
         let applied = rules::with_context(call, &manager, |context| {

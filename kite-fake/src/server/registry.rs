@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::builtin::BuiltIn;
+use crate::fields::Versions;
 use crate::schema::Schema;
 use crate::store::GroupResource;
 
@@ -144,6 +145,9 @@ pub struct Resource {
     /// The shape of objects; the root has `properties` for the kind's own
     /// members, `metadata` included for built-in types.
     pub schema: ResourceSchema,
+    /// The schemas of all versions of a custom resource, by `apiVersion`, served
+    /// or not; `None` for built-in types.
+    pub versions: Option<Arc<Versions>>,
     /// Columns of a CRD (empty: Name and Age) — built-in types have their own.
     pub columns: Vec<Column>,
     /// Dotted paths that field selectors may use, beside name and namespace.

@@ -344,6 +344,7 @@ pub(crate) fn with_context<T>(
     };
     work(&Context {
         schema: &call.resource.schema,
+        versions: call.resource.versions.as_deref(),
         manager,
         reset: rules.reset(&call.resource, &manager.subresource),
         empty,
@@ -367,6 +368,7 @@ pub(crate) fn track_from(call: &Call, options: &WriteOptions, empty: &Value, new
     let manager = manager(call, options, Operation::Update);
     let context = Context {
         schema: &call.resource.schema,
+        versions: None,
         manager: &manager,
         reset: Reset::Nothing,
         empty,

@@ -1,8 +1,145 @@
 //! Server-side apply.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{APPLY, MERGE, Server};
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const THINGS: &str = "/apis/x.io/v1/things";
+
+/// A definition with two versions; `list` says how lists are told apart in each.
+fn definition(list: [&Value; 2], more_in_v2: bool) -> Value {
+    let version = |name: &str, list: &Value, more: bool| {
+        let mut items = json!({"type": "array", "items": {"type": "object", "properties":
+            {"k": {"type": "string"}, "v": {"type": "string"}}}});
+        for (key, value) in list.as_object().unwrap() {
+            items[key] = value.clone();
+        }
+        let mut spec = json!({"type": "object", "properties":
+            {"items": items, "size": {"type": "integer"}}});
+        if more {
+            spec["properties"]["more"] = json!({"type": "string"});
+        }
+        json!({"name": name, "served": true, "storage": name == "v1",
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}})
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.x.io"},
+        "spec": {"group": "x.io", "scope": "Cluster",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+            "versions": [version("v1", list[0], false), version("v2", list[1], more_in_v2)]}})
+}
+
+fn thing(version: &str, spec: &Value) -> Value {
+    json!({"apiVersion": format!("x.io/{version}"), "kind": "Thing", "metadata": {"name": "t"},
+        "spec": spec})
+}
+
+fn keyed() -> Value {
+    json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object", "required": ["k"], "properties":
+            {"k": {"type": "string"}, "v": {"type": "string"}}}})
+}
+
+#[test]
+fn a_manager_owns_fields_as_its_version_has_them() {
+    let server = Server::new();
+    // Keyed in v1, one field in v2.
+    server
+        .post(CRDS, &definition([&keyed(), &json!({})], false))
+        .expect(201);
+    let of = |manager: &str, version: &str| {
+        format!("/apis/x.io/{version}/things/t?fieldManager={manager}")
+    };
+    let items = json!({"items": [{"k": "a", "v": "1"}]});
+    server
+        .patch(&of("m1", "v1"), APPLY, &thing("v1", &items))
+        .expect(201);
+    let told = server
+        .patch(
+            &of("m2", "v2"),
+            APPLY,
+            &thing("v2", &json!({"items": [{"k": "a", "v": "2"}]})),
+        )
+        .expect(409);
+    assert_eq!(
+        told.message(),
+        "Apply failed with 1 conflict: conflict with \"m1\": .spec.items[k=\"a\"].v"
+    );
+    let told = server
+        .patch(
+            &format!("{THINGS}/t?fieldManager=e"),
+            MERGE,
+            &json!({"spec": {"size": 1}}),
+        )
+        .expect(200);
+    assert_eq!(
+        told.at("/metadata/managedFields").as_array().unwrap().len(),
+        2
+    );
+}
+
+#[test]
+fn an_apply_stays_within_what_the_versions_of_others_declare() {
+    let server = Server::new();
+    server
+        .post(CRDS, &definition([&json!({}), &json!({})], true))
+        .expect(201);
+    let v2 = |manager: &str| format!("/apis/x.io/v2/things/t?fieldManager={manager}");
+    // Nobody else is there yet: what the storage does not know is lost silently.
+    server
+        .patch(&v2("m"), APPLY, &thing("v2", &json!({"more": "x"})))
+        .expect(201);
+    server
+        .patch(
+            &format!("{THINGS}/t?fieldManager=e"),
+            MERGE,
+            &json!({"spec": {"size": 1}}),
+        )
+        .expect(200);
+    let told = server
+        .patch(&v2("m"), APPLY, &thing("v2", &json!({"more": "y"})))
+        .expect(500);
+    assert_eq!(
+        told.message(),
+        "failed to convert new object: .spec.more: field not declared in schema"
+    );
+    // Updates are not refused for it; the books are closed.
+    let told = server
+        .patch(&v2("u"), MERGE, &json!({"spec": {"more": "z"}}))
+        .expect(200);
+    assert_eq!(told.at("/metadata/managedFields"), &Value::Null);
+}
+
+#[test]
+fn ownership_follows_a_schema_that_makes_a_list_one_field() {
+    let server = Server::new();
+    server
+        .post(CRDS, &definition([&keyed(), &keyed()], false))
+        .expect(201);
+    let apply = format!("{THINGS}/t?fieldManager=m");
+    let items = json!({"items": [{"k": "a", "v": "1"}]});
+    server
+        .patch(&apply, APPLY, &thing("v1", &items))
+        .expect(201);
+    let mut atomic = definition([&json!({}), &json!({})], false);
+    let stored = server.get(&format!("{CRDS}/things.x.io"));
+    atomic["metadata"]["resourceVersion"] = stored.at("/metadata/resourceVersion").clone();
+    server
+        .put(&format!("{CRDS}/things.x.io"), &atomic)
+        .expect(200);
+    let told = server
+        .patch(
+            &format!("{THINGS}/t?fieldManager=e"),
+            MERGE,
+            &json!({"spec": {"size": 1}}),
+        )
+        .expect(200);
+    assert_eq!(
+        told.at("/metadata/managedFields/0/fieldsV1/f:spec"),
+        &json!({"f:items": {}})
+    );
+}
 
 const LAST: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
