@@ -29,6 +29,39 @@ pub(crate) fn value(value: &Value) -> String {
     }
 }
 
+/// What the converter of decoded JSON into Go's types says where the decoder of
+/// text says `json: cannot unmarshal …`; other texts are the same.
+pub(crate) fn restoring(decoding: &str) -> String {
+    let Some((got, expected)) = decoding
+        .strip_prefix("json: cannot unmarshal ")
+        .and_then(|rest| {
+            let (got, rest) = rest.split_once(" into Go struct field ")?;
+            let (_, expected) = rest.split_once(" of type ")?;
+            Some((got, expected))
+        })
+    else {
+        return decoding.to_owned();
+    };
+    let got = match got {
+        "array" => "slice",
+        "object" => "map",
+        "number" => "int64",
+        "string" | "bool" => got,
+        _ => "float64",
+    };
+    let number = matches!(got, "int64" | "float64");
+    match expected {
+        "intstr.IntOrString" => decoding.to_owned(),
+        _ if expected.starts_with("map[") => format!("cannot restore map from {got}"),
+        _ if expected.starts_with("[]") => format!("cannot restore slice from {got}"),
+        _ if expected.contains('.') => format!("cannot restore struct from: {got}"),
+        "string" if got == "int64" => format!("cannot convert {got} to {expected}"),
+        "string" | "bool" => format!("unrecognized type: {expected}"),
+        _ if number => format!("cannot convert {got} to {expected}"),
+        _ => format!("unrecognized type: {expected}"),
+    }
+}
+
 /// Go's `%q`: escapes what cannot be printed.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

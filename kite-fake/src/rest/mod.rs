@@ -8,3 +8,4 @@ pub mod path;
 pub mod query;
 pub mod selector;
 pub mod strict;
+pub(crate) mod yaml;

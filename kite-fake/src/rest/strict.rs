@@ -11,9 +11,13 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 pub struct Outline {
     /// Paths of members that occur more than once in their object.
     pub duplicates: Vec<String>,
+    /// There is no document: unknown members are told in alphabetical order, and
+    /// wrong types in the words of another decoder (strategic merge patches).
+    pub is_map: bool,
     /// Further problems of the text, as the strict decoder words them.
     pub problems: Vec<String>,
-    order: HashMap<String, usize>,
+    /// Where members stand in the document.
+    pub order: HashMap<String, usize>,
 }
 
 impl Outline {
@@ -50,6 +54,10 @@ impl Outline {
 
     /// Sorts paths by where they stand in the document.
     pub fn sort(&self, paths: &mut [String]) {
+        if self.is_map {
+            paths.sort();
+            return;
+        }
         paths.sort_by_key(|p| self.order.get(p).copied().unwrap_or(usize::MAX));
     }
 }

@@ -5,6 +5,8 @@ use serde_json::Value;
 use super::registry::Resource;
 use super::{Call, parse_text};
 use crate::rest::media::{self, Encoding};
+use crate::rest::strict::Outline;
+use crate::rest::yaml;
 use crate::status::{Cause, Status};
 
 /// The body of a write as a value.
@@ -30,6 +32,18 @@ pub(crate) fn decode(call: &Call) -> Result<Value, Status> {
         return Ok(value);
     }
     Err(fail("the body is not an object"))
+}
+
+/// What the text of a body says beside its value.
+pub(crate) fn outline(call: &Call, value: &Value) -> Outline {
+    match media::content_type(call.content_type.as_deref(), call.resource.is_custom()) {
+        Ok(Encoding::Json) => Outline::of(&call.body),
+        Ok(Encoding::Yaml) => Outline {
+            problems: yaml::duplicate(&call.body, value).into_iter().collect(),
+            ..Outline::default()
+        },
+        _ => Outline::default(),
+    }
 }
 
 /// Whether `kind` and `apiVersion` of a body fit the path.
@@ -80,7 +94,7 @@ fn check_custom(call: &Call, body: &Value, kind: &str, version: &str) -> Result<
         )));
     }
     let expected = resource.api_version();
-    if !version.is_empty() && version != expected {
+    if version != expected {
         return Err(Status::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({expected})"
         )));

@@ -8,7 +8,6 @@ use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::clock::rfc3339;
 use crate::metadata;
 use crate::rest::options::WriteOptions;
-use crate::rest::strict::Outline;
 use crate::status::{Cause, Status};
 use crate::store::{Key, Object, Stored};
 
@@ -30,9 +29,9 @@ impl ApiServer {
     pub(crate) fn create(&mut self, call: &Call) -> Result<Outcome, Status> {
         let options = call.write_options("CreateOptions")?;
         let body = body::decode(call)?;
+        let outline = body::outline(call, &body);
         body::check_type(call, &body)?;
         let body = body::fill_type(&call.resource, body);
-        let outline = Outline::of(&call.body);
         let decoded = rules::decode(&call.resource, body, &outline, &options, None)?;
         self.warnings.extend(decoded.warnings);
         check_namespace(call, &decoded.value)?;

@@ -515,16 +515,7 @@ fn fits_scope(target: &Target, resource: &Resource) -> bool {
 fn parse_text(body: &[u8], encoding: Encoding) -> Result<Value, String> {
     match encoding {
         Encoding::Json => serde_json::from_slice(body).map_err(|e| e.to_string()),
-        Encoding::Yaml => {
-            // Most of what is sent as YAML is JSON, which is read much faster.
-            let begins = body.iter().find(|b| !b.is_ascii_whitespace());
-            if begins == Some(&b'{')
-                && let Ok(value) = serde_json::from_slice(body)
-            {
-                return Ok(value);
-            }
-            serde_saphyr::from_slice::<Value>(body).map_err(|e| e.to_string())
-        }
+        Encoding::Yaml => crate::rest::yaml::parse(body),
         Encoding::Protobuf => crate::protobuf::decode(body),
     }
 }

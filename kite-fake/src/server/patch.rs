@@ -10,8 +10,9 @@ use crate::go;
 use crate::metadata;
 use crate::patch::{self, PatchError};
 use crate::rest::media::Encoding;
-use crate::rest::options::WriteOptions;
+use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
+use crate::rest::yaml;
 use crate::status::{Cause, Details, Status};
 use crate::store::Object;
 
@@ -69,6 +70,10 @@ impl ApiServer {
         body::check_type(call, &patched)?;
         let outline = match format {
             Format::Json => Outline::of_operations(&call.body),
+            Format::Strategic => Outline {
+                is_map: true,
+                ..Outline::of(&call.body)
+            },
             _ => Outline::of(&call.body),
         };
         let shown = || shown(call, format, old.value());
@@ -131,6 +136,7 @@ impl ApiServer {
             fields::apply(context, before, &config, options.force == Some(true))
         })
         .map_err(apply_refusal)?;
+        self.warnings.extend(check_twice(call, &config, options)?);
         body::check_name(call, &config)?;
         check_namespace(call, &config)?;
         let merged = match (applied, &live) {
@@ -222,6 +228,23 @@ pub(crate) fn apply_refusal(error: ApplyError) -> Status {
         ApplyError::BadRequest(message) => Status::bad_request(message),
         ApplyError::Typed(message) => Status::internal(message),
     }
+}
+
+/// Members that a configuration gives twice: warnings, or a refusal.
+fn check_twice(call: &Call, config: &Value, options: &WriteOptions) -> Result<Vec<String>, Status> {
+    if options.validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    let Some(twice) = yaml::duplicate(&call.body, config) else {
+        return Ok(Vec::new());
+    };
+    let problem = format!("error converting YAML to JSON: {twice}");
+    if options.validation == FieldValidation::Strict {
+        return Err(Status::bad_request(format!(
+            "error strict decoding YAML: {problem}"
+        )));
+    }
+    Ok(yaml::warnings(&problem))
 }
 
 /// The body of an apply, whose type must be that of the path.

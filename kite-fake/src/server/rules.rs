@@ -10,9 +10,11 @@ use super::scale;
 use super::{ApiServer, Call};
 use crate::builtin::{self, BuiltIn, Env};
 use crate::fields::{self, Context, Manager, Operation, Reset};
+use crate::go;
 use crate::metadata;
 use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
+use crate::rest::yaml;
 use crate::schema::{self, FieldError, Validation, crd};
 use crate::status::{Cause, Status};
 use crate::store::{GroupResource, Store};
@@ -63,7 +65,7 @@ impl Rules {
     fn reset(&self, resource: &Resource, subresource: &str) -> Reset {
         match self {
             Self::BuiltIn(kind) => kind.reset(subresource),
-            _ if subresource == "status" => Reset::AllBut(&["status"]),
+            _ if subresource == "status" => Reset::Members(&["metadata", "spec"]),
             _ if resource.has_status() => Reset::Members(&["status"]),
             _ => Reset::Nothing,
         }
@@ -295,6 +297,7 @@ pub(crate) fn decode(
     match rules {
         Rules::BuiltIn(kind) => kind.decode(&mut value).map_err(|why| match patch {
             None => cannot(&why),
+            Some(text) if outline.is_map => refused(&go::restoring(&why), text),
             Some(text) => refused(&why, text),
         })?,
         Rules::Custom => schema::apply_defaults(&resource.schema, &mut value),
@@ -309,7 +312,7 @@ pub(crate) fn decode(
     let warnings = if options.validation == FieldValidation::Ignore {
         Vec::new()
     } else {
-        problems
+        problems.iter().flat_map(|p| yaml::warnings(p)).collect()
     };
     Ok(Decoded { value, warnings })
 }

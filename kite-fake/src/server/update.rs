@@ -8,7 +8,6 @@ use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::fields::same_but_for_times;
 use crate::metadata;
 use crate::rest::options::WriteOptions;
-use crate::rest::strict::Outline;
 use crate::status::{Cause, Status};
 use crate::store::{Object, Stored};
 
@@ -20,9 +19,9 @@ impl ApiServer {
     pub(crate) fn put(&mut self, call: &Call) -> Result<Outcome, Status> {
         let options = call.write_options("UpdateOptions")?;
         let sent = body::decode(call)?;
+        let outline = body::outline(call, &sent);
         body::check_type(call, &sent)?;
         let sent = body::fill_type(&call.resource, sent);
-        let outline = Outline::of(&call.body);
         let mut decoded = rules::decode(&call.resource, sent, &outline, &options, None)?;
         self.warnings.extend(decoded.warnings);
         self.warnings

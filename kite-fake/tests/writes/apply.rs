@@ -168,3 +168,31 @@ fn kubectl_takes_over_what_it_applied_from_the_client() {
     assert!(text.contains("\"k\":\"\\u003cw\\u003e\""), "{text}");
     assert!(text.ends_with("}\n"));
 }
+
+#[test]
+fn the_status_of_a_custom_resource_owns_what_else_there_is() {
+    let server = Server::new();
+    let mut crd = definition([&json!({}), &json!({})], false);
+    for version in crd["spec"]["versions"].as_array_mut().unwrap() {
+        version["subresources"] = json!({"status": {}});
+        version["schema"]["openAPIV3Schema"]["properties"]["status"] =
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        version["schema"]["openAPIV3Schema"]["properties"]["data"] = json!({"type": "string"});
+    }
+    server.post(CRDS, &crd).expect(201);
+    server.post(THINGS, &thing("v1", &json!({}))).expect(201);
+    let mut config = thing("v1", &json!({"size": 1}));
+    config["status"] = json!({"n": 1});
+    config["data"] = json!("x");
+    let told = server
+        .patch(&format!("{THINGS}/t/status?fieldManager=m"), APPLY, &config)
+        .expect(200);
+    assert_eq!(
+        (told.at("/data"), told.at("/spec")),
+        (&Value::Null, &json!({}))
+    );
+    assert_eq!(
+        told.at("/metadata/managedFields/0/fieldsV1"),
+        &json!({"f:data": {}, "f:status": {"f:n": {}}})
+    );
+}

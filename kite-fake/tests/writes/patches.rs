@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{JSON_PATCH, MERGE, STRATEGIC, Server};
+use super::{APPLY, JSON_PATCH, MAPS, MERGE, STRATEGIC, Server};
 
 #[test]
 fn what_is_strange_in_operations_is_told() {
@@ -91,4 +91,103 @@ fn malformed_directives_are_the_clients_fault_or_the_servers() {
         )
         .expect(200);
     assert_eq!(told.at("/data"), &json!({"z": "1"}));
+}
+
+#[test]
+fn wrong_types_of_a_strategic_patch_are_told_in_the_converters_words() {
+    let server = Server::new();
+    let path = server.map("a", &json!({"k": "v"}));
+    for (patch, shown, why) in [
+        (
+            json!({"data": {"k": 1}}),
+            "map[data:map[k:1]]",
+            "cannot convert int64 to string",
+        ),
+        (
+            json!({"data": {"k": true}}),
+            "map[data:map[k:true]]",
+            "unrecognized type: string",
+        ),
+        (
+            json!({"data": "x"}),
+            "map[data:x]",
+            "cannot restore map from string",
+        ),
+        (
+            json!({"metadata": {"finalizers": "x"}}),
+            "map[metadata:map[finalizers:x]]",
+            "cannot restore slice from string",
+        ),
+        (
+            json!({"metadata": 1}),
+            "map[metadata:1]",
+            "cannot restore struct from: int64",
+        ),
+    ] {
+        let told = server.patch(&path, STRATEGIC, &patch).expect(422);
+        assert_eq!(
+            told.message(),
+            format!(" \"\" is invalid: patch: Invalid value: \"{shown}\": {why}")
+        );
+    }
+    let odd = json!({"zeta": 1, "alpha": 1});
+    let told = server
+        .patch(&format!("{path}?fieldValidation=Strict"), STRATEGIC, &odd)
+        .expect(422);
+    assert!(
+        told.message()
+            .ends_with("unknown field \"alpha\", unknown field \"zeta\"")
+    );
+}
+
+#[test]
+fn members_given_twice_in_yaml_are_told_by_line() {
+    let server = Server::new();
+    let text =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: twice}\ndata:\n  a: \"1\"\n  a: \"2\"\n";
+    let told = server
+        .send("POST", MAPS, "application/yaml", text)
+        .expect(201);
+    assert_eq!(told.at("/data"), &json!({"a": "2"}));
+    assert_eq!(
+        told.warnings,
+        ["299 - \"line 6: key \\\"a\\\" already set in map\""]
+    );
+    let path = format!("{MAPS}/twice");
+    let told = server
+        .send(
+            "PUT",
+            &format!("{path}?fieldValidation=Strict"),
+            "application/yaml",
+            text,
+        )
+        .expect(400);
+    assert_eq!(
+        told.message(),
+        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 6: key \"a\" already set in map"
+    );
+    let told = server
+        .send(
+            "PATCH",
+            &format!("{path}?fieldManager=m&force=1"),
+            APPLY,
+            text,
+        )
+        .expect(200);
+    assert_eq!(
+        told.warnings,
+        ["299 - \"line 6: key \\\"a\\\" already set in map\""]
+    );
+    let told = server
+        .send(
+            "PATCH",
+            &format!("{path}?fieldManager=m&force=1&fieldValidation=Strict"),
+            APPLY,
+            text,
+        )
+        .expect(400);
+    assert_eq!(
+        told.message(),
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"a\" already set in map"
+    );
 }
