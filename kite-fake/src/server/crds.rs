@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ApiServer;
-use super::registry::{Column, Origin, Registry, Resource, ScalePaths, Subresource, join_version};
+use super::registry::{
+    Column, Origin, Registry, Resource, ResourceSchema, ScalePaths, Subresource, join_version,
+};
 use crate::clock::rfc3339;
 use crate::fields::{self, Context, Manager, Operation, Reset, Versions};
 use crate::schema::Schema;
