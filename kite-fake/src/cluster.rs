@@ -12,7 +12,7 @@ use crate::actors::{Actor, Actors, Rules};
 use crate::auth::Identity;
 use crate::builder::{BuildError, Builder};
 use crate::clock::Clock;
-use crate::server::{Answer, ApiServer, RequestLog, Webhook};
+use crate::server::{self, Answer, ApiServer, RequestLog, Webhook};
 use crate::service::{Extension, FakeService};
 use crate::state::Snapshot;
 
@@ -202,7 +202,9 @@ impl FakeCluster {
     /// extensions say ([`Identity`]), or its credentials.
     pub fn handle(&self, request: Request<Bytes>) -> Answer {
         let now = self.now();
-        self.server().handle(request, now)
+        let (answer, unwritten) = self.server().begin(request, now);
+        // Others are served while a long list is written.
+        server::finish(answer, unwritten)
     }
 
     /// Creates an object as the administrator.

@@ -30,7 +30,7 @@ impl ApiServer {
     pub(crate) fn remove(&mut self, resource: &Resource, key: &Key) {
         let removed = self.store.remove(&resource.collection(), key);
         if let Some(object) = &removed {
-            self.refund_quota(resource, object.value());
+            self.refund_quota(resource, object.fresh().value());
         }
         if let Some(object) = removed
             && is_crd(resource)

@@ -64,6 +64,7 @@ use crate::store::{Key, Store};
 pub(crate) use access::verb;
 pub use log::{Counts, Logged, Mark, RequestLog, Since};
 use registry::{Origin, Registry, Resource};
+use respond::Unwritten;
 pub use support::{Row, SUPPORT, Support, markdown as support_table};
 pub use watch::Watch;
 pub use webhooks::{Review, Surroundings, Webhook};
@@ -113,6 +114,8 @@ pub struct ApiServer {
     log: RequestLog,
     /// `Warning` headers of the request that is being handled.
     warnings: Vec<String>,
+    /// The list that answers it, if it is a long one.
+    unwritten: Option<Unwritten>,
     /// Time of the request that is being handled.
     pub(crate) now: Timestamp,
 }
@@ -218,6 +221,7 @@ impl ApiServer {
             webhooks: Vec::new(),
             log: RequestLog::new(LOGGED),
             warnings: Vec::new(),
+            unwritten: None,
             now: Timestamp::UNIX_EPOCH,
         }
     }
@@ -255,7 +259,19 @@ impl ApiServer {
 
     /// Answers one request.
     pub fn handle(&mut self, request: Request<Bytes>, now: Timestamp) -> Answer {
+        let (answer, unwritten) = self.begin(request, now);
+        finish(answer, unwritten)
+    }
+
+    /// Answers one request, but for the text of a long list, which [`finish`]
+    /// writes: the server is not needed for that.
+    pub(crate) fn begin(
+        &mut self,
+        request: Request<Bytes>,
+        now: Timestamp,
+    ) -> (Answer, Option<Unwritten>) {
         self.now = now;
+        self.unwritten = None;
         self.warnings.clear();
         self.store.cool();
         let (parts, body) = request.into_parts();
@@ -283,6 +299,9 @@ impl ApiServer {
                     *response = text;
                 }
             } else if pretty && respond::is_json(response) {
+                if let Some(list) = self.unwritten.take() {
+                    *response.body_mut() = list.write();
+                }
                 *response.body_mut() = pretty::indented(response.body());
             }
         }
@@ -292,7 +311,7 @@ impl ApiServer {
             Answer::Watch(_) | Answer::Extension(..) => 200,
         };
         self.log.record(entry);
-        answer
+        (answer, self.unwritten.take())
     }
 
     fn failed(&self, status: &Status) -> Answer {
@@ -449,6 +468,10 @@ impl ApiServer {
             return self.open_watch(call, options);
         }
         let list = self.list(call, &options)?;
+        self.unwritten = respond::long_list(call, &list);
+        if self.unwritten.is_some() {
+            return Ok(Answer::Response(respond::json(200, Bytes::new())));
+        }
         Ok(Answer::Response(respond::list(call, &list)?))
     }
 
@@ -464,6 +487,14 @@ impl ApiServer {
         })?;
         DeleteOptions::parse(&call.query, Some(&body))
     }
+}
+
+/// Writes what [`ApiServer::begin`] left to be written.
+pub(crate) fn finish(mut answer: Answer, unwritten: Option<Unwritten>) -> Answer {
+    if let (Answer::Response(response), Some(list)) = (&mut answer, unwritten) {
+        *response.body_mut() = list.write();
+    }
+    answer
 }
 
 /// A `Status` as a response, for shells that refuse a request themselves.

@@ -65,7 +65,7 @@ impl ApiServer {
             .get(&call.resource.collection(), &call.key())
             .ok_or_else(|| call.not_found())?
             .clone();
-        let old = Self::view(&call.resource, &live);
+        let old = Self::view(&call.resource, &live).fresh();
         let patched = patched(call, format, old.value()).map_err(|e| refusal(&e))?;
         body::check_type(call, &patched)?;
         let outline = match format {
@@ -126,7 +126,7 @@ impl ApiServer {
         let live = self
             .store
             .get(&resource.collection(), &call.key())
-            .map(|o| Self::view(&resource, o));
+            .map(|o| Self::view(&resource, o).fresh());
         if live.is_none() && call.target.subresource.is_some() {
             return Err(call.not_found());
         }

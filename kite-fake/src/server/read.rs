@@ -24,6 +24,8 @@ struct Continue {
     /// State to list, or `None` for whatever is there now.
     revision: Option<u64>,
     after: Key,
+    /// How many objects follow, where nothing is selected: counted once.
+    left: Option<u64>,
 }
 
 /// Version of the tokens.
@@ -36,6 +38,7 @@ impl Continue {
             "v": VERSION,
             "rv": self.revision.map_or(-1, |r| i64::try_from(r).unwrap_or(-1)),
             "start": format!("{}/{}\u{0}", self.after.namespace, self.after.name),
+            "left": self.left,
         });
         URL_SAFE_NO_PAD.encode(text.to_string())
     }
@@ -87,6 +90,7 @@ impl Continue {
         Ok(Self {
             revision: u64::try_from(revision).ok(),
             after: Key::new(namespace, name),
+            left: value["left"].as_u64(),
         })
     }
 }
@@ -132,6 +136,7 @@ impl ApiServer {
         let mut asked = 0;
         let mut after = None;
         let mut exact = None;
+        let mut left = None;
         let mut limit = options.limit;
         if let Some(token) = &options.continue_token {
             let at = Continue::decode(token)?;
@@ -141,6 +146,7 @@ impl ApiServer {
                 ));
             }
             exact = at.revision;
+            left = at.left.filter(|_| exact.is_some());
             after = Some(at.after);
         } else {
             asked = resource_version(&options.resource_version)
@@ -166,7 +172,6 @@ impl ApiServer {
             .exact("metadata.name")
             .filter(|_| after.is_none() && (namespace.is_some() || !call.resource.namespaced))
             .map(|name| Key::new(namespace.unwrap_or_default(), name));
-        let past;
         let objects: Box<dyn Iterator<Item = (&Key, &Object)>> = match (exact, &single) {
             (None, Some(key)) => Box::new(
                 self.store
@@ -174,16 +179,12 @@ impl ApiServer {
                     .map(|o| (key, o))
                     .into_iter(),
             ),
-            (Some(revision), _) if revision != current => {
-                past = self
-                    .store
-                    .at(&collection, namespace, revision)
-                    .map_err(|_| expired(after.as_ref()))?;
-                let start = after.clone();
-                Box::new(past.iter().filter(move |(k, _)| {
-                    start.as_ref().is_none_or(|s| *k > s) && single.as_ref().is_none_or(|s| *k == s)
-                }))
-            }
+            (Some(revision), _) if revision != current => Box::new(
+                self.store
+                    .past(&collection, namespace, after.as_ref(), revision)
+                    .map_err(|_| expired(after.as_ref()))?
+                    .filter(|(k, _)| single.as_ref().is_none_or(|s| *k == s)),
+            ),
             _ => Box::new(self.store.range(&collection, namespace, after.as_ref())),
         };
         let revision = exact.unwrap_or(current);
@@ -192,7 +193,7 @@ impl ApiServer {
             revision,
             ..List::default()
         };
-        let mut end: Option<Key> = None;
+        let mut end: Option<&Key> = None;
         let mut remaining = 0;
         for (key, object) in objects {
             if limit > 0 && list.items.len() >= limit {
@@ -202,6 +203,10 @@ impl ApiServer {
                 if selecting {
                     break;
                 }
+                if let Some(left) = left.and_then(|left| usize::try_from(left).ok()) {
+                    remaining = left.saturating_sub(list.items.len()).max(1);
+                    break;
+                }
                 continue;
             }
             let object = Self::view(&call.resource, object);
@@ -209,14 +214,15 @@ impl ApiServer {
                 continue;
             }
             list.items.push(object);
-            end = Some(key.clone());
+            end = Some(key);
         }
         if remaining > 0
             && let Some(after) = end
         {
             let token = Continue {
                 revision: Some(revision),
-                after,
+                after: after.clone(),
+                left: u64::try_from(remaining).ok().filter(|_| !selecting),
             };
             list.continue_token = Some(token.encode());
             list.remaining = (!selecting).then_some(remaining);
@@ -242,6 +248,7 @@ fn expired(after: Option<&Key>) -> Status {
                 Continue {
                     revision: None,
                     after: after.clone(),
+                    left: None,
                 }
                 .encode(),
             );

@@ -1,6 +1,5 @@
 //! Which resources are served: the built-in ones, and those of stored CRDs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -216,8 +215,8 @@ pub fn join_version(group: &str, version: &str) -> String {
 /// The resources that are served now.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
-    /// By group, version and plural.
-    resources: BTreeMap<(String, String, String), Arc<Resource>>,
+    /// In the order of group, version and plural.
+    resources: Vec<Arc<Resource>>,
     /// Served versions of custom groups, in order of preference.
     generation: u64,
 }
@@ -235,19 +234,30 @@ impl Registry {
     /// Adds or replaces one resource.
     pub fn insert(&mut self, resource: Resource) {
         self.generation += 1;
-        let key = (
-            resource.group.clone(),
-            resource.version.clone(),
-            resource.plural.clone(),
-        );
-        self.resources.insert(key, Arc::new(resource));
+        let place = self.place(&resource.group, &resource.version, &resource.plural);
+        let resource = Arc::new(resource);
+        match place {
+            Ok(at) => {
+                if let Some(known) = self.resources.get_mut(at) {
+                    *known = resource;
+                }
+            }
+            Err(at) => self.resources.insert(at, resource),
+        }
+    }
+
+    /// Where a resource is, or where it would be.
+    fn place(&self, group: &str, version: &str, plural: &str) -> Result<usize, usize> {
+        self.resources.binary_search_by(|r| {
+            (r.group.as_str(), r.version.as_str(), r.plural.as_str()).cmp(&(group, version, plural))
+        })
     }
 
     /// Removes every version of a resource.
     pub fn remove(&mut self, of: &GroupResource) {
         self.generation += 1;
         self.resources
-            .retain(|(group, _, plural), _| *group != of.group || *plural != of.plural);
+            .retain(|r| r.group != of.group || r.plural != of.plural);
     }
 
     /// Goes back to what was served, as `saved` says; the generation goes on, so
@@ -266,13 +276,12 @@ impl Registry {
 
     /// The resource at a path.
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.resources
-            .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.resources.get(self.place(group, version, plural).ok()?)
     }
 
     /// All resources, by group, version and plural.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.values()
+        self.resources.iter()
     }
 
     /// The resources of one group.

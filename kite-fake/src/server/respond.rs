@@ -14,6 +14,9 @@ use crate::store::Object;
 pub(crate) use crate::table::partial;
 use crate::table::{self, IncludeObject};
 
+/// A list of so many objects takes long enough to write that others would notice.
+const LONG: usize = 100;
+
 /// A JSON response.
 pub(crate) fn json(code: u16, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
@@ -221,6 +224,15 @@ fn go_type(resource: &Resource, suffix: &str) -> String {
     format!("*{package}.{}{suffix}", resource.kind)
 }
 
+/// Writes an object by its metadata alone, taken from its text.
+pub(crate) fn put_partial(out: &mut BytesMut, object: &Object, version: &str) {
+    out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
+    out.put_slice(version.as_bytes());
+    out.put_slice(b"\",\"metadata\":");
+    out.put_slice(object.metadata_json());
+    out.put_u8(b'}');
+}
+
 /// The answer to a get or a write.
 pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>, Status> {
     Ok(match &outcome.body {
@@ -234,20 +246,74 @@ pub(crate) fn outcome(call: &Call, outcome: &Outcome) -> Result<Response<Bytes>,
     })
 }
 
-/// The answer to a list or deletecollection.
-pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> {
+/// A list that is still to be written: a long one is, when the server has been
+/// let go of.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    head: String,
+    items: Vec<Object>,
+    custom: bool,
+}
+
+impl Unwritten {
+    /// The text. Each object was encoded when it was stored: a list only joins
+    /// the texts.
+    pub(crate) fn write(self) -> Bytes {
+        let size: usize = self.items.iter().map(|o| o.size() + 1).sum();
+        let mut out = BytesMut::with_capacity(size + self.head.len() + 2);
+        out.put_slice(self.head.as_bytes());
+        for (i, item) in self.items.iter().enumerate() {
+            if i > 0 {
+                out.put_u8(b',');
+            }
+            if self.custom {
+                out.put_slice(&item.json());
+            } else {
+                item.write_item(|piece| out.put_slice(piece));
+            }
+        }
+        out.put_slice(b"]}");
+        out.freeze()
+    }
+}
+
+fn unwritten(call: &Call, list: &List, metadata: &Value) -> Unwritten {
     let resource = &call.resource;
+    Unwritten {
+        head: format!(
+            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+            resource.list_kind,
+            resource.api_version()
+        ),
+        items: list.items.clone(),
+        custom: resource.is_custom(),
+    }
+}
+
+/// The list as something to write later, if it is a long one of plain JSON.
+pub(crate) fn long_list(call: &Call, list: &List) -> Option<Unwritten> {
+    let plain = call.accepted.shape == Shape::Plain && call.accepted.encoding == Encoding::Json;
+    (plain && list.items.len() >= LONG).then(|| unwritten(call, list, &list_metadata(call, list)))
+}
+
+fn list_metadata(call: &Call, list: &List) -> Value {
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".into(), list.revision.to_string().into());
     if let Some(token) = &list.continue_token {
         metadata.insert("continue".into(), token.as_str().into());
-    } else if resource.is_custom() && call.accepted.shape == Shape::Plain {
+    } else if call.resource.is_custom() && call.accepted.shape == Shape::Plain {
         metadata.insert("continue".into(), "".into());
     }
     if let Some(count) = list.remaining {
         metadata.insert("remainingItemCount".into(), count.into());
     }
-    let metadata = Value::Object(metadata);
+    Value::Object(metadata)
+}
+
+/// The answer to a list or deletecollection.
+pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> {
+    let resource = &call.resource;
+    let metadata = list_metadata(call, list);
     match call.accepted.shape {
         Shape::Plain => {}
         Shape::Table => {
@@ -267,44 +333,20 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
         }
         Shape::Partial { list: true } => {
             let version = call.accepted.meta_version();
-            let items: Vec<Value> = list
-                .items
-                .iter()
-                .map(|o| partial(o.value(), version))
-                .collect();
-            let body = json!({
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": version,
-                "metadata": metadata,
-                "items": items,
-            });
-            return encoded(
-                call,
-                200,
-                serde_json::to_vec(&body).unwrap_or_default().into(),
+            let mut out = BytesMut::with_capacity(256 + 512 * list.items.len());
+            let head = format!(
+                "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":["
             );
+            out.put_slice(head.as_bytes());
+            for (i, item) in list.items.iter().enumerate() {
+                if i > 0 {
+                    out.put_u8(b',');
+                }
+                put_partial(&mut out, item, version);
+            }
+            out.put_slice(b"]}");
+            return encoded(call, 200, out.freeze());
         }
     }
-    // Each object is encoded once in its life: a list only joins the texts.
-    let custom = resource.is_custom();
-    let size: usize = list.items.iter().map(|o| o.size() + 1).sum();
-    let head = format!(
-        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-        resource.list_kind,
-        resource.api_version()
-    );
-    let mut out = BytesMut::with_capacity(size + head.len() + 2);
-    out.put_slice(head.as_bytes());
-    for (i, item) in list.items.iter().enumerate() {
-        if i > 0 {
-            out.put_u8(b',');
-        }
-        if custom {
-            out.put_slice(&item.json());
-        } else {
-            item.write_item(|piece| out.put_slice(piece));
-        }
-    }
-    out.put_slice(b"]}");
-    encoded(call, 200, out.freeze())
+    encoded(call, 200, unwritten(call, list, &metadata).write())
 }

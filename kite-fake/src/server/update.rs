@@ -49,7 +49,7 @@ impl ApiServer {
         if !uid.is_empty() && uid != live.meta("uid") {
             return Err(Self::uid_conflict(call, uid, live.meta("uid")));
         }
-        let old = Self::view(&call.resource, &live);
+        let old = Self::view(&call.resource, &live).fresh();
         let new = rules::track(call, &options, Some(old.value()), decoded.value);
         let object = self.write(call, &old, new, &options)?;
         Ok(Outcome {

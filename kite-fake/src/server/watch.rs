@@ -12,7 +12,7 @@ use crate::rest::media::{self, Accepted, Encoding, Shape};
 use crate::rest::options::{ListOptions, resource_version};
 use crate::rest::selector::FieldSelector;
 use crate::status::Status;
-use crate::store::{Change, Event, GroupResource, Object};
+use crate::store::{Change, Event, GroupResource, Object, Stored};
 use crate::table::{self, IncludeObject};
 
 /// How long a watch runs if the client does not say.
@@ -28,6 +28,8 @@ pub struct Watch {
     accepted: Accepted,
     include: IncludeObject,
     revision: u64,
+    /// Nothing was asked for since it was opened.
+    fresh: bool,
     /// Objects to send first, and whether a BOOKMARK marks their end.
     initial: Vec<Object>,
     mark_end: bool,
@@ -94,7 +96,7 @@ impl ApiServer {
             asked
         };
         let mark_end = options.send_initial_events == Some(true) && options.bookmarks;
-        let changes = self.store.subscribe(&collection);
+        let changes = self.store.subscribe(&collection, namespace.as_deref());
         Ok(Answer::Watch(Box::new(Watch {
             resource: call.resource.clone(),
             collection,
@@ -106,6 +108,7 @@ impl ApiServer {
             accepted: call.accepted,
             include,
             revision,
+            fresh: true,
             initial,
             mark_end,
             over: false,
@@ -132,13 +135,22 @@ impl ApiServer {
         }
         let mut lines = Vec::new();
         for object in std::mem::take(&mut watch.initial) {
-            lines.push(watch.line("ADDED", &object, now));
+            lines.push(watch.line(Change::Added, &object, now));
         }
         if std::mem::take(&mut watch.mark_end) {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             lines.push(watch.bookmark(watch.revision, Some(annotations), now));
         }
-        let events = match self.store.events_since(&watch.collection, watch.revision) {
+        // What a client asks for must be remembered; what an open watch has not
+        // seen yet must only not be lost.
+        let (of, namespace) = (&watch.collection, watch.namespace.as_deref());
+        let remembered = if std::mem::take(&mut watch.fresh) {
+            self.store.events_since(of, watch.revision).err()
+        } else {
+            None
+        };
+        let unseen = self.store.events_for(of, namespace, watch.revision);
+        let events = match remembered.map_or(unseen, Err) {
             Ok(events) => events,
             Err(forgotten) => {
                 let status = Status::expired(forgotten.to_string());
@@ -147,7 +159,6 @@ impl ApiServer {
                 return Some(lines);
             }
         };
-        let events: Vec<&Event> = events.collect();
         let mut reached = watch.revision;
         for event in events {
             reached = event.revision;
@@ -174,7 +185,7 @@ impl ApiServer {
 
 impl Watch {
     /// What an event is to this watch: objects enter and leave a selection.
-    fn seen(&self, event: &Event) -> Option<(&'static str, Object)> {
+    fn seen(&self, event: &Event) -> Option<(Change, Object)> {
         if self
             .namespace
             .as_ref()
@@ -183,6 +194,9 @@ impl Watch {
             return None;
         }
         let object = ApiServer::view(&self.resource, &event.object);
+        if self.options.labels.is_empty() && self.options.fields.is_empty() {
+            return Some((event.change, object));
+        }
         let now = event.change != Change::Deleted && read::selects(&self.options, &object);
         let before = event
             .previous
@@ -191,34 +205,34 @@ impl Watch {
             .filter(|p| read::selects(&self.options, p));
         match (before, now) {
             (None, false) => None,
-            (None, true) => Some(("ADDED", object)),
-            (Some(_), true) => Some(("MODIFIED", object)),
-            (Some(_), false) if event.change == Change::Deleted => Some(("DELETED", object)),
+            (None, true) => Some((Change::Added, object)),
+            (Some(_), true) => Some((Change::Modified, object)),
+            (Some(_), false) if event.change == Change::Deleted => Some((Change::Deleted, object)),
             (Some(previous), false) => {
                 // It left the selection: the state before, at the revision of the change.
                 let mut value = previous.to_value();
                 value["metadata"]["resourceVersion"] = event.revision.to_string().into();
-                Some((
-                    "DELETED",
-                    crate::store::Stored::transient(value, event.revision, previous.epoch()),
-                ))
+                let left = Stored::transient(value, event.revision, previous.epoch());
+                Some((Change::Deleted, left))
             }
         }
     }
 
-    fn line(&mut self, change: &str, object: &Object, now: jiff::Timestamp) -> Bytes {
+    fn line(&mut self, change: Change, object: &Object, now: jiff::Timestamp) -> Bytes {
         match self.accepted.shape {
-            Shape::Plain => {
-                let text = object.json();
-                let mut out = BytesMut::with_capacity(text.len() + 40);
+            // The same bytes for all who watch.
+            Shape::Plain => object.line(change),
+            Shape::Partial { .. } => {
+                let version = self.accepted.meta_version();
+                let mut out = BytesMut::with_capacity(object.metadata_json().len() + 128);
                 out.put_slice(b"{\"type\":\"");
-                out.put_slice(change.as_bytes());
+                out.put_slice(change.as_str().as_bytes());
                 out.put_slice(b"\",\"object\":");
-                out.put_slice(&text);
+                respond::put_partial(&mut out, object, version);
                 out.put_slice(b"}\n");
                 out.freeze()
             }
-            Shape::Partial { .. } | Shape::Table => self.transformed(change, object.value(), now),
+            Shape::Table => self.transformed(change.as_str(), object.value(), now),
         }
     }
 

@@ -10,7 +10,9 @@
 //! Objects are kept as text (see [`Stored`]). Everything is bounded: the log by
 //! events and by bytes, the trees parsed from texts by bytes.
 
+mod audience;
 mod object;
+mod past;
 mod saved;
 mod text;
 
@@ -22,6 +24,7 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use audience::Audience;
 use object::Warmth;
 pub use object::{Object, Stored};
 pub use saved::Saved;
@@ -81,6 +84,17 @@ pub enum Change {
     Deleted,
 }
 
+impl Change {
+    /// The type of a watch event that tells of it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
 /// One entry of a collection's history.
 #[derive(Debug, Clone)]
 pub struct Event {
@@ -128,7 +142,7 @@ struct Collection {
     log_bytes: usize,
     /// Revisions up to this one are no longer in the log.
     floor: u64,
-    signal: watch::Sender<u64>,
+    audience: Audience,
 }
 
 impl Collection {
@@ -138,11 +152,11 @@ impl Collection {
             log: Arc::default(),
             log_bytes: 0,
             floor,
-            signal: watch::Sender::new(floor),
+            audience: Audience::new(floor),
         }
     }
 
-    fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Event> {
+    fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Event> + use<'_> {
         let start = self.log.partition_point(|e| e.revision <= revision);
         self.log.range(start..)
     }
@@ -203,7 +217,7 @@ impl Store {
         resource: &GroupResource,
         namespace: Option<&'a str>,
         after: Option<&Key>,
-    ) -> impl Iterator<Item = (&'a Key, &'a Object)> {
+    ) -> impl Iterator<Item = (&'a Key, &'a Object)> + use<'a> {
         let first = Key::new(namespace.unwrap_or_default(), "");
         let start = match after {
             Some(key) if *key >= first => Bound::Excluded(key.clone()),
@@ -232,29 +246,6 @@ impl Store {
         self.collections.keys()
     }
 
-    /// The objects as they were at `revision`.
-    pub fn at(
-        &self,
-        resource: &GroupResource,
-        namespace: Option<&str>,
-        revision: u64,
-    ) -> Result<BTreeMap<Key, Object>, Forgotten> {
-        let mut state: BTreeMap<Key, Object> = self
-            .range(resource, namespace, None)
-            .map(|(k, o)| (k.clone(), o.clone()))
-            .collect();
-        for event in self.events_since(resource, revision)?.rev() {
-            if namespace.is_some_and(|n| n != event.key.namespace) {
-                continue;
-            }
-            match &event.previous {
-                Some(object) => state.insert(event.key.clone(), object.clone()),
-                None => state.remove(&event.key),
-            };
-        }
-        Ok(state)
-    }
-
     /// The events after `revision`, oldest first.
     pub fn events_since(
         &self,
@@ -262,25 +253,51 @@ impl Store {
         revision: u64,
     ) -> Result<impl DoubleEndedIterator<Item = &Event> + use<'_>, Forgotten> {
         let collection = self.collections.get(resource);
-        let floor = collection.map_or(self.floor, |c| c.floor.max(self.floor));
-        if revision < floor {
-            return Err(Forgotten {
-                asked: revision,
-                oldest: floor,
-            });
-        }
-        Ok(collection.into_iter().flat_map(move |c| c.since(revision)))
+        let oldest = collection.map_or(self.floor, |c| c.floor.max(self.floor));
+        self.events_beyond(resource, revision, oldest)
     }
 
-    /// Tells when a collection changes (the value is the revision).
-    pub fn subscribe(&mut self, resource: &GroupResource) -> watch::Receiver<u64> {
-        self.collection(resource).signal.subscribe()
+    /// What an open watch that has seen everything up to `revision` has still to
+    /// see. Unlike [`Store::events_since`] it goes by what was really dropped: a
+    /// watch stays open while the history before it is forgotten.
+    pub fn events_for(
+        &self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<impl DoubleEndedIterator<Item = &Event> + use<'_>, Forgotten> {
+        let collection = self.collections.get(resource);
+        let oldest = collection.map_or(0, |c| c.audience.lost(namespace));
+        self.events_beyond(resource, revision, oldest)
+    }
+
+    fn events_beyond(
+        &self,
+        resource: &GroupResource,
+        asked: u64,
+        oldest: u64,
+    ) -> Result<impl DoubleEndedIterator<Item = &Event> + use<'_>, Forgotten> {
+        if asked < oldest {
+            return Err(Forgotten { asked, oldest });
+        }
+        let collection = self.collections.get(resource);
+        Ok(collection.into_iter().flat_map(move |c| c.since(asked)))
+    }
+
+    /// Tells when a collection changes in one namespace, or anywhere (the value
+    /// is the revision).
+    pub fn subscribe(
+        &mut self,
+        resource: &GroupResource,
+        namespace: Option<&str>,
+    ) -> watch::Receiver<u64> {
+        self.collection(resource).audience.subscribe(namespace)
     }
 
     /// Wakes those who watch a collection although nothing in it changed.
     pub fn wake(&mut self, resource: &GroupResource) {
         if let Some(collection) = self.collections.get(resource) {
-            collection.signal.send_modify(|_| {});
+            collection.audience.wake();
         }
     }
 
@@ -353,6 +370,9 @@ impl Store {
     pub fn compact(&mut self) {
         self.floor = self.revision;
         for collection in self.collections.values_mut() {
+            for event in collection.log.iter() {
+                collection.audience.lose(event);
+            }
             collection.log = Arc::default();
             collection.log_bytes = 0;
             collection.floor = self.revision;
@@ -376,6 +396,7 @@ impl Store {
     ) {
         let (revision, history) = (self.revision, self.history);
         let collection = self.collection(resource);
+        collection.audience.tell(&key.namespace, revision);
         let event = Event {
             revision,
             change,
@@ -392,8 +413,8 @@ impl Store {
             };
             collection.log_bytes -= event.size();
             collection.floor = event.revision;
+            collection.audience.lose(&event);
         }
-        collection.signal.send_replace(revision);
         self.progress.send_replace(revision);
     }
 }

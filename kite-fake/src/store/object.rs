@@ -55,13 +55,17 @@ impl Stored {
             metadata.insert("resourceVersion".into(), revision.to_string().into());
         }
         let text = Text::of(&value, change, scratch);
-        warmth.fetch_add(text.as_json().len(), Ordering::Relaxed);
+        // What cannot be read again must be kept.
+        let value = if text.is_deep() {
+            OnceLock::from(value)
+        } else {
+            OnceLock::new()
+        };
         Arc::new(Self {
             revision,
             epoch,
             text: OnceLock::from(Arc::new(text)),
-            // Who wrote an object often reads it next.
-            value: OnceLock::from(value),
+            value,
             view: OnceLock::new(),
             warmth: Some(Arc::clone(warmth)),
         })
@@ -85,6 +89,10 @@ impl Stored {
         if self.value.get().is_none() && self.view.get().is_none() {
             return None;
         }
+        self.bare(self.warmth.clone())
+    }
+
+    fn bare(&self, warmth: Option<Warmth>) -> Option<Object> {
         let text = self.text.get().filter(|text| !text.is_deep())?;
         Some(Arc::new(Self {
             revision: self.revision,
@@ -92,8 +100,17 @@ impl Stored {
             text: OnceLock::from(Arc::clone(text)),
             value: OnceLock::new(),
             view: OnceLock::new(),
-            warmth: self.warmth.clone(),
+            warmth,
         }))
+    }
+
+    /// The same state for somebody who reads its value once: the tree goes when
+    /// the handle does, instead of staying with the store.
+    pub fn fresh(self: &Arc<Self>) -> Object {
+        if self.value.get().is_some() {
+            return Arc::clone(self);
+        }
+        self.bare(None).unwrap_or_else(|| Arc::clone(self))
     }
 
     fn warm_by(&self, bytes: usize) {
@@ -158,6 +175,11 @@ impl Stored {
     /// by all who ask for that of the change which made this state.
     pub fn line(&self, change: Change) -> Bytes {
         self.text().line(change)
+    }
+
+    /// The object's `metadata` as JSON text.
+    pub fn metadata_json(&self) -> &[u8] {
+        self.text().member("metadata").unwrap_or(b"{}")
     }
 
     /// A string below `metadata`, empty if it is not there.

@@ -122,8 +122,8 @@ impl Store {
                 (Arc::default(), 0, floor)
             };
         }
-        for collection in self.collections.values() {
-            collection.signal.send_replace(self.revision);
+        for collection in self.collections.values_mut() {
+            collection.audience.lose_all(self.revision);
         }
         self.progress.send_replace(self.revision);
     }

@@ -138,6 +138,106 @@ fn what_cannot_be_parsed_again_keeps_its_tree() {
     assert_eq!(stored.value()["deep"], value["deep"]);
 }
 
+#[test]
+fn those_whom_a_change_does_not_concern_are_not_woken() {
+    let mut store = Store::new(10);
+    let mut circles = [Some("a"), Some("b"), None].map(|n| store.subscribe(&things(), n));
+    put(&mut store, "b", "x", 0);
+    let woken = circles.each_ref().map(|c| c.has_changed().unwrap());
+    assert_eq!(woken, [false, true, true]);
+    circles.iter_mut().for_each(|c| c.mark_unchanged());
+    store.wake(&things());
+    assert!(circles.iter().all(|c| c.has_changed().unwrap()));
+}
+
+#[test]
+fn an_open_watch_misses_only_what_concerns_it() {
+    let mut store = Store::new(3);
+    let mut here = store.subscribe(&things(), Some("a"));
+    let seen = put(&mut store, "a", "x", 0);
+    for n in 0..10 {
+        put(&mut store, "b", "x", n);
+    }
+    let last = put(&mut store, "a", "x", 1);
+    assert_eq!(*here.borrow_and_update(), last);
+    let unseen = |namespace, since| -> Option<Vec<u64>> {
+        let events = store.events_for(&things(), namespace, since).ok()?;
+        let here = events.filter(|e| namespace.is_none_or(|n| n == e.key.namespace));
+        Some(here.map(|e| e.revision).collect())
+    };
+    assert_eq!(unseen(Some("a"), seen), Some(vec![last]));
+    assert_eq!(unseen(None, seen), None, "events of b are lost");
+    assert!(store.events_since(&things(), seen).is_err());
+}
+
+#[test]
+fn a_compaction_ends_no_watch_that_missed_nothing() {
+    let mut store = Store::new(100);
+    let seen = put(&mut store, "a", "x", 0);
+    store.put(
+        &GroupResource::new("", "others"),
+        Key::new("", "o"),
+        json!({"metadata": {}}),
+        0,
+    );
+    store.compact();
+    assert!(store.events_since(&things(), seen).is_err());
+    assert_eq!(store.events_for(&things(), None, seen).unwrap().count(), 0);
+    assert!(store.events_for(&things(), None, seen - 1).is_err());
+}
+
+mod pasts {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_remembered_state_can_be_read_from_any_place(
+            changes in prop::collection::vec((0..3_u8, 0..4_u8, any::<bool>()), 1..40),
+            from in (0..3_u8, 0..4_u8),
+        ) {
+            let mut store = Store::new(25);
+            let key = |(n, o): (u8, u8)| Key::new(format!("n{n}"), format!("o{o}"));
+            let mut states = BTreeMap::new();
+            let mut model: BTreeMap<Key, u64> = BTreeMap::new();
+            for (i, (n, o, delete)) in changes.into_iter().enumerate() {
+                let key = key((n, o));
+                if delete {
+                    store.remove(&things(), &key);
+                    model.remove(&key);
+                } else {
+                    let n = i as u64;
+                    store.put(&things(), key.clone(), json!({"metadata": {}, "n": n}), 0);
+                    model.insert(key, n);
+                }
+                states.insert(store.revision(), model.clone());
+            }
+            let after = key(from);
+            let things = things();
+            for (revision, state) in states {
+                let Ok(all) = store.at(&things, None, revision) else {
+                    prop_assert!(store.events_since(&things, revision).is_err());
+                    continue;
+                };
+                let numbers = |o: &Object| o.value()["n"].as_u64().unwrap();
+                let all: BTreeMap<Key, u64> = all.iter().map(|(k, o)| (k.clone(), numbers(o))).collect();
+                prop_assert_eq!(&all, &state);
+                let some: Vec<(Key, u64)> = store
+                    .past(&things, Some("n1"), Some(&after), revision)
+                    .unwrap()
+                    .map(|(k, o)| (k.clone(), numbers(o)))
+                    .collect();
+                let expected: Vec<(Key, u64)> = state
+                    .into_iter()
+                    .filter(|(k, _)| k.namespace == "n1" && *k > after)
+                    .collect();
+                prop_assert_eq!(some, expected);
+            }
+        }
+    }
+}
+
 mod texts {
     use proptest::prelude::*;
 
@@ -158,15 +258,14 @@ mod texts {
     }
 
     fn cold(value: &Value) -> Object {
-        let warm = Stored::stamped(
+        Stored::stamped(
             value.clone(),
             7,
             0,
             Change::Added,
             &Warmth::default(),
             &mut Vec::new(),
-        );
-        warm.cooled().unwrap()
+        )
     }
 
     proptest! {
