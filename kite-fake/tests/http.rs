@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::{SinkExt as _, StreamExt as _};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
@@ -14,6 +15,9 @@ use kite_fake::service::{Extension, ResponseBody};
 use kite_fake::{FakeCluster, serve::Served};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Message, handshake::derive_accept_key};
 
 async fn start(rbac: bool) -> (FakeCluster, Served) {
     let cluster = FakeCluster::builder().rbac(rbac).build().unwrap();
@@ -160,5 +164,61 @@ async fn an_extension_answers_its_prefix() {
         body["message"].as_str().unwrap().contains("pods/log"),
         "{body}"
     );
+    cluster.shut_down();
+}
+
+/// Says back what it is told over a WebSocket.
+#[derive(Debug)]
+struct Talk;
+
+#[async_trait]
+impl Extension for Talk {
+    async fn handle(&self, mut request: Request<Bytes>) -> Response<ResponseBody> {
+        let header = |name| request.headers()[&name].clone();
+        let key = derive_accept_key(header(header::SEC_WEBSOCKET_KEY).as_bytes());
+        let offered = header(header::SEC_WEBSOCKET_PROTOCOL);
+        let protocol = offered
+            .to_str()
+            .unwrap()
+            .split(',')
+            .next()
+            .unwrap()
+            .to_owned();
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let io = TokioIo::new(upgrade.await.unwrap());
+            let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, None).await;
+            while let Some(Ok(message)) = socket.next().await {
+                if message.is_binary() {
+                    socket.send(message).await.unwrap();
+                }
+            }
+        });
+        Response::builder()
+            .status(StatusCode::SWITCHING_PROTOCOLS)
+            .header(header::CONNECTION, "Upgrade")
+            .header(header::UPGRADE, "websocket")
+            .header(header::SEC_WEBSOCKET_ACCEPT, key)
+            .header(header::SEC_WEBSOCKET_PROTOCOL, protocol)
+            .body(Full::default().boxed_unsync())
+            .unwrap()
+    }
+}
+
+#[tokio::test]
+async fn an_extension_may_talk_over_a_websocket() {
+    let (cluster, served) = start(false).await;
+    cluster.extend("/apis/sub.example.com/", Arc::new(Talk));
+    let config = kube::Config::new(served.url().parse().unwrap());
+    let client = kube::Client::try_from(config).unwrap();
+    let request = Request::get("/apis/sub.example.com/v1/x").body(Vec::new());
+    let connection = client.connect(request.unwrap()).await.unwrap();
+    let mut socket = connection.into_stream();
+    for text in ["hello", "again"] {
+        socket.send(Message::binary(text)).await.unwrap();
+        let answer = socket.next().await.unwrap().unwrap();
+        assert_eq!(answer.into_data(), text);
+    }
+    socket.close(None).await.unwrap();
     cluster.shut_down();
 }

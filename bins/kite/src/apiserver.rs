@@ -37,6 +37,11 @@ pub(crate) struct Options {
     /// (with their CRDs, unless --crds brings them), namespaces, garbage collection, guests.
     #[arg(long, env = "KITE_ACTORS")]
     actors: bool,
+    /// Let RBAC decide what a request may do, as in a real cluster. Requests need
+    /// a token then: the kubeconfig has the administrator's, but kubectl sends it
+    /// over TLS only.
+    #[arg(long, env = "KITE_RBAC")]
+    rbac: bool,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
@@ -63,7 +68,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
             }
         }
     }
-    builder = builder.crds(given);
+    builder = builder.crds(given).rbac(options.rbac);
     let fake = builder.build().context("the API server cannot start")?;
     let actors = options
         .actors

@@ -148,3 +148,31 @@ fn the_three_processes_do_what_the_demo_does() {
     }
     assert_eq!(apiserver.terminate().0, Some(0));
 }
+
+#[test]
+fn with_rbac_a_token_decides() {
+    if !clients_present() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.args(["apiserver", "--rbac", "--apiserver-listen=127.0.0.1:0"]);
+    command.arg("--state-dir").arg(&state);
+    let mut apiserver = Process::start("kite apiserver", command, dir.path().join("apiserver.log"));
+    let platform = Platform::wait(&state, &mut apiserver);
+    let url = format!("{}/api/v1/namespaces", platform.text("apiserver"));
+    let config = std::fs::read_to_string(state.join("kubeconfig")).unwrap();
+    let token = config
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("token: "))
+        .unwrap();
+    let admin = format!("Authorization: Bearer {}", token.trim_matches('"'));
+    let code = |header: &str| {
+        let args = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", header, &url];
+        String::from_utf8(curl(&args).stdout).unwrap()
+    };
+    assert_eq!(code("Accept: application/json"), "403");
+    assert_eq!(code(&admin), "200");
+    assert_eq!(apiserver.terminate().0, Some(0));
+}
