@@ -215,13 +215,13 @@ pub(super) fn admission_binding(object: &Value, now: Timestamp) -> Vec<Value> {
 
 /// A selector as Go prints the type.
 fn go_selector(selector: &Value) -> String {
-    let labels: String = selector["matchLabels"]
+    let labels: Vec<String> = selector["matchLabels"]
         .as_object()
         .into_iter()
         .flatten()
         .map(|(key, value)| format!("{key}: {},", plain(value)))
         .collect();
-    let expressions: String = list(selector, "/matchExpressions")
+    let expressions: Vec<String> = list(selector, "/matchExpressions")
         .iter()
         .map(|e| {
             let values: Vec<String> = list(e, "/values").iter().map(plain).collect();
@@ -234,6 +234,8 @@ fn go_selector(selector: &Value) -> String {
         })
         .collect();
     format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+        "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
+        labels.concat(),
+        expressions.concat()
     )
 }
