@@ -1,6 +1,8 @@
 //! Paths that a definition writes down: `.spec.name` or `.labels['a.b']`, as in
 //! `fieldPath` of a rule and in `selectableFields`.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 /// A path that names a member of a schema.
@@ -70,7 +72,7 @@ impl FieldPath<'_> {
                 return Err(nothing());
             }
             self.schema = values;
-            self.text.push_str(&format!("[{name}]"));
+            let _ = write!(self.text, "[{name}]");
         }
         if self.root.is_empty() {
             name.clone_into(&mut self.root);

@@ -181,14 +181,14 @@ fn is_isbn(text: &str, lengths: &[usize]) -> bool {
     }
     if digits.len() == 10 {
         let sum: u32 = digits.iter().zip((1..=10).rev()).map(|(d, w)| d * w).sum();
-        return sum % 11 == 0;
+        return sum.is_multiple_of(11);
     }
     let sum: u32 = digits
         .iter()
         .zip([1, 3].iter().cycle())
         .map(|(d, w)| d * w)
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 /// A card's number with a right check digit (Luhn), of a known issuer.

@@ -418,16 +418,11 @@ impl<'a> Checker<'a> {
 
     /// A declared type with variables in place of parameters.
     fn instance(&mut self, of: &Type<'static>, params: &mut BTreeMap<char, Type<'a>>) -> Type<'a> {
+        if let Type::Param(name) = of {
+            return params.entry(*name).or_insert_with(|| self.fresh()).clone();
+        }
         let mut inner = |of: &Type<'static>| Box::new(self.instance(of, params));
         match of {
-            Type::Param(name) => match params.get(name) {
-                Some(known) => known.clone(),
-                None => {
-                    let fresh = self.fresh();
-                    params.insert(*name, fresh.clone());
-                    fresh
-                }
-            },
             Type::List(of) => Type::List(inner(of)),
             Type::Map(keys, values) => {
                 let keys = inner(keys);
@@ -482,7 +477,9 @@ impl<'a> Checker<'a> {
                 self.bound[*id] = Some(other.clone());
                 true
             }
-            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
+            (Type::Dyn | Type::Error, _)
+            | (_, Type::Dyn | Type::Error)
+            | (Type::Of(_), Type::Of(_)) => true,
             (Type::Null, other) | (other, Type::Null) => matches!(
                 other,
                 Type::Null
@@ -495,8 +492,7 @@ impl<'a> Checker<'a> {
             (Type::List(x), Type::List(y)) | (Type::Optional(x), Type::Optional(y)) => {
                 self.unify(x, y)
             }
-            (Type::Map(k, v), Type::Map(l, w)) => self.unify(k, l) && self.unify(v, w),
-            (Type::Of(_), Type::Of(_)) => true,
+            (Type::Map(x, of_x), Type::Map(y, of_y)) => self.unify(x, y) && self.unify(of_x, of_y),
             (Type::Object(x), Type::Object(y)) => std::ptr::eq(*x, *y),
             (Type::Named(x), Type::Named(y)) => x == y,
             _ => std::mem::discriminant(&a) == std::mem::discriminant(&b),
@@ -517,7 +513,7 @@ fn mentions(of: &Type<'_>, id: usize) -> bool {
 fn same(a: &Type<'_>, b: &Type<'_>) -> bool {
     match (a, b) {
         (Type::List(x), Type::List(y)) | (Type::Optional(x), Type::Optional(y)) => same(x, y),
-        (Type::Map(k, v), Type::Map(l, w)) => same(k, l) && same(v, w),
+        (Type::Map(x, of_x), Type::Map(y, of_y)) => same(x, y) && same(of_x, of_y),
         (Type::Object(x), Type::Object(y)) => std::ptr::eq(*x, *y),
         (Type::Named(x), Type::Named(y)) => x == y,
         (Type::Var(x), Type::Var(y)) => x == y,

@@ -1,5 +1,4 @@
-//! Functions that the libraries lack: conversions, `type`, and the helpers of
-//! expanded macros.
+//! Functions that the libraries lack, and the helpers of expanded macros.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -8,7 +7,8 @@ use std::sync::Arc;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
-use super::rewrite::{ENTRIES, SORTED, TICK, TO_MAP};
+use super::rewrite::{ENTRIES, MERGE, SORTED, TICK, TO_MAP};
+use super::{compare, convert};
 
 /// Turns that all loops of an evaluation may take together. The API server
 /// counts a cost of a million, of which each turn takes several.
@@ -55,27 +55,15 @@ pub(super) fn register(context: &mut Context<'static>) {
         Ok(value)
     });
     context.add_function("bool", to_bool);
-    // Types are compared by name: `type(self) == int`.
-    context.add_function("type", |value: Value| type_name(&value).to_owned());
-    for name in [
-        "bool",
-        "int",
-        "uint",
-        "double",
-        "string",
-        "bytes",
-        "list",
-        "map",
-        "null_type",
-    ] {
-        context.add_variable_from_value(name, name.to_owned());
-    }
+    compare::register(context);
+    convert::register(context);
     context.add_function(TICK, tick);
     // The library's own would fill the memory.
     context.add_function("lists.range", range);
     context.add_function(ENTRIES, |value: Value| entries(&value));
     context.add_function(SORTED, |value: Value| sorted(&value));
     context.add_function(TO_MAP, |value: Value| to_map(&value));
+    context.add_function(MERGE, |value: Value| merge(&value));
 }
 
 fn to_bool(value: Value) -> Result<Value, ExecutionError> {
@@ -90,23 +78,6 @@ fn to_bool(value: Value) -> Result<Value, ExecutionError> {
             )),
         },
         _ => Err(ExecutionError::NoSuchOverload),
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::List(_) => "list",
-        Value::Map(_) => "map",
-        Value::Int(_) => "int",
-        Value::UInt(_) => "uint",
-        Value::Float(_) => "double",
-        Value::String(_) => "string",
-        Value::Bytes(_) => "bytes",
-        Value::Bool(_) => "bool",
-        Value::Duration(_) => "google.protobuf.Duration",
-        Value::Timestamp(_) => "google.protobuf.Timestamp",
-        Value::Null => "null_type",
-        Value::Function(..) | Value::Opaque(_) => "type",
     }
 }
 
@@ -191,4 +162,24 @@ fn to_map(value: &Value) -> Result<Value, ExecutionError> {
         map.insert(key, value);
     }
     Ok(Value::Map(Map { map: Arc::new(map) }))
+}
+
+/// One map of many.
+fn merge(value: &Value) -> Result<Value, ExecutionError> {
+    let Value::List(maps) = value else {
+        return Err(ExecutionError::NoSuchOverload);
+    };
+    let mut all = std::collections::HashMap::new();
+    for map in maps.iter() {
+        let Value::Map(map) = map else {
+            return Err(ExecutionError::NoSuchOverload);
+        };
+        for (key, value) in map.map.iter() {
+            if all.insert(key.clone(), value.clone()).is_some() {
+                let message = format!("insert failed: key {key} already exists");
+                return Err(ExecutionError::function_error("transformMapEntry", message));
+            }
+        }
+    }
+    Ok(Value::Map(Map { map: Arc::new(all) }))
 }

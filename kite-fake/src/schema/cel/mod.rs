@@ -2,6 +2,8 @@
 //! schema, evaluated for each write.
 
 mod check;
+mod compare;
+mod convert;
 mod cost;
 mod declarations;
 mod evaluate;

@@ -67,10 +67,9 @@ fn compile<'a>(
     let failed = |why: &str| format!("compilation failed: {why}");
     let checked = match (check(source, variables), program) {
         // Where the grammar is not followed, the grammar's parser has the words.
-        (Err(None), Err(why)) => return Err(failed(why)),
+        (Err(None) | Ok(_), Err(why)) => return Err(failed(why)),
         (Err(None), Ok(_)) => return Err(failed("the expression cannot be parsed")),
         (Err(Some(why)), _) => return Err(failed(&why)),
-        (Ok(_), Err(why)) => return Err(failed(why)),
         (Ok(checked), Ok(_)) => checked,
     };
     let found = checked.types.get(&checked.root.id).unwrap_or(&Type::Dyn);

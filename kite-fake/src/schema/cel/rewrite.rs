@@ -2,8 +2,11 @@
 //! over two variables, and `sortBy`. They become loops over helper functions.
 
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr,
+    operators,
 };
+
+use super::convert::type_value;
 
 /// Gives the key (or index) and value of each element as a list of pairs.
 pub(super) const ENTRIES: &str = "@entries";
@@ -11,6 +14,21 @@ pub(super) const ENTRIES: &str = "@entries";
 pub(super) const SORTED: &str = "@sorted";
 /// Makes a map of pairs.
 pub(super) const TO_MAP: &str = "@to_map";
+
+/// Makes one map of a list of maps.
+pub(super) const MERGE: &str = "@merge";
+/// Equality and order as cel-go has them.
+pub(super) const EQUALS: &str = "@equals";
+pub(super) const NOT_EQUALS: &str = "@not_equals";
+pub(super) const LESS: &str = "@less";
+pub(super) const LESS_EQUALS: &str = "@less_equals";
+pub(super) const GREATER: &str = "@greater";
+pub(super) const GREATER_EQUALS: &str = "@greater_equals";
+pub(super) const IN: &str = "@within";
+/// Whether a value is of a library's type.
+pub(super) const IS_OPAQUE: &str = "@is_opaque";
+/// `string` of any other value.
+pub(super) const TO_TEXT: &str = "@to_text";
 
 /// Passes a condition on, and counts the turns of loops.
 pub(super) const TICK: &str = "@tick";
@@ -47,6 +65,10 @@ pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
             }
             Expr::Map(map)
         }
+        Expr::Select(select) if is_type(&select) => {
+            let name = format!("google.protobuf.{}", select.field);
+            Expr::Literal(LiteralValue::String(type_value(&name).into()))
+        }
         Expr::Select(mut select) => {
             select.operand = Box::new(expand(*select.operand));
             Expr::Select(select)
@@ -54,6 +76,17 @@ pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
         other @ (Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_)) => other,
     };
     expr
+}
+
+/// The name of a type that is written with dots.
+fn is_type(select: &SelectExpr) -> bool {
+    let inner = match &select.operand.expr {
+        Expr::Select(inner) => inner,
+        _ => return false,
+    };
+    matches!(&inner.operand.expr, Expr::Ident(name) if name == "google")
+        && inner.field == "protobuf"
+        && matches!(select.field.as_str(), "Timestamp" | "Duration")
 }
 
 fn call_macro(mut call: CallExpr) -> Expr {
@@ -122,11 +155,44 @@ fn call_macro(mut call: CallExpr) -> Expr {
                 all
             }
         }
+        ("transformMapEntry", 3 | 4, Some(key), Some(value)) => {
+            let made = call.args.pop().unwrap_or_default();
+            let filter = (call.args.len() == 3).then(|| call.args.pop().unwrap_or_default());
+            let filter = filter.map(|f| both(key.clone(), value.clone(), f));
+            let made = both(key, value, made);
+            let all = collect(entries(target(&mut call)), "@pair".to_owned(), filter, made);
+            function(MERGE, vec![expr(all)])
+        }
+        (kind @ ("optMap" | "optFlatMap"), 2, Some(name), _) => {
+            let flat = kind == "optFlatMap";
+            let body = call.args.pop().unwrap_or_default();
+            option(flat, target(&mut call), name, body)
+        }
+        ("string", 1, ..) if call.target.is_none() => {
+            let arg = call.args.pop().unwrap_or_default();
+            let own = function_expr("string", vec![arg.clone()]);
+            let plain = function_expr(TO_TEXT, vec![arg.clone()]);
+            let test = function_expr(IS_OPAQUE, vec![arg]);
+            function(operators::CONDITIONAL, vec![test, own, plain])
+        }
         // The evaluator fails where an optional field is absent, but not where an
         // optional index is; they mean the same.
         (operators::OPT_SELECT, ..) => {
             operators::OPT_INDEX.clone_into(&mut call.func_name);
             Expr::Call(call)
+        }
+        (name, 2, ..) if call.target.is_none() => {
+            let own = match name {
+                operators::EQUALS => EQUALS,
+                operators::NOT_EQUALS => NOT_EQUALS,
+                operators::LESS => LESS,
+                operators::LESS_EQUALS => LESS_EQUALS,
+                operators::GREATER => GREATER,
+                operators::GREATER_EQUALS => GREATER_EQUALS,
+                operators::IN => IN,
+                _ => return Expr::Call(call),
+            };
+            function(own, call.args)
         }
         _ => Expr::Call(call),
     }
@@ -212,6 +278,25 @@ fn bind(name: String, init: IdedExpr, body: IdedExpr) -> Expr {
         loop_step: body,
         result: ident("@bound"),
     }))
+}
+
+/// What becomes of the value of an optional, if it has one.
+fn option(flat: bool, of: IdedExpr, name: String, body: IdedExpr) -> Expr {
+    let method = |name: &str, target: IdedExpr, args: Vec<IdedExpr>| {
+        expr(Expr::Call(CallExpr {
+            func_name: name.to_owned(),
+            target: Some(Box::new(target)),
+            args,
+        }))
+    };
+    let there = method("hasValue", of.clone(), Vec::new());
+    let value = method("value", of, Vec::new());
+    let mut made = expr(bind(name, value, body));
+    if !flat {
+        made = method("of", ident("optional"), vec![made]);
+    }
+    let nothing = method("none", ident("optional"), Vec::new());
+    function(operators::CONDITIONAL, vec![there, made, nothing])
 }
 
 /// The two variables of a loop over pairs.

@@ -90,3 +90,49 @@ fn hostile_values_give_answers_or_errors() {
     );
     assert!(holds("-9223372036854775808 / -1 == 0 && 5 % 0 == 1").is_err());
 }
+
+#[test]
+fn values_are_alike_as_in_cel_go() {
+    for rule in [
+        // Numbers are compared by value, whatever their types.
+        "dyn(1) == 1.0 && dyn(1u) == 1 && dyn(2.0) != 1 && [1, dyn(2.0)] == [dyn(1.0), 2]",
+        "self.number < 5.5 && self.number >= 4u && 1.5 > dyn(1) && dyn(1) in [dyn(1.0)]",
+        "{'a': 1} == {'a': dyn(1.0)} && dyn(1u) in {1: 'a'}",
+        "dyn('1') != 1 && dyn(null) != 1 && null == null && dyn([1]) != 1",
+        "self.list != [1, 2] && self.list == [3, 1, 2] && self.list + [4] == [3, 1, 2, 4]",
+        "type(1) != type(1.0) && type(null) == null_type && type([]) == list && type(type(1)) == type",
+        "bytes('ab') == b'ab' && string(b'ab') == 'ab' && size(b'ab') == 2 && 'é'.size() == 1",
+        "duration('60s') == duration('1m') && duration('90m').getMinutes() == 90 && string(duration('1h')) == '3600s'",
+        "timestamp('2024-01-02T03:04:05Z') - timestamp('2024-01-02T03:04:04Z') == duration('1s')",
+        "timestamp('2024-01-02T03:04:05Z').getHours('+02:00') == 5 && timestamp('2024-03-01T00:00:00Z').getMonth() == 2",
+        "string(timestamp('2024-01-02T03:04:05Z')) == '2024-01-02T03:04:05Z' && int(timestamp('1970-01-01T00:00:01Z')) == 1",
+        "int(2.9) == 2 && int('-3') == -3 && uint(3) == 3u && double('1.5') == 1.5 && string(1.5) == '1.5' && string(true) == 'true'",
+        "'%d %s %.2f %x %b %e'.format([1, 'a', 1.5, 255, 5, 1.0]).startsWith('1 a 1.50 ff 101 ')",
+        // Macros.
+        "{'a': 1, 'b': 2}.transformMapEntry(k, v, {v: k}) == {1: 'a', 2: 'b'}",
+        "{'a': 1, 'b': 2}.transformMap(k, v, v > 1, v * 2) == {'b': 4} && {'a': 1}.transformList(k, v, k) == ['a']",
+        "self.list[?0].optMap(x, x + 1).orValue(0) == 4 && !self.list[?7].optMap(x, x + 1).hasValue()",
+        "optional.of('a').optMap(x, x + 'b').value() == 'ab'",
+        "[?optional.of(1), ?optional.none()] == [1] && {?'a': optional.none(), 'b': 1} == {'b': 1}",
+        "self.?text.orValue('') == 'abc' && self[?'none'].orValue(1) == 1 && has(self.?text.value) == false",
+        "self.list.exists_one(x, x == 3) && [1, 2].all(x, [1, 2].exists(y, y == x)) && [[1]].all(x, x.all(y, y == 1))",
+        "['b', 'a'].sortBy(x, x) == ['a', 'b'] && [1, 2].sort() == [1, 2] && [1, 1].distinct() == [1] && [[1], [2]].flatten() == [1, 2]",
+        // One side decides even where the other fails.
+        "(true || self.none == 1) && !(false && self.none == 1) && (self.none == 1 || true) && !(self.none == 1 && false)",
+        "[1, 2].exists(x, x == 1 || self.none == 1) && ![1, 2].all(x, x > 5 && self.none == 1)",
+        // Libraries.
+        "quantity('1Gi').compareTo(quantity('1024Mi')) == 0 && quantity('1') == quantity('1000m') && quantity('0.5').asApproximateFloat() == 0.5",
+        "quantity('2').sub(quantity('1')).isInteger() && quantity('-1').sign() == -1 && quantity('1').add(1).asInteger() == 2",
+        "ip('127.0.0.1').isLoopback() && string(ip('::0001')) == '::1' && !isIP('1.2.3') && ip('10.0.0.1') == ip('10.0.0.1')",
+        "cidr('192.168.0.0/24').masked() == cidr('192.168.0.0/24') && cidr('10.0.0.0/8').prefixLength() == 8 && cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')",
+        "url('https://a.b:8/p/q?x=1&x=2').getQuery() == {'x': ['1', '2']} && url('https://a.b/p q').getEscapedPath() == '/p%20q'",
+        "format.dns1123Label().validate('A').hasValue()",
+        "'a b c'.split(' ', 2) == ['a', 'b c'] && 'abcabc'.replace('b', 'x', 1) == 'axcabc' && 'abc'.lastIndexOf('c') == 2 && 'abc'.charAt(1) == 'b'",
+        "'a1b2'.findAll('[0-9]') == ['1', '2'] && 'a1b2'.findAll('[0-9]', 1) == ['1'] && 'ab'.find('z') == ''",
+        "semver('1.2.3-rc.1').isLessThan(semver('1.2.3')) && semver('v1.2', true).minor() == 2 && !isSemver('v1')",
+        "sets.equivalent([1, 2], [2, 1, 1]) && sets.intersects([1], [1, 2]) && !sets.contains([1], [2])",
+        "lists.range(3) == [0, 1, 2] && [1, 2, 3].slice(1, 2) == [2] && [1, 2].reverse() == [2, 1] && [1, 2].first().value() == 1",
+    ] {
+        assert_eq!(holds(rule), Ok(Value::Bool(true)), "{rule}");
+    }
+}

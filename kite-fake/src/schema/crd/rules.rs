@@ -1,5 +1,6 @@
 //! Defaults and CEL rules of a schema that is otherwise sound.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -242,7 +243,7 @@ impl Rules<'_> {
         self.total = self.total.saturating_add(cost);
         if cost >= TOTAL_LIMIT / 100 {
             self.expensive.push((cost, field));
-            self.expensive.sort_by(|a, b| b.0.cmp(&a.0));
+            self.expensive.sort_by_key(|(cost, _)| Reverse(*cost));
             self.expensive.truncate(MOST_EXPENSIVE);
         }
     }
