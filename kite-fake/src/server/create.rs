@@ -114,6 +114,7 @@ impl ApiServer {
         }
         rules::refuse(&resource, &name, found.errors)?;
         self.validate_admission(call, &object, None)?;
+        self.ask_policies(call, "CREATE", Some(&object), None)?;
         self.ask_webhooks(call, &object, None)?;
         let key = Key::new(namespace, name.as_str());
         let collection = resource.collection();

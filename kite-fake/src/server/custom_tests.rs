@@ -285,3 +285,139 @@ fn columns_end_where_a_path_cannot_be_read() {
     assert_eq!(table["columnDefinitions"].as_array().unwrap().len(), 2);
     assert_eq!(table["rows"][0]["cells"], json!(["a", "{\"b\":[1]}"]));
 }
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// A policy about ConfigMaps, and a binding of it that does `actions`.
+fn bind(client: &Client, spec: &Value, binding: &Value) {
+    let constraints = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+        "operations": ["CREATE", "UPDATE", "DELETE"]}]});
+    let mut policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p"}, "spec": {"matchConstraints": constraints}});
+    for (name, value) in spec.as_object().unwrap() {
+        policy["spec"][name] = value.clone();
+    }
+    let mut bound = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    for (name, value) in binding.as_object().unwrap() {
+        bound["spec"][name] = value.clone();
+    }
+    let (code, answer) = client.send(
+        "POST",
+        &format!("{POLICIES}/validatingadmissionpolicies"),
+        &policy,
+    );
+    assert_eq!(code, 201, "{answer}");
+    let (code, answer) = client.send(
+        "POST",
+        &format!("{POLICIES}/validatingadmissionpolicybindings"),
+        &bound,
+    );
+    assert_eq!(code, 201, "{answer}");
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn map(name: &str, data: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+}
+
+#[test]
+fn a_policy_denies_with_its_message_and_reason() {
+    let client = Client::with(&json!({"type": "object"}), &json!({}));
+    bind(
+        &client,
+        &json!({
+            "matchConditions": [{"name": "not-exempt", "expression": "!object.metadata.name.startsWith('exempt')"}],
+            "variables": [{"name": "n", "expression": "int(object.data.n)"}, {"name": "twice", "expression": "variables.n * 2"}],
+            "validations": [
+                {"expression": "variables.twice <= 10", "messageExpression": "'twice is ' + string(variables.twice)"},
+                {"expression": "request.userInfo.username != '' && request.operation == 'CREATE' && oldObject == null",
+                 "message": "only new ones", "reason": "Forbidden"},
+                {"expression": "namespaceObject.metadata.name == 'default'"},
+            ],
+        }),
+        &json!({}),
+    );
+    let (code, answer) = client.send("POST", MAPS, &map("a", &json!({"n": "6"})));
+    assert_eq!((code, &answer["reason"]), (422, &json!("Invalid")));
+    assert_eq!(
+        answer["message"],
+        "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: twice is 12"
+    );
+    assert_eq!(
+        client.send("POST", MAPS, &map("a", &json!({"n": "5"}))).0,
+        201
+    );
+    let (code, answer) = client.patch(&format!("{MAPS}/a"), &json!({"data": {"n": "4"}}));
+    assert_eq!((code, &answer["reason"]), (403, &json!("Forbidden")));
+    assert_eq!(
+        client
+            .send("POST", MAPS, &map("exempt-1", &json!({"n": "99"})))
+            .0,
+        201
+    );
+    // An expression that fails counts as a refusal.
+    let (code, answer) = client.send("POST", MAPS, &map("b", &json!({})));
+    assert_eq!(code, 422);
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("fails to evaluate"), "{message}");
+    // What the policy is not about is not asked about.
+    assert_eq!(client.send("POST", XS, &x("a", &json!({}))).0, 201);
+}
+
+#[test]
+fn a_policy_can_warn_or_look_away() {
+    let client = Client::with(&json!({"type": "object"}), &json!({}));
+    let spec = json!({"failurePolicy": "Ignore", "validations": [{"expression": "object.data.ok == 'yes'"}]});
+    bind(&client, &spec, &json!({"validationActions": ["Warn"]}));
+    let (code, _, warnings) = client.ask(
+        "POST",
+        MAPS,
+        "application/json",
+        &map("a", &json!({"ok": "no"})),
+    );
+    assert_eq!(code, 201);
+    assert_eq!(
+        warnings,
+        [
+            "299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': failed expression: object.data.ok == 'yes'\""
+        ]
+    );
+    let (code, _, warnings) = client.ask("POST", MAPS, "application/json", &map("b", &json!({})));
+    assert_eq!((code, warnings.len()), (201, 0));
+}
+
+#[test]
+fn parameters_and_selectors_narrow_a_policy() {
+    let client = Client::with(
+        &json!({"type": "object", "properties": {"max": {"type": "integer"}}}),
+        &json!({}),
+    );
+    let spec = json!({
+        "paramKind": {"apiVersion": "a.io/v1", "kind": "X"},
+        "validations": [{"expression": "object == null || size(object.data) <= params.spec.max"}],
+    });
+    let binding = json!({"paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"},
+        "matchResources": {"objectSelector": {"matchExpressions": [{"key": "free", "operator": "DoesNotExist"}]}}});
+    bind(&client, &spec, &binding);
+    assert_eq!(client.send("POST", MAPS, &map("a", &json!({}))).0, 422);
+    client.send("POST", XS, &x("limits", &json!({"max": 1})));
+    assert_eq!(
+        client.send("POST", MAPS, &map("a", &json!({"a": "1"}))).0,
+        201
+    );
+    assert_eq!(
+        client
+            .send("POST", MAPS, &map("b", &json!({"a": "1", "b": "2"})))
+            .0,
+        422
+    );
+    let mut free = map("c", &json!({"a": "1", "b": "2"}));
+    free["metadata"]["labels"] = json!({"free": "1"});
+    assert_eq!(client.send("POST", MAPS, &free).0, 201);
+    assert_eq!(
+        client.send("DELETE", &format!("{MAPS}/a"), &Value::Null).0,
+        200
+    );
+}

@@ -112,6 +112,7 @@ impl ApiServer {
                 live.meta("resourceVersion")
             )));
         }
+        self.ask_policies(call, "DELETE", None, Some(live.value()))?;
         let mut value = Self::view(resource, &live).to_value();
         let grace = grace(resource, &value, options.grace_seconds);
         if grace == Some(Grace::Pending) {

@@ -22,6 +22,7 @@ mod limits;
 mod log;
 mod patch;
 mod pods;
+mod policies;
 mod pretty;
 mod quota;
 mod read;

@@ -38,9 +38,14 @@ pub const SUPPORT: &[Row] = &[
         "there is no kubelet and nothing to talk to",
     ),
     row(
-        "admission webhooks over HTTP, ValidatingAdmissionPolicy",
+        "admission webhooks over HTTP",
         Support::Inert,
         "the objects are stored; implement `Webhook` and give it to `FakeCluster::admit_by`",
+    ),
+    row(
+        "ValidatingAdmissionPolicy",
+        Support::Differs,
+        "without `authorizer`, audit annotations and type checking; expressions are compiled when they are first used",
     ),
     row(
         "CRD conversion webhooks",

@@ -131,6 +131,7 @@ impl ApiServer {
         }
         rules::refuse(&resource, call.name(), found.errors)?;
         self.validate_admission(call, &new, Some(old.value()))?;
+        self.ask_policies(call, "UPDATE", Some(&new), Some(old.value()))?;
         self.ask_webhooks(call, &new, Some(old.value()))?;
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
         self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;

@@ -26,6 +26,11 @@ pub(crate) use program::Program;
 pub(super) use review::review;
 pub(super) use types::READABLE_METADATA;
 
+/// A value that no schema describes.
+pub(crate) fn untyped(value: &Value) -> kube_cel::cel::Value {
+    value::to_cel(None, value)
+}
+
 /// One rule with its programs.
 #[derive(Debug, Clone)]
 pub struct Rule {

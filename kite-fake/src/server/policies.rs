@@ -1,0 +1,416 @@
+//! `ValidatingAdmissionPolicy`: rules of the cluster's own over any write, in
+//! the same language as the rules of definitions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use kube_cel::cel::Value as Cel;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+
+use super::{ApiServer, Call};
+use crate::rest::selector::LabelSelector;
+use crate::schema::{Program, untyped};
+use crate::status::{Cause, Status};
+use crate::store::{GroupResource, Key};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+/// So many compiled expressions are kept.
+const MOST_PROGRAMS: usize = 1024;
+
+/// A write that policies are asked about.
+struct Write<'a> {
+    call: &'a Call,
+    operation: &'static str,
+    object: Option<&'a Value>,
+    old: Option<&'a Value>,
+    namespace: Value,
+}
+
+/// What a policy says of a write.
+struct Verdict {
+    message: String,
+    reason: String,
+}
+
+impl ApiServer {
+    /// Refuses what a policy refuses, and warns of what one warns of.
+    pub(crate) fn ask_policies(
+        &mut self,
+        call: &Call,
+        operation: &'static str,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        let stored = GroupResource::new(GROUP, "validatingadmissionpolicybindings");
+        // Policies say nothing of policies, lest they lock themselves in.
+        if call.resource.group == GROUP || self.store.range(&stored, None, None).next().is_none() {
+            return Ok(());
+        }
+        let bindings: Vec<_> = self
+            .store
+            .range(&stored, None, None)
+            .map(|(_, binding)| binding.clone())
+            .collect();
+        let namespace = if call.resource.kind == "Namespace" && call.resource.group.is_empty() {
+            object.or(old).cloned()
+        } else {
+            let namespaces = GroupResource::new("", "namespaces");
+            let found = self.store.get(&namespaces, &Key::new("", call.namespace()));
+            found.map(|namespace| namespace.value().clone())
+        };
+        let write = Write {
+            call,
+            operation,
+            object,
+            old,
+            namespace: namespace.unwrap_or(Value::Null),
+        };
+        let mut denied: Option<(String, Verdict)> = None;
+        for binding in bindings {
+            let binding = binding.value();
+            let name = binding["spec"]["policyName"].as_str().unwrap_or_default();
+            let policies = GroupResource::new(GROUP, "validatingadmissionpolicies");
+            let Some(policy) = self.store.get(&policies, &Key::new("", name)).cloned() else {
+                continue;
+            };
+            let policy = policy.value();
+            if !write.fits(&policy["spec"]["matchConstraints"])
+                || binding["spec"]["matchResources"].is_object()
+                    && !write.fits_if_any(&binding["spec"]["matchResources"])
+            {
+                continue;
+            }
+            let own = binding["metadata"]["name"].as_str().unwrap_or_default();
+            let who = format!("ValidatingAdmissionPolicy '{name}' with binding '{own}'");
+            let actions = binding["spec"]["validationActions"].as_array();
+            let does = |action: &str| actions.is_some_and(|all| all.iter().any(|a| a == action));
+            for verdict in self.verdicts(&write, policy, binding) {
+                if does("Warn") {
+                    let text = format!("Validation failed for {who}: {}", verdict.message);
+                    self.warnings.push(text);
+                }
+                if does("Deny") && denied.is_none() {
+                    denied = Some((who.clone(), verdict));
+                }
+            }
+        }
+        match denied {
+            None => Ok(()),
+            Some((who, verdict)) => Err(refusal(call, object.or(old), &who, verdict)),
+        }
+    }
+
+    /// What a policy says, once for each set of parameters.
+    fn verdicts(&self, write: &Write<'_>, policy: &Value, binding: &Value) -> Vec<Verdict> {
+        let spec = &policy["spec"];
+        if !spec["paramKind"].is_object() || !binding["spec"]["paramRef"].is_object() {
+            return write.evaluate(spec, &Value::Null);
+        }
+        let params = self.params(write, &spec["paramKind"], &binding["spec"]["paramRef"]);
+        if params.is_empty() {
+            if binding["spec"]["paramRef"]["parameterNotFoundAction"] == "Allow" {
+                return Vec::new();
+            }
+            let message = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
+            return fails_closed(spec, message.to_owned());
+        }
+        params
+            .iter()
+            .flat_map(|params| write.evaluate(spec, params))
+            .collect()
+    }
+
+    /// The objects that a binding takes parameters from.
+    fn params(&self, write: &Write<'_>, kind: &Value, reference: &Value) -> Vec<Value> {
+        let api = kind["apiVersion"].as_str().unwrap_or_default();
+        let (group, version) = api.split_once('/').unwrap_or(("", api));
+        let kind = kind["kind"].as_str().unwrap_or_default();
+        let Some(resource) = self.registry.by_kind(group, version, kind) else {
+            return Vec::new();
+        };
+        let given = reference["namespace"].as_str().unwrap_or_default();
+        let namespace = match (resource.namespaced, given) {
+            (false, _) => "",
+            (true, "") => write.call.namespace(),
+            (true, given) => given,
+        };
+        let collection = resource.collection();
+        if let Some(name) = reference["name"].as_str().filter(|name| !name.is_empty()) {
+            let found = self.store.get(&collection, &Key::new(namespace, name));
+            return found
+                .map(|object| object.value().clone())
+                .into_iter()
+                .collect();
+        }
+        self.store
+            .range(&collection, resource.namespaced.then_some(namespace), None)
+            .map(|(_, object)| object.value().clone())
+            .filter(|object| selects(&reference["selector"], &object["metadata"]["labels"]))
+            .collect()
+    }
+}
+
+fn refusal(call: &Call, object: Option<&Value>, who: &str, verdict: Verdict) -> Status {
+    let message = format!("{who} denied request: {}", verdict.message);
+    let named = object.and_then(|object| object["metadata"]["name"].as_str());
+    let name = call.target.name.as_deref().or(named).unwrap_or_default();
+    let mut status = Status::forbidden(&call.resource.group, &call.resource.plural, name, &message)
+        .with_causes([Cause::new("", message, "")]);
+    (status.code, status.reason) = match verdict.reason.as_str() {
+        "Forbidden" => (403, "Forbidden"),
+        "Unauthorized" => (401, "Unauthorized"),
+        "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
+        _ => (422, "Invalid"),
+    };
+    status
+}
+
+/// An evaluation that failed counts as a refusal, unless the policy says otherwise.
+fn fails_closed(spec: &Value, message: String) -> Vec<Verdict> {
+    if spec["failurePolicy"] == "Ignore" {
+        return Vec::new();
+    }
+    vec![Verdict {
+        message,
+        reason: String::new(),
+    }]
+}
+
+impl Write<'_> {
+    /// The same as [`Write::fits`], where no rules mean any resource.
+    fn fits_if_any(&self, wanted: &Value) -> bool {
+        let none = wanted["resourceRules"].as_array().is_none_or(Vec::is_empty);
+        if none {
+            return self.is_selected(wanted) && !self.is_ruled(&wanted["excludeResourceRules"]);
+        }
+        self.fits(wanted)
+    }
+
+    /// Whether a policy or binding is about this write.
+    fn fits(&self, wanted: &Value) -> bool {
+        self.is_selected(wanted)
+            && self.is_ruled(&wanted["resourceRules"])
+            && !self.is_ruled(&wanted["excludeResourceRules"])
+    }
+
+    fn is_selected(&self, wanted: &Value) -> bool {
+        let labels = |object: Option<&Value>| {
+            object.is_some_and(|o| selects(&wanted["objectSelector"], &o["metadata"]["labels"]))
+        };
+        let own = wanted["objectSelector"].is_null() || labels(self.object) || labels(self.old);
+        // What lives in no namespace is not selected by one.
+        let around = self.namespace.is_null()
+            || selects(
+                &wanted["namespaceSelector"],
+                &self.namespace["metadata"]["labels"],
+            );
+        own && around
+    }
+
+    fn is_ruled(&self, rules: &Value) -> bool {
+        let resource = &self.call.resource;
+        let subresource = self.call.target.subresource.as_deref().unwrap_or_default();
+        let object = self.object.or(self.old).unwrap_or(&Value::Null);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let fits = |rule: &Value, member: &str, value: &str| {
+            let mut all = rule[member].as_array().into_iter().flatten();
+            all.any(|v| v == "*" || v == value)
+        };
+        let named = |rule: &Value| {
+            let names = rule["resourceNames"].as_array();
+            names.is_none_or(Vec::is_empty) || fits(rule, "resourceNames", name)
+        };
+        let resourced = |rule: &Value| {
+            let mut all = rule["resources"].as_array().into_iter().flatten();
+            all.filter_map(Value::as_str).any(|wanted| {
+                let (plural, below) = wanted.split_once('/').unwrap_or((wanted, ""));
+                (plural == "*" || plural == resource.plural)
+                    && (below == subresource || below == "*")
+            })
+        };
+        let scoped = |rule: &Value| match rule["scope"].as_str() {
+            Some("Namespaced") => resource.namespaced,
+            Some("Cluster") => !resource.namespaced,
+            _ => true,
+        };
+        rules.as_array().into_iter().flatten().any(|rule| {
+            fits(rule, "apiGroups", &resource.group)
+                && fits(rule, "apiVersions", &resource.version)
+                && fits(rule, "operations", self.operation)
+                && resourced(rule)
+                && scoped(rule)
+                && named(rule)
+        })
+    }
+
+    /// Evaluates a policy with one set of parameters.
+    fn evaluate(&self, spec: &Value, params: &Value) -> Vec<Verdict> {
+        let plain = |value: Option<&Value>| untyped(value.unwrap_or(&Value::Null));
+        let mut scope = Scope {
+            variables: vec![
+                ("object", plain(self.object)),
+                ("oldObject", plain(self.old)),
+                ("request", untyped(&self.request())),
+                ("params", untyped(params)),
+                ("namespaceObject", untyped(&self.namespace)),
+            ],
+            composed: BTreeMap::new(),
+            failed: BTreeMap::new(),
+        };
+        let list = |member: &str| spec[member].as_array().into_iter().flatten();
+        for condition in list("matchConditions") {
+            match scope.run(&condition["expression"]) {
+                Ok(Cel::Bool(true)) => {}
+                Ok(_) => return Vec::new(),
+                Err(problem) => return fails_closed(spec, problem),
+            }
+        }
+        for variable in list("variables") {
+            let name = variable["name"].as_str().unwrap_or_default().to_owned();
+            match scope.run(&variable["expression"]) {
+                Ok(value) => {
+                    scope.composed.insert(name, value);
+                }
+                Err(problem) => {
+                    scope.failed.insert(name, problem);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for validation in list("validations") {
+            match scope.run(&validation["expression"]) {
+                Ok(Cel::Bool(true)) => {}
+                Ok(_) => found.push(Verdict {
+                    message: scope.message(validation),
+                    reason: validation["reason"].as_str().unwrap_or_default().to_owned(),
+                }),
+                Err(problem) => found.extend(fails_closed(spec, problem)),
+            }
+        }
+        found
+    }
+
+    /// The request as expressions see it (`AdmissionRequest`).
+    fn request(&self) -> Value {
+        let (resource, call) = (&self.call.resource, self.call);
+        let object = self.object.or(self.old).unwrap_or(&Value::Null);
+        let kind =
+            json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+        let plural = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
+        let extra: Map<String, Value> = call
+            .identity
+            .extra
+            .iter()
+            .map(|(name, values)| (name.clone(), json!(values)))
+            .collect();
+        let dry_run = call.query.get("dryRun") == Some("All");
+        json!({
+            "kind": kind, "requestKind": kind, "resource": plural, "requestResource": plural,
+            "subResource": call.target.subresource, "requestSubResource": call.target.subresource,
+            "name": object["metadata"]["name"], "namespace": call.namespace(),
+            "operation": self.operation, "dryRun": dry_run,
+            "userInfo": {
+                "username": call.identity.name, "uid": call.identity.uid,
+                "groups": call.identity.groups, "extra": extra,
+            },
+        })
+    }
+}
+
+/// What the expressions of a policy can refer to.
+struct Scope {
+    variables: Vec<(&'static str, Cel)>,
+    /// The policy's own variables.
+    composed: BTreeMap<String, Cel>,
+    /// Those of them that could not be evaluated, and why.
+    failed: BTreeMap<String, String>,
+}
+
+impl Scope {
+    fn run(&self, expression: &Value) -> Result<Cel, String> {
+        let source = expression.as_str().unwrap_or_default();
+        let told = |why: &str| format!("expression '{}' resulted in error: {why}", source.trim());
+        let program = program(source);
+        let program = (*program)
+            .as_ref()
+            .map_err(|why| told(&format!("compilation failed: {why}")))?;
+        let mut variables = self.variables.clone();
+        let own: std::collections::HashMap<String, Cel> =
+            self.composed.clone().into_iter().collect();
+        variables.push(("variables", Cel::from(own)));
+        program.run(&variables).map_err(|why| {
+            let missing = why.strip_prefix("no such key: ");
+            match missing.and_then(|name| Some((name, self.failed.get(name)?))) {
+                Some((name, because)) => told(&format!(
+                    "composited variable \"{name}\" fails to evaluate: {because}"
+                )),
+                None => told(&why),
+            }
+        })
+    }
+
+    /// What a validation that does not hold says.
+    fn message(&self, validation: &Value) -> String {
+        const MOST: usize = 5 * 1024;
+        if validation["messageExpression"].is_string()
+            && let Ok(Cel::String(text)) = self.run(&validation["messageExpression"])
+        {
+            let text = text.trim();
+            if !text.is_empty() && text.len() <= MOST && !text.contains('\n') {
+                return text.to_owned();
+            }
+        }
+        let given = validation["message"].as_str().unwrap_or_default().trim();
+        if !given.is_empty() {
+            return given.to_owned();
+        }
+        let expression = validation["expression"].as_str().unwrap_or_default();
+        format!("failed expression: {}", expression.trim())
+    }
+}
+
+/// An expression, compiled once.
+fn program(source: &str) -> Arc<Result<Program, String>> {
+    static KNOWN: LazyLock<Mutex<BTreeMap<String, Arc<Result<Program, String>>>>> =
+        LazyLock::new(Mutex::default);
+    if let Some(program) = KNOWN.lock().get(source) {
+        return Arc::clone(program);
+    }
+    let program = Arc::new(Program::compile(source));
+    let mut known = KNOWN.lock();
+    if known.len() >= MOST_PROGRAMS {
+        known.clear();
+    }
+    known.insert(source.to_owned(), Arc::clone(&program));
+    program
+}
+
+/// Whether a label selector in its written form selects labels; an absent one
+/// selects everything.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let mut terms: Vec<String> = Vec::new();
+    for (name, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+        terms.push(format!("{name}={}", value.as_str().unwrap_or_default()));
+    }
+    for expression in selector["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let values: Vec<&str> = expression["values"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        terms.push(match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({})", values.join(",")),
+            Some("NotIn") => format!("{key} notin ({})", values.join(",")),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    LabelSelector::parse(&terms.join(",")).is_ok_and(|selector| selector.matches_labels(labels))
+}
