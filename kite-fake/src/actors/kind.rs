@@ -263,6 +263,9 @@ pub const VOLUME_SNAPSHOT_CONTENT: Kind = Kind::cluster(
     "VolumeSnapshotContent",
     "volumesnapshotcontents",
 );
+/// `ControllerRevision`.
+pub const CONTROLLER_REVISION: Kind =
+    Kind::namespaced("apps", "v1", "ControllerRevision", "controllerrevisions");
 /// `Lease`.
 pub const LEASE: Kind = Kind::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
 /// `Event` of the core group.

@@ -26,6 +26,7 @@
 //! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
 //! | [`DataVolumes`], [`DataSources`], [`CdiAdmission`] | CDI |
 //! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
+//! | [`Snapshots`], [`SnapshotContents`], [`Restores`], [`Clones`], [`VolumeSnapshots`] | snapshots of VMs and of claims, and what is made from them |
 //! | [`Migrations`], [`MigrationAgent`], [`MigrationTriggers`], [`HotplugVolumes`] | live migration; disks that are plugged in |
 //!
 //! Quotas are kept by the server itself.
@@ -48,6 +49,7 @@ mod queue;
 mod references;
 mod rules;
 mod services;
+mod snapshots;
 mod standard;
 mod storage;
 mod timers;
@@ -64,13 +66,15 @@ pub use driver::Actors;
 pub use garbage::GarbageCollector;
 pub use kind::{Key, Kind};
 pub use kubevirt::{
-    Address, Guests, HotplugVolumes, Instances, KubeVirtAdmission, Machine, MigrationAdmission,
-    MigrationAgent, MigrationTriggers, Migrations, NoGuests, NodeAgent, SUBRESOURCES, SshGuests,
+    Address, Clones, Guests, HotplugVolumes, Instances, KubeVirtAdmission, Machine,
+    MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations, NoGuests, NodeAgent,
+    Restores, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests,
     VirtualMachines, VmSubresources,
 };
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
 pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
+pub use snapshots::VolumeSnapshots;
 pub use standard::{control_plane, everything, play};
 pub use storage::ClaimBinder;
 pub use workloads::{Deployments, NODE_NAME, Nodes, Pods};

@@ -113,6 +113,14 @@ impl<'a> Objects<'a> {
             .map_err(api_error("patching an object"))
     }
 
+    /// Replaces an object by `body`, which has the version that was seen.
+    pub(super) async fn replace(self, key: &Key, body: Value) -> Result<(), ActorError> {
+        let object = decode(&key.kind, key.namespace.as_deref(), body)?;
+        let api = key.api(&self.context.client);
+        let replaced = api.replace(&key.name, &self.post(), &object).await;
+        replaced.map(drop).map_err(api_error("replacing an object"))
+    }
+
     /// Gives `object` another status, unless it has it already.
     pub(super) async fn set_status(
         self,

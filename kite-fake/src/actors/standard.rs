@@ -7,11 +7,12 @@ use tokio_util::sync::CancellationToken;
 use crate::FakeCluster;
 
 use super::{
-    Actor, Actors, CdiAdmission, ClaimBinder, CrdCleanup, DataSources, DataVolumes, Deployments,
-    EndpointSlices, GarbageCollector, Guests, HotplugVolumes, Instances, KubeVirtAdmission,
-    LoadBalancers, MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations,
-    NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods, Rules, SUBRESOURCES,
-    SshGuests, VirtualMachines, VmSubresources,
+    Actor, Actors, CdiAdmission, ClaimBinder, Clones, CrdCleanup, DataSources, DataVolumes,
+    Deployments, EndpointSlices, GarbageCollector, Guests, HotplugVolumes, Instances,
+    KubeVirtAdmission, LoadBalancers, MigrationAdmission, MigrationAgent, MigrationTriggers,
+    Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods, Restores,
+    Rules, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests,
+    VirtualMachines, VmSubresources, VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -25,6 +26,7 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(EndpointSlices::default()),
         Arc::new(LoadBalancers::default()),
         Arc::new(ClaimBinder),
+        Arc::new(VolumeSnapshots::default()),
         Arc::new(Deployments),
         Arc::new(Nodes),
         Arc::new(Pods::default()),
@@ -49,6 +51,10 @@ pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
         Arc::new(VirtualMachines::default()),
         Arc::new(instances),
         Arc::new(HotplugVolumes::default()),
+        Arc::new(Snapshots::default()),
+        Arc::new(SnapshotContents::default()),
+        Arc::new(Restores::default()),
+        Arc::new(Clones::default()),
         Arc::new(Migrations::default()),
         Arc::new(MigrationAgent),
         Arc::new(MigrationTriggers),
@@ -68,6 +74,7 @@ pub fn play(
     cluster.admit_by(Arc::new(CdiAdmission));
     cluster.admit_by(Arc::new(KubeVirtAdmission));
     cluster.admit_by(Arc::new(MigrationAdmission));
+    cluster.admit_by(Arc::new(SnapshotAdmission));
     let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()));
     cluster.extend(SUBRESOURCES, Arc::new(subresources));
     let (client, clock) = (cluster.client(), cluster.clock());

@@ -8,5 +8,6 @@ mod machines;
 mod migration;
 mod printable;
 mod requests;
+mod snapshots;
 mod trace;
 mod world;

@@ -3,16 +3,24 @@
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
+use serde_json::json;
 
 use super::claim::claim_of;
 use super::source::{Readiness, Source, resolve};
 use super::status::{Family, Standing, status, steps_done};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, STORAGE_CLASS};
-use crate::actors::objects::{Objects, ignore_missing, is_controlled_by, is_deleting, text, uid};
+use crate::actors::objects::{
+    Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, text, uid,
+};
 use crate::actors::references::References;
 use crate::actors::rules::{Gate, Stage};
-use crate::actors::storage::{bind, claim_size};
+use crate::actors::storage::{bind, claim_size, is_bound};
+
+/// On a `DataVolume`: the claim that is filled by somebody else.
+const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
+/// On a claim: the `DataVolume` that it is filled for.
+const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
 
 /// Plays CDI's controllers. A `DataVolume` gets a claim, which stays pending
 /// while it is filled in the steps that the rules set; then the claim is bound
@@ -115,6 +123,9 @@ struct Disk<'a> {
 impl Disk<'_> {
     /// Takes it to the next standing; the write brings it back here.
     async fn advance(&self) -> Result<Next, ActorError> {
+        if let Some(next) = self.adopt().await? {
+            return Ok(next);
+        }
         let (source, source_size) = match resolve(self.objects, self.volume).await? {
             Readiness::Ready { source, size } => (source, size),
             Readiness::Missing { reason, message } => {
@@ -156,6 +167,40 @@ impl Disk<'_> {
                     .await
             }
         }
+    }
+
+    /// A claim that somebody else has filled for this disk becomes its own.
+    async fn adopt(&self) -> Result<Option<Next>, ActorError> {
+        let meta = &self.volume.metadata;
+        let claim = meta.annotations.as_ref().and_then(|a| a.get(PRE_POPULATED));
+        let name = claim.unwrap_or(&self.key.name);
+        let key = Key::new(&CLAIM, self.key.namespace.as_deref(), name);
+        let Some(found) = self.objects.get(&key).await? else {
+            // One that is told of is waited for.
+            return Ok(claim.map(|_| Next::Done));
+        };
+        let filled_for = found.metadata.annotations.as_ref();
+        let filled_for = filled_for.and_then(|a| a.get(POPULATED_FOR));
+        if claim.is_none() && filled_for.is_none_or(|name| *name != self.key.name) {
+            return Ok(None);
+        }
+        let unowned = found
+            .metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .next()
+            .is_none();
+        if unowned {
+            let owner = controller_reference(&DATA_VOLUME, self.volume);
+            let patch = json!({"metadata": {"ownerReferences": [owner]}});
+            ignore_missing(self.objects.merge(&key, None, patch).await)?;
+        }
+        if !is_bound(&found) {
+            return Ok(Some(Next::Done));
+        }
+        let next = self.stand(Family::Import, &Standing::Succeeded).await?;
+        Ok(Some(next))
     }
 
     /// One step more of filling it.

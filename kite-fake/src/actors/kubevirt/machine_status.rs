@@ -1,5 +1,7 @@
 //! The status of a VM, as a function of what there is.
 
+use std::collections::BTreeSet;
+
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -20,6 +22,8 @@ pub(super) struct Seen<'a> {
     pub(super) instance: Option<&'a DynamicObject>,
     /// The volumes of its template.
     pub(super) volumes: &'a [Volume],
+    /// Storage classes of which snapshots can be taken.
+    pub(super) snapshot_classes: &'a BTreeSet<String>,
     /// The time.
     pub(super) now: &'a str,
 }
@@ -50,7 +54,7 @@ pub(super) fn status(seen: &Seen<'_>) -> Value {
     set("runStrategy", Some(json!(strategy(seen.vm))));
     set("conditions", Some(json!(conditions(seen))));
     set("printableStatus", Some(json!(printable(seen))));
-    set("volumeSnapshotStatuses", Some(snapshots(seen.volumes)));
+    set("volumeSnapshotStatuses", Some(snapshots(seen)));
     let open = open_requests(old, instance);
     set(
         "stateChangeRequests",
@@ -288,9 +292,14 @@ fn fixed(spec: &Value) -> Value {
     spec
 }
 
-fn snapshots(volumes: &[Volume]) -> Value {
-    let told = volumes.iter().map(|volume| {
+fn snapshots(seen: &Seen<'_>) -> Value {
+    let told = seen.volumes.iter().map(|volume| {
         let name = &volume.name;
+        let class = volume.storage.as_ref().and_then(|s| s.claim.as_ref());
+        let class = class.map(|claim| text(claim, "/spec/storageClassName"));
+        if class.is_some_and(|class| seen.snapshot_classes.contains(class)) {
+            return json!({"enabled": true, "name": name});
+        }
         let reason = match volume.storage.as_ref().map(|s| s.claim.as_ref()) {
             None => {
                 format!("Snapshot is not supported for this volumeSource type [{name}]")

@@ -1,5 +1,7 @@
 //! Gives VMs their instances.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
@@ -8,19 +10,25 @@ use serde_json::{Map, Value, json};
 use super::instances::is_over;
 use super::machine_status::{Seen, status};
 use super::run::{Decision, decide, pause_left, start_failure};
+use super::volumes::Volume;
 use super::{FINALIZER, OBSERVED_VERSIONS, VM_GENERATION, hotplug, live_update, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, VIRTUAL_MACHINE};
+use crate::actors::kind::{
+    CLAIM, CONTROLLER_REVISION, DATA_VOLUME, INSTANCE, Key, VIRTUAL_MACHINE, VOLUME_SNAPSHOT_CLASS,
+};
 use crate::actors::objects::{
     Deletion, Objects, controller_reference, ignore_missing, is_deleting, text, uid,
 };
 use crate::actors::references::References;
+use crate::actors::snapshots::class_for;
 
 /// Plays virt-controller's part for `VirtualMachine`s: makes and deletes their
 /// instances by the run strategy and tells how it goes.
 #[derive(Debug, Default)]
 pub struct VirtualMachines {
     disks: Mutex<References>,
+    /// All VMs: how snapshots can be taken concerns each.
+    known: Mutex<BTreeSet<Key>>,
 }
 
 #[async_trait]
@@ -30,7 +38,13 @@ impl Actor for VirtualMachines {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![VIRTUAL_MACHINE, INSTANCE, DATA_VOLUME, CLAIM])
+        Watches::Kinds(vec![
+            VIRTUAL_MACHINE,
+            INSTANCE,
+            DATA_VOLUME,
+            CLAIM,
+            VOLUME_SNAPSHOT_CLASS,
+        ])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
@@ -39,9 +53,17 @@ impl Actor for VirtualMachines {
         if change.kind == INSTANCE {
             return vec![Key::new(&VIRTUAL_MACHINE, namespace, &key.name)];
         }
+        if change.kind == VOLUME_SNAPSHOT_CLASS {
+            return self.known.lock().iter().cloned().collect();
+        }
         let mut disks = self.disks.lock();
         if change.kind != VIRTUAL_MACHINE {
             return disks.to(&key);
+        }
+        if change.gone {
+            self.known.lock().remove(&key);
+        } else {
+            self.known.lock().insert(key.clone());
         }
         let spec = &change.object.data["spec"]["template"]["spec"];
         let targets = if change.gone {
@@ -174,16 +196,35 @@ impl Life<'_> {
         let spec = &self.vm.data["spec"]["template"]["spec"];
         let namespace = self.key.namespace.as_deref();
         let volumes = volumes::observe(self.objects, spec, namespace).await?;
+        let classes = self.snapshot_classes(&volumes).await?;
         let mut new = status(&Seen {
             vm: self.vm,
             instance,
             volumes: &volumes,
+            snapshot_classes: &classes,
             now: &self.context.now(),
         });
         if let Some(failure) = failure {
             new["startFailure"] = failure;
         }
         ignore_missing(self.objects.set_status(self.key, self.vm, new).await)
+    }
+
+    /// Storage classes of the volumes that snapshots can be taken of.
+    async fn snapshot_classes(&self, volumes: &[Volume]) -> Result<BTreeSet<String>, ActorError> {
+        let mut found = BTreeSet::new();
+        for volume in volumes {
+            let claim = volume.storage.as_ref().and_then(|s| s.claim.as_ref());
+            let class = claim.map_or("", |claim| text(claim, "/spec/storageClassName"));
+            if !found.contains(class)
+                && class_for(self.context, self.objects, class)
+                    .await?
+                    .is_some()
+            {
+                found.insert(class.to_owned());
+            }
+        }
+        Ok(found)
     }
 
     /// Finalizer and annotations. Whether something was written.
@@ -280,7 +321,34 @@ impl Life<'_> {
         }
         let body = json!({"metadata": metadata, "spec": spec});
         let namespace = self.key.namespace.as_deref();
+        self.keep_revision(generation).await?;
         self.objects.create(&INSTANCE, namespace, body).await
+    }
+
+    /// Writes down what the VM is when it starts; what it was before goes.
+    async fn keep_revision(&self, generation: i64) -> Result<(), ActorError> {
+        let namespace = self.key.namespace.as_deref();
+        let named = |generation: i64| format!("revision-start-vm-{}-{generation}", uid(self.vm));
+        let before = self.vm.data["status"]["observedGeneration"].as_i64();
+        if let Some(before) = before.filter(|before| *before != generation) {
+            let key = Key::new(&CONTROLLER_REVISION, namespace, &named(before));
+            if let Some(old) = self.objects.get(&key).await? {
+                self.objects.delete(&key, &old, Deletion::default()).await?;
+            }
+        }
+        let body = json!({
+            "metadata": {
+                "name": named(generation),
+                "namespace": namespace,
+                "ownerReferences": [controller_reference(&VIRTUAL_MACHINE, self.vm)],
+            },
+            "data": {"spec": self.vm.data["spec"]},
+            "revision": generation,
+        });
+        self.objects
+            .create(&CONTROLLER_REVISION, namespace, body)
+            .await?;
+        Ok(())
     }
 
     async fn stop(&self, instance: &DynamicObject) -> Result<(), ActorError> {

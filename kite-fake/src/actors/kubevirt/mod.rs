@@ -25,6 +25,8 @@ mod migration;
 mod migration_admission;
 mod requests;
 mod run;
+mod snapshot;
+mod snapshot_admission;
 
 mod volumes;
 
@@ -37,6 +39,8 @@ pub use machines::VirtualMachines;
 pub use migration::{MigrationAgent, MigrationTriggers, Migrations};
 pub use migration_admission::MigrationAdmission;
 pub use requests::{SUBRESOURCES, VmSubresources};
+pub use snapshot::{Clones, Restores, SnapshotContents, Snapshots};
+pub use snapshot_admission::SnapshotAdmission;
 
 /// Holds VMs and instances until their controllers have let go.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
