@@ -57,6 +57,9 @@ pub enum Next {
     Done,
     /// Another reconcile after this time.
     After(Duration),
+    /// Another reconcile after this time, as a matter of routine: a cluster that
+    /// waits for nothing else is settled.
+    Later(Duration),
     /// Another reconcile when the [`Rules`] change.
     Held,
 }

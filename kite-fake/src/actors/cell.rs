@@ -75,6 +75,7 @@ impl Cell {
                 match next {
                     Next::Done => {}
                     Next::After(pause) => work.queue.push(key, now + pause),
+                    Next::Later(pause) => work.queue.later(key, now + pause),
                     Next::Held => work.queue.hold(key),
                 }
             }

@@ -24,7 +24,8 @@
 //! | [`EndpointSlices`], [`LoadBalancers`] | where Services lead, and from where |
 //! | [`ClaimBinder`] | volumes for claims |
 //! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
-//! | [`DataVolumes`], [`DataSources`], [`CdiAdmission`] | CDI |
+//! | [`DataVolumes`], [`DataSources`], [`DataImportCrons`], [`StorageProfiles`], [`CdiAdmission`] | CDI |
+//! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
 //! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
 //! | [`Snapshots`], [`SnapshotContents`], [`Restores`], [`Clones`], [`VolumeSnapshots`] | snapshots of VMs and of claims, and what is made from them |
 //! | [`Migrations`], [`MigrationAgent`], [`MigrationTriggers`], [`HotplugVolumes`] | live migration; disks that are plugged in |
@@ -45,6 +46,7 @@ pub mod kind;
 mod kubevirt;
 mod namespaces;
 mod objects;
+mod others;
 mod queue;
 mod references;
 mod rules;
@@ -57,7 +59,7 @@ mod workloads;
 
 pub use actor::{Actor, ActorError, Change, Context, Next, Watches};
 pub use catalog::Catalog;
-pub use cdi::{CdiAdmission, DataSources, DataVolumes};
+pub use cdi::{CdiAdmission, DataImportCrons, DataSources, DataVolumes, StorageProfiles};
 pub use crds::CrdCleanup;
 pub use definitions::{
     cdi_definitions, kubevirt_definitions, route_definitions, snapshot_definitions,
@@ -72,6 +74,7 @@ pub use kubevirt::{
     VirtualMachines, VmSubresources,
 };
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
+pub use others::{Certificates, Gateways, LeaseHolder};
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
 pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
 pub use snapshots::VolumeSnapshots;

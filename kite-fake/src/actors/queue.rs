@@ -20,12 +20,15 @@ pub(super) struct Queue {
     sequence: u64,
     failures: HashMap<Key, u32>,
     held: BTreeSet<Key>,
+    /// Those in the queue that are there as a matter of routine.
+    routine: BTreeSet<Key>,
 }
 
 impl Queue {
     /// Puts `key` in at `at`; an earlier entry of the same key wins.
     pub(super) fn push(&mut self, key: Key, at: Instant) {
         self.held.remove(&key);
+        self.routine.remove(&key);
         match self.slots.remove(&key) {
             Some(slot) if slot.0 <= at => {
                 self.slots.insert(key, slot);
@@ -48,7 +51,16 @@ impl Queue {
         }
         let key = self.order.remove(&slot)?;
         self.slots.remove(&key);
+        self.routine.remove(&key);
         Some(key)
+    }
+
+    /// Puts `key` in at `at` as a matter of routine, unless it comes anyway.
+    pub(super) fn later(&mut self, key: Key, at: Instant) {
+        if !self.slots.contains_key(&key) {
+            self.push(key.clone(), at);
+            self.routine.insert(key);
+        }
     }
 
     /// When the next key is due.
@@ -86,9 +98,10 @@ impl Queue {
         }
     }
 
-    /// Keys that are due or wait for their time; held ones do not count.
+    /// Keys that are due or wait for their time; those that are held or a matter
+    /// of routine do not count.
     pub(super) fn len(&self) -> usize {
-        self.order.len()
+        self.order.len() - self.routine.len()
     }
 }
 
@@ -138,6 +151,20 @@ mod tests {
         queue.succeeded(&key("x"));
         queue.failed(key("x"), now);
         assert_eq!(queue.next_due(), Some(now + FIRST_PAUSE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn routine_does_not_count_until_something_happens() {
+        let mut queue = Queue::default();
+        let now = Instant::now();
+        queue.later(key("x"), now + Duration::from_secs(60));
+        assert_eq!(queue.len(), 0);
+        assert_eq!(queue.next_due(), Some(now + Duration::from_secs(60)));
+        queue.push(key("x"), now);
+        assert_eq!(queue.len(), 1);
+        queue.later(key("x"), now + Duration::from_secs(60));
+        assert_eq!(queue.pop(now), Some(key("x")));
+        assert_eq!(queue.next_due(), None);
     }
 
     #[tokio::test(start_paused = true)]

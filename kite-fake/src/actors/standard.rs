@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 use crate::FakeCluster;
 
 use super::{
-    Actor, Actors, CdiAdmission, ClaimBinder, Clones, CrdCleanup, DataSources, DataVolumes,
-    Deployments, EndpointSlices, GarbageCollector, Guests, HotplugVolumes, Instances,
-    KubeVirtAdmission, LoadBalancers, MigrationAdmission, MigrationAgent, MigrationTriggers,
-    Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods, Restores,
-    Rules, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests,
-    VirtualMachines, VmSubresources, VolumeSnapshots,
+    Actor, Actors, CdiAdmission, Certificates, ClaimBinder, Clones, CrdCleanup, DataImportCrons,
+    DataSources, DataVolumes, Deployments, EndpointSlices, GarbageCollector, Gateways, Guests,
+    HotplugVolumes, Instances, KubeVirtAdmission, LoadBalancers, MigrationAdmission,
+    MigrationAgent, MigrationTriggers, Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests,
+    NodeAgent, Nodes, Pods, Restores, Rules, SUBRESOURCES, SnapshotAdmission, SnapshotContents,
+    Snapshots, SshGuests, StorageProfiles, VirtualMachines, VmSubresources, VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -48,6 +48,10 @@ pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
     all.extend([
         Arc::new(DataSources::default()) as Arc<dyn Actor>,
         Arc::new(DataVolumes::default()),
+        Arc::new(DataImportCrons::default()),
+        Arc::new(StorageProfiles),
+        Arc::new(Certificates),
+        Arc::new(Gateways::default()),
         Arc::new(VirtualMachines::default()),
         Arc::new(instances),
         Arc::new(HotplugVolumes::default()),

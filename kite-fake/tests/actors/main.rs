@@ -1,11 +1,13 @@
 //! The actors on the in-memory API server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cdi;
 mod cluster;
 mod guests;
 mod hotplug;
 mod machines;
 mod migration;
+mod others;
 mod printable;
 mod requests;
 mod snapshots;

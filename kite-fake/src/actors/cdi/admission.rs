@@ -2,11 +2,15 @@
 
 use serde_json::Value;
 
+use super::schedule::Schedule;
+use super::source::Source;
 use crate::server::{Review, Webhook};
 use crate::status::Cause;
 
 /// Refuses a `DataVolume` that is ambiguous, and any change of its spec: a disk
-/// grows through its claim.
+/// grows through its claim. A clone of what is in another namespace needs the
+/// right to `create` `datavolumes/source`, or Pods, there. A `DataImportCron`
+/// needs a schedule that is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CdiAdmission;
 
@@ -16,6 +20,9 @@ impl Webhook for CdiAdmission {
     }
 
     fn review(&self, review: &Review<'_>) -> Vec<Cause> {
+        if review.group == "cdi.kubevirt.io" && review.kind == "DataImportCron" {
+            return cron(review).into_iter().collect();
+        }
         if review.group != "cdi.kubevirt.io" || review.kind != "DataVolume" {
             return Vec::new();
         }
@@ -29,11 +36,70 @@ impl Webhook for CdiAdmission {
             Some(_) => None,
             None => ambiguity(spec),
         };
+        if refusal.is_none()
+            && review.old.is_none()
+            && let Some(message) = theft(review)
+        {
+            let field = "spec.source";
+            return vec![Cause::new("FieldValueInvalid", message, field)];
+        }
         refusal
             .map(|(reason, message, field)| Cause::new(reason, message, field))
             .into_iter()
             .collect()
     }
+}
+
+/// What speaks against a cron.
+fn cron(review: &Review<'_>) -> Option<Cause> {
+    let spec = &review.object["spec"];
+    match review.old {
+        Some(old) if old["spec"] != *spec => Some(Cause::new(
+            "FieldValueDuplicate",
+            "Cannot update DataImportCron Spec",
+            "DataImportCron.Spec",
+        )),
+        Some(_) => None,
+        None => {
+            let schedule = spec["schedule"].as_str().unwrap_or_default();
+            let bad = !schedule.is_empty() && Schedule::parse(schedule).is_none();
+            bad.then(|| {
+                let message = "Illegal cron schedule";
+                Cause::new("FieldValueInvalid", message, "spec.schedule")
+            })
+        }
+    }
+}
+
+/// Why who writes may not clone what they name.
+fn theft(review: &Review<'_>) -> Option<String> {
+    let around = review.around?;
+    let spec = &review.object["spec"];
+    let here = review.object["metadata"]["namespace"].as_str()?;
+    let source = match spec["sourceRef"]["name"].as_str() {
+        Some(name) => {
+            let within = spec["sourceRef"]["namespace"].as_str().unwrap_or(here);
+            let found = around.object("cdi.kubevirt.io", "datasources", within, name)?;
+            Source::read(&found["spec"]["source"], within)
+        }
+        None => Source::read(&spec["source"], here),
+    };
+    let (namespace, name) = match source? {
+        Source::Claim { namespace, name } | Source::Snapshot { namespace, name } => {
+            (namespace, name)
+        }
+        _ => return None,
+    };
+    let may = |group: &str, resource: &str, name: &str| {
+        around.may("create", group, resource, &namespace, name)
+    };
+    let allowed = namespace == here
+        || may("cdi.kubevirt.io", "datavolumes/source", &name)
+        || may("", "pods", "");
+    (!allowed).then(|| {
+        let user = &around.user().name;
+        format!("User {user} has insufficient permissions in clone source namespace {namespace}")
+    })
 }
 
 fn ambiguity(spec: &Value) -> Option<(&'static str, &'static str, &'static str)> {

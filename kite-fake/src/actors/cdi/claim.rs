@@ -4,19 +4,34 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::status::Family;
-use crate::actors::kind::DATA_VOLUME;
-use crate::actors::objects::{controller_reference, uid};
+use crate::actors::actor::ActorError;
+use crate::actors::kind::{DATA_VOLUME, STORAGE_CLASS};
+use crate::actors::objects::{Objects, controller_reference, uid};
 
 /// What a file system takes of its volume, by CDI's default.
 const OVERHEAD: f64 = 0.055;
 const MIB: f64 = 1024.0 * 1024.0;
 
+/// The storage class that claims get which name none.
+pub(super) async fn default_class(objects: Objects<'_>) -> Result<Option<String>, ActorError> {
+    let classes = objects.list(&STORAGE_CLASS, None, "").await?;
+    let default = classes.into_iter().find(|class| {
+        let annotations = class.metadata.annotations.iter().flatten();
+        annotations.into_iter().any(|(name, value)| {
+            name == "storageclass.kubernetes.io/is-default-class" && value == "true"
+        })
+    });
+    Ok(default.and_then(|class| class.metadata.name))
+}
+
 /// The claim that `volume` gets. `class` is the cluster's default storage
-/// class, `source_size` that of a claim it is cloned from.
+/// class, `profile` what the profile of its own class says, `source_size` the
+/// size of what it is cloned from.
 pub(super) fn claim_of(
     volume: &DynamicObject,
     family: Family,
     class: Option<&str>,
+    profile: &Value,
     source_size: Option<&str>,
 ) -> Value {
     let spec = &volume.data["spec"];
@@ -34,16 +49,29 @@ pub(super) fn claim_of(
             "apiGroup": "cdi.kubevirt.io",
             "kind": match family {
                 Family::Import => "VolumeImportSource",
-                Family::Clone => "VolumeCloneSource",
+                Family::Clone | Family::Snapshot => "VolumeCloneSource",
                 Family::Upload => "VolumeUploadSource",
             },
             "name": format!("{}-{}", match family {
                 Family::Import => "volume-import-source",
-                Family::Clone => "volume-clone-source",
+                Family::Clone | Family::Snapshot => "volume-clone-source",
                 Family::Upload => "volume-upload-source",
             }, uid(volume)),
         },
     });
+    let wanted = |set: &&Value| {
+        let modes = given["accessModes"].as_array();
+        modes.is_none_or(|modes| modes.is_empty() || set["accessModes"] == json!(modes))
+            && (given["volumeMode"].is_null() || set["volumeMode"] == given["volumeMode"])
+    };
+    let sets = profile["claimPropertySets"].as_array();
+    let set = sets.filter(|_| storage.is_object());
+    if let Some(set) = set.and_then(|sets| sets.iter().find(wanted)) {
+        claim["accessModes"] = set["accessModes"].clone();
+        if set["volumeMode"].is_string() {
+            claim["volumeMode"] = set["volumeMode"].clone();
+        }
+    }
     for field in ["accessModes", "volumeMode"] {
         if given[field].as_array().is_some_and(|a| !a.is_empty()) || given[field].is_string() {
             claim[field] = given[field].clone();
@@ -117,7 +145,7 @@ mod tests {
     fn storage_is_completed_and_makes_room_for_the_file_system() {
         let resources = json!({"requests": {"storage": "20Gi"}});
         let volume = volume(&json!({"storage": {"resources": resources}}));
-        let claim = claim_of(&volume, Family::Clone, Some("fast"), None);
+        let claim = claim_of(&volume, Family::Clone, Some("fast"), &Value::Null, None);
         assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteOnce"]));
         assert_eq!(claim["spec"]["storageClassName"], "fast");
         assert_eq!(
@@ -135,16 +163,35 @@ mod tests {
             "volumeMode": "Block",
             "resources": {"requests": {"storage": "1Gi"}},
         }}));
-        let claim = claim_of(&volume, Family::Import, None, None);
+        let claim = claim_of(&volume, Family::Import, None, &Value::Null, None);
         assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
         assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "1Gi");
         assert_eq!(claim["spec"].get("storageClassName"), None);
     }
 
     #[test]
+    fn what_is_not_said_is_as_the_profile_of_the_storage_has_it() {
+        let profile = json!({"claimPropertySets": [
+            {"accessModes": ["ReadWriteMany"], "volumeMode": "Block"},
+            {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"},
+        ]});
+        let of = |storage: Value| {
+            let volume = volume(&json!({"storage": storage}));
+            let claim = claim_of(&volume, Family::Import, None, &profile, None);
+            (
+                claim["spec"]["accessModes"][0].clone(),
+                claim["spec"]["volumeMode"].clone(),
+            )
+        };
+        assert_eq!(of(json!({})), (json!("ReadWriteMany"), json!("Block")));
+        let once = json!({"accessModes": ["ReadWriteOnce"]});
+        assert_eq!(of(once), (json!("ReadWriteOnce"), json!("Filesystem")));
+    }
+
+    #[test]
     fn a_clone_without_a_size_takes_the_source_s() {
         let volume = volume(&json!({"storage": {}}));
-        let claim = claim_of(&volume, Family::Clone, None, Some("3Gi"));
+        let claim = claim_of(&volume, Family::Clone, None, &Value::Null, Some("3Gi"));
         assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "3Gi");
     }
 }

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::source::{Readiness, Source, claim_readiness};
+use super::source::{Readiness, Source, claim_readiness, snapshot_readiness};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key};
+use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, VOLUME_SNAPSHOT};
 use crate::actors::objects::{Objects, ignore_missing};
 use crate::actors::references::References;
 
@@ -24,23 +24,21 @@ impl Actor for DataSources {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![DATA_SOURCE, CLAIM, DATA_VOLUME])
+        Watches::Kinds(vec![DATA_SOURCE, CLAIM, DATA_VOLUME, VOLUME_SNAPSHOT])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
         let key = change.key();
         let mut targets = self.targets.lock();
+        if change.kind == VOLUME_SNAPSHOT {
+            return targets.to(&key);
+        }
         if change.kind != DATA_SOURCE {
             return targets.to(&Key::new(&CLAIM, key.namespace.as_deref(), &key.name));
         }
         let source = Source::read(&change.object.data["spec"]["source"], key.space());
-        let target = match source {
-            Some(Source::Claim { namespace, name }) if !change.gone => {
-                vec![Key::new(&CLAIM, Some(&namespace), &name)]
-            }
-            _ => Vec::new(),
-        };
-        targets.set(&key, target);
+        let target = source.filter(|_| !change.gone).and_then(|s| s.key());
+        targets.set(&key, target.into_iter().collect());
         vec![key]
     }
 
@@ -52,6 +50,9 @@ impl Actor for DataSources {
         let readiness = match Source::read(&source.data["spec"]["source"], key.space()) {
             Some(Source::Claim { namespace, name }) => {
                 claim_readiness(objects, &namespace, &name).await?
+            }
+            Some(Source::Snapshot { namespace, name }) => {
+                snapshot_readiness(objects, &namespace, &name).await?
             }
             Some(source) => Readiness::Ready { source, size: None },
             None => Readiness::Missing {

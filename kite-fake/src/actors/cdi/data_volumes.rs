@@ -1,21 +1,24 @@
 //! Fills `DataVolume`s.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::claim::claim_of;
+use super::claim::{claim_of, default_class};
 use super::source::{Readiness, Source, resolve};
 use super::status::{Family, Standing, status, steps_done};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, STORAGE_CLASS};
+use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, STORAGE_PROFILE, VOLUME_SNAPSHOT};
+use crate::actors::kubevirt::find;
 use crate::actors::objects::{
     Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, text, uid,
 };
 use crate::actors::references::References;
 use crate::actors::rules::{Gate, Stage};
-use crate::actors::storage::{bind, claim_size, is_bound};
+use crate::actors::storage::{SELECTED_NODE, bind, claim_size, is_bound, is_late_bound};
 
 /// On a `DataVolume`: the claim that is filled by somebody else.
 const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
@@ -39,7 +42,7 @@ impl Actor for DataVolumes {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![DATA_VOLUME, DATA_SOURCE, CLAIM])
+        Watches::Kinds(vec![DATA_VOLUME, DATA_SOURCE, CLAIM, VOLUME_SNAPSHOT])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
@@ -58,16 +61,11 @@ impl Actor for DataVolumes {
             keys.push(key);
         } else if change.kind == CLAIM {
             keys.push(Key::new(&DATA_VOLUME, key.namespace.as_deref(), &key.name));
-        } else {
+        } else if change.kind == DATA_SOURCE {
             // What a DataSource stands for is waited for through it.
             let source = Source::read(&change.object.data["spec"]["source"], key.space());
-            let target = match source {
-                Some(Source::Claim { namespace, name }) if !change.gone => {
-                    vec![Key::new(&CLAIM, Some(&namespace), &name)]
-                }
-                _ => Vec::new(),
-            };
-            sources.set(&key, target);
+            let target = source.filter(|_| !change.gone).and_then(|s| s.key());
+            sources.set(&key, target.into_iter().collect());
         }
         keys.retain(|key| key.kind == DATA_VOLUME);
         keys
@@ -104,12 +102,8 @@ fn named_sources(volume: &DynamicObject) -> Vec<Key> {
         let namespace = reference["namespace"].as_str().unwrap_or(here);
         return vec![Key::new(&DATA_SOURCE, Some(namespace), name)];
     }
-    match Source::read(&volume.data["spec"]["source"], here) {
-        Some(Source::Claim { namespace, name }) => {
-            vec![Key::new(&CLAIM, Some(&namespace), &name)]
-        }
-        _ => Vec::new(),
-    }
+    let source = Source::read(&volume.data["spec"]["source"], here);
+    source.and_then(|s| s.key()).into_iter().collect()
 }
 
 /// A `DataVolume` on its way.
@@ -145,6 +139,9 @@ impl Disk<'_> {
         if !is_controlled_by(&claim, uid(self.volume)) {
             let message = format!("PVC {} exists and is not of this DataVolume", self.key.name);
             return self.fail(family, "ErrResourceExists", message).await;
+        }
+        if self.waits_for_consumer(&claim).await? {
+            return self.stand(family, &Standing::WaitForConsumer).await;
         }
         if let Some(message) = too_small(&claim, source_size.as_deref()) {
             return self.fail(family, "CloneValidationFailed", message).await;
@@ -214,6 +211,9 @@ impl Disk<'_> {
             // Nobody uploads to a disk that has no data.
             return Ok(Next::Done);
         }
+        if let Some(next) = self.work(family).await? {
+            return Ok(next);
+        }
         let steps = self.context.rules.disk_steps();
         let done = steps_done(&self.volume.data["status"], steps) + 1;
         match self
@@ -232,6 +232,52 @@ impl Disk<'_> {
                 self.stand(family, &Standing::Succeeded).await
             }
         }
+    }
+
+    /// Whether the worker is down, and for how long.
+    async fn work(&self, family: Family) -> Result<Option<Next>, ActorError> {
+        let status = &self.volume.data["status"];
+        let count = status["restartCount"].as_u64().unwrap_or_default();
+        let failure = match self
+            .context
+            .gate(Stage::DiskWorker, self.volume, &count.to_string())
+        {
+            Gate::Open => return Ok(None),
+            Gate::Wait(rest) => return Ok(Some(Next::After(rest))),
+            Gate::Held => return Ok(Some(Next::Held)),
+            Gate::Fail(failure) => failure,
+        };
+        let running = find(status, "Running").filter(|c| c["reason"] == "Error");
+        let crashed_at = running.and_then(|c| c["lastHeartbeatTime"].as_str());
+        let crashed_at: Option<jiff::Timestamp> = crashed_at.and_then(|at| at.parse().ok());
+        if let Some(at) = crashed_at.filter(|_| count > 0) {
+            let due = at.checked_add(pause(count));
+            let left = due
+                .ok()
+                .map(|due| due.duration_since(self.context.clock.now()));
+            let left = left.and_then(|left| Duration::try_from(left).ok());
+            if let Some(left) = left.filter(|left| !left.is_zero()) {
+                return Ok(Some(Next::After(left)));
+            }
+        }
+        let count = count + 1;
+        let standing = Standing::Crashed { failure, count };
+        self.stand(family, &standing).await?;
+        Ok(Some(Next::Done))
+    }
+
+    /// Whether the claim's storage waits for a Pod that uses it, and there was
+    /// none yet.
+    async fn waits_for_consumer(&self, claim: &DynamicObject) -> Result<bool, ActorError> {
+        let annotated = |object: &DynamicObject, name: &str| {
+            let annotations = object.metadata.annotations.as_ref();
+            annotations.is_some_and(|a| a.contains_key(name))
+        };
+        let immediate = "cdi.kubevirt.io/storage.bind.immediate.requested";
+        if annotated(claim, SELECTED_NODE) || annotated(self.volume, immediate) {
+            return Ok(false);
+        }
+        is_late_bound(self.objects, claim).await
     }
 
     async fn fail(
@@ -264,15 +310,19 @@ impl Disk<'_> {
         if let Some(claim) = self.objects.find(&CLAIM, namespace, &self.key.name).await? {
             return Ok(Some(claim));
         }
-        let classes = self.objects.list(&STORAGE_CLASS, None, "").await?;
-        let class = classes.iter().find(|class| {
-            let annotations = class.metadata.annotations.iter().flatten();
-            annotations.into_iter().any(|(name, value)| {
-                name == "storageclass.kubernetes.io/is-default-class" && value == "true"
-            })
-        });
-        let class = class.and_then(|class| class.metadata.name.as_deref());
-        let body = claim_of(self.volume, family, class, source_size);
+        let default = default_class(self.objects).await?;
+        let spec = &self.volume.data["spec"];
+        let given = spec["storage"]["storageClassName"].as_str();
+        let class = given.or(default.as_deref());
+        let profile = match class.filter(|_| self.context.catalog.has(&STORAGE_PROFILE)) {
+            Some(class) => self.objects.find(&STORAGE_PROFILE, None, class).await?,
+            None => None,
+        };
+        let profile = profile
+            .map(|p| p.data["status"].clone())
+            .unwrap_or_default();
+        let default = default.as_deref();
+        let body = claim_of(self.volume, family, default, &profile, source_size);
         match self.objects.create(&CLAIM, namespace, body).await {
             Ok(claim) => Ok(claim),
             // A quota, for one, may forbid it.
@@ -291,6 +341,12 @@ impl Disk<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The pause after so many crashes of a worker, as the kubelet makes it.
+fn pause(count: u64) -> Duration {
+    let exponent = u32::try_from(count).unwrap_or(u32::MAX).clamp(1, 6) - 1;
+    Duration::from_secs(10 * 2_u64.pow(exponent)).min(Duration::from_secs(300))
 }
 
 /// Why a claim cannot hold a clone of a claim of `source_size`.

@@ -2,11 +2,16 @@
 
 mod admission;
 mod claim;
+mod crons;
 mod data_sources;
 mod data_volumes;
+mod profiles;
+mod schedule;
 mod source;
 mod status;
 
 pub use admission::CdiAdmission;
+pub use crons::DataImportCrons;
 pub use data_sources::DataSources;
 pub use data_volumes::DataVolumes;
+pub use profiles::StorageProfiles;

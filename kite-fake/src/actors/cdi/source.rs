@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::status::Family;
 use crate::actors::actor::ActorError;
-use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key};
+use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, VOLUME_SNAPSHOT};
 use crate::actors::objects::{Objects, text};
 use crate::actors::storage::claim_size;
 
@@ -26,7 +26,12 @@ pub(super) enum Source {
         name: String,
     },
     /// A snapshot of a claim.
-    Snapshot,
+    Snapshot {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 impl Source {
@@ -39,7 +44,10 @@ impl Source {
         Some(match kind.as_str() {
             "blank" => Self::Blank,
             "upload" => Self::Upload,
-            "snapshot" => Self::Snapshot,
+            "snapshot" => Self::Snapshot {
+                namespace: word("namespace").unwrap_or_else(|| namespace.to_owned()),
+                name: word("name")?,
+            },
             "pvc" => Self::Claim {
                 namespace: word("namespace").unwrap_or_else(|| namespace.to_owned()),
                 name: word("name")?,
@@ -48,11 +56,23 @@ impl Source {
         })
     }
 
+    /// The object that it is, where it is one.
+    pub(super) fn key(&self) -> Option<Key> {
+        match self {
+            Self::Claim { namespace, name } => Some(Key::new(&CLAIM, Some(namespace), name)),
+            Self::Snapshot { namespace, name } => {
+                Some(Key::new(&VOLUME_SNAPSHOT, Some(namespace), name))
+            }
+            _ => None,
+        }
+    }
+
     /// The names of the phases that filling from it has.
     pub(super) fn family(&self) -> Family {
         match self {
             Self::Import | Self::Blank => Family::Import,
-            Self::Claim { .. } | Self::Snapshot => Family::Clone,
+            Self::Claim { .. } => Family::Clone,
+            Self::Snapshot { .. } => Family::Snapshot,
             Self::Upload => Family::Upload,
         }
     }
@@ -110,10 +130,39 @@ pub(super) async fn resolve(
             message: "the DataVolume names no source".to_owned(),
         });
     };
-    let Source::Claim { namespace, name } = &source else {
-        return Ok(Readiness::Ready { source, size: None });
+    match &source {
+        Source::Claim { namespace, name } => claim_readiness(objects, namespace, name).await,
+        Source::Snapshot { namespace, name } => snapshot_readiness(objects, namespace, name).await,
+        _ => Ok(Readiness::Ready { source, size: None }),
+    }
+}
+
+/// Whether a snapshot of a claim is there and can be used.
+pub(super) async fn snapshot_readiness(
+    objects: Objects<'_>,
+    namespace: &str,
+    name: &str,
+) -> Result<Readiness, ActorError> {
+    let key = Key::new(&VOLUME_SNAPSHOT, Some(namespace), name);
+    let Some(snapshot) = objects.get(&key).await? else {
+        return Ok(Readiness::Missing {
+            reason: "CloneWithoutSource",
+            message: format!("The source snapshot {namespace}/{name} doesn't exist"),
+        });
     };
-    claim_readiness(objects, namespace, name).await
+    if snapshot.data["status"]["readyToUse"] != true {
+        return Ok(Readiness::Filling {
+            message: format!("The source snapshot {namespace}/{name} is not ready to use"),
+        });
+    }
+    let size = text(&snapshot, "/status/restoreSize");
+    Ok(Readiness::Ready {
+        source: Source::Snapshot {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
+        size: (!size.is_empty()).then(|| size.to_owned()),
+    })
 }
 
 /// Whether a claim is there and filled.

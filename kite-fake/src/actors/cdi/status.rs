@@ -11,6 +11,8 @@ pub(super) enum Family {
     Import,
     /// `CloneScheduled`, `CloneInProgress`.
     Clone,
+    /// `CloneScheduled`, `CloneFromSnapshotSourceInProgress`.
+    Snapshot,
     /// `UploadScheduled`, `UploadReady`.
     Upload,
 }
@@ -19,7 +21,7 @@ impl Family {
     pub(super) fn scheduled(self) -> &'static str {
         match self {
             Self::Import => "ImportScheduled",
-            Self::Clone => "CloneScheduled",
+            Self::Clone | Self::Snapshot => "CloneScheduled",
             Self::Upload => "UploadScheduled",
         }
     }
@@ -28,6 +30,7 @@ impl Family {
         match self {
             Self::Import => "ImportInProgress",
             Self::Clone => "CloneInProgress",
+            Self::Snapshot => "CloneFromSnapshotSourceInProgress",
             Self::Upload => "UploadReady",
         }
     }
@@ -35,7 +38,7 @@ impl Family {
     fn complete(self) -> &'static str {
         match self {
             Self::Import => "Import Complete",
-            Self::Clone => "Clone Complete",
+            Self::Clone | Self::Snapshot => "Clone Complete",
             Self::Upload => "Upload Complete",
         }
     }
@@ -50,6 +53,15 @@ pub(super) enum Standing {
         reason: String,
         /// A sentence.
         message: String,
+    },
+    /// Its claim waits for a Pod that uses it.
+    WaitForConsumer,
+    /// Its worker has crashed so often, and is tried again.
+    Crashed {
+        /// Why.
+        failure: Failure,
+        /// How often.
+        count: u64,
     },
     /// Its worker is scheduled, or waits for the source.
     Scheduled {
@@ -113,6 +125,20 @@ pub(super) fn status(
             said("False", reason, message),
             said("False", reason, message),
         ),
+        Standing::WaitForConsumer => (
+            "PendingPopulation",
+            "N/A".to_owned(),
+            pending_claim(),
+            said("False", "", ""),
+            said("False", "", ""),
+        ),
+        Standing::Crashed { failure, .. } => (
+            family.in_progress(),
+            old["progress"].as_str().unwrap_or("N/A").to_owned(),
+            pending_claim(),
+            said("False", "Error", &*failure.message),
+            said("False", "Error", &*failure.message),
+        ),
         Standing::Scheduled { message } => (
             family.scheduled(),
             "N/A".to_owned(),
@@ -163,7 +189,9 @@ pub(super) fn status(
             from.map_or_else(|| json!(now), |c| c[field].clone())
         };
         new["lastTransitionTime"] = time(since, "lastTransitionTime");
-        new["lastHeartbeatTime"] = time(looked, "lastHeartbeatTime");
+        // Every crash is news.
+        let crashed = type_ == "Running" && matches!(standing, Standing::Crashed { .. });
+        new["lastHeartbeatTime"] = time(looked.filter(|_| !crashed), "lastHeartbeatTime");
         new
     };
     let mut status = json!({
@@ -178,7 +206,9 @@ pub(super) fn status(
     if !matches!(standing, Standing::Pending { .. }) {
         status["claimName"] = json!(name);
     }
-    if let Some(count) = old.get("restartCount") {
+    if let Standing::Crashed { count, .. } = standing {
+        status["restartCount"] = json!(count);
+    } else if let Some(count) = old.get("restartCount") {
         status["restartCount"] = count.clone();
     }
     status

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The condition `type_` of a status.
-pub(super) fn find<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
+pub(in crate::actors) fn find<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
     let all = status["conditions"].as_array()?;
     all.iter().find(|condition| condition["type"] == type_)
 }

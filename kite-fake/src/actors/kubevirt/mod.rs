@@ -42,6 +42,8 @@ pub use requests::{SUBRESOURCES, VmSubresources};
 pub use snapshot::{Clones, Restores, SnapshotContents, Snapshots};
 pub use snapshot_admission::SnapshotAdmission;
 
+pub(super) use conditions::find;
+
 /// Holds VMs and instances until their controllers have let go.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// The generation of the VM that an instance was made from.

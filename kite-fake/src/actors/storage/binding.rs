@@ -4,12 +4,26 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::actors::actor::ActorError;
-use crate::actors::kind::{CLAIM, Key, VOLUME};
+use crate::actors::kind::{CLAIM, Key, STORAGE_CLASS, VOLUME};
 use crate::actors::objects::{Objects, ignore_missing, text, uid};
 
 /// Whether `claim` is bound.
 pub(in crate::actors) fn is_bound(claim: &DynamicObject) -> bool {
     text(claim, "/status/phase") == "Bound"
+}
+
+/// On a claim: the node of the first Pod that uses it, as the scheduler says.
+pub(in crate::actors) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Whether the storage of `claim` waits for a Pod that uses it
+/// (`volumeBindingMode: WaitForFirstConsumer`).
+pub(in crate::actors) async fn is_late_bound(
+    objects: Objects<'_>,
+    claim: &DynamicObject,
+) -> Result<bool, ActorError> {
+    let class = text(claim, "/spec/storageClassName");
+    let class = objects.find(&STORAGE_CLASS, None, class).await?;
+    Ok(class.is_some_and(|c| text(&c, "/volumeBindingMode") == "WaitForFirstConsumer"))
 }
 
 /// The storage that `claim` asks for.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 
-use super::binding::{bind, claim_size, is_bound, volume_name};
+use super::binding::{SELECTED_NODE, bind, claim_size, is_bound, is_late_bound, volume_name};
 use super::protection::release;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::kind::{CLAIM, Key, POD, VOLUME};
@@ -68,6 +68,11 @@ impl Actor for ClaimBinder {
             return Ok(Next::Done);
         }
         if claim.data["spec"]["dataSourceRef"].is_object() {
+            return Ok(Next::Done);
+        }
+        let annotations = claim.metadata.annotations.as_ref();
+        let consumed = annotations.is_some_and(|a| a.contains_key(SELECTED_NODE));
+        if !consumed && is_late_bound(objects, &claim).await? {
             return Ok(Next::Done);
         }
         match context.gate(Stage::ClaimBound, &claim, "") {

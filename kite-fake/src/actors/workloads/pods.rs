@@ -17,7 +17,7 @@ use crate::actors::objects::{
 };
 use crate::actors::references::References;
 use crate::actors::rules::{Failure, Gate, Stage};
-use crate::actors::storage::{claims_of, is_bound};
+use crate::actors::storage::{SELECTED_NODE, claims_of, is_bound, is_late_bound};
 
 /// First address that Pods get; the next ones follow.
 const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
@@ -121,11 +121,18 @@ impl Pods {
         key: &Key,
         pod: &DynamicObject,
     ) -> Result<Next, ActorError> {
+        let mut late = Vec::new();
         for claim in claims_of(pod) {
             let found = objects
                 .find(&CLAIM, key.namespace.as_deref(), claim)
                 .await?;
-            if found.is_some_and(|claim| is_bound(&claim)) {
+            if found.as_ref().is_some_and(is_bound) {
+                continue;
+            }
+            if let Some(found) = found
+                && is_late_bound(objects, &found).await?
+            {
+                late.push(found);
                 continue;
             }
             let nodes = objects.list(&NODE, None, "").await?.len().max(1);
@@ -146,7 +153,22 @@ impl Pods {
         match placement::choose(objects, pod).await? {
             Ok(node) => {
                 self.waiting.lock().remove(key);
-                bind(context, pod, &node).await
+                if late.is_empty() {
+                    return bind(context, pod, &node).await;
+                }
+                // Their storage now knows where it is wanted.
+                for claim in late {
+                    let annotations = json!({SELECTED_NODE: node});
+                    let patch = json!({"metadata": {"annotations": annotations}});
+                    let key = Key::of(&CLAIM, &claim);
+                    if claim.metadata.annotations.as_ref().is_none_or(|a| {
+                        a.get(SELECTED_NODE)
+                            .is_none_or(|selected| *selected != node)
+                    }) {
+                        ignore_missing(objects.merge(&key, None, patch).await)?;
+                    }
+                }
+                Ok(Next::Done)
             }
             Err(why) => {
                 self.waiting.lock().insert(key.clone());
