@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kite_fake::actors::kind::{
     CLAIM, CONFIG_MAP, DATA_VOLUME, DEPLOYMENT, INSTANCE, NAMESPACE, NODE, POD, SERVICE,
-    SERVICE_ACCOUNT, VIRTUAL_MACHINE, VOLUME,
+    SERVICE_ACCOUNT, STORAGE_CLASS, VIRTUAL_MACHINE, VOLUME,
 };
 use kite_fake::actors::{
     Actor, ClaimBinder, DataVolumes, GarbageCollector, Rule, Rules, Selector, Stage,
@@ -112,8 +112,16 @@ async fn an_object_stays_while_one_owner_does_and_owners_elsewhere_do_not_count(
 async fn a_claim_is_bound_grows_and_takes_its_volume_along() {
     let actors: Vec<Arc<dyn Actor>> = vec![Arc::new(ClaimBinder)];
     let world = World::with(Rules::instant(), actors).await;
+    let class = json!({
+        "metadata": {"name": "elastic"},
+        "provisioner": "csi.example.org",
+        "allowVolumeExpansion": true,
+    });
+    world.create(&STORAGE_CLASS, None, class).await;
     let claim = json!({"metadata": {"name": "c"}, "spec": {
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "elastic",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
     }});
     world.create(&CLAIM, NS, claim).await;
     world.settle().await;
