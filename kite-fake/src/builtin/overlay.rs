@@ -62,6 +62,27 @@ const KEYED: &[Keyed] = &[
     ),
     keyed("PodStatus", "hostIPs", &[], "ip", "merge"),
     keyed("PodStatus", "podIPs", &["ip"], "ip", "merge"),
+    keyed(
+        "PodStatus",
+        "resourceClaimStatuses",
+        &["name"],
+        "name",
+        "merge,retainKeys",
+    ),
+    keyed(
+        "ContainerStatus",
+        "allocatedResourcesStatus",
+        &["name"],
+        "name",
+        "merge",
+    ),
+    keyed(
+        "ContainerStatus",
+        "volumeMounts",
+        &["mountPath"],
+        "mountPath",
+        "merge",
+    ),
     keyed("ResourceRequirements", "claims", &["name"], "", ""),
     keyed("NodeStatus", "addresses", &["type"], "type", "merge"),
     keyed("ServiceAccount", "secrets", &["name"], "name", "merge"),
@@ -126,6 +147,7 @@ const SETS: &[(&str, &str)] = &[
     ("ObjectMeta", "finalizers"),
     ("NodeSpec", "podCIDRs"),
     ("EndpointSliceEndpoint", "addresses"),
+    ("CSIDriverSpec", "volumeLifecycleModes"),
 ];
 
 /// Lists of scalars that strategic merge patches add to.
@@ -151,7 +173,6 @@ const ATOMIC_TYPES: &[&str] = &[
     "Subject",
     "TopologySelectorTerm",
     "TypedLocalObjectReference",
-    "TypedObjectReference",
 ];
 
 /// Members that are one field although their type is not, or the other way round.

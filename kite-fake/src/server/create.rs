@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::registry::Resource;
 use super::rules::{self, Rules};
-use super::{ApiServer, Call, Outcome, Produced, body};
+use super::{ApiServer, Call, Outcome, Produced, body, size};
 use crate::clock::rfc3339;
 use crate::metadata;
 use crate::rest::options::WriteOptions;
@@ -135,6 +135,7 @@ impl ApiServer {
         let object = if options.dry_run {
             Stored::transient(object, 0, resource.epoch)
         } else {
+            size::check(call, &mut object, 0)?;
             self.commit(&resource, &key, object)
         };
         Ok(object)

@@ -33,6 +33,7 @@ mod rules;
 mod scale;
 mod scopes;
 mod selectable;
+mod size;
 mod subresources;
 mod support;
 mod tokens;

@@ -67,7 +67,14 @@ impl ApiServer {
             .clone();
         let old = Self::view(&call.resource, &live).fresh();
         let patched = patched(call, format, old.value()).map_err(|e| refusal(&e))?;
-        body::check_type(call, &patched)?;
+        let shown = || shown(call, format, old.value());
+        let patched = if format == Format::Strategic {
+            // What it is merged into is of the type already.
+            body::fill_type(&call.resource, patched)
+        } else {
+            check_patched_type(call, &patched, &shown)?;
+            patched
+        };
         let outline = match format {
             Format::Json => Outline::of_operations(&call.body),
             Format::Strategic => Outline {
@@ -76,7 +83,6 @@ impl ApiServer {
             },
             _ => Outline::of(&call.body),
         };
-        let shown = || shown(call, format, old.value());
         let decoded = rules::decode(&call.resource, patched, &outline, &options, Some(&shown))?;
         self.warnings.extend(decoded.warnings);
         body::check_name(call, &decoded.value)?;
@@ -228,6 +234,26 @@ pub(crate) fn apply_refusal(error: ApplyError) -> Status {
         ApplyError::BadRequest(message) => Status::bad_request(message),
         ApplyError::Typed(message) => Status::internal(message),
     }
+}
+
+/// Whether what a patch made has the type of the path still. For built-in kinds
+/// another one is a fault of the patch.
+fn check_patched_type(
+    call: &Call,
+    patched: &Value,
+    shown: &dyn Fn() -> String,
+) -> Result<(), Status> {
+    body::check_type(call, patched).map_err(|status| {
+        let why = status.message.split_once(" cannot be handled as a ");
+        match why.and_then(|(_, rest)| rest.split_once(": ")) {
+            Some((_, why)) if !call.resource.is_custom() => {
+                let message = format!("Invalid value: {}: {why}", go::quote(&shown()));
+                let cause = Cause::new("FieldValueInvalid", message, "patch");
+                Status::invalid("", "", "", vec![cause])
+            }
+            _ => status,
+        }
+    })
 }
 
 /// Members that a configuration gives twice: warnings, or a refusal.

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::create::{check_namespace, metadata_mut, text};
+use super::registry::Resource;
 use super::rules::{self, Rules};
-use super::{ApiServer, Call, Outcome, Produced, body};
+use super::{ApiServer, Call, Outcome, Produced, body, size};
 use crate::fields::same_but_for_times;
 use crate::metadata;
 use crate::rest::options::WriteOptions;
@@ -62,12 +63,7 @@ impl ApiServer {
     pub(crate) fn uid_conflict(call: &Call, given: &str, live: &str) -> Status {
         let resource = &call.resource;
         let key = call.key();
-        let mut path = String::from("/registry/");
-        if resource.is_custom() {
-            path.push_str(&resource.group);
-            path.push('/');
-        }
-        path.push_str(&resource.plural);
+        let mut path = format!("/registry/{}", prefix(resource));
         if !key.namespace.is_empty() {
             path.push('/');
             path.push_str(&key.namespace);
@@ -147,7 +143,31 @@ impl ApiServer {
             let object = Stored::transient(new, old.revision(), resource.epoch);
             return Ok(object);
         }
+        size::check(call, &mut new, old.json().len())?;
         Ok(self.commit(&resource, &key, new))
+    }
+}
+
+/// Where etcd has the objects of a resource, below `/registry/`.
+fn prefix(resource: &Resource) -> String {
+    let own = match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "replicationcontrollers") => "controllers",
+        ("", "endpoints") => "services/endpoints",
+        ("", "services") => "services/specs",
+        ("", "nodes") => "minions",
+        ("networking.k8s.io", "ingresses") => "ingress",
+        (_, plural) => plural,
+    };
+    // Custom resources and what other servers registered have their group in it.
+    let grouped = resource.is_custom()
+        || matches!(
+            resource.group.as_str(),
+            "apiextensions.k8s.io" | "apiregistration.k8s.io"
+        );
+    if grouped {
+        format!("{}/{own}", resource.group)
+    } else {
+        own.to_owned()
     }
 }
 

@@ -191,3 +191,48 @@ fn members_given_twice_in_yaml_are_told_by_line() {
         "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"a\" already set in map"
     );
 }
+
+#[test]
+fn a_patch_does_not_change_the_type() {
+    let server = Server::new();
+    let path = server.map("a", &json!({"k": "v"}));
+    let told = server
+        .patch(&path, MERGE, &json!({"kind": "Secret"}))
+        .expect(422);
+    assert!(
+        told.message()
+            .ends_with("converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        "{}",
+        told.message()
+    );
+    let told = server
+        .patch(
+            &path,
+            STRATEGIC,
+            &json!({"kind": "Secret", "apiVersion": "v2"}),
+        )
+        .expect(200);
+    assert_eq!(told.at("/kind"), &json!("ConfigMap"));
+}
+
+#[test]
+fn what_the_storage_does_not_take_is_refused() {
+    let server = Server::new();
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    let class = |bytes: usize| json!({"metadata": {"name": "p"}, "value": 1, "description": "x".repeat(bytes)});
+    let told = server.post(classes, &class(1_600_000)).expect(500);
+    assert_eq!(told.message(), "etcdserver: request is too large");
+    let told = server.post(classes, &class(2_200_000)).expect(500);
+    assert!(
+        told.message()
+            .starts_with("rpc error: code = ResourceExhausted")
+    );
+    server.post(classes, &class(1_500_000)).expect(201);
+    let more = json!({"metadata": {"annotations": {"a": "x".repeat(100_000)}}});
+    server
+        .patch(&format!("{classes}/p"), MERGE, &more)
+        .expect(500);
+    server
+        .patch(&format!("{classes}/p?dryRun=All"), MERGE, &more)
+        .expect(200);
+}
