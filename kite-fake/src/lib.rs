@@ -58,6 +58,7 @@
 //! | [`protobuf`] | bodies that old clients send in protobuf |
 //! | [`actors`], [`guest`] | controllers, KubeVirt, CDI, and SSH servers that play VMs |
 //! | [`fault`] | what goes wrong between a client and its API server |
+//! | [`sim`] | reconcilers step by step, in simulated time, with every fault at every request |
 //! | [`service`], [`serve`] | the tower service and the HTTP server |
 //! | [`clock`] | time and identifiers |
 //! | [`conformance`] | what an API server owes to its clients, as checks for any |
@@ -88,6 +89,7 @@ pub mod schema;
 pub mod serve;
 pub mod server;
 pub mod service;
+pub mod sim;
 pub mod state;
 pub mod status;
 pub mod store;

@@ -160,11 +160,13 @@ async fn a_rival_edits_deletes_or_recreates_just_before_a_write() {
 
     let stage = Stage::new(Plan::at(1, Fault::RivalRecreates));
     let before = stage.create("a").await;
-    let mut precondition = DeleteParams::default();
-    precondition.preconditions = Some(kube::api::Preconditions {
-        uid: before.uid(),
-        resource_version: None,
-    });
+    let precondition = DeleteParams {
+        preconditions: Some(kube::api::Preconditions {
+            uid: before.uid(),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
     let deleted = stage.maps().delete("a", &precondition).await;
     assert!(matches!(deleted, Err(Error::Api(status)) if status.code == 409));
     let after = stage.truth().get("a").await.unwrap();

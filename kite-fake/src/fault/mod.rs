@@ -55,5 +55,7 @@ pub use plan::Plan;
 pub use rival::RIVAL;
 pub use shared::{Faults, Injected};
 
+pub(crate) use layer::Uncounted;
+
 /// What a service may fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

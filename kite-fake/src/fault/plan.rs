@@ -192,8 +192,8 @@ impl Armed {
         if self.rng.random_range(0..1000) >= random.per_mille {
             return None;
         }
-        let fits: Vec<Fault> = random.faults.iter().copied().collect();
-        let fits: Vec<Fault> = fits.into_iter().filter(|f| f.applies_to(call)).collect();
+        let faults = random.faults.iter().copied();
+        let fits: Vec<Fault> = faults.filter(|f| f.applies_to(call)).collect();
         (!fits.is_empty()).then(|| fits[self.rng.random_range(0..fits.len())])
     }
 }

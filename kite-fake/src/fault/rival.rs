@@ -74,9 +74,9 @@ where
     }
     if deed == Deed::Edit {
         let annotation = format!("{RIVAL}/was-here");
-        let patch = json!({"metadata": {"annotations": {annotation: number.to_string()}}});
+        let edit = json!({"metadata": {"annotations": {annotation: number.to_string()}}});
         let kind = "application/merge-patch+json";
-        return send(Method::PATCH, path, kind, patch).await.is_some();
+        return send(Method::PATCH, path, kind, edit).await.is_some();
     }
     // With a finalizer it would stay, and no other could take its name.
     let finalizers = object["metadata"]["finalizers"].as_array();

@@ -157,14 +157,14 @@ impl Participant {
         state.life > life || state.is_down
     }
 
-    /// The participant is gone; with `stale`, its next life begins with that
+    /// The participant is gone; with `past`, its next life begins with that
     /// revision.
-    pub(super) fn crash(&self, stale: Option<u64>) {
+    pub(super) fn crash(&self, past: Option<u64>) {
         let mut state = self.state.lock();
         state.is_down = true;
-        state.stale = stale.map(|revision| (revision, BTreeSet::new()));
+        state.stale = past.map(|revision| (revision, BTreeSet::new()));
         drop(state);
-        if stale.is_some() {
+        if past.is_some() {
             self.hold(false, false);
         }
         self.down.send_replace(true);

@@ -161,10 +161,10 @@ impl Filter {
     }
 
     fn flush(&mut self) -> Bytes {
-        let held = std::mem::take(&mut self.held);
+        let late = std::mem::take(&mut self.held);
         match self.last_hold.take() {
-            Some(hold) if hold.merge => join(&merge(held, hold.hide_recreates)),
-            _ => join(&held),
+            Some(hold) if hold.merge => join(&merge(late, hold.hide_recreates)),
+            _ => join(&late),
         }
     }
 }

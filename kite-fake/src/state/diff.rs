@@ -160,8 +160,8 @@ pub(super) fn between(before: &Snapshot, after: &Snapshot, view: &View) -> Diff 
     Diff { objects }
 }
 
-#[cfg(test)]
-pub(super) fn field_changes(old: &Value, new: &Value) -> Vec<FieldChange> {
+/// What differs between two values.
+pub(crate) fn field_changes(old: &Value, new: &Value) -> Vec<FieldChange> {
     fields::between(old, new)
 }
 

@@ -69,6 +69,9 @@ pub use file::FileError;
 pub use id::ObjectId;
 pub use view::View;
 
+pub(crate) use diff::field_changes;
+pub(crate) use normal::without_uids;
+
 /// See the [module documentation](self). Clones share everything.
 #[derive(Clone)]
 pub struct Snapshot {

@@ -150,6 +150,14 @@ fn mask(text: &str, names: &Generated, uids: &HashMap<String, String>) -> String
     uuid.replace_all(&text, whose).into_owned()
 }
 
+/// A text with a placeholder for every uid.
+pub(crate) fn without_uids(text: &str) -> String {
+    match UUID.as_ref() {
+        Some(uuid) if text.len() >= 36 => uuid.replace_all(text, "<uid>").into_owned(),
+        _ => text.to_owned(),
+    }
+}
+
 /// The value with every string and member name replaced, and resourceVersions
 /// masked.
 fn walk(value: Value, replace: &impl Fn(&str) -> String) -> Value {

@@ -1,0 +1,343 @@
+//! A controller that takes part in a simulation.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+
+use super::feed::{Feed, Mapped, Open, Relation, Watched, owners};
+use crate::clock::Clock;
+
+type Reconcile<K> = Box<dyn Fn(Arc<K>) -> BoxFuture<'static, Result<Action, String>> + Send>;
+type Start<K> = Arc<dyn Fn(Seat<K>) -> Reconcile<K> + Send + Sync>;
+
+/// What a controller starts with, each time that it starts.
+pub struct Seat<K: Watched> {
+    /// Its client. What goes wrong goes wrong here.
+    pub client: Client,
+    /// The simulated time.
+    pub clock: Arc<dyn Clock>,
+    /// Its cache of the objects that it reconciles.
+    pub store: Store<K>,
+}
+
+impl<K: Watched> fmt::Debug for Seat<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").finish_non_exhaustive()
+    }
+}
+
+/// A controller of `K`, with the words of `kube::runtime::Controller`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use kite_fake::sim::Controller;
+/// use kube::runtime::controller::Action;
+///
+/// let controller = Controller::new("copier", |client: kube::Client| {
+///     // Called again after each crash: whatever was remembered here is lost.
+///     move |map: Arc<ConfigMap>| {
+///         let client = client.clone();
+///         async move {
+///             let secrets: kube::Api<Secret> = kube::Api::default_namespaced(client);
+///             secrets.list(&Default::default()).await?;
+///             Ok::<_, kube::Error>(Action::await_change())
+///         }
+///     }
+/// })
+/// .owns::<Secret>();
+/// ```
+///
+/// It gets what kube gives a controller: objects from a reflector's store, which
+/// may be behind; triggers that are deduplicated by object; never the same
+/// object twice at once; nothing before the store is filled. What a watch missed
+/// is not made up for: a list that follows on a break shows what is there, and
+/// does not tell what is gone.
+pub struct Controller<K: Watched> {
+    name: String,
+    replicas: usize,
+    config: watcher::Config,
+    start: Start<K>,
+    relations: Vec<Arc<dyn Relation<K>>>,
+}
+
+impl<K: Watched> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.name)
+            .field("replicas", &self.replicas)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Watched> Controller<K> {
+    /// A controller that `start` makes of a client. `start` is called again
+    /// after each crash, so that whatever it keeps in memory is lost then.
+    pub fn new<R, F, E>(
+        name: impl Into<String>,
+        start: impl Fn(Client) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Fn(Arc<K>) -> F + Send + 'static,
+        F: Future<Output = Result<Action, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        Self::seated(name, move |seat| start(seat.client))
+    }
+
+    /// As [`new`](Self::new), for a controller that also needs the simulated
+    /// time or its own cache.
+    pub fn seated<R, F, E>(
+        name: impl Into<String>,
+        start: impl Fn(Seat<K>) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Fn(Arc<K>) -> F + Send + 'static,
+        F: Future<Output = Result<Action, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let start = move |seat: Seat<K>| -> Reconcile<K> {
+            let reconcile = start(seat);
+            Box::new(move |object| {
+                let done = reconcile(object);
+                Box::pin(async move { done.await.map_err(|error| error.to_string()) })
+            })
+        };
+        Self {
+            name: name.into(),
+            replicas: 1,
+            config: watcher::Config::default(),
+            start: Arc::new(start),
+            relations: Vec::new(),
+        }
+    }
+
+    /// How it lists and watches what it reconciles; kube's default if not set.
+    /// With `any_semantic` it lists from the API server's cache, and
+    /// [`Fault::StaleRestart`](crate::fault::Fault::StaleRestart) shows it the
+    /// past. Watches that are added from now on have the same semantic.
+    #[must_use]
+    pub fn watching(mut self, config: watcher::Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Objects of kind `W` that have an owner of kind `K` trigger their owner.
+    #[must_use]
+    pub fn owns<W: Watched>(self) -> Self {
+        let config = self.plain();
+        self.owns_with::<W>(config)
+    }
+
+    /// As [`owns`](Self::owns), of a selection.
+    #[must_use]
+    pub fn owns_with<W: Watched>(self, config: watcher::Config) -> Self {
+        self.watches_with(config, |object: W, _| owners(&object))
+    }
+
+    /// Objects of kind `W` trigger what `mapper` says. The mapper should
+    /// remember nothing: it stays the same over all crashes.
+    #[must_use]
+    pub fn watches<W: Watched, I>(self, mapper: impl Fn(W) -> I + Send + Sync + 'static) -> Self
+    where
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        let config = self.plain();
+        self.watches_with(config, move |object, _| mapper(object))
+    }
+
+    /// As [`watches`](Self::watches), of a selection, with a look at the
+    /// controller's cache.
+    #[must_use]
+    pub fn watches_with<W: Watched, I>(
+        mut self,
+        config: watcher::Config,
+        mapper: impl Fn(W, &Store<K>) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
+        self.relations.push(Arc::new(Mapped {
+            config,
+            mapper: Arc::new(move |object, store: &Store<K>| {
+                mapper(object, store).into_iter().collect()
+            }),
+        }));
+        self
+    }
+
+    /// Runs so many copies at once, without electing a leader.
+    #[must_use]
+    pub fn replicas(mut self, count: usize) -> Self {
+        self.replicas = count.max(1);
+        self
+    }
+
+    fn plain(&self) -> watcher::Config {
+        watcher::Config {
+            list_semantic: self.config.list_semantic.clone(),
+            ..watcher::Config::default()
+        }
+    }
+}
+
+/// Namespace and name of an object that is reconciled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    namespace: Option<String>,
+    name: String,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// A controller, whatever it reconciles.
+pub(super) trait Role: Send + Sync {
+    fn name(&self) -> &str;
+    fn replicas(&self) -> usize;
+    /// Begins a life.
+    fn enter(&self, client: Client, clock: Arc<dyn Clock>) -> Box<dyn Life>;
+}
+
+/// What was heard.
+pub(super) struct Heard {
+    pub(super) words: String,
+    pub(super) about: BTreeSet<Name>,
+}
+
+/// One life of a controller, between two crashes.
+pub(super) trait Life: Send {
+    /// The watches that have something to tell.
+    fn waiting(&self) -> Vec<usize>;
+    /// Whether a watch failed and may have more to tell than has arrived.
+    fn is_behind(&self) -> bool;
+    fn hear(&mut self, watch: usize) -> Option<Heard>;
+    /// Whether the cache was filled.
+    fn is_ready(&self) -> bool;
+    /// All that is in the cache.
+    fn known(&self) -> BTreeSet<Name>;
+    /// A reconcile of what the cache has by that name, if it has it.
+    fn reconcile(&self, name: &Name) -> Option<BoxFuture<'static, Result<Action, String>>>;
+}
+
+impl<K: Watched> Role for Controller<K> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn replicas(&self) -> usize {
+        self.replicas
+    }
+
+    fn enter(&self, client: Client, clock: Arc<dyn Clock>) -> Box<dyn Life> {
+        let writer = Writer::<K>::default();
+        let store = writer.as_reader();
+        let relations = self.relations.iter();
+        Box::new(Running {
+            feed: Feed::open(&client, self.config.clone()),
+            relations: relations.map(|relation| relation.open(&client)).collect(),
+            reconcile: (self.start)(Seat {
+                client,
+                clock,
+                store: store.clone(),
+            }),
+            writer,
+            store,
+            is_ready: false,
+        })
+    }
+}
+
+struct Running<K: Watched> {
+    feed: Feed<K>,
+    relations: Vec<Box<dyn Open<K>>>,
+    reconcile: Reconcile<K>,
+    writer: Writer<K>,
+    store: Store<K>,
+    is_ready: bool,
+}
+
+impl<K: Watched> Running<K> {
+    /// The name by which an object is known, if it is.
+    fn name(&self, of: &ObjectRef<K>) -> Name {
+        let namespace = match self.store.get(of) {
+            Some(object) => object.meta().namespace.clone(),
+            None => of.namespace.clone(),
+        };
+        Name {
+            namespace,
+            name: of.name.clone(),
+        }
+    }
+}
+
+fn name_of<K: Resource>(object: &K) -> Name {
+    let meta = object.meta();
+    Name {
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone().unwrap_or_default(),
+    }
+}
+
+impl<K: Watched> Life for Running<K> {
+    fn waiting(&self) -> Vec<usize> {
+        let own = self.feed.is_waiting().then_some(0);
+        let others = self.relations.iter().enumerate();
+        let others = others.filter(|(_, open)| open.is_waiting());
+        own.into_iter()
+            .chain(others.map(|(at, _)| at + 1))
+            .collect()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.feed.is_behind() || self.relations.iter().any(|open| open.is_behind())
+    }
+
+    fn hear(&mut self, watch: usize) -> Option<Heard> {
+        let Some(relation) = watch.checked_sub(1) else {
+            let batch = self.feed.next()?;
+            self.is_ready |= matches!(batch, super::feed::Batch::Listed(_));
+            for event in batch.events() {
+                self.writer.apply_watcher_event(&event);
+            }
+            // What is gone cannot be reconciled.
+            let about = match &batch {
+                super::feed::Batch::Deleted(_) => BTreeSet::new(),
+                other => other.touched().iter().map(name_of).collect(),
+            };
+            let words = batch.describe();
+            return Some(Heard { words, about });
+        };
+        let (words, about) = self.relations.get(relation)?.hear(&self.store)?;
+        let about = about.iter().map(|object| self.name(object)).collect();
+        Some(Heard { words, about })
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    fn known(&self) -> BTreeSet<Name> {
+        let state = self.store.state();
+        state.iter().map(|object| name_of(&**object)).collect()
+    }
+
+    fn reconcile(&self, name: &Name) -> Option<BoxFuture<'static, Result<Action, String>>> {
+        let mut object = ObjectRef::<K>::new(&name.name);
+        object.namespace.clone_from(&name.namespace);
+        Some((self.reconcile)(self.store.get(&object)?))
+    }
+}

@@ -1,0 +1,150 @@
+//! What of a state has to be the same, whatever went wrong on the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::fault::RIVAL;
+use crate::state::{ObjectId, Snapshot, View};
+
+/// Objects without what may differ from run to run.
+pub(super) type Essence = BTreeMap<ObjectId, Value>;
+
+/// A field that is not compared.
+#[derive(Clone, Debug)]
+pub(super) struct Ignored {
+    pub(super) kind: String,
+    /// JSON pointer (RFC 6901).
+    pub(super) pointer: String,
+}
+
+/// What of a state has to be the same. Uids, resourceVersions, times and
+/// generated names have placeholders; addresses and ports, too. Generations
+/// count writes, so they are left out, and what was observed is only told to be
+/// current or not. Kubernetes' Events tell the way, not the outcome.
+pub(super) fn essence(state: &Snapshot, ignored: &[Ignored]) -> Essence {
+    let mut all = state.view(&View::default().normalised());
+    all.retain(|id, _| id.kind != "Event");
+    // A uid may be part of a name, too: of a volume, that of its claim.
+    let mut all: Essence = all
+        .into_iter()
+        .map(|(mut id, object)| {
+            if let Some(name) = object["metadata"]["name"].as_str() {
+                name.clone_into(&mut id.name);
+            }
+            (id, object)
+        })
+        .collect();
+    for (id, object) in &mut all {
+        let generation = object["metadata"]["generation"].as_i64();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("generation");
+            metadata.remove("uid");
+            forget_rival(metadata);
+        }
+        mask(object, generation);
+        for ignored in ignored.iter().filter(|ignored| ignored.kind == id.kind) {
+            if let Some(value) = object.pointer_mut(&ignored.pointer) {
+                *value = Value::from("<ignored>");
+            }
+        }
+    }
+    all
+}
+
+fn forget_rival(metadata: &mut serde_json::Map<String, Value>) {
+    let Some(annotations) = metadata
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    annotations.retain(|name, _| !name.starts_with(RIVAL));
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+fn mask(value: &mut Value, generation: Option<i64>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match (name.as_str(), &*member) {
+                    ("observedGeneration", Value::Number(seen)) => {
+                        let is_current = seen.as_i64() == generation;
+                        *member = Value::from(if is_current { "current" } else { "behind" });
+                    }
+                    ("clusterIP", Value::String(ip)) if ip != "None" => {
+                        *member = Value::from("<ip>");
+                    }
+                    ("clusterIPs", Value::Array(ips)) if !ips.iter().any(|ip| ip == "None") => {
+                        *member = Value::from("<ips>");
+                    }
+                    ("nodePort" | "healthCheckNodePort", Value::Number(_)) => {
+                        *member = Value::from("<port>");
+                    }
+                    _ => mask(member, generation),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| mask(item, generation)),
+        // Whose uid it is may be said by a name with a uid in it.
+        Value::String(text) => *text = crate::state::without_uids(text),
+        _ => {}
+    }
+}
+
+/// What differs, in words.
+pub(super) fn differences(reference: &Essence, run: &Essence) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (id, expected) in reference {
+        match run.get(id) {
+            None => lines.push(format!("{id} is missing")),
+            Some(found) => {
+                let fields = crate::state::field_changes(expected, found);
+                let fields = fields
+                    .iter()
+                    .map(|field| format!("{id} differs in {field}"));
+                lines.extend(fields);
+            }
+        }
+    }
+    let extra = run.keys().filter(|id| !reference.contains_key(*id));
+    lines.extend(extra.map(|id| format!("{id} is there and should not be")));
+    lines
+}
+
+/// Objects all of whose owners are gone.
+pub(super) fn orphans(state: &Snapshot) -> Vec<String> {
+    let objects: Vec<Value> = state
+        .objects()
+        .map(|(_, _, object)| object.to_value())
+        .collect();
+    let uids = objects.iter().filter_map(|o| o["metadata"]["uid"].as_str());
+    let alive: BTreeSet<&str> = uids.collect();
+    let mut lines = Vec::new();
+    for object in &objects {
+        let metadata = &object["metadata"];
+        let Some(owners) = metadata["ownerReferences"].as_array() else {
+            continue;
+        };
+        let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| alive.contains(uid));
+        if owners.is_empty() || owners.iter().any(is_there) {
+            continue;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let whose: Vec<String> = owners
+            .iter()
+            .map(|owner| format!("{} {}", text(&owner["kind"]), text(&owner["name"])))
+            .collect();
+        let namespace = text(&metadata["namespace"]);
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        lines.push(format!(
+            "{} {namespace}{slash}{} is owned by {}, which is gone or was replaced",
+            text(&object["kind"]),
+            text(&metadata["name"]),
+            whose.join(" and ")
+        ));
+    }
+    lines
+}

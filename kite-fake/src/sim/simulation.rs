@@ -1,0 +1,395 @@
+//! [`Simulation`] and what it is built of.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use tokio::sync::Mutex;
+
+use super::cast::Cast;
+use super::controller::{Controller, Role};
+use super::engine::{Engine, Limits};
+use super::essence::{Ignored, essence, orphans};
+use super::feed::Watched;
+use super::observer::{Event, Invariant, Observer};
+use super::participant::Participant;
+use super::run::{Rule, Run};
+use super::sweep::Sweep;
+use super::world::{Stop, World};
+use crate::actors::{Actor, Rules};
+use crate::clock::{ManualClock, TokioClock};
+use crate::fault::{Faults, Plan};
+use crate::state::Snapshot;
+use crate::{BuildError, FakeCluster};
+
+/// When every simulation begins: 2026-01-01T00:00:00Z, in seconds since 1970.
+const BEGINNING: i64 = 1_767_225_600;
+/// Stack of a simulation's thread; futures of debug builds are large.
+const STACK: usize = 16 * 1024 * 1024;
+
+type Scenario = Arc<dyn Fn(World) -> LocalBoxFuture<'static, Result<(), Stop>> + Send + Sync>;
+type Actors = Arc<dyn Fn() -> Vec<Arc<dyn Actor>> + Send + Sync>;
+type Settings = Arc<dyn Fn(crate::Builder) -> crate::Builder + Send + Sync>;
+type Prepare = Arc<dyn Fn(&FakeCluster) + Send + Sync>;
+type MakeRules = Arc<dyn Fn() -> Rules + Send + Sync>;
+
+/// Participants, actors and a scenario: see the [module](super).
+pub struct Simulation {
+    parts: Builder,
+    /// The cluster before anything happens, built once.
+    beginning: OnceLock<Result<Snapshot, String>>,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// See [`Simulation::builder`].
+#[derive(Clone)]
+pub struct Builder {
+    settings: Settings,
+    crds: Vec<CustomResourceDefinition>,
+    prepare: Prepare,
+    actors: Actors,
+    rules: MakeRules,
+    roles: Vec<Arc<dyn Role>>,
+    scenario: Scenario,
+    invariants: Vec<Invariant>,
+    ignored: Vec<Ignored>,
+    limits: Limits,
+    is_quiet: bool,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let roles: Vec<&str> = self.roles.iter().map(|role| role.name()).collect();
+        f.debug_struct("Builder")
+            .field("controllers", &roles)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Installs CRDs at the start.
+    #[must_use]
+    pub fn crds(mut self, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
+        self.crds.extend(crds);
+        self
+    }
+
+    /// Other settings of the cluster, such as objects that are there at the
+    /// start. The seed and the clock are the simulation's.
+    #[must_use]
+    pub fn cluster(
+        mut self,
+        settings: impl Fn(crate::Builder) -> crate::Builder + Send + Sync + 'static,
+    ) -> Self {
+        self.settings = Arc::new(settings);
+        self
+    }
+
+    /// Called with the new cluster of each run, to give it webhooks and
+    /// extensions.
+    #[must_use]
+    pub fn prepare(mut self, prepare: impl Fn(&FakeCluster) + Send + Sync + 'static) -> Self {
+        self.prepare = Arc::new(prepare);
+        self
+    }
+
+    /// The actors of each run, such as `kite_fake::actors::control_plane`. They
+    /// are part of the stage: nothing goes wrong with their requests.
+    #[must_use]
+    pub fn actors(
+        mut self,
+        actors: impl Fn() -> Vec<Arc<dyn Actor>> + Send + Sync + 'static,
+    ) -> Self {
+        self.actors = Arc::new(actors);
+        self
+    }
+
+    /// Delays and failures of the actors in each run; everything at once if not
+    /// set.
+    #[must_use]
+    pub fn rules(mut self, rules: impl Fn() -> Rules + Send + Sync + 'static) -> Self {
+        self.rules = Arc::new(rules);
+        self
+    }
+
+    /// Adds a participant.
+    #[must_use]
+    pub fn controller<K: Watched>(mut self, controller: Controller<K>) -> Self {
+        self.roles.push(Arc::new(controller));
+        self
+    }
+
+    /// What happens. It starts in a cluster where nobody has begun to work.
+    #[must_use]
+    pub fn scenario<F>(mut self, scenario: impl Fn(World) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), Stop>> + 'static,
+    {
+        self.scenario = Arc::new(move |world| scenario(world).boxed_local());
+        self
+    }
+
+    /// What must hold after every change of an object: gets the state after the
+    /// step, and the change.
+    #[must_use]
+    pub fn always(
+        mut self,
+        name: impl Into<String>,
+        holds: impl Fn(&Snapshot, &Event) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.invariants.push(Invariant {
+            name: name.into(),
+            holds: Arc::new(holds),
+        });
+        self
+    }
+
+    /// Does not compare a field of a kind, for it is random: a JSON pointer
+    /// (RFC 6901), such as `/data/password`.
+    #[must_use]
+    pub fn ignoring(mut self, kind: impl Into<String>, pointer: impl Into<String>) -> Self {
+        self.ignored.push(Ignored {
+            kind: kind.into(),
+            pointer: pointer.into(),
+        });
+        self
+    }
+
+    /// Whoever looks at a settled world once more must not even send a write.
+    /// If not set, writes without an effect are fine.
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        self.is_quiet = true;
+        self
+    }
+
+    /// Requeues that are further off are not waited for; a minute if not set.
+    #[must_use]
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.limits.horizon = horizon;
+        self
+    }
+
+    /// How long the world may take to settle, in simulated time; two hours if
+    /// not set.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.limits.patience = patience;
+        self
+    }
+
+    /// How many steps the world may take to settle; 20 000 if not set.
+    #[must_use]
+    pub fn most_steps(mut self, steps: u64) -> Self {
+        self.limits.steps = steps;
+        self
+    }
+
+    /// The simulation.
+    pub fn build(self) -> Simulation {
+        Simulation {
+            parts: self,
+            beginning: OnceLock::new(),
+        }
+    }
+}
+
+impl Simulation {
+    /// Nobody, nothing, and a scenario in which nothing happens.
+    pub fn builder() -> Builder {
+        Builder {
+            settings: Arc::new(|builder| builder),
+            crds: Vec::new(),
+            prepare: Arc::new(|_| {}),
+            actors: Arc::new(Vec::new),
+            rules: Arc::new(Rules::instant),
+            roles: Vec::new(),
+            scenario: Arc::new(|world| async move { world.settle().await }.boxed_local()),
+            invariants: Vec::new(),
+            ignored: Vec::new(),
+            limits: Limits {
+                horizon: Duration::from_secs(60),
+                calm: Duration::from_secs(120),
+                patience: Duration::from_secs(2 * 3600),
+                steps: 20_000,
+            },
+            is_quiet: false,
+        }
+    }
+
+    /// Plays the scenario once, on a thread and a runtime of its own. With seed
+    /// 0 everything goes in turn; any other seed is another order.
+    pub fn run(&self, plan: Plan, seed: u64) -> Run {
+        let planned = plan.clone();
+        let work = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .map_err(|error| error.to_string())?;
+            runtime.block_on(self.play(plan, seed))
+        };
+        let done = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .name("simulation".to_owned())
+                .stack_size(STACK);
+            let thread = thread.spawn_scoped(scope, work);
+            match thread.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(done)) => done,
+                Ok(Err(panic)) => Err(super::panic_message(&*panic)),
+                Err(error) => Err(error.to_string()),
+            }
+        });
+        done.unwrap_or_else(|why| Run::failed(planned, seed, why))
+    }
+
+    /// Every fault at every request of the run without faults.
+    pub fn sweep(&self) -> Sweep<'_> {
+        Sweep::new(self)
+    }
+
+    /// The cluster before anything happens.
+    fn beginning(&self) -> Result<Snapshot, String> {
+        let beginning = self.beginning.get_or_init(|| {
+            let clock = Arc::new(ManualClock::new(beginning_of_time()));
+            let cluster = self.settings().clock(clock).build();
+            cluster
+                .map(|cluster| cluster.snapshot())
+                .map_err(|error| in_words(&error))
+        });
+        beginning.clone()
+    }
+
+    fn settings(&self) -> crate::Builder {
+        let builder = FakeCluster::builder().crds(self.parts.crds.iter().cloned());
+        (self.parts.settings)(builder)
+    }
+
+    fn cluster(&self) -> Result<FakeCluster, String> {
+        let beginning = self.beginning()?;
+        let clock = Arc::new(TokioClock::starting_at(beginning_of_time()));
+        let builder = self.settings().snapshot(beginning).clock(clock);
+        let cluster = builder.build().map_err(|error| in_words(&error))?;
+        (self.parts.prepare)(&cluster);
+        Ok(cluster)
+    }
+
+    fn participants(&self, faults: &Faults) -> Vec<Participant> {
+        let mut all = Vec::new();
+        for role in &self.parts.roles {
+            for copy in 1..=role.replicas() {
+                let name = match role.replicas() {
+                    1 => role.name().to_owned(),
+                    _ => format!("{}-{copy}", role.name()),
+                };
+                let layer = faults.layer(name.clone());
+                all.push(Participant::new(name, Arc::clone(role), layer));
+            }
+        }
+        all
+    }
+
+    async fn play(&self, plan: Plan, seed: u64) -> Result<Run, String> {
+        let cluster = self.cluster()?;
+        let faults = Faults::with_lateness(plan.clone(), None);
+        let rules = Arc::new((self.parts.rules)());
+        let engine = Engine::new(
+            cluster.clone(),
+            faults.clone(),
+            self.participants(&faults),
+            Cast::new(&cluster, (self.parts.actors)(), &rules),
+            Observer::new(&cluster, self.parts.invariants.clone()),
+            self.parts.limits,
+            seed,
+        );
+        let world = World {
+            engine: Arc::new(Mutex::new(engine)),
+            client: cluster.client(),
+            cluster: cluster.clone(),
+            rules,
+        };
+        let engine = Arc::clone(&world.engine);
+        let scenario = AssertUnwindSafe((self.parts.scenario)(world)).catch_unwind();
+        let ended = scenario.await;
+        let mut engine = engine.lock().await;
+        match ended {
+            Ok(Ok(())) => self.finish(&mut engine).await,
+            Ok(Err(Stop::Unsettled(why))) => engine.violate(Rule::Settles, why),
+            Ok(Err(stop)) => engine.violate(Rule::Scenario, format!("the scenario stops: {stop}")),
+            Err(panic) => {
+                let text = super::panic_message(&*panic);
+                engine.violate(Rule::Scenario, format!("the scenario panics: {text}"));
+            }
+        }
+        cluster.shut_down();
+        let states = std::mem::take(&mut engine.states);
+        let essences = states
+            .iter()
+            .map(|state| essence(state, &self.parts.ignored));
+        Ok(Run {
+            plan,
+            seed,
+            trace: std::mem::take(&mut engine.trace),
+            requests: std::mem::take(&mut engine.requests),
+            injected: faults.injected(),
+            violations: std::mem::take(&mut engine.violations),
+            lives: std::mem::take(&mut engine.observer.lives),
+            essences: essences.collect(),
+            states,
+            revision: cluster.server().store().revision(),
+            is_settled: engine.is_settled,
+            elapsed: engine.elapsed(),
+        })
+    }
+
+    /// What is checked at rest.
+    async fn finish(&self, engine: &mut Engine) {
+        if let Err(why) = engine.settle().await {
+            engine.violate(Rule::Settles, why);
+            return;
+        }
+        for line in orphans(&engine.cluster.snapshot()) {
+            engine.violate(Rule::Orphan, line);
+        }
+        // Faults are for the way there.
+        let sent = engine.requests.len();
+        engine.written.clear();
+        if let Err(why) = engine.second_pass().await {
+            engine.violate(Rule::Settles, format!("looked at once more, {why}"));
+        }
+        for line in std::mem::take(&mut engine.written) {
+            let text = format!("the settled world is changed by a second look: {line}");
+            engine.violate(Rule::SecondPass, text);
+        }
+        let again = engine.requests.split_off(sent);
+        if self.parts.is_quiet {
+            for call in again.iter().filter(|call| call.is_write()) {
+                let who = &call.participant;
+                let text = format!("{who} writes to a settled world: {call}");
+                engine.violate(Rule::SecondPass, text);
+            }
+        }
+    }
+}
+
+fn beginning_of_time() -> Timestamp {
+    Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn in_words(error: &BuildError) -> String {
+    format!("the cluster cannot be built: {error}")
+}
