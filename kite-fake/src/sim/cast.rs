@@ -191,7 +191,8 @@ impl Cast {
                 player.failures.remove(&key);
                 match next {
                     Next::Done => {}
-                    Next::After(pause) => player.due.push(key, now + pause, Why::Requeue),
+                    Next::After(pause) => player.due.push(key, now + pause, Why::Change),
+                    Next::Later(pause) => player.due.push(key, now + pause, Why::Routine),
                     Next::Held => drop(player.held.insert(key)),
                 }
                 Ok(())

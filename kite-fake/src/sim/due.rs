@@ -14,6 +14,8 @@ pub(super) enum Why {
     Requeue,
     /// It failed.
     Retry,
+    /// It is called now and then, whatever happens.
+    Routine,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -154,7 +154,8 @@ impl Engine {
         }
         self.told = injected.len();
         let events = self.observer.look(&self.cluster, &by);
-        if !events.is_empty() {
+        // Leases are renewed as a matter of routine.
+        if events.iter().any(|event| event.kind != "Lease") {
             self.last_change = Instant::now();
         }
         for event in events {
@@ -388,12 +389,16 @@ impl Engine {
         let now = Instant::now();
         let next = self.next_timer()?;
         let timers = self.timers();
-        let is_failing = timers.iter().any(|(_, why)| *why == Why::Retry);
-        let is_under_way = self.participants.iter().any(Participant::is_under_way);
-        if is_failing || is_under_way {
+        let is_pending = timers
+            .iter()
+            .any(|(_, why)| matches!(why, Why::Change | Why::Retry));
+        if is_pending || self.participants.iter().any(Participant::is_under_way) {
             return Some(next);
         }
-        let is_near = next <= now + self.limits.horizon;
+        let end = now + self.limits.horizon;
+        let is_near = timers
+            .iter()
+            .any(|(at, why)| *why == Why::Requeue && *at <= end);
         let is_calm = now.duration_since(self.last_change) > self.limits.calm;
         (is_near && !is_calm).then_some(next)
     }
