@@ -47,6 +47,7 @@ pub struct Builder {
     history: usize,
     clock: Option<Arc<dyn Clock>>,
     rbac: bool,
+    service_accounts: bool,
     actors: Vec<Arc<dyn Actor>>,
     rules: Arc<Rules>,
     snapshot: Option<Snapshot>,
@@ -76,6 +77,7 @@ impl Default for Builder {
             history: 4096,
             clock: None,
             rbac: false,
+            service_accounts: false,
             actors: Vec::new(),
             rules: Arc::new(Rules::instant()),
             snapshot: None,
@@ -164,6 +166,14 @@ impl Builder {
         self
     }
 
+    /// Whether every new Pod runs as a `ServiceAccount` that is there, and gets
+    /// a volume with its token; off if not set, as it is in the recorded server.
+    #[must_use]
+    pub fn service_accounts(mut self, on: bool) -> Self {
+        self.service_accounts = on;
+        self
+    }
+
     /// Starts actors with the cluster; they end with it.
     #[must_use]
     pub fn actors(mut self, actors: impl IntoIterator<Item = Arc<dyn Actor>>) -> Self {
@@ -224,6 +234,7 @@ impl Builder {
             .unwrap_or_else(|| Arc::new(TokioClock::from_system()));
         let mut server = ApiServer::new(self.seed, self.history);
         server.use_rbac(self.rbac);
+        server.use_service_accounts(self.service_accounts);
         let cluster = FakeCluster::new(server, clock);
         if let Some(snapshot) = &self.snapshot {
             cluster.resume(snapshot);

@@ -158,6 +158,14 @@ pub const ENDPOINT_SLICE: Kind =
     Kind::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices");
 /// `Deployment`.
 pub const DEPLOYMENT: Kind = Kind::namespaced("apps", "v1", "Deployment", "deployments");
+/// `ReplicaSet`.
+pub const REPLICA_SET: Kind = Kind::namespaced("apps", "v1", "ReplicaSet", "replicasets");
+/// `StatefulSet`.
+pub const STATEFUL_SET: Kind = Kind::namespaced("apps", "v1", "StatefulSet", "statefulsets");
+/// `DaemonSet`.
+pub const DAEMON_SET: Kind = Kind::namespaced("apps", "v1", "DaemonSet", "daemonsets");
+/// `Job`.
+pub const JOB: Kind = Kind::namespaced("batch", "v1", "Job", "jobs");
 /// `StorageClass`.
 pub const STORAGE_CLASS: Kind =
     Kind::cluster("storage.k8s.io", "v1", "StorageClass", "storageclasses");

@@ -23,6 +23,7 @@
 //! | [`CrdCleanup`] | the end of custom resource definitions |
 //! | [`EndpointSlices`], [`LoadBalancers`] | where Services lead, and from where |
 //! | [`ClaimBinder`] | volumes for claims |
+//! | [`Replicas`], [`Jobs`] | readiness of `ReplicaSet`s, `StatefulSet`s and `DaemonSet`s; Jobs that are done |
 //! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
 //! | [`DataVolumes`], [`DataSources`], [`DataImportCrons`], [`StorageProfiles`], [`CdiAdmission`] | CDI |
 //! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
@@ -80,4 +81,4 @@ pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
 pub use snapshots::VolumeSnapshots;
 pub use standard::{control_plane, everything, play};
 pub use storage::ClaimBinder;
-pub use workloads::{Deployments, NODE_NAME, Nodes, Pods};
+pub use workloads::{Deployments, Jobs, NODE_NAME, Nodes, Pods, Replicas};

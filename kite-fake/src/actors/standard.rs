@@ -9,10 +9,11 @@ use crate::FakeCluster;
 use super::{
     Actor, Actors, CdiAdmission, Certificates, ClaimBinder, Clones, CrdCleanup, DataImportCrons,
     DataSources, DataVolumes, Deployments, EndpointSlices, GarbageCollector, Gateways, Guests,
-    HotplugVolumes, Instances, KubeVirtAdmission, LoadBalancers, MigrationAdmission,
+    HotplugVolumes, Instances, Jobs, KubeVirtAdmission, LoadBalancers, MigrationAdmission,
     MigrationAgent, MigrationTriggers, Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests,
-    NodeAgent, Nodes, Pods, Restores, Rules, SUBRESOURCES, SnapshotAdmission, SnapshotContents,
-    Snapshots, SshGuests, StorageProfiles, VirtualMachines, VmSubresources, VolumeSnapshots,
+    NodeAgent, Nodes, Pods, Replicas, Restores, Rules, SUBRESOURCES, SnapshotAdmission,
+    SnapshotContents, Snapshots, SshGuests, StorageProfiles, VirtualMachines, VmSubresources,
+    VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -28,6 +29,10 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
         Arc::new(ClaimBinder),
         Arc::new(VolumeSnapshots::default()),
         Arc::new(Deployments),
+        Arc::new(Replicas::of_replica_sets()),
+        Arc::new(Replicas::of_stateful_sets()),
+        Arc::new(Replicas::of_daemon_sets()),
+        Arc::new(Jobs),
         Arc::new(Nodes),
         Arc::new(Pods::default()),
     ]

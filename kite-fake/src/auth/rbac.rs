@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::identity::Identity;
-use crate::builtin::selects;
 use crate::status::{Details, Status};
 use crate::store::{GroupResource, Key, Store};
 
@@ -158,37 +157,10 @@ fn role_rules(store: &Store, binding: &Value, namespace: &str) -> Result<Vec<Val
     let Some(role) = store.get(&collection, &Key::new(namespace, text("name"))) else {
         return Err(format!("{kind}.{GROUP} {:?} not found", text("name")));
     };
-    let mut rules = role.value()["rules"]
+    Ok(role.value()["rules"]
         .as_array()
         .cloned()
-        .unwrap_or_default();
-    for rule in aggregated(store, &role.value()["aggregationRule"]) {
-        if !rules.contains(&rule) {
-            rules.push(rule);
-        }
-    }
-    Ok(rules)
-}
-
-/// The rules of the cluster roles that an aggregation selects by labels.
-fn aggregated(store: &Store, rule: &Value) -> Vec<Value> {
-    let selectors = rule["clusterRoleSelectors"].as_array();
-    let mut rules = Vec::new();
-    for selector in selectors.into_iter().flatten() {
-        for (_, role) in store.range(&GroupResource::new(GROUP, "clusterroles"), None, None) {
-            let role = role.value();
-            if !selects(selector, &role["metadata"]["labels"]) {
-                continue;
-            }
-            // Aggregations lie in each other: `view` in `edit` in `admin`.
-            for rule in role["rules"].as_array().into_iter().flatten() {
-                if !rules.contains(rule) {
-                    rules.push(rule.clone());
-                }
-            }
-        }
-    }
-    rules
+        .unwrap_or_default())
 }
 
 /// Walks over the rules that apply to a user in a namespace (and those of the

@@ -8,7 +8,8 @@ use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, authentication::v1 as authn,
     authorization::v1 as authz, autoscaling::v2 as autoscaling, batch::v1 as batch,
     coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-    events::v1 as events, networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac,
+    events::v1 as events, flowcontrol::v1 as flowcontrol, networking::v1 as networking,
+    node::v1 as node, policy::v1 as policy, rbac::v1 as rbac, resource::v1 as resource,
     scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
@@ -63,10 +64,16 @@ const TYPES: &[Type] = types! {
         "coordination.k8s.io" "v1" coordination: Lease;
         "discovery.k8s.io" "v1" discovery: EndpointSlice;
         "events.k8s.io" "v1" events: Event;
-        "networking.k8s.io" "v1" networking: Ingress IngressClass NetworkPolicy;
+        "networking.k8s.io" "v1" networking: IPAddress Ingress IngressClass NetworkPolicy
+            ServiceCIDR;
+        "node.k8s.io" "v1" node: RuntimeClass;
+        "flowcontrol.apiserver.k8s.io" "v1" flowcontrol: FlowSchema PriorityLevelConfiguration;
+        "resource.k8s.io" "v1" resource: DeviceClass ResourceClaim ResourceClaimTemplate
+            ResourceSlice;
         "rbac.authorization.k8s.io" "v1" rbac: ClusterRole ClusterRoleBinding Role RoleBinding;
         "scheduling.k8s.io" "v1" scheduling: PriorityClass;
-        "storage.k8s.io" "v1" storage: CSIDriver CSINode StorageClass VolumeAttachment;
+        "storage.k8s.io" "v1" storage: CSIDriver CSINode CSIStorageCapacity StorageClass
+            VolumeAttachment VolumeAttributesClass;
         "autoscaling" "v2" autoscaling: HorizontalPodAutoscaler;
         "admissionregistration.k8s.io" "v1" admission: MutatingWebhookConfiguration
             ValidatingWebhookConfiguration ValidatingAdmissionPolicy

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::BuiltIn;
 use super::kinds::{
     config, endpoints, events, network, pod, pod_rules, quotas, rbac, service, service_rules,
-    small, storage, workload,
+    small, storage, workload, workload_rules,
 };
 use crate::names::NameRule;
 use crate::schema::Validation;
@@ -93,11 +93,13 @@ const fn entry(
 const RBAC: &str = "rbac.authorization.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
+const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+const DEVICES: &str = "resource.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-pub(super) static KINDS: [BuiltIn; 52] = [
+pub(super) static KINDS: [BuiltIn; 63] = [
     entry(
         "",
         "v1",
@@ -271,8 +273,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
             prepare_create: workload::prepare_daemon_set,
             prepare_update: workload::prepare_daemon_set_update,
             default: workload::default_daemon_set,
-            validate: workload::validate_daemon_set,
-            validate_update: workload::validate_selector_update,
+            validate: workload_rules::validate_daemon_set,
+            validate_update: workload_rules::validate_selector_update,
             ..WORKLOAD
         },
     ),
@@ -282,8 +284,9 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "Deployment",
         Rules {
             default: workload::default_deployment,
-            validate: workload::validate_deployment,
-            validate_update: workload::validate_selector_update,
+            validate: workload_rules::validate_deployment,
+            validate_status: workload_rules::validate_counts,
+            validate_update: workload_rules::validate_selector_update,
             ..WORKLOAD
         },
     ),
@@ -293,8 +296,9 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "ReplicaSet",
         Rules {
             default: workload::default_replica_set,
-            validate: workload::validate_replica_set,
-            validate_update: workload::validate_selector_update,
+            validate: workload_rules::validate_replica_set,
+            validate_status: workload_rules::validate_counts,
+            validate_update: workload_rules::validate_selector_update,
             ..WORKLOAD
         },
     ),
@@ -304,8 +308,9 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "StatefulSet",
         Rules {
             default: workload::default_stateful_set,
-            validate: workload::validate_stateful_set,
-            validate_update: workload::validate_selector_update,
+            validate: workload_rules::validate_stateful_set,
+            validate_update: workload_rules::validate_stateful_set_update,
+            validate_status: workload_rules::validate_counts,
             ..WORKLOAD
         },
     ),
@@ -315,7 +320,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "CronJob",
         Rules {
             default: workload::default_cron_job,
-            validate: workload::validate_cron_job,
+            validate: workload_rules::validate_cron_job,
             ..WORKLOAD
         },
     ),
@@ -326,8 +331,8 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         Rules {
             default: workload::default_job,
             prepare_create: workload::prepare_job,
-            validate: workload::validate_job,
-            validate_update: workload::validate_selector_update,
+            validate: workload_rules::validate_job,
+            validate_update: workload_rules::validate_job_update,
             ..WORKLOAD
         },
     ),
@@ -488,6 +493,86 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         },
     ),
     entry(STORAGE, "v1", "CSINode", CLUSTER),
+    entry(STORAGE, "v1", "CSIStorageCapacity", NAMESPACED),
+    entry(
+        STORAGE,
+        "v1",
+        "VolumeAttributesClass",
+        Rules {
+            validate: storage::validate_attributes_class,
+            validate_update: storage::validate_attributes_class_update,
+            ..CLUSTER
+        },
+    ),
+    entry(NETWORKING, "v1", "IPAddress", CLUSTER),
+    entry(
+        NETWORKING,
+        "v1",
+        "ServiceCIDR",
+        Rules {
+            status: true,
+            validate: network::validate_service_cidr,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        "node.k8s.io",
+        "v1",
+        "RuntimeClass",
+        Rules {
+            validate: small::validate_runtime_class,
+            validate_update: small::validate_runtime_class_update,
+            ..CLUSTER
+        },
+    ),
+    entry(
+        FLOW,
+        "v1",
+        "FlowSchema",
+        Rules {
+            default: small::default_flow_schema,
+            namespaced: false,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        FLOW,
+        "v1",
+        "PriorityLevelConfiguration",
+        Rules {
+            default: small::default_priority_level,
+            namespaced: false,
+            ..WORKLOAD
+        },
+    ),
+    entry(
+        DEVICES,
+        "v1",
+        "DeviceClass",
+        Rules {
+            generation: &["spec"],
+            ..CLUSTER
+        },
+    ),
+    entry(
+        DEVICES,
+        "v1",
+        "ResourceClaim",
+        Rules {
+            status: true,
+            ..NAMESPACED
+        },
+    ),
+    entry(DEVICES, "v1", "ResourceClaimTemplate", NAMESPACED),
+    entry(
+        DEVICES,
+        "v1",
+        "ResourceSlice",
+        Rules {
+            generation: &["spec"],
+            ..CLUSTER
+        },
+    ),
     entry(
         STORAGE,
         "v1",
@@ -503,6 +588,7 @@ pub(super) static KINDS: [BuiltIn; 52] = [
         "HorizontalPodAutoscaler",
         Rules {
             default: small::default_autoscaler,
+            validate: workload_rules::validate_autoscaler,
             status: true,
             ..NAMESPACED
         },

@@ -45,7 +45,7 @@ impl ApiServer {
 impl ApiServer {
     /// Admission that changes objects.
     pub(crate) fn mutate_admission(
-        &self,
+        &mut self,
         resource: &Resource,
         object: &mut Value,
         old: Option<&Value>,
@@ -59,7 +59,7 @@ impl ApiServer {
 
     /// Admission that refuses.
     pub(crate) fn validate_admission(
-        &self,
+        &mut self,
         call: &Call,
         new: &Value,
         old: Option<&Value>,
@@ -69,6 +69,7 @@ impl ApiServer {
             return Ok(());
         }
         self.check_limits(&call.resource, new, old)?;
+        self.check_security(&call.resource, new, old)?;
         self.check_others(&call.resource, new, old)
     }
 }

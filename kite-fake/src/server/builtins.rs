@@ -80,6 +80,8 @@ const CLUSTER: bool = false;
 const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
+const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+const DEVICES: &str = "resource.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHZ: &str = "authorization.k8s.io";
 
@@ -214,6 +216,49 @@ const TABLE: &[Row] = &[
     row(STORAGE, "v1", "StorageClass", "storageclasses", CLUSTER).short(&["sc"]),
     row(STORAGE, "v1", "CSIDriver", "csidrivers", CLUSTER),
     row(STORAGE, "v1", "CSINode", "csinodes", CLUSTER),
+    row(
+        STORAGE,
+        "v1",
+        "CSIStorageCapacity",
+        "csistoragecapacities",
+        NS,
+    ),
+    row(
+        STORAGE,
+        "v1",
+        "VolumeAttributesClass",
+        "volumeattributesclasses",
+        CLUSTER,
+    )
+    .short(&["vac"]),
+    row(NETWORKING, "v1", "IPAddress", "ipaddresses", CLUSTER).short(&["ip"]),
+    row(NETWORKING, "v1", "ServiceCIDR", "servicecidrs", CLUSTER).with(STATUS),
+    row(
+        "node.k8s.io",
+        "v1",
+        "RuntimeClass",
+        "runtimeclasses",
+        CLUSTER,
+    ),
+    row(FLOW, "v1", "FlowSchema", "flowschemas", CLUSTER).with(STATUS),
+    row(
+        FLOW,
+        "v1",
+        "PriorityLevelConfiguration",
+        "prioritylevelconfigurations",
+        CLUSTER,
+    )
+    .with(STATUS),
+    row(DEVICES, "v1", "DeviceClass", "deviceclasses", CLUSTER),
+    row(DEVICES, "v1", "ResourceClaim", "resourceclaims", NS).with(STATUS),
+    row(
+        DEVICES,
+        "v1",
+        "ResourceClaimTemplate",
+        "resourceclaimtemplates",
+        NS,
+    ),
+    row(DEVICES, "v1", "ResourceSlice", "resourceslices", CLUSTER),
     row(
         STORAGE,
         "v1",

@@ -23,6 +23,9 @@ impl ApiServer {
         if resource.group.is_empty() && resource.plural == "resourcequotas" {
             self.settle_quota(key, &object);
         }
+        if is_cluster_role(resource) {
+            self.settle_roles();
+        }
         Self::view(resource, &object)
     }
 
@@ -32,6 +35,9 @@ impl ApiServer {
         if let Some(object) = &removed {
             self.refund_quota(resource, object.fresh().value());
         }
+        if is_cluster_role(resource) {
+            self.settle_roles();
+        }
         if let Some(object) = removed
             && is_crd(resource)
         {
@@ -40,6 +46,10 @@ impl ApiServer {
             self.settle_waiting(resource, group);
         }
     }
+}
+
+fn is_cluster_role(resource: &Resource) -> bool {
+    resource.group == "rbac.authorization.k8s.io" && resource.kind == "ClusterRole"
 }
 
 fn is_crd(resource: &Resource) -> bool {

@@ -413,3 +413,85 @@ fn reviews_say_what_is_wrong_with_them() {
             .contains(&all)
     );
 }
+
+#[test]
+fn a_namespace_takes_only_the_pods_that_its_labels_allow() {
+    let client = Client::new();
+    let pods = "/api/v1/namespaces/safe/pods";
+    client.create(
+        "/api/v1/namespaces",
+        &json!({"metadata": {"name": "safe",
+        "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}),
+    );
+    client.create(pods, &pod("a", &json!({})));
+    assert_eq!(
+        client.refused(pods, &pod("b", &json!({"hostNetwork": true})), 403),
+        "pods \"b\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)"
+    );
+}
+
+#[test]
+fn a_pod_runs_as_an_account_that_is_there() {
+    let client = Client(
+        FakeCluster::builder()
+            .service_accounts(true)
+            .build()
+            .unwrap(),
+    );
+    assert_eq!(
+        client.refused(PODS, &pod("a", &json!({})), 403),
+        "pods \"a\" is forbidden: error looking up service account default/default: serviceaccount \"default\" not found"
+    );
+    client.create(
+        "/api/v1/namespaces/default/serviceaccounts",
+        &json!({"metadata": {"name": "default"},
+        "imagePullSecrets": [{"name": "pull"}]}),
+    );
+    let made = client.create(PODS, &pod("a", &json!({})));
+    let spec = &made["spec"];
+    assert_eq!(
+        (&spec["serviceAccountName"], &spec["imagePullSecrets"]),
+        (&json!("default"), &json!([{"name": "pull"}]))
+    );
+    assert_eq!(
+        spec["containers"][0]["volumeMounts"][0]["name"],
+        spec["volumes"][0]["name"]
+    );
+    let quiet = client.create(
+        PODS,
+        &pod("b", &json!({"automountServiceAccountToken": false})),
+    );
+    assert!(quiet["spec"]["volumes"].is_null());
+}
+
+#[test]
+fn a_role_gathers_what_its_selectors_take() {
+    let client = Client::with_rbac();
+    let at = format!("{RBAC}/clusterroles");
+    let rule = |verb: &str| json!({"apiGroups": ["x.io"], "resources": ["ys"], "verbs": [verb]});
+    client.create(
+        &at,
+        &json!({"metadata": {"name": "all"}, "rules": [],
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"part": "of-all"}}]}}),
+    );
+    let part = |name: &str, verb: &str| json!({"metadata": {"name": name, "labels": {"part": "of-all"}}, "rules": [rule(verb)]});
+    client.create(&at, &part("b", "list"));
+    client.create(&at, &part("a", "get"));
+    let all = client.get(&format!("{at}/all"));
+    assert_eq!(all["rules"], json!([rule("get"), rule("list")]));
+    assert_eq!(
+        all["metadata"]["managedFields"][0]["manager"],
+        "clusterrole-aggregation-controller"
+    );
+    client.send("DELETE", &format!("{at}/a"), &Value::Null);
+    assert_eq!(
+        client.get(&format!("{at}/all"))["rules"],
+        json!([rule("list")])
+    );
+    // What is gathered into `view` reaches `admin`, too.
+    let mut seen = part("seen", "watch");
+    seen["metadata"]["labels"] = json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"});
+    client.create(&at, &seen);
+    let admin = client.get(&format!("{at}/admin"));
+    assert!(admin["rules"].as_array().unwrap().contains(&rule("watch")));
+}

@@ -6,7 +6,9 @@
 //! happened since. The tower service and the HTTP server are shells around this.
 
 mod access;
+mod accounts;
 mod admission;
+mod aggregation;
 mod body;
 mod builtins;
 mod commit;
@@ -21,6 +23,7 @@ mod impersonation;
 mod limits;
 mod log;
 mod patch;
+mod pod_security;
 mod pods;
 mod policies;
 mod pretty;
@@ -111,6 +114,8 @@ pub struct ApiServer {
     pub(crate) ids: Ids,
     pub(crate) tokens: Tokens,
     pub(crate) rbac: bool,
+    /// Whether every Pod runs as an account that is there.
+    pub(crate) service_accounts: bool,
     pub(crate) extensions: Vec<(String, Arc<dyn Extension>)>,
     webhooks: Vec<Arc<dyn Webhook>>,
     log: RequestLog,
@@ -219,6 +224,7 @@ impl ApiServer {
             ids: Ids::new(seed),
             tokens: Tokens::default(),
             rbac: false,
+            service_accounts: false,
             extensions: Vec::new(),
             webhooks: Vec::new(),
             log: RequestLog::new(LOGGED),

@@ -37,9 +37,16 @@ fn forbid(resource: &Resource, object: &Value, why: &str) -> Status {
 
 impl ApiServer {
     /// Fills in what depends on other objects.
-    pub(super) fn admit_new(&self, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    pub(super) fn admit_new(
+        &mut self,
+        resource: &Resource,
+        object: &mut Value,
+    ) -> Result<(), Status> {
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("", "pods") => {
+                if self.service_accounts {
+                    self.set_account(resource, object)?;
+                }
                 self.set_runtime(resource, object)?;
                 self.set_priority(resource, object)
             }
@@ -218,10 +225,12 @@ impl ApiServer {
         }
         let classes = GroupResource::new(STORAGE, "storageclasses");
         let class = text(&new["spec"]["storageClassName"]);
+        // Where there is no such class somebody else made the volume, and may
+        // let it grow, too.
         let grows = self
             .store
             .get(&classes, &Key::new("", class))
-            .is_some_and(|class| class.value()["allowVolumeExpansion"] == true);
+            .is_none_or(|class| class.value()["allowVolumeExpansion"] == true);
         if grows {
             return Ok(());
         }

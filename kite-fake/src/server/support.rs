@@ -78,7 +78,12 @@ pub const SUPPORT: &[Row] = &[
         "accepted: the guests of the demo live there",
     ),
     row(
-        "quota status",
+        "growing a claim whose class is not there",
+        Support::Differs,
+        "allowed: whoever plays the storage lets it grow",
+    ),
+    row(
+        "quota status, gathered rules of ClusterRoles",
         Support::Differs,
         "kept by the server with every write instead of by a controller later",
     ),

@@ -1,11 +1,15 @@
 //! Nodes, and what runs on them.
 
 mod deployments;
+mod jobs;
 mod nodes;
 mod placement;
 mod pod_status;
 mod pods;
+mod replicas;
 
 pub use deployments::Deployments;
+pub use jobs::Jobs;
 pub use nodes::{NODE_NAME, Nodes};
 pub use pods::Pods;
+pub use replicas::Replicas;

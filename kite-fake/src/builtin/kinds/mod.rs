@@ -17,3 +17,4 @@ pub(super) mod small;
 pub(super) mod storage;
 pub(super) mod volumes;
 pub(super) mod workload;
+pub(super) mod workload_rules;

@@ -512,3 +512,21 @@ pub(in crate::builtin) fn selector(selector: &Value, path: &str, errors: &mut Ve
         }
     }
 }
+
+/// Checks the ranges that Services get addresses from: one of each family.
+pub(in crate::builtin) fn validate_service_cidr(cidr: &Value, found: &mut Validation) {
+    let errors = &mut found.errors;
+    let ranges = list(&cidr["spec"], "cidrs");
+    if ranges.is_empty() {
+        errors.push(FieldError::required(
+            "spec.cidrs",
+            "at least one CIDR required",
+        ));
+    }
+    if ranges.len() > 2 {
+        errors.push(FieldError::too_many("spec.cidrs", ranges.len(), 2));
+    }
+    for (place, range) in ranges.iter().enumerate() {
+        check::cidr(range, &format!("spec.cidrs[{place}]"), errors);
+    }
+}

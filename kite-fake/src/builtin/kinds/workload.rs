@@ -1,13 +1,9 @@
-//! Deployments and the other kinds that hold a pod template.
+//! Deployments and the other kinds that hold a pod template: their defaults.
 
 use serde_json::{Value, json};
 
-use super::network::selector;
-use super::{pod, pod_rules};
-use crate::builtin::access::{
-    default, has, list, list_mut, members, number, object_mut, set, text,
-};
-use crate::schema::{FieldError, Validation};
+use super::pod;
+use crate::builtin::access::{default, has, list, list_mut, members, object_mut, set, text};
 
 pub(in crate::builtin) fn default_pod_template(object: &mut Value) {
     pod::default_template(object_mut(object, "template"));
@@ -154,67 +150,6 @@ pub(in crate::builtin) fn default_cron_job(object: &mut Value) {
     pod::default_template(object_mut(job, "template"));
 }
 
-/// Checks a template, its selector and the number of replicas.
-pub(in crate::builtin) fn validate_deployment(object: &Value, found: &mut Validation) {
-    replicated(object, "deployment", found);
-}
-
-pub(in crate::builtin) fn validate_replica_set(object: &Value, found: &mut Validation) {
-    replicated(object, "replicaset", found);
-}
-
-pub(in crate::builtin) fn validate_stateful_set(object: &Value, found: &mut Validation) {
-    replicated(object, "statefulset", found);
-}
-
-pub(in crate::builtin) fn validate_daemon_set(object: &Value, found: &mut Validation) {
-    replicated(object, "daemonset", found);
-}
-
-fn replicated(object: &Value, kind: &str, found: &mut Validation) {
-    let spec = &object["spec"];
-    if let Some(replicas) = number(spec, "replicas").filter(|n| *n < 0) {
-        found.errors.push(FieldError::invalid(
-            "spec.replicas",
-            &json!(replicas),
-            "must be greater than or equal to 0",
-        ));
-    }
-    if has(spec, "selector") {
-        selector(&spec["selector"], "spec.selector", &mut found.errors);
-        let empty = spec["selector"]
-            .as_object()
-            .is_none_or(serde_json::Map::is_empty);
-        if empty {
-            found.errors.push(FieldError::invalid(
-                "spec.selector",
-                &spec["selector"],
-                format!("empty selector is invalid for {kind}"),
-            ));
-        }
-    } else {
-        found.errors.push(FieldError::required("spec.selector", ""));
-    }
-    let labels = &spec["template"]["metadata"]["labels"];
-    // An empty selector takes everything, none takes nothing.
-    if !has(spec, "selector") || !selects(&spec["selector"], labels) {
-        found.errors.push(FieldError::invalid(
-            "spec.template.metadata.labels",
-            labels,
-            "`selector` does not match template `labels`",
-        ));
-    }
-    pod_rules::template(&spec["template"], "spec.template", found);
-    let policy = text(&spec["template"]["spec"], "restartPolicy");
-    if matches!(policy, "OnFailure" | "Never") {
-        found.errors.push(FieldError::not_supported(
-            "spec.template.spec.restartPolicy",
-            &json!(policy),
-            &["Always"],
-        ));
-    }
-}
-
 /// Whether a label selector takes labels.
 pub(in crate::builtin) fn selects(selector: &Value, labels: &Value) -> bool {
     let value = |key: &str| labels.get(key).and_then(Value::as_str);
@@ -235,49 +170,4 @@ pub(in crate::builtin) fn selects(selector: &Value, labels: &Value) -> bool {
                 _ => true,
             }
         })
-}
-
-/// The selector stays.
-pub(in crate::builtin) fn validate_selector_update(
-    new: &Value,
-    old: &Value,
-    found: &mut Validation,
-) {
-    if new["spec"]["selector"] != old["spec"]["selector"] {
-        found.errors.push(FieldError::invalid(
-            "spec.selector",
-            &new["spec"]["selector"],
-            "field is immutable",
-        ));
-    }
-}
-
-pub(in crate::builtin) fn validate_job(object: &Value, found: &mut Validation) {
-    pod_rules::template(&object["spec"]["template"], "spec.template", found);
-    let policy = text(&object["spec"]["template"]["spec"], "restartPolicy");
-    if policy == "Always" {
-        found.errors.push(FieldError::required(
-            "spec.template.spec.restartPolicy",
-            "valid values: \"OnFailure\", \"Never\"",
-        ));
-    }
-}
-
-pub(in crate::builtin) fn validate_cron_job(object: &Value, found: &mut Validation) {
-    let spec = &object["spec"];
-    if text(spec, "schedule").is_empty() {
-        found.errors.push(FieldError::required("spec.schedule", ""));
-    }
-    if !matches!(
-        text(spec, "concurrencyPolicy"),
-        "Allow" | "Forbid" | "Replace"
-    ) {
-        found.errors.push(FieldError::not_supported(
-            "spec.concurrencyPolicy",
-            &spec["concurrencyPolicy"],
-            &["Allow", "Forbid", "Replace"],
-        ));
-    }
-    let template = &spec["jobTemplate"]["spec"]["template"];
-    pod_rules::template(template, "spec.jobTemplate.spec.template", found);
 }
