@@ -7,8 +7,8 @@
 //!
 //! | Kinds | Schema, defaults | Validation |
 //! |---|---|---|
-//! | `ConfigMap`, Secret, Service, Namespace, `PersistentVolumeClaim`, `LimitRange`, `ResourceQuota`, Ingress, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Event | yes | as a real server, with its messages |
-//! | Pod, `PodTemplate`, Deployment, `ReplicaSet`, `StatefulSet`, `DaemonSet`, Job, `CronJob`, `PersistentVolume`, `PodDisruptionBudget`, `IngressClass` | yes | names, selectors, containers, ports, enumerations; not every field |
+//! | `ConfigMap`, Secret, Service, Namespace, `PersistentVolumeClaim`, `LimitRange`, `ResourceQuota`, Ingress, `IngressClass`, `NetworkPolicy`, Lease, RBAC, `StorageClass`, `EndpointSlice`, Event, admission policies | yes | as a real server, with its messages |
+//! | Pod, `PodTemplate`, Deployment, `ReplicaSet`, `StatefulSet`, `DaemonSet`, Job, `CronJob`, `HorizontalPodAutoscaler`, `PersistentVolume`, `PodDisruptionBudget` | yes | names, selectors, containers, ports, volumes, enumerations; not every field |
 //! | the rest | yes | types and metadata only |
 //!
 //! On purpose unlike a real server: `EndpointSlice`s may hold loopback addresses,

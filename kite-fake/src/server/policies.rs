@@ -222,7 +222,7 @@ impl Write<'_> {
             names.is_none_or(Vec::is_empty) || fits(rule, "resourceNames", name)
         };
         let resourced = |rule: &Value| {
-            let mut all = rule["resources"].as_array().into_iter().flatten();
+            let all = rule["resources"].as_array().into_iter().flatten();
             all.filter_map(Value::as_str).any(|wanted| {
                 let (plural, below) = wanted.split_once('/').unwrap_or((wanted, ""));
                 (plural == "*" || plural == resource.plural)
