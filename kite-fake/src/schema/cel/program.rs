@@ -18,7 +18,7 @@ const MAX_LENGTH: usize = 16 << 10;
 const MAX_NESTING: usize = 32;
 /// The parser and the evaluator need tens of kilobytes of stack for each level:
 /// where that is too much for a common thread, they get one with a large stack.
-const STACK: usize = 64 << 20;
+pub(super) const STACK: usize = 64 << 20;
 /// More loops within loops than this are refused; the API server estimates costs instead.
 const MAX_LOOPS: usize = 8;
 /// Trees up to this height are evaluated on the caller's stack.
@@ -38,28 +38,28 @@ pub(crate) struct Program {
 impl Program {
     /// Compiles an expression; the error is the compiler's text.
     pub(crate) fn compile(source: &str) -> Result<Self, String> {
-        if source.len() > MAX_LENGTH {
-            return Err(format!("expressions may have at most {MAX_LENGTH} bytes"));
-        }
         bounded(source)?;
         let text = source.to_owned();
-        let expression = std::thread::Builder::new()
+        // Whatever goes down the tree level by level is done there as well.
+        let read = move || {
+            let parser = Parser::default().enable_optional_syntax(true);
+            let expression = parser
+                .parse(&text)
+                .map_err(|errors| syntax_errors(&text, &errors))?;
+            let expression = rewrite::expand(expression);
+            if loops(&expression) > MAX_LOOPS {
+                return Err(format!(
+                    "the estimated cost of more than {MAX_LOOPS} nested loops exceeds the budget"
+                ));
+            }
+            Ok((depth(&expression), expression))
+        };
+        let (depth, expression) = std::thread::Builder::new()
             .stack_size(STACK)
-            .spawn(move || {
-                let parser = Parser::default().enable_optional_syntax(true);
-                parser
-                    .parse(&text)
-                    .map_err(|errors| syntax_errors(&text, &errors))
-            })
+            .spawn(read)
             .map_err(|error| format!("cannot start the parser: {error}"))?
             .join()
             .map_err(|_| "the expression cannot be parsed".to_owned())??;
-        let expression = rewrite::expand(expression);
-        if loops(&expression) > MAX_LOOPS {
-            return Err(format!(
-                "the estimated cost of more than {MAX_LOOPS} nested loops exceeds the budget"
-            ));
-        }
         let variables = expression
             .references()
             .variables()
@@ -67,7 +67,7 @@ impl Program {
             .map(str::to_owned)
             .collect();
         Ok(Self {
-            depth: depth(&expression),
+            depth,
             expression: Arc::new(expression),
             variables,
         })
@@ -182,7 +182,10 @@ impl fmt::Debug for Program {
 }
 
 /// Refuses what could exhaust the stack of the parser or of the evaluator.
-fn bounded(source: &str) -> Result<(), String> {
+pub(super) fn bounded(source: &str) -> Result<(), String> {
+    if source.len() > MAX_LENGTH {
+        return Err(format!("expressions may have at most {MAX_LENGTH} bytes"));
+    }
     let (mut open, mut deepest, mut run, mut longest, mut operators) = (0usize, 0, 0usize, 0, 0);
     for byte in source.bytes() {
         match byte {

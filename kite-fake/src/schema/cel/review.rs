@@ -5,7 +5,7 @@ use super::super::model::Schema;
 use super::Rule;
 use super::check::{Variable, check, rule_variables};
 use super::cost;
-use super::program::Program;
+use super::program::{Program, STACK, bounded};
 use super::sizes::{MAX_REQUEST, least};
 use super::types::Type;
 
@@ -24,8 +24,24 @@ pub(in super::super) struct Reviewed {
     pub(in super::super) most: u64,
 }
 
-/// Looks at a rule of a node with the given schema.
+/// Looks at a rule of a node with the given schema. Trees can be deep, so it is
+/// done on a stack that is large enough.
 pub(in super::super) fn review(rule: &Rule, schema: &Schema) -> Reviewed {
+    let found = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn_scoped(scope, || look_at(rule, schema));
+        thread.ok()?.join().ok()
+    });
+    found.unwrap_or_else(|| Reviewed {
+        rule: Err("compilation failed: the expression cannot be checked".to_owned()),
+        message: Ok(()),
+        cost: 0,
+        message_cost: None,
+        most: 1,
+    })
+}
+
+fn look_at(rule: &Rule, schema: &Schema) -> Reviewed {
     let look = |source: &str, program: &Result<Program, String>, wanted: &Type<'_>, words: &str| {
         let variables = rule_variables(schema, rule.optional_old_self);
         compile(source, program, variables, schema, wanted, words)
@@ -65,6 +81,7 @@ fn compile<'a>(
     otherwise: &str,
 ) -> Result<u64, String> {
     let failed = |why: &str| format!("compilation failed: {why}");
+    bounded(source).map_err(|why| failed(&why))?;
     let checked = match (check(source, variables), program) {
         // Where the grammar is not followed, the grammar's parser has the words.
         (Err(None) | Ok(_), Err(why)) => return Err(failed(why)),

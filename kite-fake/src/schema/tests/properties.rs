@@ -1,5 +1,7 @@
 //! Whatever comes in, nothing panics, and a second pass changes nothing.
 
+use super::refusals::definition;
+use crate::schema::crd;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -124,6 +126,10 @@ fn hostile_patterns_and_rules_are_errors_not_hangs() {
             1,
             "{rule:.20}"
         );
+        // Nor does a definition with such a rule do harm.
+        let string = json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]});
+        let errors = crd::validate(&definition(&string), None);
+        assert!(!errors.is_empty(), "{rule:.20}");
     }
 }
 
