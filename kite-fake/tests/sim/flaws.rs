@@ -164,25 +164,6 @@ fn what_is_made_before_the_finalizer_is_left_behind() {
 }
 
 #[test]
-fn two_copies_tidy_away_what_the_other_made() {
-    let orders = |flaw| {
-        let pair = stage()
-            .controller(controller(flaw).replicas(2))
-            .scenario(async |world| {
-                world.create(&site("a")).await?;
-                world.create(&site("b")).await?;
-                world.settle().await
-            })
-            .build();
-        pair.sweep().faults(&[]).seeds(0..8).run()
-    };
-    let right = orders(Flaw::None);
-    assert!(right.is_clean(), "{right}");
-    let summary = orders(Flaw::TidiesByItsCache);
-    assert_found(&summary, Rule::Lives, "it was deleted and created again");
-}
-
-#[test]
 fn a_status_that_counts_never_rests() {
     let run = simulation(Flaw::CountsPasses).run(Plan::none(), 0);
     assert!(!run.is_settled);

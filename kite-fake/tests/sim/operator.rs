@@ -2,14 +2,14 @@
 //! and an entry in the namespace `registry`, which it cannot own: a finalizer
 //! sees to that one.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use kite_fake::actors::{ClaimBinder, GarbageCollector, NamespaceLifecycle};
 use kite_fake::sim::{Builder, Controller, Seat, Simulation, Stop, World};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
@@ -61,8 +61,6 @@ pub enum Flaw {
     TrustsItsCache,
     /// It registers before it has a finalizer.
     RegistersFirst,
-    /// Entries whose site its cache does not show are leftovers.
-    TidiesByItsCache,
     /// Counts its passes in the status.
     CountsPasses,
     /// Any error is a panic.
@@ -74,7 +72,6 @@ pub enum Flaw {
 struct Operator {
     flaw: Flaw,
     client: Client,
-    store: kube::runtime::reflector::Store<Site>,
     made: Mutex<HashSet<String>>,
 }
 
@@ -130,9 +127,6 @@ impl Operator {
         self.register(&live).await?;
         self.claim(&seen).await?;
         let config = self.configure(&live).await?;
-        if self.flaw == Flaw::TidiesByItsCache {
-            self.tidy().await?;
-        }
         self.report(&sites, &live, Some(config)).await
     }
 
@@ -275,24 +269,6 @@ impl Operator {
         Ok(name)
     }
 
-    async fn tidy(&self) -> Done {
-        let entries: Api<ConfigMap> = self.api("registry");
-        let known: BTreeSet<String> = self.store.state().iter().map(|s| s.name_any()).collect();
-        let labelled = ListParams::default().labels("site");
-        for entry in entries.list(&labelled).await?.items {
-            if !known.contains(&entry.labels()["site"]) {
-                match entries
-                    .delete(&entry.name_any(), &DeleteParams::default())
-                    .await
-                {
-                    Err(error) if is_code(&error, 404) => {}
-                    other => drop(other?),
-                }
-            }
-        }
-        Ok(())
-    }
-
     async fn report(&self, sites: &Api<Site>, site: &Site, config: Option<String>) -> Done {
         let old = site.status.clone().unwrap_or_default();
         let counts = self.flaw == Flaw::CountsPasses;
@@ -323,7 +299,6 @@ pub fn controller(flaw: Flaw) -> Controller<Site> {
         let operator = Arc::new(Operator {
             flaw,
             client: seat.client,
-            store: seat.store,
             made: Mutex::default(),
         });
         move |site: Arc<Site>| {
