@@ -40,6 +40,36 @@ pub enum BuildError {
 }
 
 /// See [`FakeCluster::builder`].
+///
+/// ```
+/// # let runtime = tokio::runtime::Builder::new_current_thread()
+/// #     .enable_time().start_paused(true).build()?;
+/// # runtime.block_on(async {
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use kite_fake::FakeCluster;
+/// use kite_fake::actors::{Rule, Rules, Selector, Stage, control_plane};
+/// use serde_json::json;
+///
+/// let rules = Rules::instant();
+/// rules.add(Rule::hold(Stage::LoadBalancerAddress, Selector::named("held")));
+/// let service = |name: &str| json!({"apiVersion": "v1", "kind": "Service",
+///     "metadata": {"name": name, "namespace": "default"},
+///     "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
+/// let cluster = FakeCluster::builder()
+///     .seed(7)                            // the same uids and names in every run
+///     .object(service("held"))
+///     .object(service("free"))
+///     .actors(control_plane())            // load balancers among others
+///     .rules(Arc::new(rules))
+///     .build()?;
+/// assert!(cluster.settled(Duration::from_secs(60)).await);
+/// let addresses = cluster.dump().matches("ingress:").count();
+/// assert_eq!(addresses, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Builder {
     crds: Vec<Value>,
     objects: Vec<Value>,
@@ -96,7 +126,25 @@ fn documents(what: &str, yaml: &str) -> Result<Vec<Value>, BuildError> {
 }
 
 impl Builder {
-    /// Installs CRDs before anything else.
+    /// Installs CRDs before anything else, such as those that `kube` derives.
+    ///
+    /// ```
+    /// use kite_fake::FakeCluster;
+    /// use kube::{CustomResource, CustomResourceExt as _};
+    ///
+    /// #[derive(CustomResource, Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// #[kube(group = "example.com", version = "v1", kind = "Kettle", namespaced)]
+    /// struct KettleSpec {
+    ///     litres: u8,
+    /// }
+    ///
+    /// let cluster = FakeCluster::builder()
+    ///     .crds([Kettle::crd()])
+    ///     .object(Kettle::new("big", KettleSpec { litres: 3 }))
+    ///     .build()?;
+    /// assert!(cluster.dump().contains("# Kettle default/big\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn crds(mut self, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
         for crd in crds {
@@ -109,6 +157,26 @@ impl Builder {
     }
 
     /// Installs the CRDs of a YAML file's text (several documents are fine).
+    ///
+    /// ```
+    /// let crds = "
+    /// apiVersion: apiextensions.k8s.io/v1
+    /// kind: CustomResourceDefinition
+    /// metadata: {name: kettles.example.com}
+    /// spec:
+    ///   group: example.com
+    ///   scope: Namespaced
+    ///   names: {plural: kettles, kind: Kettle}
+    ///   versions:
+    ///   - name: v1
+    ///     served: true
+    ///     storage: true
+    ///     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}
+    /// ";
+    /// let cluster = kite_fake::FakeCluster::builder().crds_yaml(crds).build()?;
+    /// assert!(cluster.server().registry().get("example.com", "v1", "kettles").is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn crds_yaml(mut self, yaml: &str) -> Self {
         match documents("CRD YAML", yaml) {
@@ -129,6 +197,22 @@ impl Builder {
     }
 
     /// Creates the objects of a YAML text at the start.
+    ///
+    /// ```
+    /// let cluster = kite_fake::FakeCluster::builder()
+    ///     .objects_yaml("
+    /// apiVersion: v1
+    /// kind: Namespace
+    /// metadata: {name: lab}
+    /// ---
+    /// apiVersion: v1
+    /// kind: ConfigMap
+    /// metadata: {name: settings, namespace: lab}
+    /// ")
+    ///     .build()?;
+    /// assert!(cluster.dump().contains("# ConfigMap lab/settings\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn objects_yaml(mut self, yaml: &str) -> Self {
         match documents("start objects", yaml) {
@@ -147,8 +231,8 @@ impl Builder {
 
     /// Where timestamps come from; tokio's clock from the system time on if not set.
     #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
         self
     }
 

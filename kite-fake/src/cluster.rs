@@ -1,9 +1,11 @@
 //! [`FakeCluster`]: the server with its clock, its clients and its sockets.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
+use kite_core::cluster::KubeCluster;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -64,13 +66,63 @@ impl FakeCluster {
         }
     }
 
-    /// A client with full rights, in process. Needs a running tokio runtime.
+    /// A client with full rights, in process: what production code takes.
+    /// Needs a running tokio runtime.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube::Api;
+    ///
+    /// let cluster = kite_fake::FakeCluster::builder().build()?;
+    /// let namespaces: Api<Namespace> = Api::all(cluster.client());
+    /// assert!(namespaces.get_opt("kube-system").await?.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.service(), "default")
     }
 
+    /// The cluster as the verbs of [`kite_core::cluster::Cluster`], over
+    /// [`client`](Self::client). Needs a running tokio runtime.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kite_core::cluster::{Cluster as _, ObjectKey};
+    ///
+    /// let fake = kite_fake::FakeCluster::builder().build()?;
+    /// let found: Namespace = fake.cluster().get(&ObjectKey::cluster("default")).await?;
+    /// assert!(found.metadata.uid.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cluster(&self) -> KubeCluster {
+        KubeCluster::new(self.client())
+    }
+
     /// A client in process for a user, such as `alice` or
     /// `system:serviceaccount:<namespace>:<name>`. Needs a running tokio runtime.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::{Api, api::ListParams};
+    ///
+    /// let cluster = kite_fake::FakeCluster::builder().rbac(true).build()?;
+    /// let secrets: Api<Secret> = Api::default_namespaced(cluster.client_as("alice"));
+    /// let refused = secrets.list(&ListParams::default()).await.unwrap_err().to_string();
+    /// assert!(refused.contains("User \"alice\" cannot list resource \"secrets\""));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn client_as(&self, user: &str) -> kube::Client {
         let service = FakeService::new(self.clone(), Some(Identity::user(user)));
         kube::Client::new(service, "default")
@@ -115,7 +167,27 @@ impl FakeCluster {
         serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
     }
 
-    /// Writes the [`kubeconfig`](Self::kubeconfig) to a file that only its owner reads.
+    /// Writes the [`kubeconfig`](Self::kubeconfig) to a file that only its owner
+    /// reads: for `kubectl`, and other processes.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("kubeconfig");
+    /// let cluster = kite_fake::FakeCluster::builder().build()?;
+    /// let served = cluster.serve(([127, 0, 0, 1], 0).into()).await?;
+    /// cluster.write_kubeconfig(&path, &served.url())?;
+    ///
+    /// let config = kube::config::Kubeconfig::read_from(&path)?;
+    /// let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await?;
+    /// let version = kube::Client::try_from(config)?.apiserver_version().await?;
+    /// assert_eq!(version.major, "1");
+    /// # cluster.shut_down();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The file cannot be written.
@@ -176,6 +248,31 @@ impl FakeCluster {
         &self.inner.clock
     }
 
+    /// Waits until the actors that were started with the cluster have done all
+    /// that what was written so far asks for; false if that did not happen within
+    /// `limit`. Without actors there is nothing to wait for.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build()?;
+    /// # runtime.block_on(async {
+    /// use std::time::Duration;
+    /// use kite_fake::{FakeCluster, actors::control_plane};
+    ///
+    /// let cluster = FakeCluster::builder().actors(control_plane()).build()?;
+    /// assert!(cluster.settled(Duration::from_secs(60)).await);
+    /// assert!(cluster.dump().contains("# ServiceAccount default/default\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn settled(&self, limit: Duration) -> bool {
+        match self.actors() {
+            Some(actors) => actors.settled(limit).await,
+            None => true,
+        }
+    }
+
     /// The actors that were started with the cluster.
     pub fn actors(&self) -> Option<&Actors> {
         self.inner.actors.get()
@@ -207,11 +304,36 @@ impl FakeCluster {
         server::finish(answer, unwritten)
     }
 
-    /// Creates an object as the administrator.
+    /// Creates an object as the administrator, without waiting: a typed one, or
+    /// JSON.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ServiceAccount;
+    /// use kite_fake::FakeCluster;
+    /// use serde_json::json;
+    ///
+    /// let cluster = FakeCluster::builder().build()?;
+    /// let mut account = ServiceAccount::default();
+    /// account.metadata.name = Some("robot".into());
+    /// cluster.create(&account)?;
+    /// let again = cluster.create(&account);
+    /// assert!(again.unwrap_err().to_string().contains("already exists"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// What the server says against it.
-    pub fn create(&self, object: &Value) -> Result<(), BuildError> {
+    pub fn create(&self, object: impl serde::Serialize) -> Result<(), BuildError> {
+        match serde_json::to_value(object) {
+            Ok(object) => self.create_value(&object),
+            Err(error) => Err(BuildError::Unreadable {
+                what: "an object".to_owned(),
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    fn create_value(&self, object: &Value) -> Result<(), BuildError> {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         let what = format!(
             "{} {}",

@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::json;
 
-use crate::{cluster, crds, listen, state::StateDir};
+use crate::{cluster, crds, keep, listen, state::StateDir};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -33,6 +33,10 @@ pub(crate) struct Options {
     /// Install the CRDs of all YAML files in this directory at the start.
     #[arg(long, env = "KITE_CRDS", value_name = "DIR")]
     crds: Option<PathBuf>,
+    /// Keep what is stored in the state directory, and go on from there when
+    /// started again; CRDs that are kept are not installed anew.
+    #[arg(long, env = "KITE_KEEP")]
+    keep: bool,
     /// Also start the actors that play the rest of a cluster: KubeVirt and CDI
     /// (with their CRDs, unless --crds brings them), namespaces, garbage collection, guests.
     #[arg(long, env = "KITE_ACTORS")]
@@ -69,6 +73,11 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         }
     }
     builder = builder.crds(given).rbac(options.rbac);
+    if options.keep
+        && let Some(kept) = keep::load(&state)?
+    {
+        builder = builder.snapshot(kept);
+    }
     let fake = builder.build().context("the API server cannot start")?;
     let actors = options
         .actors
@@ -85,6 +94,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         cluster::quoted(&kubeconfig)
     );
 
+    if options.keep {
+        keep::until(&shutdown, &fake, &state).await?;
+    }
     shutdown.cancelled().await;
     state.remove("ready.json")?;
     fake.shut_down();

@@ -4,6 +4,7 @@ mod apiserver;
 mod cluster;
 mod crds;
 mod demo;
+mod keep;
 mod listen;
 mod password;
 mod state;

@@ -1,5 +1,8 @@
 //! The table of behaviours, by area.
 
+// Path and patch, made and map are the words of what is checked.
+#![allow(clippy::similar_names)]
+
 use super::Behaviour;
 
 /// A table of checks: each function's name, what holds, and why it matters.
