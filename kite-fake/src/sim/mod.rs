@@ -9,7 +9,7 @@
 //! same run, in any process. A [`Plan`](crate::fault::Plan) says what goes
 //! wrong. [`Simulation::sweep`] tries every fault at every request.
 //!
-//! ```
+//! ```no_run
 //! use std::sync::Arc;
 //! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 //! use kite_fake::sim::{Controller, Simulation, World};
@@ -20,7 +20,7 @@
 //!
 //! /// Keeps a Secret next to each `ConfigMap`.
 //! async fn reconcile(map: Arc<ConfigMap>, client: kube::Client) -> Result<Action, kube::Error> {
-//!     let secrets: Api<Secret> = Api::default_namespaced(client);
+//!     let secrets: Api<Secret> = Api::namespaced(client, &map.namespace().unwrap_or_default());
 //!     let copy = json!({
 //!         "apiVersion": "v1", "kind": "Secret",
 //!         "metadata": {"name": map.name_any(), "ownerReferences": [map.controller_owner_ref(&())]},
