@@ -169,7 +169,16 @@ fn with_rbac_a_token_decides() {
         .unwrap();
     let admin = format!("Authorization: Bearer {}", token.trim_matches('"'));
     let code = |header: &str| {
-        let args = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", header, &url];
+        let args = [
+            "-s",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            "-H",
+            header,
+            &url,
+        ];
         String::from_utf8(curl(&args).stdout).unwrap()
     };
     assert_eq!(code("Accept: application/json"), "403");

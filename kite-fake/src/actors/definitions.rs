@@ -9,10 +9,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::core::ObjectMeta;
 
 use super::kind::{
-    CERTIFICATE, DATA_IMPORT_CRON, DATA_SOURCE, DATA_VOLUME, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE,
-    INSTANCE, Kind, MIGRATION, STORAGE_PROFILE, VIRTUAL_MACHINE, VM_CLONE, VM_EXPORT, VM_RESTORE,
-    VM_SNAPSHOT, VM_SNAPSHOT_CONTENT, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS,
-    VOLUME_SNAPSHOT_CONTENT,
+    CERTIFICATE, CLUSTER_INSTANCETYPE, CLUSTER_PREFERENCE, DATA_IMPORT_CRON, DATA_SOURCE,
+    DATA_VOLUME, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, INSTANCE, INSTANCETYPE, Kind, MIGRATION,
+    PREFERENCE, STORAGE_PROFILE, VIRTUAL_MACHINE, VM_CLONE, VM_EXPORT, VM_RESTORE, VM_SNAPSHOT,
+    VM_SNAPSHOT_CONTENT, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
 };
 
 /// Name, type and path of a printer column.
@@ -91,6 +91,14 @@ const KUBEVIRT: &[Row] = &[
         ],
     ),
     Row(&VM_EXPORT, &["vmexport", "vmexports"], &[PHASE]),
+    Row(&INSTANCETYPE, &["vminstancetype", "vminstancetypes"], &[]),
+    Row(
+        &CLUSTER_INSTANCETYPE,
+        &["vmclusterinstancetype", "vmclusterinstancetypes"],
+        &[],
+    ),
+    Row(&PREFERENCE, &["vmpref", "vmprefs"], &[]),
+    Row(&CLUSTER_PREFERENCE, &["vmcp", "vmcps"], &[]),
 ];
 
 const CDI: &[Row] = &[

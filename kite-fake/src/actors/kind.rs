@@ -271,6 +271,34 @@ pub const VOLUME_SNAPSHOT_CONTENT: Kind = Kind::cluster(
     "VolumeSnapshotContent",
     "volumesnapshotcontents",
 );
+/// `KubeVirt`'s `VirtualMachineInstancetype`.
+pub const INSTANCETYPE: Kind = Kind::namespaced(
+    "instancetype.kubevirt.io",
+    "v1beta1",
+    "VirtualMachineInstancetype",
+    "virtualmachineinstancetypes",
+);
+/// `KubeVirt`'s `VirtualMachineClusterInstancetype`.
+pub const CLUSTER_INSTANCETYPE: Kind = Kind::cluster(
+    "instancetype.kubevirt.io",
+    "v1beta1",
+    "VirtualMachineClusterInstancetype",
+    "virtualmachineclusterinstancetypes",
+);
+/// `KubeVirt`'s `VirtualMachinePreference`.
+pub const PREFERENCE: Kind = Kind::namespaced(
+    "instancetype.kubevirt.io",
+    "v1beta1",
+    "VirtualMachinePreference",
+    "virtualmachinepreferences",
+);
+/// `KubeVirt`'s `VirtualMachineClusterPreference`.
+pub const CLUSTER_PREFERENCE: Kind = Kind::cluster(
+    "instancetype.kubevirt.io",
+    "v1beta1",
+    "VirtualMachineClusterPreference",
+    "virtualmachineclusterpreferences",
+);
 /// `ControllerRevision`.
 pub const CONTROLLER_REVISION: Kind =
     Kind::namespaced("apps", "v1", "ControllerRevision", "controllerrevisions");

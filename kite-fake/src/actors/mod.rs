@@ -40,6 +40,7 @@ mod cell;
 mod crds;
 mod definitions;
 mod driver;
+mod events;
 mod garbage;
 mod hub;
 mod informer;

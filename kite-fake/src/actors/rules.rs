@@ -191,6 +191,7 @@ pub struct Rules {
     list: RwLock<Vec<Rule>>,
     delays: BTreeMap<Stage, Duration>,
     disk_steps: u32,
+    events: bool,
     version: watch::Sender<u64>,
 }
 
@@ -200,6 +201,7 @@ impl Rules {
             list: RwLock::default(),
             delays,
             disk_steps,
+            events: false,
             version: watch::Sender::new(0),
         }
     }
@@ -235,6 +237,18 @@ impl Rules {
             ]),
             4,
         )
+    }
+
+    /// Has the actors tell Events of what they do.
+    #[must_use]
+    pub fn with_events(mut self) -> Self {
+        self.events = true;
+        self
+    }
+
+    /// Whether actors tell Events.
+    pub fn wants_events(&self) -> bool {
+        self.events
     }
 
     /// In how many steps a disk is filled; progress shows after each.

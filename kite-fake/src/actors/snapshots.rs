@@ -163,9 +163,9 @@ async fn take(
             Gate::Held => return Ok(Next::Held),
             Gate::Fail(why) => (failed(why.message), Next::Held),
             Gate::Open => {
-                let content = content(context, objects, key, snapshot, &claim).await?;
+                let bound = content(context, objects, key, snapshot, &claim).await?;
                 let status = json!({
-                    "boundVolumeSnapshotContentName": content,
+                    "boundVolumeSnapshotContentName": bound,
                     "creationTime": now,
                     "readyToUse": true,
                     "restoreSize": claim_size(&claim),

@@ -1,12 +1,13 @@
 //! Running VMs are SSH servers, and what is on their disks stays.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kite_fake::actors::kind::{
     DATA_VOLUME, ENDPOINT_SLICE, INSTANCE, SECRET, SERVICE, VIRTUAL_MACHINE,
 };
-use kite_fake::actors::{Rules, everything};
+use kite_fake::actors::{Rules, SUBRESOURCES, VmSubresources, everything};
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::{Algorithm, PrivateKey};
 use serde_json::{Value, json};
@@ -184,4 +185,48 @@ async fn a_guest_keeps_its_disk_over_a_power_cycle_and_loses_it_with_the_claim()
     world.end().await;
     let dead = std::net::TcpStream::connect(("127.0.0.1", u16::try_from(third).unwrap()));
     assert!(dead.is_err(), "guests end with the cluster");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_of_a_guest_is_reached_by_websocket() {
+    use futures::StreamExt as _;
+    use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+    let keys = Keys::new();
+    let world = World::with(Rules::instant(), everything(true)).await;
+    let subresources =
+        VmSubresources::new(world.cluster.client(), Arc::clone(world.cluster.clock()));
+    world.cluster.extend(SUBRESOURCES, Arc::new(subresources));
+    let user_data = keys.user_data();
+    let secret = json!({"metadata": {"name": "vm1-init"}, "stringData": {"userdata": user_data}});
+    world.create(&SECRET, NS, secret).await;
+    world.create(&DATA_VOLUME, NS, disk()).await;
+    world.create(&VIRTUAL_MACHINE, NS, machine()).await;
+    world.settle().await;
+    let served = world.cluster.serve(([127, 0, 0, 1], 0).into()).await;
+    let address = served.unwrap().address();
+    let ask = async |port: u16| {
+        let path = format!(
+            "{SUBRESOURCES}v1/namespaces/default/virtualmachineinstances/vm1/portforward/{port}"
+        );
+        let url = format!("ws://{address}{path}");
+        let mut request = url.into_client_request().unwrap();
+        let plain = http::HeaderValue::from_static("plain.kubevirt.io");
+        request
+            .headers_mut()
+            .insert("sec-websocket-protocol", plain);
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        tokio_tungstenite::client_async(request, stream).await
+    };
+    let (mut stream, answer) = ask(22).await.unwrap();
+    assert_eq!(
+        answer.headers()["sec-websocket-protocol"],
+        "plain.kubevirt.io"
+    );
+    let first = stream.next().await.unwrap().unwrap().into_data();
+    assert!(first.starts_with(b"SSH-2.0-KiteGuest"), "{first:?}");
+    drop(stream);
+    // Nothing listens there.
+    assert!(ask(80).await.is_err());
+    world.end().await;
 }

@@ -84,11 +84,8 @@ fn theft(review: &Review<'_>) -> Option<String> {
         }
         None => Source::read(&spec["source"], here),
     };
-    let (namespace, name) = match source? {
-        Source::Claim { namespace, name } | Source::Snapshot { namespace, name } => {
-            (namespace, name)
-        }
-        _ => return None,
+    let (Source::Claim { namespace, name } | Source::Snapshot { namespace, name }) = source? else {
+        return None;
     };
     let may = |group: &str, resource: &str, name: &str| {
         around.may("create", group, resource, &namespace, name)

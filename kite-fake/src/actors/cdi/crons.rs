@@ -1,5 +1,6 @@
 //! Keeps golden images fresh.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -174,8 +175,12 @@ impl Keeping<'_> {
         if self.digest().is_none() {
             let source = &self.cron.data["spec"]["template"]["spec"]["source"];
             let hash = Sha256::digest(source.to_string().as_bytes());
-            let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            let annotations = json!({DESIRED: format!("sha256:{hex}")});
+            let mut digest = String::from("sha256:");
+            for byte in hash {
+                // Writing to a string cannot fail.
+                let _ = write!(digest, "{byte:02x}");
+            }
+            let annotations = json!({DESIRED: digest});
             let patch = json!({"metadata": {"annotations": annotations}});
             ignore_missing(self.objects.merge(self.key, None, patch).await)?;
         }

@@ -11,6 +11,7 @@ use super::claim::{claim_of, default_class};
 use super::source::{Readiness, Source, resolve};
 use super::status::{Family, Standing, status, steps_done};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::events;
 use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, STORAGE_PROFILE, VOLUME_SNAPSHOT};
 use crate::actors::kubevirt::find;
 use crate::actors::objects::{
@@ -295,7 +296,13 @@ impl Disk<'_> {
         let old = &self.volume.data["status"];
         let now = self.context.now();
         let new = status(old, &self.key.name, family, standing, &now);
+        let crashed = matches!(standing, Standing::Crashed { .. });
+        let news = old["phase"] != new["phase"] || crashed;
         ignore_missing(self.objects.set_status(self.key, self.volume, new).await)?;
+        if let Some(said) = said(family, standing, &self.key.name).filter(|_| news) {
+            let about = (&DATA_VOLUME, self.volume);
+            events::tell(self.context, family.component(), about, said).await;
+        }
         Ok(Next::Done)
     }
 
@@ -341,6 +348,42 @@ impl Disk<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What is told of a disk that comes to stand so.
+fn said<'a>(family: Family, standing: &Standing, name: &str) -> Option<events::Said<'a>> {
+    let verb = family.verb();
+    Some(match (standing, verb) {
+        (Standing::Scheduled { .. }, "Import") => {
+            events::normal("ImportScheduled", format!("Import into {name} scheduled"))
+        }
+        (Standing::InProgress { .. }, "Import") => events::normal(
+            "ImportInProgress",
+            format!("Import into {name} in progress"),
+        ),
+        (Standing::Succeeded, "Import") => events::normal(
+            "ImportSucceeded",
+            format!("Successfully imported into PVC {name}"),
+        ),
+        (Standing::Failed(_), "Import") => {
+            events::warning("ImportFailed", format!("Failed to import into PVC {name}"))
+        }
+        (Standing::Scheduled { .. }, "Clone") => {
+            events::normal("CloneScheduled", format!("Cloning into {name} scheduled"))
+        }
+        (Standing::InProgress { .. }, "Clone") => events::normal(
+            "CloneInProgress",
+            format!("Cloning into {name} in progress"),
+        ),
+        (Standing::Succeeded, "Clone") => {
+            events::normal("CloneSucceeded", format!("Successfully cloned into {name}"))
+        }
+        (Standing::Failed(_), "Clone") => {
+            events::warning("CloneFailed", format!("Cloning into {name} failed"))
+        }
+        (Standing::Crashed { failure, .. }, _) => events::warning("Error", failure.message.clone()),
+        _ => return None,
+    })
 }
 
 /// The pause after so many crashes of a worker, as the kubelet makes it.

@@ -102,8 +102,8 @@ fn has(set: u64, member: i8) -> bool {
 fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Option<u64> {
     let number = |text: &str| -> Option<u32> {
         let lower = text.to_lowercase();
-        let named = names.iter().position(|name| *name == lower);
-        let value = match named {
+        let found = names.iter().position(|name| *name == lower);
+        let value = match found {
             Some(place) => least + u32::try_from(place).ok()?,
             None => text.parse().ok()?,
         };

@@ -35,6 +35,25 @@ impl Family {
         }
     }
 
+    /// What is done, in one word.
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Self::Import => "Import",
+            Self::Clone | Self::Snapshot => "Clone",
+            Self::Upload => "Upload",
+        }
+    }
+
+    /// The controller that tells of it.
+    pub(super) fn component(self) -> &'static str {
+        match self {
+            Self::Import => "datavolume-import-controller",
+            Self::Clone => "datavolume-pvc-clone-controller",
+            Self::Snapshot => "datavolume-snapshot-clone-controller",
+            Self::Upload => "datavolume-upload-controller",
+        }
+    }
+
     fn complete(self) -> &'static str {
         match self {
             Self::Import => "Import Complete",

@@ -14,6 +14,7 @@ use super::guests::{Address, Guests, Machine};
 use super::instances::is_over;
 use super::{launcher, live_update, migratable, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::events;
 use crate::actors::kind::{CLAIM, INSTANCE, Key, POD, SECRET};
 use crate::actors::objects::{Objects, ignore_missing, is_controlled_by, is_deleting, text, uid};
 use crate::actors::references::References;
@@ -177,6 +178,10 @@ impl NodeAgent {
         );
         let new = host.running(&ip).await?;
         ignore_missing(host.objects.set_status(host.key, host.instance, new).await)?;
+        if text(host.instance, "/status/phase") != "Running" {
+            let said = events::normal("Started", "VirtualMachineInstance started.");
+            host.event(said).await;
+        }
         Ok(Next::Done)
     }
 
@@ -306,6 +311,11 @@ impl Host<'_> {
         Ok(status)
     }
 
+    async fn event(&self, said: events::Said<'_>) {
+        let about = (&INSTANCE, self.instance);
+        events::tell(self.context, "virt-handler", about, said).await;
+    }
+
     /// The instance has ended, and its launcher with it.
     async fn over(&self, phase: &str, ready: (&str, &str, &str)) -> Result<(), ActorError> {
         let mut status = self.instance.data["status"].clone();
@@ -330,6 +340,12 @@ impl Host<'_> {
                 .set_status(self.key, self.instance, status)
                 .await,
         )?;
+        let said = if phase == "Failed" {
+            events::warning("Stopped", "The VirtualMachineInstance crashed.")
+        } else {
+            events::normal("Stopped", "The VirtualMachineInstance was shut down.")
+        };
+        self.event(said).await;
         if let Some(pod) = self.pod().await? {
             let status = launcher::closed(&pod.data["status"], phase, &now);
             let key = Key::of(&POD, &pod);

@@ -9,6 +9,7 @@ use super::instance_status::{Seen, may_launch, phase, status};
 use super::volumes::{Storage, Volume};
 use super::{FINALIZER, launcher, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::events;
 use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, POD};
 use crate::actors::objects::{
     Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
@@ -138,6 +139,13 @@ impl Instances {
             let body = launcher::pod(instance, self.pending_ports);
             match objects.create(&POD, namespace, body).await {
                 Ok(made) => {
+                    if let Some(made) = &made {
+                        let name = made.metadata.name.as_deref().unwrap_or_default();
+                        let message = format!("Created virtual machine pod {name}");
+                        let said = events::normal("SuccessfulCreate", message);
+                        let about = (&INSTANCE, instance);
+                        events::tell(context, "virtualmachine-controller", about, said).await;
+                    }
                     pods.extend(made.clone());
                     pod = made;
                 }

@@ -18,6 +18,10 @@ use crate::actors::objects::{is_deleting, text};
 pub(super) struct Seen<'a> {
     /// The VM.
     pub(super) vm: &'a DynamicObject,
+    /// The spec of its template, with what an instance type adds.
+    pub(super) template: &'a Value,
+    /// What keeps it from having an instance.
+    pub(super) obstacle: Option<&'a str>,
     /// Its instance.
     pub(super) instance: Option<&'a DynamicObject>,
     /// The volumes of its template.
@@ -174,9 +178,21 @@ fn conditions(seen: &Seen<'_>) -> Vec<Value> {
         let ready = condition(old, "Ready", words, Times::Both, seen.now);
         // What a former life left stays, but for what asked for its end.
         let kept = before.into_iter().filter(|c| {
-            c["type"] != "Ready" && c["type"] != "RestartRequired" && c["type"] != "Synchronized"
+            let own = ["Ready", "RestartRequired", "Synchronized", "Failure"];
+            !own.iter().any(|type_| c["type"] == *type_)
         });
-        return std::iter::once(ready).chain(kept).collect();
+        let mut all: Vec<Value> = std::iter::once(ready).chain(kept).collect();
+        if let Some(why) = seen.obstacle {
+            let words = ("True", "FailedFindInstancetype", why);
+            all.push(condition(
+                old,
+                "Failure",
+                words,
+                Times::Transition,
+                seen.now,
+            ));
+        }
+        return all;
     };
     let theirs: Vec<Value> = instance.data["status"]["conditions"]
         .as_array()
@@ -199,7 +215,7 @@ fn conditions(seen: &Seen<'_>) -> Vec<Value> {
             all.push(condition.clone());
         }
     }
-    all.extend(restart_required(seen.vm, instance, old, seen.now));
+    all.extend(restart_required(seen, instance, old));
     all
 }
 
@@ -216,12 +232,7 @@ fn with_both_times(condition: &Value) -> Value {
 
 /// Tells that the template asks for what the running instance cannot become.
 /// Once told it stays until the instance is on its way out.
-fn restart_required(
-    vm: &DynamicObject,
-    instance: &DynamicObject,
-    old: &Value,
-    now: &str,
-) -> Option<Value> {
+fn restart_required(seen: &Seen<'_>, instance: &DynamicObject, old: &Value) -> Option<Value> {
     if is_deleting(instance) {
         return None;
     }
@@ -229,13 +240,13 @@ fn restart_required(
     if let Some(told) = told {
         return Some(told.clone());
     }
-    let message = difference(&vm.data["spec"]["template"]["spec"], instance)?;
+    let message = difference(seen.template, instance)?;
     Some(json!({
         "type": "RestartRequired",
         "status": "True",
         "message": message,
         "lastProbeTime": Value::Null,
-        "lastTransitionTime": now,
+        "lastTransitionTime": seen.now,
     }))
 }
 

@@ -8,11 +8,13 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::instances::is_over;
+use super::instancetype::{self, Resolved};
 use super::machine_status::{Seen, status};
 use super::run::{Decision, decide, pause_left, start_failure};
 use super::volumes::Volume;
 use super::{FINALIZER, OBSERVED_VERSIONS, VM_GENERATION, hotplug, live_update, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::events;
 use crate::actors::kind::{
     CLAIM, CONTROLLER_REVISION, DATA_VOLUME, INSTANCE, Key, VIRTUAL_MACHINE, VOLUME_SNAPSHOT_CLASS,
 };
@@ -80,11 +82,17 @@ impl Actor for VirtualMachines {
         let Some(vm) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
+        let resolved = if is_deleting(&vm) {
+            Resolved::Plain
+        } else {
+            instancetype::resolve(context, objects, &vm).await?
+        };
         let life = Life {
             context,
             objects,
             key,
             vm: &vm,
+            resolved: &resolved,
         };
         if is_deleting(life.vm) {
             life.end().await
@@ -100,9 +108,18 @@ struct Life<'a> {
     objects: Objects<'a>,
     key: &'a Key,
     vm: &'a DynamicObject,
+    resolved: &'a Resolved,
 }
 
 impl Life<'_> {
+    /// The spec of the template, with what an instance type adds.
+    fn template(&self) -> &Value {
+        match self.resolved {
+            Resolved::As { template, .. } => template,
+            Resolved::Plain | Resolved::Missing(_) => &self.vm.data["spec"]["template"]["spec"],
+        }
+    }
+
     fn instance_key(&self) -> Key {
         Key::new(&INSTANCE, self.key.namespace.as_deref(), &self.key.name)
     }
@@ -146,6 +163,11 @@ impl Life<'_> {
                 return Ok(Next::Done);
             }
         }
+        if instance.is_none() && matches!(self.resolved, Resolved::Missing(_)) {
+            self.tell(None, None).await?;
+            // What is missing is not watched.
+            return Ok(Next::Later(std::time::Duration::from_secs(5)));
+        }
         let mut next = Next::Done;
         let instance = match decide(self.vm, instance.as_ref()) {
             Decision::Leave => instance,
@@ -175,7 +197,7 @@ impl Life<'_> {
 
     /// Gives a running instance what its template asks for and it can take.
     async fn live_update(&self, instance: &DynamicObject) -> Result<(), ActorError> {
-        let template = &self.vm.data["spec"]["template"]["spec"];
+        let template = self.template();
         let key = self.instance_key();
         let patches = [
             live_update::patch(template, instance),
@@ -197,13 +219,24 @@ impl Life<'_> {
         let namespace = self.key.namespace.as_deref();
         let volumes = volumes::observe(self.objects, spec, namespace).await?;
         let classes = self.snapshot_classes(&volumes).await?;
+        let obstacle = match self.resolved {
+            Resolved::Missing(why) => Some(why.as_str()),
+            _ => None,
+        };
         let mut new = status(&Seen {
             vm: self.vm,
+            template: self.template(),
+            obstacle,
             instance,
             volumes: &volumes,
             snapshot_classes: &classes,
             now: &self.context.now(),
         });
+        if let Resolved::As { told, .. } = self.resolved {
+            for (field, value) in told.as_object().into_iter().flatten() {
+                new[field] = value.clone();
+            }
+        }
         if let Some(failure) = failure {
             new["startFailure"] = failure;
         }
@@ -315,14 +348,28 @@ impl Life<'_> {
         metadata["namespace"] = json!(self.key.namespace);
         metadata["finalizers"] = json!([FINALIZER]);
         metadata["ownerReferences"] = json!([controller_reference(&VIRTUAL_MACHINE, self.vm)]);
-        let mut spec = template["spec"].clone();
+        let mut spec = self.template().clone();
         if spec["domain"]["firmware"]["uuid"].is_null() {
             spec["domain"]["firmware"]["uuid"] = json!(uid(self.vm));
         }
         let body = json!({"metadata": metadata, "spec": spec});
         let namespace = self.key.namespace.as_deref();
         self.keep_revision(generation).await?;
-        self.objects.create(&INSTANCE, namespace, body).await
+        let made = self.objects.create(&INSTANCE, namespace, body).await?;
+        if made.is_some() {
+            let message = format!(
+                "Started the virtual machine by creating the new virtual machine instance {}",
+                self.key.name
+            );
+            self.event("SuccessfulCreate", message).await;
+        }
+        Ok(made)
+    }
+
+    async fn event(&self, reason: &str, message: String) {
+        let about = (&VIRTUAL_MACHINE, self.vm);
+        let said = events::normal(reason, message);
+        events::tell(self.context, "virtualmachine-controller", about, said).await;
     }
 
     /// Writes down what the VM is when it starts; what it was before goes.
@@ -355,7 +402,13 @@ impl Life<'_> {
         let key = self.instance_key();
         self.objects
             .delete(&key, instance, Deletion::default())
-            .await
+            .await?;
+        let message = format!(
+            "Stopped the virtual machine by deleting the virtual machine instance {}",
+            uid(instance)
+        );
+        self.event("SuccessfulDelete", message).await;
+        Ok(())
     }
 }
 

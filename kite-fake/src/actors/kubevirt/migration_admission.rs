@@ -31,7 +31,6 @@ impl Webhook for MigrationAdmission {
                     "",
                 )]
             }
-            Some(_) => Vec::new(),
             None if spec["vmiName"].as_str().unwrap_or_default().is_empty() => {
                 vec![Cause::new(
                     "FieldValueRequired",
@@ -39,7 +38,7 @@ impl Webhook for MigrationAdmission {
                     "spec.vmiName",
                 )]
             }
-            None => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

@@ -16,6 +16,7 @@ mod guests;
 mod hotplug;
 mod instance_status;
 mod instances;
+mod instancetype;
 mod launcher;
 mod live_update;
 mod machine_status;

@@ -132,9 +132,8 @@ fn condition(
 /// Whether a Gateway or route of namespace `of` is let in from `from`.
 fn is_let_in(listener: &Value, of: Option<&str>, from: Option<&str>) -> bool {
     match listener["allowedRoutes"]["namespaces"]["from"].as_str() {
-        Some("All") => true,
         // Namespaces by their labels are not looked at: they are let in.
-        Some("Selector") => true,
+        Some("All" | "Selector") => true,
         _ => of == from,
     }
 }

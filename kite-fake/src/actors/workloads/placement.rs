@@ -177,7 +177,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn node(name: &str, spec: Value) -> DynamicObject {
+    fn node(name: &str, spec: &Value) -> DynamicObject {
         object(json!({
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": spec,
         }))
@@ -186,13 +186,13 @@ mod tests {
     #[test]
     fn a_cordoned_or_tainted_node_takes_only_those_that_tolerate_it() {
         let plain = object(json!({"metadata": {"name": "p"}, "spec": {}}));
-        let cordoned = node("a", json!({"unschedulable": true}));
+        let cordoned = node("a", &json!({"unschedulable": true}));
         assert_eq!(
             refusal(&plain, &cordoned, &[]).unwrap(),
             "node(s) were unschedulable"
         );
         let taint = json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]});
-        let tainted = node("a", taint);
+        let tainted = node("a", &taint);
         assert_eq!(
             refusal(&plain, &tainted, &[]).unwrap(),
             "node(s) had untolerated taint {k: v}"
@@ -214,8 +214,8 @@ mod tests {
             "metadata": {"name": "o", "uid": "2", "labels": {"x": "y"}}, "spec": {"nodeName": "a"},
         }));
         let others = [other];
-        assert!(refusal(&pod, &node("a", json!({})), &others).is_some());
-        assert_eq!(refusal(&pod, &node("b", json!({})), &others), None);
+        assert!(refusal(&pod, &node("a", &json!({})), &others).is_some());
+        assert_eq!(refusal(&pod, &node("b", &json!({})), &others), None);
     }
 
     #[test]

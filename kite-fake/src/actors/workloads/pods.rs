@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{placement, pod_status};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::events;
 use crate::actors::kind::{CLAIM, Key, NODE, POD};
 use crate::actors::objects::{
     Deletion, Objects, api_error, ignore_missing, is_deleting, text, uid,
@@ -110,7 +111,24 @@ impl Pods {
             Gate::Held => return Ok(Next::Held),
             Gate::Fail(why) => (pod_status::starting(pod, Some(&why), &now), Next::Held),
         };
-        ignore_missing(objects.set_status(key, pod, status).await)?;
+        let phase = status["phase"].clone();
+        let waits = status["containerStatuses"][0]["state"]["waiting"].clone();
+        let changed = objects.set_status(key, pod, status).await;
+        if matches!(changed, Ok(true)) {
+            let said = if phase == "Running" {
+                Some(events::normal("Started", "Container started"))
+            } else if waits["message"].is_string() {
+                let word = |field: &str| waits[field].as_str().unwrap_or_default();
+                let message = format!("Error: {}: {}", word("reason"), word("message"));
+                Some(events::warning("Failed", message))
+            } else {
+                None
+            };
+            if let Some(said) = said {
+                events::tell(context, "kubelet", (&POD, pod), said).await;
+            }
+        }
+        ignore_missing(changed)?;
         Ok(next)
     }
 
@@ -154,7 +172,12 @@ impl Pods {
             Ok(node) => {
                 self.waiting.lock().remove(key);
                 if late.is_empty() {
-                    return bind(context, pod, &node).await;
+                    let next = bind(context, pod, &node).await?;
+                    let of = format!("{}/{}", key.space(), key.name);
+                    let message = format!("Successfully assigned {of} to {node}");
+                    let said = events::normal("Scheduled", message);
+                    events::tell(context, "default-scheduler", (&POD, pod), said).await;
+                    return Ok(next);
                 }
                 // Their storage now knows where it is wanted.
                 for claim in late {
@@ -201,7 +224,12 @@ async fn refuse(
         message: message.to_owned(),
     };
     let status = pod_status::unschedulable(&pod.data["status"], &why, &context.now());
-    ignore_missing(objects.set_status(key, pod, status).await)?;
+    let changed = objects.set_status(key, pod, status).await;
+    if matches!(changed, Ok(true)) {
+        let said = events::warning("FailedScheduling", message);
+        events::tell(context, "default-scheduler", (&POD, pod), said).await;
+    }
+    ignore_missing(changed)?;
     Ok(Next::Done)
 }
 

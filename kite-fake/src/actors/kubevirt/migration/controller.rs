@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::state::{handed_over, in_phase, is_active, is_final, is_of, with_condition};
 use super::{FINALIZER, JOB_NAME, JOB_UID, SELECTOR, TARGET_NODE, target};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
+use crate::actors::events;
 use crate::actors::kind::{INSTANCE, Key, MIGRATION, POD};
 use crate::actors::kubevirt::conditions::find;
 use crate::actors::kubevirt::instances::is_over;
@@ -75,6 +76,7 @@ impl Actor for Migrations {
         };
         let job = Job {
             actor: self,
+            context,
             objects,
             key,
             migration: &migration,
@@ -87,6 +89,7 @@ impl Actor for Migrations {
 /// A migration being reconciled.
 struct Job<'a> {
     actor: &'a Migrations,
+    context: &'a Context,
     objects: Objects<'a>,
     key: &'a Key,
     migration: &'a DynamicObject,
@@ -103,8 +106,24 @@ impl Job<'_> {
     }
 
     async fn write(&self, status: Value) -> Result<Next, ActorError> {
+        let before = text(self.migration, "/status/phase");
+        let said = match status["phase"].as_str() {
+            Some("Succeeded") if before != "Succeeded" => Some(events::normal(
+                "SuccessfulMigration",
+                "Source node reported migration succeeded",
+            )),
+            Some("Failed") if before != "Failed" => Some(events::warning(
+                "FailedMigration",
+                "source node reported migration failed",
+            )),
+            _ => None,
+        };
         let written = self.objects.set_status(self.key, self.migration, status);
         ignore_missing(written.await)?;
+        if let Some(said) = said {
+            let about = (&MIGRATION, self.migration);
+            events::tell(self.context, "virtualmachine-controller", about, said).await;
+        }
         Ok(Next::Done)
     }
 
@@ -158,8 +177,6 @@ impl Job<'_> {
         let state = &instance.data["status"]["migrationState"];
         match (phase, target) {
             ("", _) => self.begin(instance).await,
-            // Nobody is at the other end: it stays.
-            ("WaitingForSync" | "Synchronizing", _) => Ok(Next::Done),
             ("Pending", None) => self.make_target(instance).await,
             ("Pending", Some(_)) => self.to("Scheduling").await,
             ("Scheduling", Some(pod)) if is_ready(&pod) => self.to("Scheduled").await,
@@ -173,6 +190,8 @@ impl Job<'_> {
                 let status = in_phase(self.old(), "Succeeded", &self.now);
                 self.write(with_state(status, instance)).await
             }
+            // Nobody is at the other end of a migration between clusters: such a
+            // one stays where it is.
             _ => Ok(Next::Done),
         }
     }

@@ -1,5 +1,6 @@
 //! `subresources.kubevirt.io`: what people and programs ask of VMs directly.
 
+mod forward;
 mod instance;
 mod power;
 mod volume;
@@ -52,7 +53,12 @@ enum Told {
 
 #[async_trait]
 impl Extension for VmSubresources {
-    async fn handle(&self, request: Request<Bytes>) -> Response<ResponseBody> {
+    async fn handle(&self, mut request: Request<Bytes>) -> Response<ResponseBody> {
+        if let Some(answer) = self.stream(&mut request).await {
+            return answer.unwrap_or_else(|status| {
+                status_response(&status).map(|body| Full::new(body).boxed_unsync())
+            });
+        }
         let (code, body) = match self.answer(&request).await {
             Ok(Told::Done) => (StatusCode::OK, Bytes::new()),
             Ok(Told::Accepted) => (StatusCode::ACCEPTED, Bytes::new()),
@@ -80,6 +86,36 @@ impl VmSubresources {
             catalog: Catalog::default(),
             clock,
         }
+    }
+
+    /// What is a stream of bytes; `None` for all else.
+    async fn stream(
+        &self,
+        request: &mut Request<Bytes>,
+    ) -> Option<Result<Response<ResponseBody>, Status>> {
+        let path = request.uri().path().strip_prefix(SUBRESOURCES)?.to_owned();
+        let parts: Vec<&str> = path.splitn(7, '/').collect();
+        let [
+            "v1" | "v1alpha3",
+            "namespaces",
+            namespace,
+            "virtualmachineinstances",
+            name,
+            "portforward",
+            port,
+        ] = parts[..]
+        else {
+            return None;
+        };
+        let (method, body) = (request.method().clone(), Bytes::new());
+        let ask = Ask {
+            of: self,
+            key: Key::new(&INSTANCE, Some(namespace), name),
+            verb: "portforward".to_owned(),
+            method: &method,
+            body: &body,
+        };
+        Some(forward::open(&ask, request, port).await)
     }
 
     async fn answer(&self, request: &Request<Bytes>) -> Result<Told, Status> {

@@ -30,7 +30,6 @@ pub(super) async fn start(ask: &Ask<'_>) -> Result<Told, Status> {
     }
     let requests = match (strategy(&vm), phase) {
         ("Halted", _) if !paused => return run_strategy(ask, &vm, "Always", trial).await,
-        ("Halted", _) => vec![request],
         ("RerunOnFailure", Some("Failed")) => {
             return Err(
                 ask.conflict("RerunOnFailure does not support starting VM from failed state")
@@ -40,7 +39,7 @@ pub(super) async fn start(ask: &Ask<'_>) -> Result<Told, Status> {
             let id = instance.as_ref().map(uid);
             vec![json!({"action": "Stop", "uid": id}), request]
         }
-        ("RerunOnFailure" | "Manual", _) => vec![request],
+        ("Halted" | "RerunOnFailure" | "Manual", _) => vec![request],
         (other, _) => {
             return Err(ask.conflict(&format!("{other} does not support manual start requests")));
         }
@@ -167,7 +166,6 @@ pub(super) async fn migrate(ask: &Ask<'_>) -> Result<Told, Status> {
     let params = PostParams {
         field_manager: Some("virt-api".to_owned()),
         dry_run: is_trial(&options),
-        ..PostParams::default()
     };
     let api = MIGRATION.api(&ask.of.client, ask.key.namespace.as_deref());
     match api.create(&params, &object).await {

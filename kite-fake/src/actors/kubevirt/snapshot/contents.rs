@@ -1,4 +1,8 @@
 //! Takes the snapshots of claims that a content asks for.
+#![allow(
+    clippy::similar_names,
+    reason = "contents are named as `KubeVirt` names them"
+)]
 
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::actors::kubevirt::run::strategy;
 use crate::actors::objects::{text, uid};
 
 /// On a VM: which restore it was last given, by name and uid.
@@ -192,7 +193,7 @@ pub(super) fn machine(
     if !templates.is_empty() {
         spec["dataVolumeTemplates"] = json!(templates);
     }
-    let running = |spec: &mut Value, strategy: &str, old: bool| {
+    let running = |spec: &mut Value, word: &str, old: bool| {
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("running");
             fields.remove("runStrategy");
@@ -200,33 +201,26 @@ pub(super) fn machine(
         if old {
             spec["running"] = json!(false);
         } else {
-            spec["runStrategy"] = json!(strategy);
+            spec["runStrategy"] = json!(word);
         }
     };
-    let mut metadata = match target {
-        Some(target) => {
-            let old = !target.data["spec"]["running"].is_null();
-            running(
-                &mut spec,
-                crate::actors::kubevirt::run::strategy(target),
-                old,
-            );
-            json!(target.metadata)
-        }
-        None => {
-            let old = !spec["running"].is_null();
-            running(&mut spec, "Halted", old);
-            let mut metadata = json!({
-                "name": text(restore, "/spec/target/name"),
-                "namespace": restore.metadata.namespace,
-            });
-            for field in ["labels", "annotations"] {
-                if kept["metadata"][field].is_object() {
-                    metadata[field] = kept["metadata"][field].clone();
-                }
+    let mut metadata = if let Some(target) = target {
+        let old = !target.data["spec"]["running"].is_null();
+        running(&mut spec, strategy(target), old);
+        json!(target.metadata)
+    } else {
+        let old = !spec["running"].is_null();
+        running(&mut spec, "Halted", old);
+        let mut metadata = json!({
+            "name": text(restore, "/spec/target/name"),
+            "namespace": restore.metadata.namespace,
+        });
+        for field in ["labels", "annotations"] {
+            if kept["metadata"][field].is_object() {
+                metadata[field] = kept["metadata"][field].clone();
             }
-            metadata
         }
+        metadata
     };
     metadata["annotations"][LAST_RESTORE] = json!(mark(restore));
     json!({"metadata": metadata, "spec": spec})
@@ -237,7 +231,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    fn restore(spec: Value) -> DynamicObject {
+    fn restore(spec: &Value) -> DynamicObject {
         let object = json!({"metadata": {"name": "r", "namespace": "a", "uid": "u"}, "spec": spec});
         serde_json::from_value(object).unwrap()
     }
@@ -274,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_new_vm_is_off_and_has_disks_of_its_own() {
-        let restore = restore(json!({"target": {"name": "w"}}));
+        let restore = restore(&json!({"target": {"name": "w"}}));
         let entries = entries(&restore);
         assert_eq!(entries[0]["dataVolumeName"], "restore-u-one");
         assert!(entries[1]["dataVolumeName"].is_null());
@@ -293,9 +287,9 @@ mod tests {
 
     #[test]
     fn a_restore_names_its_claims_as_it_is_told() {
-        let in_place = restore(json!({"volumeRestorePolicy": "InPlace"}));
+        let in_place = restore(&json!({"volumeRestorePolicy": "InPlace"}));
         assert_eq!(name_for(&in_place, "one", "own"), "own");
-        let named = restore(json!({
+        let named = restore(&json!({
             "volumeRestoreOverrides": [{"volumeName": "one", "restoreName": "mine"}],
         }));
         assert_eq!(name_for(&named, "one", "own"), "mine");

@@ -444,21 +444,18 @@ impl Giving<'_> {
                 return Ok(Some(self.tell_in(status, true, done, ready).await?));
             }
         }
-        match &self.target {
-            Some(target) => {
-                // All of the spec is replaced.
-                let key = Key::of(&VIRTUAL_MACHINE, target);
-                self.objects.replace(&key, machine).await?;
-            }
-            None => {
-                let machine = match self.patched(machine) {
-                    Ok(machine) => machine,
-                    Err(why) => return Ok(Some(self.error(&why).await?)),
-                };
-                let kind = &VIRTUAL_MACHINE;
-                let created = self.objects.create(kind, self.namespace(), machine);
-                created.await?;
-            }
+        if let Some(target) = &self.target {
+            // All of the spec is replaced.
+            let key = Key::of(&VIRTUAL_MACHINE, target);
+            self.objects.replace(&key, machine).await?;
+        } else {
+            let machine = match self.patched(machine) {
+                Ok(machine) => machine,
+                Err(why) => return Ok(Some(self.error(&why).await?)),
+            };
+            self.objects
+                .create(&VIRTUAL_MACHINE, self.namespace(), machine)
+                .await?;
         }
         Ok(Some(self.tell(true, done, ready).await?))
     }

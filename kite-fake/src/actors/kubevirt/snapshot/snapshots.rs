@@ -1,4 +1,8 @@
 //! Takes `VirtualMachineSnapshot`s through their phases.
+#![allow(
+    clippy::similar_names,
+    reason = "contents are named as `KubeVirt` names them"
+)]
 
 use std::time::Duration;
 
@@ -185,7 +189,7 @@ impl Taking<'_> {
         let namespace = self.key.namespace.as_deref();
         let of = text(self.snapshot, "/spec/source/name");
         self.source = Source::read(self.objects, namespace, of).await?;
-        let status = self.status(obstacle.as_deref()).await?;
+        let status = self.status(obstacle.as_deref());
         let written = self.objects.set_status(self.key, self.snapshot, status);
         ignore_missing(written.await)?;
         if deleting && !held {
@@ -249,7 +253,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    async fn status(&self, obstacle: Option<&str>) -> Result<Value, ActorError> {
+    fn status(&self, obstacle: Option<&str>) -> Value {
         let now = self.context.now();
         let mut status = match &self.snapshot.data["status"] {
             Value::Object(_) => self.snapshot.data["status"].clone(),
@@ -299,7 +303,7 @@ impl Taking<'_> {
             let why = "In error state";
             set_condition(&mut status, "Progressing", false, why, &now);
         }
-        Ok(status)
+        status
     }
 
     fn tell_progress(&self, status: &mut Value, obstacle: Option<&str>, now: &str) {
