@@ -40,7 +40,7 @@
 //!                 │  ├─ builtin, schema      what a kind is
 //!                 │  ├─ fields, patch        how a write changes an object
 //!                 │  └─ discovery, openapi, table    how it is described
-//!             store: one revision counter, objects, a bounded event log
+//!             store: one revision counter, objects as text, a bounded event log
 //!                 ▲
 //!             actors, guest: the rest of a cluster, clients like any other
 //! ```

@@ -10,7 +10,7 @@ use super::{Call, Outcome, Produced};
 use crate::discovery::Document;
 use crate::rest::media::{Encoding, Shape};
 use crate::status::Status;
-use crate::store::Object;
+use crate::store::{Object, Stored};
 pub(crate) use crate::table::partial;
 use crate::table::{self, IncludeObject};
 
@@ -317,7 +317,8 @@ pub(crate) fn list(call: &Call, list: &List) -> Result<Response<Bytes>, Status> 
     match call.accepted.shape {
         Shape::Plain => {}
         Shape::Table => {
-            let values: Vec<&Value> = list.items.iter().map(|o| o.value()).collect();
+            let fresh: Vec<Object> = list.items.iter().map(Stored::fresh).collect();
+            let values: Vec<&Value> = fresh.iter().map(|o| o.value()).collect();
             let table = as_table(call, &values, &metadata)?;
             return encoded(
                 call,

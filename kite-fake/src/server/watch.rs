@@ -232,7 +232,7 @@ impl Watch {
                 out.put_slice(b"}\n");
                 out.freeze()
             }
-            Shape::Table => self.transformed(change.as_str(), object.value(), now),
+            Shape::Table => self.transformed(change.as_str(), object.fresh().value(), now),
         }
     }
 

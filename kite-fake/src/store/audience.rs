@@ -82,10 +82,10 @@ impl Audience {
         }
     }
 
-    /// Everything up to a revision is void: whoever saw less must begin anew.
-    pub(super) fn lose_all(&mut self, revision: u64) {
+    /// The collection was replaced: whoever saw less than `lost` must begin anew.
+    pub(super) fn begin_anew(&mut self, lost: u64, revision: u64) {
         for circle in self.within.values_mut().chain([&mut self.all]) {
-            circle.lost = revision;
+            circle.lost = lost;
             circle.signal.send_replace(revision);
         }
     }

@@ -123,7 +123,13 @@ impl Store {
             };
         }
         for collection in self.collections.values_mut() {
-            collection.audience.lose_all(self.revision);
+            // With its history, all that the log has is still there to be seen.
+            let lost = if history {
+                collection.floor
+            } else {
+                self.revision
+            };
+            collection.audience.begin_anew(lost, self.revision);
         }
         self.progress.send_replace(self.revision);
     }

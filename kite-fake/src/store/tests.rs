@@ -186,6 +186,25 @@ fn a_compaction_ends_no_watch_that_missed_nothing() {
     assert!(store.events_for(&things(), None, seen - 1).is_err());
 }
 
+#[test]
+fn a_store_that_goes_on_from_a_saved_one_remembers_its_history() {
+    let mut store = Store::new(10);
+    let first = put(&mut store, "a", "x", 0);
+    let last = put(&mut store, "a", "y", 0);
+    let saved = store.save();
+    let mut other = Store::new(10);
+    other.resume(&saved);
+    for namespace in [None, Some("a")] {
+        other.subscribe(&things(), namespace);
+        let unseen = other.events_for(&things(), namespace, first).unwrap();
+        assert_eq!(unseen.map(|e| e.revision).collect::<Vec<_>>(), [last]);
+    }
+    other.restore(&saved);
+    for namespace in [None, Some("a")] {
+        assert!(other.events_for(&things(), namespace, last).is_err());
+    }
+}
+
 mod pasts {
     use proptest::prelude::*;
 
