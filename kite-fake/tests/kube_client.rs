@@ -189,3 +189,63 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]
     let refused = alice.patch("b", &PatchParams::apply("x"), &patch).await;
     assert_eq!(code(refused.unwrap_err()), 403);
 }
+
+#[tokio::test(start_paused = true)]
+async fn discovery_is_read_in_both_forms() {
+    use kube::core::GroupVersionKind;
+    use kube::discovery::{Discovery, verbs};
+
+    let cluster = FakeCluster::builder().crds_yaml(KITES).build().unwrap();
+    let kite = GroupVersionKind::gvk("demo.example.com", "v1", "Kite");
+    let old = Discovery::new(cluster.client()).run().await.unwrap();
+    let new = Discovery::new(cluster.client());
+    let new = new.run_aggregated().await.unwrap();
+    for found in [old, new] {
+        assert!(found.has_group("apps"));
+        let (resource, capabilities) = found.resolve_gvk(&kite).unwrap();
+        assert_eq!(resource.plural, "kites");
+        assert!(capabilities.supports_operation(verbs::WATCH));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_tells_an_event_once_and_counts_it() {
+    use k8s_openapi::api::events::v1::Event as Told;
+    use kube::Resource as _;
+    use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+
+    let cluster = FakeCluster::builder().build().unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    let map = maps
+        .create(&PostParams::default(), &config_map("a"))
+        .await
+        .unwrap();
+    let reporter = Reporter {
+        controller: "tester".to_owned(),
+        instance: Some("one".to_owned()),
+    };
+    let recorder = Recorder::new(cluster.client(), reporter);
+    let event = Event {
+        type_: EventType::Normal,
+        reason: "Seen".to_owned(),
+        note: Some("it was seen".to_owned()),
+        action: "Looking".to_owned(),
+        secondary: None,
+    };
+    for _ in 0..3 {
+        recorder
+            .publish(&event, &map.object_ref(&()))
+            .await
+            .unwrap();
+    }
+    let told: Api<Told> = Api::default_namespaced(cluster.client());
+    let about = ListParams::default().fields("regarding.name=a,reason=Seen");
+    let told = told.list(&about).await.unwrap().items;
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].series.as_ref().unwrap().count, 3);
+    // The same in the core group's words.
+    let core: Api<k8s_openapi::api::core::v1::Event> = Api::default_namespaced(cluster.client());
+    let about = ListParams::default().fields("involvedObject.name=a,source=tester");
+    let core = core.list(&about).await.unwrap().items;
+    assert_eq!(core[0].message.as_deref(), Some("it was seen"));
+}

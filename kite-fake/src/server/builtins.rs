@@ -96,7 +96,7 @@ const TABLE: &[Row] = &[
         .with(&["finalize", "status"]),
     row("", "v1", "Node", "nodes", CLUSTER)
         .short(&["no"])
-        .with(STATUS),
+        .with(&["proxy", "status"]),
     row("", "v1", "PersistentVolume", "persistentvolumes", CLUSTER)
         .short(&["pv"])
         .with(STATUS),
@@ -115,11 +115,13 @@ const TABLE: &[Row] = &[
         .with(&[
             "attach",
             "binding",
+            "ephemeralcontainers",
             "eviction",
             "exec",
             "log",
             "portforward",
             "proxy",
+            "resize",
             "status",
         ]),
     row("", "v1", "PodTemplate", "podtemplates", NS),
@@ -437,6 +439,7 @@ fn categories(row: &Row) -> Vec<String> {
 
 fn subresource(name: &str) -> Subresource {
     const STREAM: &[&str] = &["create", "get"];
+    const CHANGE: &[&str] = &["get", "patch", "update"];
     let unsupported = |name, kind, verbs| Subresource::Unsupported { name, kind, verbs };
     match name {
         "status" => Subresource::Status,
@@ -446,7 +449,9 @@ fn subresource(name: &str) -> Subresource {
         "binding" => Subresource::Binding,
         "attach" => unsupported("attach", "PodAttachOptions", STREAM),
         "exec" => unsupported("exec", "PodExecOptions", STREAM),
+        "ephemeralcontainers" => unsupported("ephemeralcontainers", "Pod", CHANGE),
         "log" => unsupported("log", "Pod", &["get"]),
+        "resize" => unsupported("resize", "Pod", CHANGE),
         "portforward" => unsupported("portforward", "PodPortForwardOptions", STREAM),
         "proxy" => unsupported(
             "proxy",

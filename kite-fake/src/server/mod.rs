@@ -382,7 +382,11 @@ impl ApiServer {
         self.warnings.extend(resource.deprecation.clone());
         let header = |name: http::HeaderName| header_text(&parts, &name);
         let call = Call {
-            method: parts.method.clone(),
+            // Custom resources are served by verb, and a HEAD is a get there.
+            method: match parts.method {
+                Method::HEAD if resource.is_custom() => Method::GET,
+                ref other => other.clone(),
+            },
             target,
             accepted: media::accepted(header(http::header::ACCEPT), resource.is_custom())?,
             resource,

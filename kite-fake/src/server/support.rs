@@ -33,7 +33,7 @@ const fn row(feature: &'static str, support: Support, note: &'static str) -> Row
 /// The table that `docs/fake.md` prints.
 pub const SUPPORT: &[Row] = &[
     row(
-        "`pods/exec`, `attach`, `log`, `portforward`, `proxy`; `services/proxy`",
+        "`pods/exec`, `attach`, `log`, `portforward`, `proxy`, `ephemeralcontainers`, `resize`; `nodes/proxy`, `services/proxy`",
         Support::Refused,
         "there is no kubelet and nothing to talk to",
     ),
