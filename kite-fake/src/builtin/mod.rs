@@ -190,7 +190,9 @@ impl BuiltIn {
         ));
         errors.extend(metadata::validate_update(new, old));
         errors.extend(metadata::validate_update(new, old));
-        if subresource != "status" {
+        if subresource == "status" {
+            (self.rules.validate_status)(new, old, &mut found);
+        } else {
             errors.extend(metadata::validate(
                 new,
                 self.rules.namespaced,
@@ -199,8 +201,6 @@ impl BuiltIn {
             metadata::built_in_finalizers(new, errors);
             (self.rules.validate_update)(new, old, &mut found);
             (self.rules.validate)(new, &mut found);
-        } else {
-            (self.rules.validate_status)(new, old, &mut found);
         }
         settled(found)
     }

@@ -284,6 +284,7 @@ fn part(new: &Value, old: &Value, member: &str, one: &str, errors: &mut Vec<Fiel
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "written in place")]
     fn settled(spec: Value) -> (Value, Vec<String>) {
         let mut service = json!({"spec": spec});
         let errors = settle(&mut service, None).err().unwrap_or_default();

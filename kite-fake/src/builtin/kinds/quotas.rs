@@ -485,6 +485,7 @@ pub(in crate::builtin) fn validate_quota_status(new: &Value, _: &Value, found: &
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "written in place")]
     fn wrongs(check: fn(&Value, &mut Validation), spec: Value) -> Vec<String> {
         let mut found = Validation::default();
         check(&json!({"spec": spec}), &mut found);

@@ -294,14 +294,15 @@ fn traffic(service: &Value, errors: &mut Vec<FieldError>) {
 pub(in crate::builtin) fn validate_update(new: &Value, old: &Value, found: &mut Validation) {
     let errors = &mut found.errors;
     families::update(new, old, errors);
-    if kind_of(old) == "LoadBalancer" && kind_of(new) == "LoadBalancer" {
-        if new["spec"].get("loadBalancerClass") != old["spec"].get("loadBalancerClass") {
-            errors.push(FieldError::invalid(
-                "spec.loadBalancerClass",
-                &new["spec"]["loadBalancerClass"],
-                "may not change once set",
-            ));
-        }
+    if kind_of(old) == "LoadBalancer"
+        && kind_of(new) == "LoadBalancer"
+        && new["spec"].get("loadBalancerClass") != old["spec"].get("loadBalancerClass")
+    {
+        errors.push(FieldError::invalid(
+            "spec.loadBalancerClass",
+            &new["spec"]["loadBalancerClass"],
+            "may not change once set",
+        ));
     }
     // Once more, as the server does: the class is checked with the change, too.
     class(new, errors);
@@ -414,6 +415,7 @@ mod tests {
     use super::*;
     use crate::builtin::kinds::service;
 
+    #[expect(clippy::needless_pass_by_value, reason = "written in place")]
     fn wrongs(spec: Value) -> Vec<String> {
         let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
         service::defaults(&mut service);
