@@ -288,7 +288,7 @@ fn columns_end_where_a_path_cannot_be_read() {
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// A policy about ConfigMaps, and a binding of it that does `actions`.
+/// A policy about `ConfigMaps`, and a binding of it that does `actions`.
 fn bind(client: &Client, spec: &Value, binding: &Value) {
     let constraints = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
         "operations": ["CREATE", "UPDATE", "DELETE"]}]});

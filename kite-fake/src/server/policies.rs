@@ -97,7 +97,7 @@ impl ApiServer {
         }
         match denied {
             None => Ok(()),
-            Some((who, verdict)) => Err(refusal(call, object.or(old), &who, verdict)),
+            Some((who, verdict)) => Err(refusal(call, object.or(old), &who, &verdict)),
         }
     }
 
@@ -151,7 +151,7 @@ impl ApiServer {
     }
 }
 
-fn refusal(call: &Call, object: Option<&Value>, who: &str, verdict: Verdict) -> Status {
+fn refusal(call: &Call, object: Option<&Value>, who: &str, verdict: &Verdict) -> Status {
     let message = format!("{who} denied request: {}", verdict.message);
     let named = object.and_then(|object| object["metadata"]["name"].as_str());
     let name = call.target.name.as_deref().or(named).unwrap_or_default();
@@ -370,10 +370,12 @@ impl Scope {
     }
 }
 
+/// Expressions and what became of them.
+type Compiled = BTreeMap<String, Arc<Result<Program, String>>>;
+
 /// An expression, compiled once.
 fn program(source: &str) -> Arc<Result<Program, String>> {
-    static KNOWN: LazyLock<Mutex<BTreeMap<String, Arc<Result<Program, String>>>>> =
-        LazyLock::new(Mutex::default);
+    static KNOWN: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
     if let Some(program) = KNOWN.lock().get(source) {
         return Arc::clone(program);
     }

@@ -60,6 +60,10 @@ fn found<'a>(map: &'a Map, key: &Key) -> Option<&'a Value> {
     clippy::cast_precision_loss,
     reason = "as cel-go compares with doubles"
 )]
+#[expect(
+    clippy::option_option,
+    reason = "no numbers, and numbers that do not compare"
+)]
 fn numbers(a: &Value, b: &Value) -> Option<Option<Ordering>> {
     let wide = |value: &Value| match value {
         Value::Int(int) => Some(i128::from(*int)),

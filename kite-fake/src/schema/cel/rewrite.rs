@@ -80,15 +80,15 @@ pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
 
 /// The name of a type that is written with dots.
 fn is_type(select: &SelectExpr) -> bool {
-    let inner = match &select.operand.expr {
-        Expr::Select(inner) => inner,
-        _ => return false,
+    let Expr::Select(inner) = &select.operand.expr else {
+        return false;
     };
     matches!(&inner.operand.expr, Expr::Ident(name) if name == "google")
         && inner.field == "protobuf"
         && matches!(select.field.as_str(), "Timestamp" | "Duration")
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each macro")]
 fn call_macro(mut call: CallExpr) -> Expr {
     let variable = |i: usize| match call.args.get(i).map(|arg| &arg.expr) {
         Some(Expr::Ident(name)) => Some(name.clone()),
