@@ -343,11 +343,11 @@ impl Builder {
     /// What every new cluster has, and the start objects.
     fn begin(&self, cluster: &FakeCluster) -> Result<(), BuildError> {
         for name in NAMESPACES {
-            cluster.create(&json!({
+            cluster.create(json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}
             }))?;
         }
-        cluster.create(&kubernetes_service())?;
+        cluster.create(kubernetes_service())?;
         if self.rbac {
             for object in auth::bootstrap_objects() {
                 cluster.create(&object)?;

@@ -465,7 +465,7 @@ pub(super) fn definition_object(definition: &Definition, versions: &Value) -> Va
     })
 }
 
-/// Path of the ConfigMaps of a namespace.
+/// Path of the `ConfigMaps` of a namespace.
 pub(super) fn maps(namespace: &str) -> String {
     core(namespace, "configmaps")
 }

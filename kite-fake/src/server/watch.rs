@@ -20,6 +20,10 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// An open watch. The shell asks [`ApiServer::poll`] whenever `changes` says so.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something else, and all combine"
+)]
 pub struct Watch {
     resource: Arc<Resource>,
     collection: GroupResource,

@@ -50,11 +50,11 @@ fn it_can_be_shared_between_threads() {
 #[tokio::test(start_paused = true)]
 async fn restoring_brings_objects_and_kinds_back() {
     let cluster = cluster();
-    cluster.create(&map("kept", &json!({"n": "1"}))).unwrap();
+    cluster.create(map("kept", &json!({"n": "1"}))).unwrap();
     let then = cluster.snapshot();
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     maps.delete("kept", &DeleteParams::default()).await.unwrap();
-    cluster.create(&map("new", &json!({}))).unwrap();
+    cluster.create(map("new", &json!({}))).unwrap();
     let crds: Api<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> =
         Api::all(cluster.client());
     crds.delete("things.x.io", &DeleteParams::default())
@@ -78,7 +78,7 @@ async fn watches_across_a_restore_are_told_to_list_again() {
     let cluster = cluster();
     let then = cluster.snapshot();
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
-    cluster.create(&map("a", &json!({}))).unwrap();
+    cluster.create(map("a", &json!({}))).unwrap();
     let now = cluster.snapshot().revision().to_string();
     let mut quiet = maps
         .watch(&WatchParams::default(), &now)
@@ -107,7 +107,7 @@ async fn watches_across_a_restore_are_told_to_list_again() {
 #[tokio::test(start_paused = true)]
 async fn a_write_based_on_the_abandoned_state_is_a_conflict() {
     let cluster = cluster();
-    cluster.create(&map("a", &json!({"n": "1"}))).unwrap();
+    cluster.create(map("a", &json!({"n": "1"}))).unwrap();
     let then = cluster.snapshot();
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
     let mut a = maps.get("a").await.unwrap();
@@ -121,7 +121,7 @@ async fn a_write_based_on_the_abandoned_state_is_a_conflict() {
 #[test]
 fn another_cluster_takes_up_a_state_and_keeps_its_administrator() {
     let (one, two) = (cluster(), FakeCluster::builder().seed(9).build().unwrap());
-    one.create(&map("a", &json!({}))).unwrap();
+    one.create(map("a", &json!({}))).unwrap();
     two.restore(&one.snapshot());
     assert!(one.snapshot().diff(&two.snapshot()).is_empty());
     let request = http::Request::get("/api/v1/namespaces")
@@ -138,12 +138,12 @@ fn another_cluster_takes_up_a_state_and_keeps_its_administrator() {
 fn continuations_of_one_state_are_alike_and_know_its_history() {
     let cluster = cluster();
     let start = cluster.snapshot().revision();
-    cluster.create(&map("a", &json!({}))).unwrap();
+    cluster.create(map("a", &json!({}))).unwrap();
     let world = cluster.snapshot();
     let go_on = || {
         let builder = FakeCluster::builder().seed(5).snapshot(world.clone());
         let next = builder.build().unwrap();
-        next.create(&map("b", &json!({}))).unwrap();
+        next.create(map("b", &json!({}))).unwrap();
         next.snapshot()
     };
     let (one, two) = (go_on(), go_on());
@@ -169,7 +169,7 @@ fn continuations_of_one_state_are_alike_and_know_its_history() {
 fn a_snapshot_shares_what_did_not_change() {
     let cluster = cluster();
     let before = cluster.snapshot();
-    cluster.create(&map("a", &json!({}))).unwrap();
+    cluster.create(map("a", &json!({}))).unwrap();
     let after = cluster.snapshot();
     let of = |snapshot: &Snapshot, plural: &str| {
         let objects = snapshot.store.collection(&GroupResource::new("", plural));
@@ -201,7 +201,7 @@ fn differences_are_told_in_words() {
         &cluster,
         gone.body(bytes::Bytes::new()).unwrap(),
     ));
-    cluster.create(&map("come", &json!({}))).unwrap();
+    cluster.create(map("come", &json!({}))).unwrap();
     let diff = before.diff(&cluster.snapshot());
     let expected = "\
 ~ ConfigMap default/changed: data[\"a.b\"]: \"1\" → \"2\"

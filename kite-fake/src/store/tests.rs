@@ -145,7 +145,9 @@ fn those_whom_a_change_does_not_concern_are_not_woken() {
     put(&mut store, "b", "x", 0);
     let woken = circles.each_ref().map(|c| c.has_changed().unwrap());
     assert_eq!(woken, [false, true, true]);
-    circles.iter_mut().for_each(|c| c.mark_unchanged());
+    circles
+        .iter_mut()
+        .for_each(tokio::sync::watch::Receiver::mark_unchanged);
     store.wake(&things());
     assert!(circles.iter().all(|c| c.has_changed().unwrap()));
 }

@@ -2,6 +2,8 @@
 
 // Path and patch, made and map are the words of what is checked.
 #![allow(clippy::similar_names)]
+// `json!` borrows what it is given.
+#![allow(clippy::needless_pass_by_value)]
 
 use super::Behaviour;
 
