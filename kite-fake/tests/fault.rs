@@ -8,7 +8,9 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kite_fake::FakeCluster;
 use kite_fake::fault::{Fault, FaultLayer, Faults, Plan, RIVAL};
@@ -16,9 +18,9 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::api::{WatchEvent, WatchParams};
 use kube::runtime::watcher;
 use kube::{Api, Error, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
-use tower::Layer as _;
+use tower::{Layer as _, ServiceExt as _};
 
 struct Stage {
     cluster: FakeCluster,
@@ -195,6 +197,105 @@ async fn a_rival_spares_what_it_is_told_to_and_what_finalizers_hold() {
     assert_eq!(stage.injected(), []);
 }
 
+#[tokio::test(start_paused = true)]
+async fn nobody_recreates_what_a_deletion_only_marks() {
+    let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    let group = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "as.x.io"}, "spec": {"group": "x.io", "scope": "Cluster",
+        "names": {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"},
+        "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for (path, object) in [
+        ("/api/v1/namespaces", space),
+        ("/api/v1/namespaces/default/pods", pod),
+        (definitions, group),
+    ] {
+        for fault in [Fault::RivalRecreates, Fault::HiddenRecreate] {
+            let stage = Stage::new(Plan::at(1, fault));
+            let send = |client: kube::Client, method: &str, path: String, body: Value| {
+                let request = http::Request::builder().method(method).uri(path);
+                let media = if method == "PATCH" {
+                    "application/merge-patch+json"
+                } else {
+                    "application/json"
+                };
+                let request = request.header("content-type", media);
+                let request = request.body(body.to_string().into_bytes()).unwrap();
+                async move { client.request::<Value>(request).await.unwrap() }
+            };
+            let truth = stage.cluster.client();
+            let made = send(truth, "POST", path.to_owned(), object.clone()).await;
+            let service = stage.layer.layer(stage.cluster.service());
+            let client = kube::Client::new(service, "default");
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let edit = json!({"metadata": {"labels": {"l": "mine"}}});
+            let after = send(client, "PATCH", format!("{path}/{name}"), edit).await;
+            assert_eq!(made["metadata"]["uid"], after["metadata"]["uid"], "{path}");
+            assert!(after["metadata"]["deletionTimestamp"].is_null(), "{path}");
+            assert_eq!(stage.injected(), [], "{path}");
+            assert!(!stage.layer.is_holding(), "{path}");
+        }
+    }
+}
+
+/// A patch of an object that `fault` befalls, while the server does not know
+/// requests with this method whose body is without this text; no answer if it
+/// never comes.
+async fn patch_while_refused(
+    fault: Fault,
+    method: &'static str,
+    without: &'static str,
+) -> (Stage, Option<Result<ConfigMap, Error>>) {
+    let stage = Stage::new(Plan::at(1, fault));
+    stage.create("a").await;
+    let server = stage.cluster.service();
+    let server = server.map_request(move |mut request: http::Request<Full<Bytes>>| {
+        let body = request.body().clone().collect().now_or_never();
+        let body = body.unwrap().unwrap().to_bytes();
+        let is_known = String::from_utf8_lossy(&body).contains(without);
+        if request.method() == method && !is_known {
+            *request.uri_mut() = http::Uri::from_static("/nothing");
+        }
+        request
+    });
+    let client = kube::Client::new(stage.layer.layer(server), "default");
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    let answer = timeout(Duration::from_secs(3600), apply(&maps, "a", "mine")).await;
+    (stage, answer.ok())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_recorded_is_what_a_rival_did() {
+    for fault in [Fault::RivalRecreates, Fault::HiddenRecreate] {
+        // The deletion is refused: nothing happened.
+        let (stage, answer) = patch_while_refused(fault, "DELETE", "dryRun").await;
+        answer.unwrap().unwrap();
+        assert_eq!(stage.injected(), []);
+        assert!(!stage.layer.is_holding());
+
+        // The creation is refused: it was a deletion, which is no secret.
+        let (stage, answer) = patch_while_refused(fault, "POST", "nothing like it").await;
+        assert_eq!(code(answer.unwrap()), 404);
+        assert_eq!(stage.injected(), [Fault::RivalDeletes]);
+        assert!(!stage.layer.is_holding());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_without_a_past_is_a_crash() {
+    // Nothing can be read, so that nobody can tell what the past is.
+    let fault = Fault::StaleRestart;
+    let (stage, answer) = patch_while_refused(fault, "GET", "nothing like it").await;
+    assert!(answer.is_none());
+    assert!(stage.layer.is_down());
+    assert_eq!(stage.injected(), [Fault::CrashAfterCommit]);
+    let now = stage.truth().get("a").await.unwrap();
+    assert_eq!(now.labels()["l"], "mine");
+}
+
 /// What a watch of kube shows.
 async fn next(
     events: &mut (
@@ -263,9 +364,11 @@ async fn late_events_come_after_a_while_or_when_released() {
         if release {
             stage.layer.release();
         }
+        assert_eq!(stage.layer.is_holding(), !release);
         let event = events.try_next().await.unwrap().unwrap();
         assert!(matches!(event, WatchEvent::Modified(map) if map.labels()["l"] == "1"));
         assert_eq!(start.elapsed().as_secs(), if release { 5 } else { 10 });
+        assert!(!stage.layer.is_holding());
     }
 }
 

@@ -11,6 +11,7 @@ use http::{Request, Response};
 use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
+use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use super::call::Call;
@@ -47,7 +48,8 @@ impl FaultLayer {
 
     /// Whether watch events are held back.
     pub fn is_holding(&self) -> bool {
-        self.0.control.borrow().hold.is_some()
+        let hold = self.0.control.borrow().hold;
+        hold.is_some_and(|hold| hold.lasts(Instant::now()))
     }
 
     /// Lets late watch events through.
@@ -166,7 +168,7 @@ where
         body: Bytes,
     ) -> Result<Response<ResponseBody>, BoxError> {
         let participant = &self.participant;
-        let record = || {
+        let record = |fault| {
             participant.faults.record(Injected {
                 number,
                 request: call.clone(),
@@ -175,34 +177,43 @@ where
         };
         if let Some(deed) = Deed::of(fault) {
             // A rival that finds nothing to do leaves no trace.
-            let may = deed != Deed::Delete || !participant.faults.is_spared(call);
-            if may
-                && rival::act(&self.inner, call, deed, number, &parts.headers, || {
+            if deed != Deed::Delete || !participant.faults.is_spared(call) {
+                let mut held = None;
+                let first = || {
                     if fault == Fault::HiddenRecreate {
-                        participant.hold(true, true);
+                        held = Some(participant.hold(true, true));
                     }
-                })
-                .await
-            {
-                record();
+                };
+                let done = rival::act(&self.inner, call, deed, number, &parts.headers, first).await;
+                match done {
+                    Some(done) if done == deed => record(fault),
+                    Some(_) => record(Fault::RivalDeletes),
+                    None => {}
+                }
+                // Only a recreation is hidden.
+                if let Some(held) = held.filter(|_| done != Some(deed)) {
+                    participant.take_back(&held);
+                }
             }
             return self.forward(call, parts, body).await;
         }
-        record();
+        let (fault, past) = match fault {
+            // Without a past to show it is a crash as any other.
+            Fault::StaleRestart => match rival::revision(&self.inner, call, &parts.headers).await {
+                None => (Fault::CrashAfterCommit, None),
+                past => (fault, past),
+            },
+            _ => (fault, None),
+        };
+        record(fault);
         match fault {
             Fault::CrashBeforeSend => {
                 participant.crash(None);
                 never().await
             }
-            Fault::CrashAfterCommit => {
+            Fault::CrashAfterCommit | Fault::StaleRestart => {
                 self.commit(call, parts, body).await;
-                participant.crash(None);
-                never().await
-            }
-            Fault::StaleRestart => {
-                let before = rival::revision(&self.inner, &parts.headers).await;
-                self.commit(call, parts, body).await;
-                participant.crash(before);
+                participant.crash(past);
                 never().await
             }
             Fault::ResetBeforeSend => Err(answers::reset()),

@@ -48,7 +48,8 @@ const SET_BY_SERVER: &[&str] = &[
 ];
 
 /// Does it, if the object is there. `first` is called just before anything
-/// changes. Whether anything did.
+/// changes. What was done: a recreation whose second half is refused was a
+/// deletion.
 pub(super) async fn act<S, RB>(
     service: &S,
     call: &Call,
@@ -56,7 +57,7 @@ pub(super) async fn act<S, RB>(
     number: u64,
     headers: &HeaderMap,
     first: impl FnOnce(),
-) -> bool
+) -> Option<Deed>
 where
     S: tower::Service<Request<Full<Bytes>>, Response = Response<RB>> + Clone,
     S::Error: Into<BoxError>,
@@ -66,27 +67,39 @@ where
     let send = |method, path: String, kind, body: Value| {
         send(service.clone(), method, path, kind, body, headers)
     };
-    let Some(object) = send(Method::GET, path.clone(), "", Value::Null).await else {
-        return false;
-    };
+    let object = send(Method::GET, path.clone(), "", Value::Null).await?;
     if !object["metadata"]["deletionTimestamp"].is_null() {
-        return false;
+        return None;
     }
     if deed == Deed::Edit {
         let annotation = format!("{RIVAL}/was-here");
         let edit = json!({"metadata": {"annotations": {annotation: number.to_string()}}});
         let kind = "application/merge-patch+json";
-        return send(Method::PATCH, path, kind, edit).await.is_some();
+        return send(Method::PATCH, path, kind, edit).await.map(|_| deed);
     }
-    // With a finalizer it would stay, and no other could take its name.
-    let finalizers = object["metadata"]["finalizers"].as_array();
-    if deed == Deed::Recreate && finalizers.is_some_and(|list| !list.is_empty()) {
-        return false;
+    if deed == Deed::Delete {
+        first();
+        let answer = send(Method::DELETE, path, "", Value::Null).await;
+        return answer.map(|_| deed);
+    }
+    let json = "application/json";
+    // As kubectl does it; of some kinds the server would keep the object until
+    // its dependents are let go.
+    let options = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": object["metadata"]["uid"]},
+    });
+    let mut trial = options.clone();
+    trial["dryRun"] = json!(["All"]);
+    // While it stays no other can take its name.
+    if stays(&send(Method::DELETE, path.clone(), json, trial).await?) {
+        return None;
     }
     first();
-    let gone = send(Method::DELETE, path, "", Value::Null).await.is_some();
-    if deed == Deed::Delete || !gone {
-        return gone;
+    if stays(&send(Method::DELETE, path, json, options).await?) {
+        return Some(Deed::Delete);
     }
     let mut again = object;
     if let Some(metadata) = again["metadata"].as_object_mut() {
@@ -96,20 +109,42 @@ where
         members.remove("status");
     }
     let path = call.collection_path();
-    send(Method::POST, path, "application/json", again).await;
-    true
+    let made = send(Method::POST, path, json, again).await;
+    Some(made.map_or(Deed::Delete, |_| deed))
 }
 
-/// The cluster's revision now.
-pub(super) async fn revision<S, RB>(service: &S, headers: &HeaderMap) -> Option<u64>
+/// Whether the answer to a DELETE is that of an object which is only marked:
+/// it waits for finalizers (a namespace's own included), or has time to end.
+fn stays(answer: &Value) -> bool {
+    let some = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
+    let is = |kind: &str| answer["apiVersion"] == "v1" && answer["kind"] == kind;
+    let metadata = &answer["metadata"];
+    let seconds = metadata["deletionGracePeriodSeconds"].as_i64();
+    !is("Status")
+        && (some(&metadata["finalizers"])
+            || seconds.is_some_and(|seconds| seconds > 0)
+            || (is("Namespace") && some(&answer["spec"]["finalizers"])))
+}
+
+/// The cluster's revision now, as a list shows it: one of namespaces, or of what
+/// the request is about, whichever the participant may see.
+pub(super) async fn revision<S, RB>(service: &S, call: &Call, headers: &HeaderMap) -> Option<u64>
 where
     S: tower::Service<Request<Full<Bytes>>, Response = Response<RB>> + Clone,
     S::Error: Into<BoxError>,
     RB: Body<Data = Bytes>,
 {
-    let path = "/api/v1/namespaces?limit=1".to_owned();
-    let list = send(service.clone(), Method::GET, path, "", Value::Null, headers).await?;
-    list["metadata"]["resourceVersion"].as_str()?.parse().ok()
+    for collection in ["/api/v1/namespaces".to_owned(), call.collection_path()] {
+        let path = format!("{collection}?limit=1");
+        let list = send(service.clone(), Method::GET, path, "", Value::Null, headers).await;
+        let version = list
+            .as_ref()
+            .map(|list| &list["metadata"]["resourceVersion"]);
+        if let Some(Ok(revision)) = version.and_then(Value::as_str).map(str::parse) {
+            return Some(revision);
+        }
+    }
+    None
 }
 
 /// The answer's body, if it is a success.

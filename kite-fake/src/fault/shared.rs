@@ -122,6 +122,13 @@ impl Faults {
     }
 }
 
+/// A hold, and what it took the place of.
+#[derive(Debug)]
+pub(super) struct Held {
+    hold: Hold,
+    before: Option<Hold>,
+}
+
 /// A participant over all its lives.
 #[derive(Debug)]
 pub(super) struct Participant {
@@ -178,14 +185,28 @@ impl Participant {
     }
 
     /// From now on watch events are late.
-    pub(super) fn hold(&self, merge: bool, hide_recreates: bool) {
+    pub(super) fn hold(&self, merge: bool, hide_recreates: bool) -> Held {
         let until = self.faults.0.late.map(|late| Instant::now() + late);
-        self.control.send_modify(|control| {
-            control.hold = Some(Hold {
-                until,
-                merge,
-                hide_recreates,
-            });
+        let hold = Hold {
+            until,
+            merge,
+            hide_recreates,
+        };
+        let mut before = None;
+        self.control
+            .send_modify(|control| before = control.hold.replace(hold));
+        Held { hold, before }
+    }
+
+    /// Watch events are as late as they were before, unless another fault has
+    /// made them late since.
+    pub(super) fn take_back(&self, held: &Held) {
+        self.control.send_if_modified(|control| {
+            let is_ours = control.hold == Some(held.hold);
+            if is_ours {
+                control.hold = held.before;
+            }
+            is_ours
         });
     }
 }

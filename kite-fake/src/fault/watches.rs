@@ -17,7 +17,7 @@ use super::layer::ResponseBody;
 use super::shared::Participant;
 
 /// Watch events are held back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     /// Until then, or until released.
     pub(super) until: Option<Instant>,
@@ -25,6 +25,13 @@ pub(super) struct Hold {
     pub(super) merge: bool,
     /// A deletion and the creation that follows become one change.
     pub(super) hide_recreates: bool,
+}
+
+impl Hold {
+    /// Whether it is in force at `now`.
+    pub(super) fn lasts(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until > now)
+    }
 }
 
 /// What is done to all watches of a participant.
@@ -106,7 +113,7 @@ impl Filter {
             let now = Instant::now();
             let hold = control
                 .hold
-                .filter(|hold| !self.is_state && hold.until.is_none_or(|until| until > now));
+                .filter(|hold| !self.is_state && hold.lasts(now));
             match hold {
                 Some(hold) => self.last_hold = Some(hold),
                 None if !self.held.is_empty() => {
