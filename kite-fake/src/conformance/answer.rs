@@ -31,6 +31,8 @@ pub(super) fn ensure(so: bool, what: impl Into<String>) -> Result<(), Failure> {
 pub(super) struct Answer {
     /// The request, in words.
     pub(super) request: String,
+    /// Whether it was sent as another user.
+    pub(super) impersonated: bool,
     pub(super) code: u16,
     /// The body: JSON, or a string if it is none.
     pub(super) body: Value,
@@ -76,7 +78,8 @@ impl Answer {
         self.each("/metadata/name")
     }
 
-    fn wrong<T>(&self, what: &str) -> Result<T, Failure> {
+    /// What is wrong, with the request and the answer.
+    pub(super) fn wrong<T>(&self, what: &str) -> Result<T, Failure> {
         let mut body = self.body.to_string();
         if let Some((end, _)) = body.char_indices().nth(600) {
             body.truncate(end);
@@ -91,11 +94,24 @@ impl Answer {
         if self.code == code {
             return Ok(self);
         }
+        self.lack()?;
+        self.wrong(&format!("{code} was expected"))
+    }
+
+    /// Fails if the client lacks the right to ask. What another user may do, as
+    /// whom it asks, is the server's affair; whether it may ask so is the
+    /// client's.
+    pub(super) fn lack(&self) -> Result<(), Failure> {
         let message = self.text("/message");
-        if self.code == 403 && message.contains(" cannot ") {
+        let refusal = if self.impersonated {
+            " cannot impersonate"
+        } else {
+            " cannot "
+        };
+        if self.code == 403 && message.contains(refusal) {
             return Err(Failure::NoRight(message));
         }
-        self.wrong(&format!("{code} was expected"))
+        Ok(())
     }
 
     /// Fails unless the answer is a failure with this code and reason.
@@ -159,5 +175,36 @@ impl Answer {
             return Ok(self);
         }
         self.wrong(&format!("the names should be {names:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn forbidden(impersonated: bool, message: &str) -> Answer {
+        Answer {
+            request: "GET /api/v1/nodes".into(),
+            impersonated,
+            code: 403,
+            body: json!({"kind": "Status", "reason": "Forbidden", "message": message}),
+            warnings: Vec::new(),
+            content_type: "application/json".into(),
+        }
+    }
+
+    #[test]
+    fn only_a_right_of_the_client_itself_can_lack() {
+        let list = "nodes is forbidden: User \"a\" cannot list resource \"nodes\"";
+        let own = forbidden(false, list).expect(200);
+        assert!(matches!(own, Err(Failure::NoRight(_))), "{own:?}");
+        let other = forbidden(true, list).expect(200);
+        assert!(matches!(other, Err(Failure::Differs(_))), "{other:?}");
+
+        let ask = "users \"b\" is forbidden: User \"a\" cannot impersonate resource \"users\"";
+        let own = forbidden(true, ask).expect(200);
+        assert!(matches!(own, Err(Failure::NoRight(_))), "{own:?}");
     }
 }

@@ -25,12 +25,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! On a real cluster a run needs no node and no storage. It makes namespaces,
-//! CRDs and roles of its own, whose names begin with `kite-conformance-` and six
-//! random characters, removes them again (also those of a check that failed),
-//! and waits until they are gone; the report names what is left over, if
-//! anything. What the client has no right to do is skipped, and the report says
-//! so.
+//! On a real cluster a run needs no node and no storage. It makes namespaces and
+//! roles of its own, whose names begin with `kite-conformance-` and six random
+//! characters, and CRDs whose API groups do
+//! (`widgets.kite-conformance-….example.com`). It removes them again, also those
+//! of a check that failed, and waits until they are gone; the report names what
+//! is left over, if anything. What the client has no right to do is skipped, and
+//! the report says so.
 
 mod answer;
 mod checks;
@@ -268,15 +269,16 @@ async fn try_one(behaviour: Behaviour, site: Site, options: Arc<Options>) -> (Ou
         Verdict::Skipped("it needs controllers beside the API server".into())
     } else {
         // A task of its own, so that a panic is a failed check.
-        let task = tokio::spawn((behaviour.check)(site.clone()));
-        let abort = task.abort_handle();
-        let verdict = match tokio::time::timeout(options.limit, task).await {
+        let mut task = tokio::spawn((behaviour.check)(site.clone()));
+        let verdict = match tokio::time::timeout(options.limit, &mut task).await {
             Ok(Ok(Ok(()))) => Verdict::Holds,
             Ok(Ok(Err(Failure::NoRight(what)))) => Verdict::Skipped(what),
             Ok(Ok(Err(failure))) => Verdict::Fails(failure.to_string()),
             Ok(Err(panic)) => Verdict::Fails(panic.to_string()),
             Err(_) => {
-                abort.abort();
+                task.abort();
+                // What it is about to make is to be removed as well.
+                let _ = task.await;
                 Verdict::Fails(format!("it took longer than {:?}", options.limit))
             }
         };

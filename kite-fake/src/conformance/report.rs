@@ -35,9 +35,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing failed and nothing is left over.
+    /// Whether something was checked, nothing failed, and nothing is left over.
+    /// Behaviours that were [`skipped`](Self::skipped) do not count: whoever
+    /// expects all to be checked looks at them as well.
     pub fn holds(&self) -> bool {
-        self.failed().next().is_none() && self.left_over.is_empty()
+        self.held() > 0 && self.failed().next().is_none() && self.left_over.is_empty()
     }
 
     /// The behaviours that do not hold, with the reason.

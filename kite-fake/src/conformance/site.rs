@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use http::response::Parts;
 use http::{Method, Request, header};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Failure, differs};
+use super::answer::{Answer, Failure};
 use super::watching::Watching;
 
 /// How long something may take that a controller does.
@@ -227,14 +228,21 @@ impl Site {
     ) -> Result<Answer, Failure> {
         let request = self.request(&method, path, content_type, body)?;
         let (parts, body) = self.client.send(request).await?.into_parts();
+        self.read(format!("{method} {path}"), &parts, body).await
+    }
+
+    /// The whole answer to a request.
+    async fn read(&self, request: String, parts: &Parts, body: Body) -> Result<Answer, Failure> {
         let bytes = body.collect_bytes().await?;
         let text = |name: &header::HeaderName| {
             let values = parts.headers.get_all(name).into_iter();
             let texts = values.filter_map(|value| value.to_str().ok().map(str::to_owned));
             texts.collect::<Vec<String>>()
         };
+        let mut names = self.headers.iter().map(|(name, _)| name);
         Ok(Answer {
-            request: format!("{method} {path}"),
+            request,
+            impersonated: names.any(|name| name.starts_with("impersonate-")),
             code: parts.status.as_u16(),
             body: serde_json::from_slice(&bytes)
                 .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()),
@@ -314,9 +322,10 @@ impl Site {
         let request = self.request(&Method::GET, &path, "", Vec::new())?;
         let (parts, body) = self.client.send(request).await?.into_parts();
         let request = format!("GET {path}");
-        let code = parts.status.as_u16();
-        if code != 200 {
-            return differs(format!("{request}: a stream was expected, {code} came"));
+        if parts.status != 200 {
+            let answer = self.read(request, &parts, body).await?;
+            answer.lack()?;
+            return answer.wrong("a stream was expected");
         }
         let read = BytesMut::new();
         Ok(Watching {
@@ -340,10 +349,8 @@ impl Site {
                 return Ok(answer);
             }
             if start.elapsed() > PATIENCE {
-                let (code, body) = (answer.code, &answer.body);
-                return differs(format!(
-                    "GET {path}: not {what} in {PATIENCE:?}, but {code} {body}"
-                ));
+                answer.lack()?;
+                return answer.wrong(&format!("not {what} in {PATIENCE:?}"));
             }
             tokio::time::sleep(LOOK).await;
         }
