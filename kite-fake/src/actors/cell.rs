@@ -102,6 +102,7 @@ impl Cell {
             match self.take() {
                 Ok(key) => {
                     let result = tokio::select! {
+                        biased;
                         () = shutdown.cancelled() => break,
                         result = self.actor.reconcile(&self.context, &key) => result,
                     };
@@ -117,6 +118,7 @@ impl Cell {
                         }
                     };
                     tokio::select! {
+                        biased;
                         () = shutdown.cancelled() => break,
                         () = self.wake.notified() => {}
                         () = pause => {}

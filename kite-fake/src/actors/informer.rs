@@ -1,6 +1,6 @@
 //! One watch for all actors that want to hear of a kind.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -84,15 +84,16 @@ impl Known {
                 let Some(listed) = self.listed.take() else {
                     return;
                 };
-                let gone: Vec<_> = {
+                let gone: BTreeMap<_, _> = {
                     let mut objects = self.objects.lock();
                     let before = std::mem::replace(&mut *objects, listed);
                     let gone = before
                         .into_iter()
                         .filter(|(key, _)| !objects.contains_key(key));
-                    gone.map(|(_, object)| object).collect()
+                    gone.collect()
                 };
-                for object in gone {
+                // By key, so that the same happens in every run.
+                for object in gone.into_values() {
                     self.tell(object, true).await;
                 }
             }
@@ -119,6 +120,7 @@ pub(super) async fn run(
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
     loop {
         let event = tokio::select! {
+            biased;
             () = stop.cancelled() => break,
             event = events.next() => event,
         };
@@ -127,6 +129,7 @@ pub(super) async fn run(
             Some(Err(error)) => {
                 tracing::debug!(kind = %known.kind.kind, %error, "watch failed");
                 tokio::select! {
+                    biased;
                     () = stop.cancelled() => break,
                     () = tokio::time::sleep(PAUSE) => {}
                 }
@@ -135,6 +138,7 @@ pub(super) async fn run(
         }
     }
     let left = std::mem::take(&mut *known.objects.lock());
+    let left: BTreeMap<_, _> = left.into_iter().collect();
     for object in left.into_values() {
         known.tell(object, true).await;
     }
