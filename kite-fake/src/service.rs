@@ -88,7 +88,10 @@ impl FakeService {
         }
         match answer {
             Answer::Response(response) => whole(response),
-            Answer::NotYet(wait) => whole(wait.otherwise),
+            Answer::NotYet(wait) => {
+                let late = self.cluster.server().give_up(*wait);
+                whole(late)
+            }
             Answer::Watch(watch) => follow(self.cluster, *watch),
             Answer::Extension(extension, request) => extension.handle(*request).await,
         }

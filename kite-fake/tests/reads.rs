@@ -341,3 +341,48 @@ async fn the_router_knows_methods_and_forms() {
     );
     assert_eq!(server.get("/openapi/v3/apis/none/v1").await.code, 404);
 }
+
+/// What is written between a watch's look and its BOOKMARK is told, not skipped.
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_does_not_overtake_an_event() {
+    let server = Server::new();
+    let now = server.0.now();
+    let uri = format!("{MAPS}?watch=1&allowWatchBookmarks=true");
+    let request = Request::get(uri)
+        .extension(kite_fake::auth::Identity::admin())
+        .body(Bytes::new())
+        .unwrap();
+    let kite_fake::server::Answer::Watch(mut watch) = server.0.handle(request) else {
+        panic!("no watch");
+    };
+    server.0.server().poll(&mut watch, now);
+    server.map("late", Value::Null).await;
+    assert!(server.0.server().bookmark(&mut watch, now).is_none());
+    let lines = server.0.server().poll(&mut watch, now).unwrap();
+    assert_eq!(lines.len(), 1);
+    assert!(String::from_utf8_lossy(&lines[0]).contains("late"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_is_one_request_in_the_log() {
+    let server = Server::new();
+    let future = server.revision() + 1;
+    let mark = server.0.server().log().mark();
+    let path = format!("{MAPS}?resourceVersion={future}");
+    let (answer, _) = tokio::join!(server.get(&path), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.map("a", Value::Null).await
+    });
+    assert_eq!(answer.code, 200);
+    let never = format!("{MAPS}?resourceVersion={}", future + 100);
+    assert_eq!(server.get(&never).await.code, 504);
+    let log = server.0.server();
+    let codes: Vec<u16> = log
+        .log()
+        .since(&mark)
+        .entries
+        .iter()
+        .map(|e| e.code)
+        .collect();
+    assert_eq!(codes, [201, 200, 504]);
+}

@@ -74,6 +74,7 @@ impl Cell {
                 work.queue.succeeded(&key);
                 match next {
                     Next::Done => {}
+                    _ if work.queue.is_woken() => work.queue.push(key, now),
                     Next::After(pause) => work.queue.push(key, now + pause),
                     Next::Later(pause) => work.queue.later(key, now + pause),
                     Next::Held => work.queue.hold(key),

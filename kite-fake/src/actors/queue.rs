@@ -22,6 +22,8 @@ pub(super) struct Queue {
     held: BTreeSet<Key>,
     /// Those in the queue that are there as a matter of routine.
     routine: BTreeSet<Key>,
+    /// The rules changed since a key was last taken.
+    woken: bool,
 }
 
 impl Queue {
@@ -52,7 +54,14 @@ impl Queue {
         let key = self.order.remove(&slot)?;
         self.slots.remove(&key);
         self.routine.remove(&key);
+        self.woken = false;
         Some(key)
+    }
+
+    /// Whether the rules changed since a key was last taken: what was decided
+    /// about it by the old ones has to be decided anew.
+    pub(super) fn is_woken(&self) -> bool {
+        self.woken
     }
 
     /// Puts `key` in at `at` as a matter of routine, unless it comes anyway.
@@ -92,6 +101,7 @@ impl Queue {
 
     /// The rules changed: what was held or waits is due now.
     pub(super) fn wake_all(&mut self, now: Instant) {
+        self.woken = true;
         let waiting: Vec<Key> = self.order.values().cloned().collect();
         for key in std::mem::take(&mut self.held).into_iter().chain(waiting) {
             self.push(key, now);

@@ -103,6 +103,8 @@ pub struct NotYet {
     pub otherwise: Response<Bytes>,
     /// Fires with every change of the store.
     pub changes: tokio::sync::watch::Receiver<u64>,
+    /// What the log says if it does not come.
+    entry: Logged,
 }
 
 /// The in-memory API server.
@@ -313,13 +315,24 @@ impl ApiServer {
                 *response.body_mut() = pretty::indented(response.body());
             }
         }
-        entry.code = match &answer {
+        entry.code = match &mut answer {
             Answer::Response(response) => response.status().as_u16(),
-            Answer::NotYet(wait) => wait.otherwise.status().as_u16(),
             Answer::Watch(_) | Answer::Extension(..) => 200,
+            Answer::NotYet(wait) => {
+                // One request is one entry: it is written when it is answered.
+                entry.code = wait.otherwise.status().as_u16();
+                wait.entry = entry;
+                return (answer, None);
+            }
         };
         self.log.record(entry);
         (answer, self.unwritten.take())
+    }
+
+    /// The answer to a request whose state did not come in time.
+    pub fn give_up(&mut self, wait: NotYet) -> Response<Bytes> {
+        self.log.record(wait.entry);
+        wait.otherwise
     }
 
     fn failed(&self, status: &Status) -> Answer {
@@ -335,6 +348,7 @@ impl ApiServer {
             revision,
             otherwise,
             changes: self.store.subscribe_all(),
+            entry: Logged::default(),
         }))
     }
 

@@ -10,7 +10,7 @@ use crate::fields::same_but_for_times;
 use crate::metadata;
 use crate::rest::options::WriteOptions;
 use crate::status::{Cause, Status};
-use crate::store::{Object, Stored};
+use crate::store::{Key, Object, Stored};
 
 /// Members of `metadata` that stay where a client leaves them out.
 const KEPT: &[&str] = &["uid", "namespace", "deletionGracePeriodSeconds"];
@@ -132,10 +132,13 @@ impl ApiServer {
         self.charge_quota(&resource, &new, Some(old.value()), options.dry_run)?;
         self.allocate(&resource, call.name(), &mut new, Some(old.value()))?;
         let released = is_released(&new, old.value());
-        if !released && same_but_for_times(old.value(), &new) {
+        let key = call.key();
+        if !released
+            && same_but_for_times(old.value(), &new)
+            && self.is_stored_as(&resource, &key, &new)
+        {
             return Ok(old.clone());
         }
-        let key = call.key();
         if options.dry_run || released {
             if !options.dry_run {
                 self.remove(&resource, &key);
@@ -145,6 +148,28 @@ impl ApiServer {
         }
         size::check(call, &mut new, old.json().len())?;
         Ok(self.commit(&resource, &key, new))
+    }
+}
+
+impl ApiServer {
+    /// Whether the store would have the same text after a write of `new`. What
+    /// was stored under an older definition lacks its new defaults, or is in
+    /// another version, although it is shown as it would be now.
+    fn is_stored_as(&self, resource: &Resource, key: &Key, new: &Value) -> bool {
+        let collection = resource.collection();
+        let Some(stored) = self.store.get(&collection, key) else {
+            return false;
+        };
+        if stored.epoch() == resource.epoch {
+            return true;
+        }
+        let stored = stored.to_value();
+        match self.registry.storage(&collection) {
+            Some(storage) if storage.version != resource.version => {
+                same_but_for_times(&stored, &super::rules::convert(storage, new.clone()))
+            }
+            _ => same_but_for_times(&stored, new),
+        }
     }
 }
 

@@ -174,11 +174,17 @@ impl ApiServer {
         (!watch.over || !lines.is_empty()).then_some(lines)
     }
 
-    /// A BOOKMARK, if the client wants them and there has been progress since
-    /// the last.
+    /// A BOOKMARK, if the client wants them, there has been progress since the
+    /// last, and nothing came in between that [`poll`](Self::poll) has to tell
+    /// first: a BOOKMARK says that all before it was told.
     pub fn bookmark(&self, watch: &mut Watch, now: jiff::Timestamp) -> Option<Bytes> {
         let current = self.store.revision();
         if !watch.options.bookmarks || current <= watch.bookmark_sent || watch.over {
+            return None;
+        }
+        let (of, namespace) = (&watch.collection, watch.namespace.as_deref());
+        let mut untold = self.store.events_for(of, namespace, watch.revision).ok()?;
+        if untold.next().is_some() {
             return None;
         }
         watch.bookmark_sent = current;

@@ -96,6 +96,15 @@ pub trait Webhook: Send + Sync + fmt::Debug + 'static {
 }
 
 impl ApiServer {
+    /// Whether anybody is asked about writes: webhooks, or policies in force.
+    pub(super) fn asks_others(&self) -> bool {
+        let bindings = GroupResource::new(
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicybindings",
+        );
+        !self.webhooks.is_empty() || self.store.count(&bindings, None) > 0
+    }
+
     /// Asks `webhook` about every write from now on. One of the same name is
     /// replaced.
     pub fn admit_by(&mut self, webhook: Arc<dyn Webhook>) {

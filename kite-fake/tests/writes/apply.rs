@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{APPLY, MERGE, Server};
+use super::{APPLY, MAPS, MERGE, Server};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const THINGS: &str = "/apis/x.io/v1/things";
@@ -195,4 +195,73 @@ fn the_status_of_a_custom_resource_owns_what_else_there_is() {
         told.at("/metadata/managedFields/0/fieldsV1"),
         &json!({"f:data": {}, "f:status": {"f:n": {}}})
     );
+}
+
+/// Who admits writes is asked about those that change nothing, too.
+#[test]
+fn an_apply_of_what_is_there_is_admitted_like_any_other() {
+    let server = Server::new();
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
+        "data": {"k": "v"}});
+    let path = format!("{MAPS}/a?fieldManager=m");
+    server
+        .send("PATCH", &path, APPLY, body.to_string())
+        .expect(201);
+    let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+        "resources": ["configmaps"]}]);
+    server
+        .post(
+            policies,
+            &json!({"apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "never"},
+            "spec": {"matchConstraints": {"resourceRules": rules},
+                "validations": [{"expression": "false"}]}}),
+        )
+        .expect(201);
+    server
+        .post(
+            &policies.replace("policies", "policybindings"),
+            &json!({"apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "never"},
+            "spec": {"policyName": "never", "validationActions": ["Deny"]}}),
+        )
+        .expect(201);
+    server
+        .send("PATCH", &path, APPLY, body.to_string())
+        .expect(422);
+    // Read as YAML, it goes another way to the same end.
+    let yaml = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {k: v}}";
+    server.send("PATCH", &path, APPLY, yaml).expect(422);
+}
+
+/// What a client was told is stored stays, whatever the definition says later.
+#[test]
+fn a_default_that_came_later_is_stored_with_the_next_write() {
+    let server = Server::new();
+    let mut definition = definition([&json!({}), &json!({})], false);
+    let path = format!("{CRDS}/things.x.io");
+    server.post(CRDS, &definition).expect(201);
+    let body = thing("v1", &json!({"size": 1}));
+    let one = format!("{THINGS}/t?fieldManager=m");
+    let apply = || server.send("PATCH", &one, APPLY, body.to_string());
+    apply().expect(201);
+    let mut default = |value: &str| {
+        let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"]["properties"]["tone"] =
+            json!({"type": "string", "default": value});
+        server
+            .send("PATCH", &path, MERGE, definition.to_string())
+            .expect(200);
+    };
+    default("low");
+    let told = apply().expect(200);
+    assert_eq!(told.at("/spec/tone"), "low");
+    default("high");
+    assert_eq!(server.get(&one).at("/spec/tone"), "low");
+    // Now it is stored as it is shown: nothing more is written.
+    let before = server.get(&one);
+    apply().expect(200);
+    let version = "/metadata/resourceVersion";
+    assert_eq!(server.get(&one).at(version), before.at(version));
 }
