@@ -37,6 +37,10 @@ fn main() {
         println!("skipped: run `cargo bench -p kite-fake`");
         return;
     }
+    if std::env::args().any(|a| a == server::FIRST_START) {
+        server::first_start();
+        return;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)

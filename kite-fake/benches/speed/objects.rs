@@ -14,7 +14,7 @@ pub fn name(i: usize) -> String {
     format!("m{i:05}")
 }
 
-/// An object that takes about 1.2 KB as stored: 20 entries, labels, an owner.
+/// An object that takes about 1.2 KB as stored: ten entries, labels, an owner.
 pub fn object(i: usize) -> Value {
     let data: serde_json::Map<String, Value> = (0..10)
         .map(|n| (format!("key-{n}"), Value::from("0123456789".repeat(4))))

@@ -3,7 +3,25 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A list, encoded without copying what is in it.
+#[derive(Serialize)]
+struct List<'a> {
+    kind: &'static str,
+    #[serde(rename = "apiVersion")]
+    api_version: &'static str,
+    items: Vec<&'a Value>,
+}
+
+/// A watch event.
+#[derive(Serialize)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    change: &'static str,
+    object: &'a Value,
+}
 
 #[derive(Default)]
 pub struct PlainMap {
@@ -38,18 +56,28 @@ impl PlainMap {
             .values()
             .filter(|o| label.is_none_or(|(name, value)| o["metadata"]["labels"][name] == value))
             .collect();
-        encode(&json!({"kind": "List", "apiVersion": "v1", "items": items}))
+        encode(&List {
+            kind: "List",
+            api_version: "v1",
+            items,
+        })
     }
 
     /// Tells so many watchers of an object.
     pub fn announce(&self, name: &str, watchers: usize) -> usize {
         let object = &self.objects[name];
         (0..watchers)
-            .map(|_| encode(&json!({"type": "MODIFIED", "object": object})).len())
+            .map(|_| {
+                let event = Event {
+                    change: "MODIFIED",
+                    object,
+                };
+                encode(&event).len()
+            })
             .sum()
     }
 }
 
-fn encode(value: &Value) -> Bytes {
+fn encode(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).unwrap().into()
 }
