@@ -64,7 +64,10 @@ pub enum Fault {
     /// Before a write, somebody else deletes the object.
     RivalDeletes,
     /// Before a write, somebody else deletes the object and creates one of the
-    /// same name and content, which has another uid.
+    /// same name and content, which has another uid. Nothing happens to objects
+    /// that a deletion only marks: those with finalizers, Pods that have time to
+    /// end, namespaces, CRDs. If the creation is refused it is recorded as
+    /// [`RivalDeletes`](Self::RivalDeletes).
     RivalRecreates,
 }
 
