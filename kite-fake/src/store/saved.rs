@@ -14,7 +14,7 @@ struct Kept {
     floor: u64,
 }
 
-/// See the [module documentation](self). Saving and cloning copy one pointer
+/// The state of a store, kept. Saving and cloning copy one pointer
 /// for each collection; the store copies a collection when it next writes to it.
 #[derive(Debug, Clone, Default)]
 pub struct Saved {
