@@ -157,6 +157,7 @@ pub(super) struct Armed {
     done: Vec<bool>,
     rng: StdRng,
     count: u64,
+    is_over: bool,
 }
 
 impl Armed {
@@ -166,8 +167,25 @@ impl Armed {
             done: vec![false; plan.entries.len()],
             rng: StdRng::seed_from_u64(seed),
             count: 0,
+            is_over: false,
             plan,
         }
+    }
+
+    /// Nothing happens to any request from now on.
+    pub(super) fn disarm(&mut self) {
+        self.is_over = true;
+    }
+
+    /// What has not happened yet.
+    pub(super) fn unfired(&self) -> Vec<String> {
+        let entries = self.plan.entries.iter().zip(&self.done);
+        let left = entries.filter(|(_, is_done)| !**is_done);
+        left.map(|((when, fault), _)| match when {
+            When::Request(number) => format!("\"{fault}\" at request {number}"),
+            When::First(label, _) => format!("\"{fault}\" when {label}"),
+        })
+        .collect()
     }
 
     /// How many requests there were.
@@ -178,6 +196,9 @@ impl Armed {
     /// Counts a request, and says what happens to it.
     pub(super) fn decide(&mut self, call: &Call) -> Option<Fault> {
         self.count += 1;
+        if self.is_over {
+            return None;
+        }
         for (at, (when, fault)) in self.plan.entries.iter().enumerate() {
             let is_meant = match when {
                 When::Request(number) => *number == self.count,
@@ -218,6 +239,18 @@ mod tests {
         let verbs = ["patch", "get", "patch", "patch"];
         let done: Vec<_> = verbs.iter().map(|v| armed.decide(&call(v))).collect();
         assert_eq!(done, [None, None, Some(Fault::Conflict), None]);
+    }
+
+    #[test]
+    fn what_found_no_request_is_told_and_who_is_disarmed_does_nothing() {
+        let plan = Plan::at(1, Fault::Timeout).and_at(2, Fault::Conflict);
+        let mut armed = Armed::new(plan);
+        assert_eq!(armed.decide(&call("patch")), Some(Fault::Timeout));
+        let left = "\"409 Conflict, not applied\" at request 2";
+        assert_eq!(armed.unfired(), [left]);
+        armed.disarm();
+        assert_eq!(armed.decide(&call("patch")), None);
+        assert_eq!(armed.count(), 2);
     }
 
     #[test]

@@ -96,6 +96,17 @@ impl Faults {
         self.0.armed.lock().count()
     }
 
+    /// From now on nothing goes wrong. Requests are still counted.
+    pub fn disarm(&self) {
+        self.0.armed.lock().disarm();
+    }
+
+    /// What of the plan has found no request so far, as the plan words it.
+    /// Random faults promise nothing and are left out.
+    pub fn unfired(&self) -> Vec<String> {
+        self.0.armed.lock().unfired()
+    }
+
     /// Rivals do not delete this object for good: that would be an order that
     /// somebody gave, and no accident. `resource` is plural and group, as in
     /// [`Call::resource`].

@@ -39,6 +39,8 @@ pub(super) struct Cast {
     /// The revision up to which everything was heard.
     heard: u64,
     rules: watch::Receiver<u64>,
+    /// Gaps in what was heard, in words.
+    pub(super) unheard: Vec<String>,
 }
 
 impl Cast {
@@ -75,6 +77,7 @@ impl Cast {
             known: BTreeSet::new(),
             heard: 0,
             rules: rules.changes(),
+            unheard: Vec::new(),
         }
     }
 
@@ -143,8 +146,14 @@ impl Cast {
                 );
                 continue;
             }
-            // The simulation looks after each step: nothing is forgotten so soon.
+            // Only a restored state or a very short history leaves a gap.
             let Ok(events) = store.events_since(&resource, self.heard) else {
+                self.unheard.push(format!(
+                    "the actors did not hear what became of {} after revision {}: it is \
+                     forgotten (a state was restored, or the history is too short)",
+                    crate::status::qualified(&kind.group, &kind.plural),
+                    self.heard
+                ));
                 continue;
             };
             changes.extend(events.filter_map(|event| {

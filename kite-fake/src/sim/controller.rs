@@ -23,8 +23,24 @@ pub struct Seat<K: Watched> {
     pub client: Client,
     /// The simulated time.
     pub clock: Arc<dyn Clock>,
-    /// Its cache of the objects that it reconciles.
+    /// Its cache of the objects that it reconciles. The order of its
+    /// `state()` is random and differs from run to run: use
+    /// [`objects`](Self::objects) or sort.
     pub store: Store<K>,
+}
+
+impl<K: Watched> Seat<K> {
+    /// All that is in the cache, by namespace and name.
+    pub fn objects(&self) -> Vec<Arc<K>> {
+        sorted(&self.store)
+    }
+}
+
+/// All that is in a cache, by namespace and name.
+pub fn sorted<K: Watched>(store: &Store<K>) -> Vec<Arc<K>> {
+    let mut all = store.state();
+    all.sort_by_cached_key(|object| name_of(&**object));
+    all
 }
 
 impl<K: Watched> fmt::Debug for Seat<K> {

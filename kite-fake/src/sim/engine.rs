@@ -13,10 +13,12 @@ use super::due::Why;
 use super::observer::Observer;
 use super::participant::{Landing, Participant};
 use super::run::{Rule, Violation};
+use super::world::SCENARIO;
 use crate::FakeCluster;
 use crate::actors::Key;
 use crate::fault::{Call, Fault, Faults};
 use crate::state::Snapshot;
+use crate::store::Change;
 
 /// What a step takes. It also lets every task do all it can: a paused clock
 /// only moves when nobody has anything to do.
@@ -97,6 +99,11 @@ impl Engine {
         seed: u64,
     ) -> Self {
         let now = Instant::now();
+        // To delete what was there before anybody worked is an order, no accident.
+        for (resource, key, _) in cluster.snapshot().objects() {
+            let plural = crate::status::qualified(&resource.group, &resource.plural);
+            faults.spare(&plural, &key.namespace, &key.name);
+        }
         Self {
             cluster,
             faults,
@@ -145,6 +152,7 @@ impl Engine {
     pub(super) async fn absorb(&mut self, by: &str) {
         tokio::time::sleep(STEP).await;
         let injected = self.faults.injected();
+        let is_scenario = by == SCENARIO;
         let mut by = by.to_owned();
         for fault in injected.iter().skip(self.told) {
             self.note(&format!("FAULT {fault}"));
@@ -161,12 +169,19 @@ impl Engine {
         for event in events {
             let line = event.to_string();
             self.note(&format!("    {line} at {}", event.revision));
+            if is_scenario && event.change == Change::Added {
+                let (namespace, name) = (&event.namespace, &event.name);
+                self.faults.spare(&event.resource, namespace, name);
+            }
             if self.participants.iter().any(|p| *p.name == *by) {
                 self.written.push(line);
             }
         }
         for text in std::mem::take(&mut self.observer.broken) {
             self.violate(Rule::Invariant, text);
+        }
+        for text in std::mem::take(&mut self.observer.unseen) {
+            self.violate(Rule::Scenario, text);
         }
         for at in 0..self.participants.len() {
             self.look_after(at).await;
@@ -290,6 +305,9 @@ impl Engine {
                 if let Err(error) = self.cast.hear().await {
                     self.violate(Rule::Scenario, format!("the actors hear nothing: {error}"));
                 }
+                for text in std::mem::take(&mut self.cast.unheard) {
+                    self.violate(Rule::Scenario, text);
+                }
                 "actors".to_owned()
             }
             Move::Reconcile(at, name) => {
@@ -315,6 +333,9 @@ impl Engine {
 
     /// Goes on. Why it came to no rest, if it was to.
     pub(super) async fn drive(&mut self, until: Until) -> Result<(), String> {
+        // What the scenario did by its own client, or straight to the cluster, is
+        // its own doing, and has to reach the watches.
+        self.absorb(SCENARIO).await;
         let begun = Instant::now();
         self.last_change = begun;
         let mut steps = 0;
@@ -327,13 +348,15 @@ impl Engine {
             let moves = self.moves();
             if let Some(chosen) = self.choose(moves) {
                 steps += 1;
-                if steps > self.limits.steps {
+                if matches!(until, Until::Rest) && steps > self.limits.steps {
                     return Err(self.restless(&format!("after {steps} steps")));
                 }
                 self.make(chosen).await;
                 continue;
             }
-            if begun.elapsed() > self.limits.patience {
+            // Time that the scenario asked for ends by itself.
+            let is_bounded = matches!(until, Until::Time(_));
+            if !is_bounded && begun.elapsed() > self.limits.patience {
                 let after = format!("after {:?} of simulated time", self.limits.patience);
                 return Err(self.restless(&after));
             }

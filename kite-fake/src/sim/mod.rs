@@ -66,7 +66,14 @@
 //! * who looks at the settled world once more changes nothing
 //!   ([`Rule::SecondPass`]); no object is left whose owners are gone
 //!   ([`Rule::Orphan`]); nothing panics ([`Rule::Panic`]);
+//! * each fault that was meant for a single request found it
+//!   ([`Rule::Unfired`]);
 //! * what [`Builder::always`] says holds after every step ([`Rule::Invariant`]).
+//!
+//! A participant has to take its time and its random numbers from what it is
+//! given. The system's clock and entropy make runs differ, and so does what
+//! uses them unseen: `tokio::select!` without `biased`, the order of a
+//! `HashMap`, and `state()` of a kube `Store`, for which there is [`sorted`].
 //!
 //! The idea of injecting every fault at every step, of stale and unobserved
 //! states, and of comparing with an undisturbed run is Sieve's (Sun et al.,
@@ -87,7 +94,7 @@ mod simulation;
 mod sweep;
 mod world;
 
-pub use controller::{Controller, Seat};
+pub use controller::{Controller, Seat, sorted};
 pub use feed::Watched;
 pub use observer::{Event, Lives};
 pub use run::{Finding, Rule, Run, Violation};

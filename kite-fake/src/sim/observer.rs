@@ -93,6 +93,8 @@ pub(super) struct Observer {
     invariants: Vec<Invariant>,
     pub(super) lives: BTreeMap<String, Lives>,
     pub(super) broken: Vec<String>,
+    /// Gaps in what was seen, in words.
+    pub(super) unseen: Vec<String>,
 }
 
 impl Observer {
@@ -102,6 +104,7 @@ impl Observer {
             invariants,
             lives: BTreeMap::new(),
             broken: Vec::new(),
+            unseen: Vec::new(),
         }
     }
 
@@ -137,8 +140,15 @@ impl Observer {
         }
         let mut events = Vec::new();
         for resource in store.resources() {
-            // The simulation looks after each step: nothing is forgotten so soon.
+            // The simulation looks after each step, so that only a restored state
+            // or a very short history leaves a gap.
             let Ok(log) = store.events_since(resource, self.cursor) else {
+                let plural = crate::status::qualified(&resource.group, &resource.plural);
+                self.unseen.push(format!(
+                    "what became of {plural} after revision {} is forgotten (a state was \
+                     restored, or the history is too short): it was not checked",
+                    self.cursor
+                ));
                 continue;
             };
             events.extend(log.map(|event| Event {

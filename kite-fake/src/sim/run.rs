@@ -28,6 +28,8 @@ pub enum Rule {
     State,
     /// Objects are created and deleted as often as without faults.
     Lives,
+    /// Each fault of the plan that was meant for a single request found it.
+    Unfired,
 }
 
 /// Something that is wrong, in words.

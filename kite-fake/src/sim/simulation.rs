@@ -365,7 +365,12 @@ impl Simulation {
         for line in orphans(&engine.cluster.snapshot()) {
             engine.violate(Rule::Orphan, line);
         }
+        for line in engine.faults.unfired() {
+            let text = format!("{line} never happened: no request was fit for it");
+            engine.violate(Rule::Unfired, text);
+        }
         // Faults are for the way there.
+        engine.faults.disarm();
         let sent = engine.requests.len();
         engine.written.clear();
         if let Err(why) = engine.second_pass().await {

@@ -142,6 +142,10 @@ pub struct Summary {
     /// In how many of them something went wrong by order. A rival that found
     /// nothing to disturb is not counted.
     pub injected: usize,
+    /// In how many of them nothing went wrong, for a rival found nothing to
+    /// disturb. Any other fault that did not happen is a finding
+    /// ([`Rule::Unfired`]).
+    pub undisturbed: usize,
     /// How many requests the participants sent without faults, for each seed.
     pub requests: Vec<usize>,
     /// For each fault, how often it was injected and how often something was
@@ -160,6 +164,8 @@ impl Summary {
         if outcome.is_injected {
             self.injected += 1;
             *injected += 1;
+        } else {
+            self.undisturbed += 1;
         }
         if let Some(finding) = outcome.finding {
             *wrong += 1;
@@ -187,10 +193,12 @@ impl fmt::Display for Summary {
         let requests: Vec<String> = self.requests.iter().map(usize::to_string).collect();
         writeln!(
             f,
-            "{} runs over {} requests, {} faults injected, {} findings, {:.1} s",
+            "{} runs over {} requests, {} faults injected, {} found nothing to disturb, \
+             {} findings, {:.1} s",
             self.runs,
             requests.join(" + "),
             self.injected,
+            self.undisturbed,
             self.findings.len(),
             self.elapsed.as_secs_f64()
         )?;

@@ -19,8 +19,8 @@ use super::run::Rule;
 use crate::FakeCluster;
 use crate::actors::Rules;
 
-/// Field manager of what a scenario writes.
-const SCENARIO: &str = "scenario";
+/// Who a scenario is in the trace, and the field manager of what it writes.
+pub(super) const SCENARIO: &str = "scenario";
 
 /// Why a scenario stopped before its end.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,8 @@ impl From<kube::Error> for Stop {
     }
 }
 
-/// The world as a scenario sees it. Nothing moves but while it waits: in
+/// The world as a scenario sees it. Rivals do not delete what the scenario
+/// made, nor what was there at the start, for good. Nothing moves but while it waits: in
 /// [`settle`](Self::settle), [`steps`](Self::steps) and
 /// [`run_for`](Self::run_for).
 #[derive(Clone)]
@@ -181,7 +182,7 @@ impl World {
         done.map_err(Stop::Unsettled)
     }
 
-    /// Goes on for so long, in simulated time.
+    /// Goes on for so long, in simulated time, whether the world settles or not.
     pub async fn run_for(&self, time: Duration) -> Result<(), Stop> {
         let mut engine = self.engine.lock().await;
         let done = engine.drive(Until::Time(Instant::now() + time)).await;

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kite_fake::fault::{Fault, Plan};
-use kite_fake::sim::{Controller, Rule, Simulation, Stop};
+use kite_fake::sim::{Controller, Rule, Simulation, Stop, World};
+use kite_fake::store::Change;
+use kube::Api;
+use kube::api::DeleteParams;
 use kube::runtime::controller::Action;
 use serde_json::json;
 
-use crate::operator::{Flaw, simulation};
+use crate::operator::{Flaw, controller, simulation, site, stage};
 
 fn map(name: &str) -> ConfigMap {
     let mut map = ConfigMap::default();
@@ -99,6 +102,91 @@ fn time_passes_as_the_scenario_wants() {
     let passes = run.trace.matches("idle reconciles default/a").count();
     // Once for the object, six times by its timer, and the second look.
     assert_eq!(passes, 8, "{}", run.trace);
+}
+
+#[test]
+fn more_time_than_it_may_take_to_settle_can_pass() {
+    let simulation = Simulation::builder()
+        .patience(Duration::from_secs(60))
+        .most_steps(5)
+        .controller(idle(|| Ok(Action::requeue(Duration::from_secs(90)))))
+        .scenario(async |world| {
+            world.create(&map("a")).await?;
+            world.settle().await?;
+            world.run_for(Duration::from_secs(3600)).await
+        })
+        .build();
+    let run = simulation.run(Plan::none(), 0);
+    assert!(run.is_settled, "{:?}", run.violations);
+}
+
+/// A site whose map the scenario deletes, by its client or by one of the cluster.
+fn without_its_map(by_client: bool) -> Simulation {
+    let scenario = move |world: World| async move {
+        world.create(&site("a")).await?;
+        world.settle().await?;
+        if by_client {
+            let maps: Api<ConfigMap> = Api::namespaced(world.client().clone(), "default");
+            maps.delete("config-a", &DeleteParams::default()).await?;
+        } else {
+            let maps: Api<ConfigMap> = Api::namespaced(world.cluster().client(), "default");
+            maps.delete("config-a", &DeleteParams::default()).await?;
+        }
+        world.settle().await?;
+        let found = world.get::<ConfigMap>("default", "config-a").await?;
+        world.expect(found.is_some(), "it is made again").await;
+        Ok(())
+    };
+    stage()
+        .controller(controller(Flaw::None))
+        .scenario(scenario)
+        .always("only the scenario deletes", |_, event| {
+            event.change != Change::Deleted || event.by == "scenario"
+        })
+        .build()
+}
+
+#[test]
+fn what_the_scenario_does_by_itself_is_heard_and_is_its_own_doing() {
+    for by_client in [true, false] {
+        let run = without_its_map(by_client).run(Plan::none(), 0);
+        assert_eq!(run.violations, [], "{}", run.trace);
+    }
+}
+
+#[test]
+fn a_fault_that_finds_no_request_is_told() {
+    let plan = Plan::at(1, Fault::TooManyRequests).and_at(5_000, Fault::Conflict);
+    let run = simulation(Flaw::None).run(plan, 0);
+    let [violation] = run.violations.as_slice() else {
+        panic!("{:?}", run.violations);
+    };
+    assert_eq!(violation.rule, Rule::Unfired);
+    let words = "\"409 Conflict, not applied\" at request 5000 never happened";
+    assert!(violation.text.starts_with(words), "{violation}");
+}
+
+#[test]
+fn faults_are_over_when_the_settled_world_is_looked_at_once_more() {
+    let plan = || Plan::random(3, 150, &[Fault::RivalEdits, Fault::ResetAfterCommit]);
+    let simulation = simulation(Flaw::None);
+    let run = simulation.run(plan(), 0);
+    let last = run.injected.last().unwrap().number;
+    assert!(last <= u64::try_from(run.requests.len()).unwrap());
+    assert_eq!(run.violations, [], "{}", run.trace);
+}
+
+#[test]
+fn a_restored_state_leaves_a_gap_that_is_told() {
+    let simulation = Simulation::builder().scenario(async |world| {
+        let before = world.cluster().snapshot();
+        world.create(&map("a")).await?;
+        world.cluster().restore(&before);
+        world.settle().await
+    });
+    let run = simulation.build().run(Plan::none(), 0);
+    let told = |v: &kite_fake::sim::Violation| v.text.starts_with("what became of configmaps");
+    assert!(run.violations.iter().any(told), "{:?}", run.violations);
 }
 
 #[test]
