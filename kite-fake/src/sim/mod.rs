@@ -52,6 +52,10 @@
 //! assert!(summary.is_clean(), "{summary}");
 //! ```
 //!
+//! `examples/test_on_the_fake/tests/survives.rs` is nearly this, run as a test: it
+//! takes seconds. There the operator also asks whether its object is still there,
+//! and leaves Kubernetes' own maps alone.
+//!
 //! # What is checked
 //!
 //! The run without faults is the reference ([`Plan::none`](crate::fault::Plan::none)).
