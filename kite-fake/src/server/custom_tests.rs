@@ -421,3 +421,90 @@ fn parameters_and_selectors_narrow_a_policy() {
         200
     );
 }
+
+#[test]
+fn a_condition_that_is_false_counts_for_more_than_one_that_fails() {
+    let client = Client::with(&json!({"type": "object"}), &json!({}));
+    let spec = json!({
+        "matchConditions": [{"name": "fails", "expression": "object.data.none == 'a'"},
+            {"name": "decides", "expression": "object.metadata.name != 'a'"}],
+        "validations": [{"expression": "true"}],
+    });
+    bind(&client, &spec, &json!({}));
+    assert_eq!(client.send("POST", MAPS, &map("a", &json!({}))).0, 201);
+    assert_eq!(client.send("POST", MAPS, &map("b", &json!({}))).0, 422);
+}
+
+#[test]
+fn a_policy_about_one_version_is_asked_in_all_unless_it_says_exact() {
+    for (policy, code) in [("Equivalent", 422), ("Exact", 201)] {
+        let client = Client(FakeCluster::builder().build().unwrap());
+        let version = |name: &str, storage: bool| {
+            json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+        };
+        let versions = json!([version("v1", true), version("v2", false)]);
+        assert_eq!(client.send("POST", CRDS, &crd("xs", "X", &versions)).0, 201);
+        let spec = json!({
+            "matchConstraints": {"matchPolicy": policy, "resourceRules": [{"apiGroups": ["a.io"],
+                "apiVersions": ["v1"], "resources": ["xs"], "operations": ["CREATE"]}]},
+            "validations": [{"expression": "object.apiVersion == 'a.io/v1' && request.kind.version == 'v1' && request.requestKind.version == 'v2' && object.metadata.name != 'a'",
+                "messageExpression": "object.apiVersion"}],
+        });
+        bind(&client, &spec, &json!({}));
+        let x =
+            |name: &str| json!({"apiVersion": "a.io/v2", "kind": "X", "metadata": {"name": name}});
+        let path = "/apis/a.io/v2/xs";
+        assert_eq!(client.send("POST", path, &x("a")).0, code, "{policy}");
+        assert_eq!(client.send("POST", path, &x("b")).0, 201, "{policy}");
+    }
+}
+
+#[test]
+fn evictions_go_by_policies_and_budgets() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let client = Client::with(&json!({"type": "object"}), &json!({}));
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["pods/eviction"], "operations": ["CREATE"]}]},
+        "validations": [{"expression": "request.kind.kind == 'Eviction' && request.name != 'kept'"}],
+    });
+    bind(&client, &spec, &json!({}));
+    let evict = |name: &str| {
+        let eviction =
+            json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        client
+            .send("POST", &format!("{PODS}/{name}/eviction"), &eviction)
+            .0
+    };
+    for (name, phase) in [
+        ("kept", "Running"),
+        ("a", "Running"),
+        ("b", "Running"),
+        ("c", "Pending"),
+    ] {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [{"name": "a", "image": "a"}]}});
+        assert_eq!(client.send("POST", PODS, &pod).0, 201);
+        let status = json!({"status": {"phase": phase}});
+        assert_eq!(
+            client.patch(&format!("{PODS}/{name}/status"), &status).0,
+            200
+        );
+    }
+    let selector = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "p"}, "spec": {"minAvailable": 1, "selector": selector}});
+    assert_eq!(client.send("POST", BUDGETS, &budget).0, 201);
+    let status = json!({"status": {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 0,
+        "expectedPods": 2, "observedGeneration": 1}});
+    assert_eq!(client.patch(&format!("{BUDGETS}/p/status"), &status).0, 200);
+    assert_eq!(evict("kept"), 422);
+    assert_eq!(evict("a"), 201);
+    assert_eq!(evict("b"), 429);
+    assert_eq!(evict("c"), 201);
+    let all = json!({"spec": {"selector": {"matchExpressions": null}}});
+    assert_eq!(client.patch(&format!("{BUDGETS}/p"), &all).0, 200);
+    assert_eq!(evict("b"), 429);
+}

@@ -112,7 +112,11 @@ impl ApiServer {
                 live.meta("resourceVersion")
             )));
         }
-        self.ask_policies(call, "DELETE", None, Some(live.value()))?;
+        // An eviction was asked about as such.
+        if call.target.subresource.is_none() {
+            let seen = Self::view(resource, &live);
+            self.ask_policies(call, "DELETE", None, Some(seen.value()))?;
+        }
         let mut value = Self::view(resource, &live).to_value();
         let grace = grace(resource, &value, options.grace_seconds);
         if grace == Some(Grace::Pending) {

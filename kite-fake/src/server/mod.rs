@@ -10,6 +10,7 @@ mod accounts;
 mod admission;
 mod aggregation;
 mod body;
+mod budgets;
 mod builtins;
 mod commit;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `ValidatingAdmissionPolicy`: rules of the cluster's own over any write, in
 //! the same language as the rules of definitions.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
@@ -8,6 +9,7 @@ use kube_cel::cel::Value as Cel;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
+use super::registry::Resource;
 use super::{ApiServer, Call};
 use crate::rest::selector::LabelSelector;
 use crate::schema::{Program, untyped};
@@ -21,6 +23,8 @@ const MOST_PROGRAMS: usize = 1024;
 /// A write that policies are asked about.
 struct Write<'a> {
     call: &'a Call,
+    /// The version of the resource that the policy's rules are about.
+    resource: Arc<Resource>,
     operation: &'static str,
     object: Option<&'a Value>,
     old: Option<&'a Value>,
@@ -61,6 +65,7 @@ impl ApiServer {
         };
         let write = Write {
             call,
+            resource: Arc::clone(&call.resource),
             operation,
             object,
             old,
@@ -75,12 +80,28 @@ impl ApiServer {
                 continue;
             };
             let policy = policy.value();
-            if !write.fits(&policy["spec"]["matchConstraints"])
-                || binding["spec"]["matchResources"].is_object()
-                    && !write.fits_if_any(&binding["spec"]["matchResources"])
+            let equivalents = self.equivalents(call);
+            let constraints = &policy["spec"]["matchConstraints"];
+            let Some(matched) = write.fits(constraints, &equivalents) else {
+                continue;
+            };
+            if binding["spec"]["matchResources"].is_object()
+                && !write.fits_if_any(&binding["spec"]["matchResources"], &equivalents)
             {
                 continue;
             }
+            let (object, old) = (
+                seen_as(&matched, call, object),
+                seen_as(&matched, call, old),
+            );
+            let write = Write {
+                call,
+                resource: matched,
+                operation,
+                object: object.as_deref(),
+                old: old.as_deref(),
+                namespace: write.namespace.clone(),
+            };
             let own = binding["metadata"]["name"].as_str().unwrap_or_default();
             let who = format!("ValidatingAdmissionPolicy '{name}' with binding '{own}'");
             let actions = binding["spec"]["validationActions"].as_array();
@@ -99,6 +120,22 @@ impl ApiServer {
             None => Ok(()),
             Some((who, verdict)) => Err(refusal(call, object.or(old), &who, &verdict)),
         }
+    }
+
+    /// The other served versions of a request's resource.
+    fn equivalents(&self, call: &Call) -> Vec<Arc<Resource>> {
+        let asked = &call.resource;
+        let below = call.target.subresource.as_deref();
+        self.registry
+            .iter()
+            .filter(|other| {
+                other.plural == asked.plural
+                    && other.collection() == asked.collection()
+                    && (&other.group, &other.version) != (&asked.group, &asked.version)
+                    && below.is_none_or(|name| other.subresource(name).is_some())
+            })
+            .cloned()
+            .collect()
     }
 
     /// What a policy says, once for each set of parameters.
@@ -177,21 +214,71 @@ fn fails_closed(spec: &Value, message: String) -> Vec<Verdict> {
     }]
 }
 
+/// An object in the version that a policy is about.
+fn seen_as<'a>(
+    matched: &Resource,
+    call: &Call,
+    object: Option<&'a Value>,
+) -> Option<Cow<'a, Value>> {
+    let object = object?;
+    let asked = &call.resource;
+    let same = (&matched.group, &matched.version) == (&asked.group, &asked.version);
+    // Some subresources have a body of a kind of their own.
+    if same || own_kind(call).is_some() {
+        return Some(Cow::Borrowed(object));
+    }
+    Some(Cow::Owned(super::rules::convert(matched, object.clone())))
+}
+
+/// Group, version and kind of a subresource's body, where it is not the object.
+fn own_kind(call: &Call) -> Option<(&'static str, &'static str, &'static str)> {
+    match call.target.subresource.as_deref()? {
+        "eviction" => Some(("policy", "v1", "Eviction")),
+        "binding" => Some(("", "v1", "Binding")),
+        "token" => Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        _ => None,
+    }
+}
+
 impl Write<'_> {
     /// The same as [`Write::fits`], where no rules mean any resource.
-    fn fits_if_any(&self, wanted: &Value) -> bool {
+    fn fits_if_any(&self, wanted: &Value, equivalents: &[Arc<Resource>]) -> bool {
         let none = wanted["resourceRules"].as_array().is_none_or(Vec::is_empty);
         if none {
-            return self.is_selected(wanted) && !self.is_ruled(&wanted["excludeResourceRules"]);
+            return self.is_selected(wanted)
+                && self
+                    .ruled(wanted, "excludeResourceRules", equivalents)
+                    .is_none();
         }
-        self.fits(wanted)
+        self.fits(wanted, equivalents).is_some()
     }
 
-    /// Whether a policy or binding is about this write.
-    fn fits(&self, wanted: &Value) -> bool {
-        self.is_selected(wanted)
-            && self.is_ruled(&wanted["resourceRules"])
-            && !self.is_ruled(&wanted["excludeResourceRules"])
+    /// Whether a policy or binding is about this write, and in which version.
+    fn fits(&self, wanted: &Value, equivalents: &[Arc<Resource>]) -> Option<Arc<Resource>> {
+        let excluded = |wanted| self.ruled(wanted, "excludeResourceRules", equivalents);
+        if !self.is_selected(wanted) || excluded(wanted).is_some() {
+            return None;
+        }
+        self.ruled(wanted, "resourceRules", equivalents)
+    }
+
+    /// The version that rules are about: that of the request if they name it,
+    /// else another of the same resource unless only exact matches count.
+    fn ruled(
+        &self,
+        wanted: &Value,
+        member: &str,
+        equivalents: &[Arc<Resource>],
+    ) -> Option<Arc<Resource>> {
+        let rules = &wanted[member];
+        if self.is_ruled(&self.resource, rules) {
+            return Some(Arc::clone(&self.resource));
+        }
+        if wanted["matchPolicy"] == "Exact" {
+            return None;
+        }
+        let mut others = equivalents.iter();
+        others.find(|other| self.is_ruled(other, rules)).cloned()
     }
 
     fn is_selected(&self, wanted: &Value) -> bool {
@@ -208,11 +295,15 @@ impl Write<'_> {
         own && around
     }
 
-    fn is_ruled(&self, rules: &Value) -> bool {
-        let resource = &self.call.resource;
-        let subresource = self.call.target.subresource.as_deref().unwrap_or_default();
+    fn name(&self) -> &str {
         let object = self.object.or(self.old).unwrap_or(&Value::Null);
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let own = object["metadata"]["name"].as_str();
+        self.call.target.name.as_deref().or(own).unwrap_or_default()
+    }
+
+    fn is_ruled(&self, resource: &Resource, rules: &Value) -> bool {
+        let subresource = self.call.target.subresource.as_deref().unwrap_or_default();
+        let name = self.name();
         let fits = |rule: &Value, member: &str, value: &str| {
             let mut all = rule[member].as_array().into_iter().flatten();
             all.any(|v| v == "*" || v == value)
@@ -259,12 +350,19 @@ impl Write<'_> {
             failed: BTreeMap::new(),
         };
         let list = |member: &str| spec[member].as_array().into_iter().flatten();
+        let mut problems = Vec::new();
         for condition in list("matchConditions") {
             match scope.run(&condition["expression"]) {
                 Ok(Cel::Bool(true)) => {}
                 Ok(_) => return Vec::new(),
-                Err(problem) => return fails_closed(spec, problem),
+                Err(problem) => problems.push(problem),
             }
+        }
+        // A condition that is false counts for more than one that fails.
+        match problems.as_slice() {
+            [] => {}
+            [problem] => return fails_closed(spec, problem.clone()),
+            many => return fails_closed(spec, format!("[{}]", many.join(", "))),
         }
         for variable in list("variables") {
             let name = variable["name"].as_str().unwrap_or_default().to_owned();
@@ -293,11 +391,15 @@ impl Write<'_> {
 
     /// The request as expressions see it (`AdmissionRequest`).
     fn request(&self) -> Value {
-        let (resource, call) = (&self.call.resource, self.call);
-        let object = self.object.or(self.old).unwrap_or(&Value::Null);
-        let kind =
-            json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-        let plural = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
+        let call = self.call;
+        let kind = |of: &Resource| match own_kind(call) {
+            Some((group, version, kind)) => {
+                json!({"group": group, "version": version, "kind": kind})
+            }
+            None => json!({"group": of.group, "version": of.version, "kind": of.kind}),
+        };
+        let plural = |of: &Resource| json!({"group": of.group, "version": of.version, "resource": of.plural});
+        let (matched, asked) = (&self.resource, &call.resource);
         let extra: Map<String, Value> = call
             .identity
             .extra
@@ -306,9 +408,10 @@ impl Write<'_> {
             .collect();
         let dry_run = call.query.get("dryRun") == Some("All");
         json!({
-            "kind": kind, "requestKind": kind, "resource": plural, "requestResource": plural,
+            "kind": kind(matched), "requestKind": kind(asked),
+            "resource": plural(matched), "requestResource": plural(asked),
             "subResource": call.target.subresource, "requestSubResource": call.target.subresource,
-            "name": object["metadata"]["name"], "namespace": call.namespace(),
+            "name": self.name(), "namespace": call.namespace(),
             "operation": self.operation, "dryRun": dry_run,
             "userInfo": {
                 "username": call.identity.name, "uid": call.identity.uid,
@@ -390,7 +493,7 @@ fn program(source: &str) -> Arc<Result<Program, String>> {
 
 /// Whether a label selector in its written form selects labels; an absent one
 /// selects everything.
-fn selects(selector: &Value, labels: &Value) -> bool {
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let mut terms: Vec<String> = Vec::new();
     for (name, value) in selector["matchLabels"].as_object().into_iter().flatten() {
         terms.push(format!("{name}={}", value.as_str().unwrap_or_default()));

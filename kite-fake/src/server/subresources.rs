@@ -8,7 +8,6 @@ use super::{ApiServer, Call, Outcome, Produced, body};
 use crate::clock::rfc3339;
 use crate::rest::options::DeleteOptions;
 use crate::status::{Cause, Status};
-use crate::store::Object;
 
 pub(crate) fn done(code: u16, value: Value) -> Outcome {
     Outcome {
@@ -74,20 +73,9 @@ impl ApiServer {
             .get(&call.resource.collection(), &call.key())
             .ok_or_else(|| call.not_found())?
             .clone();
-        if let Some(budget) = self.exhausted_budget(&pod) {
-            return Err(Status::new(
-                429,
-                "TooManyRequests",
-                "Cannot evict pod as it would violate the pod's disruption budget.",
-            )
-            .with_causes([Cause::new(
-                "DisruptionBudget",
-                format!("The disruption budget {budget} does not allow evictions now"),
-                "",
-            )]));
-        }
-        let plain = call.without_subresource();
-        self.delete_one(&plain, &plain.key(), &options)?;
+        self.ask_policies(call, "CREATE", Some(&eviction), None)?;
+        self.spend_budget(call, &pod, options.dry_run)?;
+        self.delete_one(call, &call.key(), &options)?;
         let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(done(201, success))
     }
@@ -126,6 +114,7 @@ impl ApiServer {
                 )],
             ));
         }
+        self.ask_policies(call, "CREATE", Some(&binding), None)?;
         let uid = &binding["metadata"]["uid"];
         if uid.is_string() && *uid != pod.meta("uid") {
             return conflict("the UID in the binding is not the Pod's");
@@ -161,18 +150,5 @@ impl ApiServer {
         }
         let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(done(201, success))
-    }
-
-    fn exhausted_budget(&self, pod: &Object) -> Option<String> {
-        let budgets = crate::store::GroupResource::new("policy", "poddisruptionbudgets");
-        let labels = &pod.value()["metadata"]["labels"];
-        self.store
-            .range(&budgets, Some(pod.meta("namespace")), None)
-            .find(|(_, budget)| {
-                let wanted = budget.value()["spec"]["selector"]["matchLabels"].as_object();
-                wanted.is_some_and(|w| w.iter().all(|(k, v)| labels.get(k) == Some(v)))
-                    && budget.value()["status"]["disruptionsAllowed"].as_i64() == Some(0)
-            })
-            .map(|(key, _)| key.name.clone())
     }
 }

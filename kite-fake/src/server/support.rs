@@ -48,6 +48,16 @@ pub const SUPPORT: &[Row] = &[
         "without `authorizer`, audit annotations and type checking; expressions are compiled when they are first used",
     ),
     row(
+        "requests for subresources and `Webhook`",
+        Support::Differs,
+        "a `Webhook` is asked about objects that are created and changed, not about deletions, evictions, bindings and tokens; policies are",
+    ),
+    row(
+        "PodDisruptionBudget status",
+        Support::Differs,
+        "no controller computes it: an eviction goes by the `status` that was written and counts it down, however old it is",
+    ),
+    row(
         "CRD conversion webhooks",
         Support::Inert,
         "versions convert as with strategy None",

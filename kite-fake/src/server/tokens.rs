@@ -63,6 +63,7 @@ impl ApiServer {
             .get(&call.resource.collection(), &key)
             .ok_or_else(|| call.not_found())?
             .clone();
+        self.ask_policies(call, "CREATE", Some(&request), None)?;
         for (member, wanted, what) in [
             ("name", &key.name, "name"),
             ("namespace", &key.namespace, "namespace"),

@@ -1,5 +1,6 @@
 //! Nodes, and what runs on them.
 
+mod addresses;
 mod deployments;
 mod jobs;
 mod nodes;

@@ -1,6 +1,6 @@
 //! Takes Pods to their node and runs them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use async_trait::async_trait;
@@ -9,6 +9,7 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::addresses::Addresses;
 use super::{placement, pod_status};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
@@ -20,16 +21,13 @@ use crate::actors::references::References;
 use crate::actors::rules::{Failure, Gate, Stage};
 use crate::actors::storage::{SELECTED_NODE, claims_of, is_bound, is_late_bound};
 
-/// First address that Pods get; the next ones follow.
-const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
-
 /// Plays the scheduler and a kubelet that runs nothing: a Pod gets the first
 /// node that takes it once its claims are bound, then an address, then it is
 /// ready; one that is deleted ends after a moment.
 #[derive(Debug, Default)]
 pub struct Pods {
     claims: Mutex<References>,
-    addresses: Mutex<BTreeMap<u32, Key>>,
+    addresses: Mutex<Addresses>,
     /// Pods that no node took: nodes and other Pods may change that.
     waiting: Mutex<BTreeSet<Key>>,
 }
@@ -56,7 +54,7 @@ impl Actor for Pods {
         let mut addresses = self.addresses.lock();
         if change.gone {
             claims.set(&key, Vec::new());
-            addresses.retain(|_, holder| *holder != key);
+            addresses.release(&key);
             let mut waiting = self.waiting.lock();
             waiting.remove(&key);
             return waiting.iter().cloned().collect();
@@ -65,7 +63,7 @@ impl Actor for Pods {
         let mounted = claims_of(&change.object).map(|name| Key::new(&CLAIM, namespace, name));
         claims.set(&key, mounted.collect());
         if let Ok(ip) = text(&change.object, "/status/podIP").parse::<Ipv4Addr>() {
-            addresses.insert(ip.to_bits(), key.clone());
+            addresses.hold(ip.to_bits(), &key);
         }
         vec![key]
     }
@@ -104,7 +102,7 @@ impl Pods {
             // What stands between being scheduled and being ready shows first.
             _ if waiting.is_null() => (pod_status::starting(pod, None, &now), Next::Done),
             Gate::Open => {
-                let ip = self.address(key);
+                let ip = self.addresses.lock().of(key);
                 (pod_status::ready(pod, &ip.to_string(), &now), Next::Done)
             }
             Gate::Wait(rest) => return Ok(Next::After(rest)),
@@ -198,17 +196,6 @@ impl Pods {
                 refuse(context, objects, key, pod, &why).await
             }
         }
-    }
-
-    /// The Pod's address: the lowest that no other Pod has.
-    fn address(&self, key: &Key) -> Ipv4Addr {
-        let mut addresses = self.addresses.lock();
-        let first = FIRST_ADDRESS.to_bits();
-        let free =
-            (first..u32::MAX).find(|ip| addresses.get(ip).is_none_or(|holder| holder == key));
-        let ip = free.unwrap_or(first);
-        addresses.insert(ip, key.clone());
-        Ipv4Addr::from_bits(ip)
     }
 }
 

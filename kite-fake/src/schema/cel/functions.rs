@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
-use super::rewrite::{ENTRIES, MERGE, SORTED, TICK, TO_MAP};
+use super::rewrite::{ENTRIES, IN_ORDER, MERGE, SORTED, TICK, TO_MAP};
 use super::{compare, convert};
 
 /// Turns that all loops of an evaluation may take together. The API server
@@ -61,6 +61,9 @@ pub(super) fn register(context: &mut Context<'static>) {
     // The library's own would fill the memory.
     context.add_function("lists.range", range);
     context.add_function(ENTRIES, |value: Value| entries(&value));
+    context.add_function(IN_ORDER, |value: Value| -> Result<Value, ExecutionError> {
+        Ok(in_order(value))
+    });
     context.add_function(SORTED, |value: Value| sorted(&value));
     context.add_function(TO_MAP, |value: Value| to_map(&value));
     context.add_function(MERGE, |value: Value| merge(&value));
@@ -96,16 +99,30 @@ fn entries(value: &Value) -> Result<Value, ExecutionError> {
             Ok(Value::List(Arc::new(pairs.collect())))
         }
         Value::Map(map) => {
-            let mut members: Vec<_> = map.map.iter().collect();
-            // A fixed order, so that errors do not change from run to run.
-            members.sort_by_key(|(key, _)| key.to_string());
-            let pairs = members
+            let pairs = members(map)
                 .into_iter()
                 .map(|(key, value)| pair(key_value(key), value.clone()));
             Ok(Value::List(Arc::new(pairs.collect())))
         }
         _ => Err(ExecutionError::NoSuchOverload),
     }
+}
+
+/// The members of a map in a fixed order, so that neither results nor errors
+/// change from run to run.
+fn members(map: &Map) -> Vec<(&Key, &Value)> {
+    let mut members: Vec<_> = map.map.iter().collect();
+    members.sort_by_cached_key(|(key, _)| key.to_string());
+    members
+}
+
+/// What a loop over one variable goes through.
+fn in_order(range: Value) -> Value {
+    let Value::Map(map) = range else {
+        return range;
+    };
+    let keys = members(&map).into_iter().map(|(key, _)| key_value(key));
+    Value::List(Arc::new(keys.collect()))
 }
 
 fn key_value(key: &Key) -> Value {

@@ -30,6 +30,8 @@ pub(super) const IS_OPAQUE: &str = "@is_opaque";
 /// `string` of any other value.
 pub(super) const TO_TEXT: &str = "@to_text";
 
+/// Gives the keys of a map in a fixed order, and anything else as it is.
+pub(super) const IN_ORDER: &str = "@in_order";
 /// Passes a condition on, and counts the turns of loops.
 pub(super) const TICK: &str = "@tick";
 
@@ -44,7 +46,7 @@ pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
         Expr::Comprehension(inner) => {
             let inner = *inner;
             Expr::Comprehension(Box::new(ComprehensionExpr {
-                iter_range: expand(inner.iter_range),
+                iter_range: function_expr(IN_ORDER, vec![expand(inner.iter_range)]),
                 accu_init: expand(inner.accu_init),
                 loop_cond: function_expr(TICK, vec![expand(inner.loop_cond)]),
                 loop_step: expand(inner.loop_step),

@@ -136,3 +136,14 @@ fn values_are_alike_as_in_cel_go() {
         assert_eq!(holds(rule), Ok(Value::Bool(true)), "{rule}");
     }
 }
+
+#[test]
+fn a_loop_over_a_map_goes_by_its_sorted_keys() {
+    let program =
+        Program::compile("self.map(k, k).join(',') + self.filter(k, k > 'b')[0]").unwrap();
+    for _ in 0..20 {
+        let map: HashMap<String, i64> = ('a'..='h').rev().map(|c| (c.to_string(), 1)).collect();
+        let made = program.run(&[("self", Value::from(map))]);
+        assert_eq!(made, Ok(Value::from("a,b,c,d,e,f,g,hc".to_owned())));
+    }
+}
