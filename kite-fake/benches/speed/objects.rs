@@ -51,13 +51,18 @@ pub fn request(method: &str, path: &str, body: Bytes) -> Request<Bytes> {
 
 /// Sends a request; the body of its answer, which must be a success.
 pub fn send(cluster: &FakeCluster, method: &str, path: &str, body: Bytes) -> Bytes {
-    match cluster.handle(request(method, path, body)) {
+    answer(cluster, request(method, path, body))
+}
+
+/// Sends a request that is made already.
+pub fn answer(cluster: &FakeCluster, request: Request<Bytes>) -> Bytes {
+    match cluster.handle(request) {
         Answer::Response(response) => {
             let body = response.body().clone();
-            assert!(response.status().is_success(), "{method} {path}: {body:?}");
+            assert!(response.status().is_success(), "{body:?}");
             body
         }
-        other => panic!("{method} {path}: {other:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
