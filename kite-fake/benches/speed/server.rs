@@ -6,7 +6,7 @@ use bytes::Bytes;
 use kite_fake::FakeCluster;
 use stats_alloc::Region;
 
-use crate::figures::{Table, best};
+use crate::figures::{Table, best, best_of_made};
 use crate::objects::{ROOT, answer, apply, filled, name, object, request, send};
 use crate::plain::PlainMap;
 
@@ -73,17 +73,18 @@ pub fn requests(table: &mut Table) {
     // Not in order, so that nothing is next to what was used last.
     let any = |i: usize| (i * 7919) % OBJECTS;
     // What the client does to make a request is not the server's time.
-    let names: Vec<String> = (0..20_000).map(|i| name(any(i))).collect();
-    let mut requests: Vec<_> = names
-        .iter()
-        .map(|name| request("GET", &format!("{ROOT}/{name}"), Bytes::new()))
-        .collect();
-    let ours = best(100, 200, |_| {
-        answer(&cluster, requests.pop().unwrap());
+    let get = |i| request("GET", &format!("{ROOT}/{}", name(any(i))), Bytes::new());
+    let ours = best_of_made(400, 50, get, |request| {
+        answer(&cluster, request);
     });
-    let theirs = best(100, 200, |i| {
-        map.get(&names[i]);
-    });
+    let theirs = best_of_made(
+        400,
+        50,
+        |i| name(any(i)),
+        |name| {
+            map.get(&name);
+        },
+    );
     table.times("get", ours, Some(5), PLAIN, Some(theirs));
 
     let theirs = best(100, 200, |i| {

@@ -64,6 +64,9 @@ fn is_escaped(text: &str) -> bool {
 
 /// Percent-decoding; in queries `+` is a space.
 pub fn decode(text: &str, plus: bool) -> String {
+    if !text.contains('%') && !(plus && text.contains('+')) {
+        return text.to_owned();
+    }
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;

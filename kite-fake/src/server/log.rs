@@ -1,7 +1,7 @@
 //! What was asked: the last requests, and counts of all.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::{fmt, mem};
 
 /// One request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,13 +105,18 @@ impl RequestLog {
         }
     }
 
-    pub(crate) fn record(&mut self, entry: Logged) {
+    pub(crate) fn record(&mut self, mut entry: Logged) {
         // Documents are not counted one by one: their paths are the client's.
         if !entry.resource.starts_with('/') {
-            let key = (entry.verb.clone(), entry.resource.clone());
-            if self.counts.len() < MOST_COUNTS || self.counts.contains_key(&key) {
-                *self.counts.entry(key).or_default() += 1;
+            // The entry lends its words for the search, so that nothing is copied
+            // for a pair that is known.
+            let key = (mem::take(&mut entry.verb), mem::take(&mut entry.resource));
+            if let Some(count) = self.counts.get_mut(&key) {
+                *count += 1;
+            } else if self.counts.len() < MOST_COUNTS {
+                self.counts.insert(key.clone(), 1);
             }
+            (entry.verb, entry.resource) = key;
         }
         self.recorded += 1;
         if self.limit == 0 {
