@@ -67,6 +67,7 @@
 //! | [`matches`](mod@matches) | whether an apply would change anything |
 //! | [`objects`] | all kinds that are written, as one type |
 //! | [`keys`] | where new key pairs come from |
+//! | [`triggers`] | what triggers a reconcile of what |
 
 mod backoff;
 pub mod claims;
@@ -81,6 +82,7 @@ pub mod objects;
 pub mod plan;
 mod run;
 mod standing;
+pub mod triggers;
 pub mod user;
 pub mod vm;
 

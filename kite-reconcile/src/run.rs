@@ -1,33 +1,15 @@
 //! Wiring into `kube_runtime`: what triggers a reconcile of what.
 //!
 //! Each kind has its own [`Controller`], which queues, never reconciles the same
-//! object twice at once, and waits after errors. Beside the kind itself it
-//! watches what the kind owns, led back by Kite's labels rather than by owner
-//! references, because what is cluster-scoped or has lost its owner must lead
-//! back too; and what the kind depends on, led back by its spec.
+//! object twice at once, and waits after errors. What it hears of beside its own
+//! kind is in [`triggers`].
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
-use k8s_openapi::api::{
-    core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
-    networking::v1::{Ingress, NetworkPolicy},
-};
-use kite_core::{
-    cdi::{DataSource, DataVolume},
-    cluster::{Cluster, ClusterError, Object, ObjectKey},
-    crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
-    kubevirt::{VirtualMachine, VirtualMachineInstance},
-    labels,
-    names::{self, VmClaim},
-};
+use kite_core::cluster::{Cluster, ClusterError, Object, ObjectKey};
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client,
     runtime::{
         Controller,
         controller::{self, Action},
@@ -37,7 +19,11 @@ use kube::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Context, Error, image, user, vm};
+use crate::{
+    Context, Error, image,
+    triggers::{self, Listener},
+    user, vm,
+};
 
 /// How many objects of a kind are reconciled at once.
 const CONCURRENCY: u16 = 16;
@@ -64,41 +50,7 @@ pub async fn run_virtual_machines<C: Cluster>(
     context: Arc<Context<C>>,
     shutdown: CancellationToken,
 ) {
-    let controller = controller::<KiteVirtualMachine>(&client);
-    let vms = controller.store();
-    let all = vms.clone();
-    let owners = vms.clone();
-    let images = vms.clone();
-    let edits = Edits::default();
-    let controller = controller
-        .watches(api::<Secret>(&client), managed(), |o| vm_of(&o))
-        .watches(api::<DataVolume>(&client), managed(), |o| vm_of(&o))
-        .watches(api::<PersistentVolumeClaim>(&client), managed(), |o| {
-            vm_of(&o)
-        })
-        .watches(api::<VirtualMachine>(&client), managed(), |o| vm_of(&o))
-        .watches(api::<VirtualMachineInstance>(&client), managed(), |o| {
-            vm_of(&o)
-        })
-        .watches(api::<Service>(&client), managed(), |o| vm_of(&o))
-        .watches(api::<Ingress>(&client), managed(), |o| vm_of(&o))
-        .watches(api::<KiteReservation>(&client), managed(), move |claim| {
-            claimants(&vms, &claim)
-        })
-        .watches(api::<KitePlatform>(&client), everything(), move |_| {
-            select(&all, |_| true)
-        })
-        .watches(api::<KiteUser>(&client), everything(), move |user| {
-            if !edits.is_one(&user) {
-                return Vec::new();
-            }
-            let namespace = names::user_namespace(&user.name_any());
-            select(&owners, |vm| vm.namespace().as_deref() == Some(&namespace))
-        })
-        .watches(api::<KiteImage>(&client), everything(), move |image| {
-            let name = image.name_any();
-            select(&images, |vm| vm.spec.image == name && !has_disk(vm))
-        });
+    let controller = triggers::virtual_machines(listening(&client)).controller;
     drive(controller, shutdown, context, |vm, context| async move {
         vm::reconcile(&vm, &context).await
     })
@@ -111,33 +63,7 @@ pub async fn run_users<C: Cluster>(
     context: Arc<Context<C>>,
     shutdown: CancellationToken,
 ) {
-    let controller = controller::<KiteUser>(&client);
-    let users = controller.store();
-    let all = users.clone();
-    let controller = controller
-        .watches(api::<Namespace>(&client), managed(), |o| user_of(&o))
-        .watches(api::<NetworkPolicy>(&client), managed(), |o| user_of(&o))
-        .watches(api::<ResourceQuota>(&client), managed(), |o| user_of(&o))
-        .watches(api::<KiteVirtualMachine>(&client), everything(), |vm| {
-            let namespace = vm.namespace().unwrap_or_default();
-            names::user_of_namespace(&namespace).map(ObjectRef::new)
-        })
-        .watches(api::<KiteReservation>(&client), managed(), move |claim| {
-            let name = claim.name_any();
-            select(&users, |user| {
-                names::username_reservation(&user.spec.username) == name
-                    || user
-                        .spec
-                        .email
-                        .as_deref()
-                        .map(names::email_reservation)
-                        .as_ref()
-                        == Some(&name)
-            })
-        })
-        .watches(api::<KitePlatform>(&client), everything(), move |_| {
-            select(&all, |_| true)
-        });
+    let controller = triggers::users(listening(&client)).controller;
     drive(controller, shutdown, context, |user, context| async move {
         user::reconcile(&user, &context).await
     })
@@ -150,20 +76,43 @@ pub async fn run_images<C: Cluster>(
     context: Arc<Context<C>>,
     shutdown: CancellationToken,
 ) {
-    let controller = controller::<KiteImage>(&client)
-        .watches(api::<DataVolume>(&client), managed(), |o| image_of(&o))
-        .watches(api::<DataSource>(&client), managed(), |o| image_of(&o));
+    let controller = triggers::images(listening(&client)).controller;
     drive(controller, shutdown, context, |image, context| async move {
         image::reconcile(&image, &context).await
     })
     .await;
 }
 
-fn controller<K: Object>(client: &Client) -> Controller<K> {
+/// A controller, while it is told what to listen to.
+struct Listening<K: Object> {
+    client: Client,
+    controller: Controller<K>,
+}
+
+fn listening<K: Object>(client: &Client) -> Listening<K> {
     let config = controller::Config::default()
         .concurrency(CONCURRENCY)
         .debounce(DEBOUNCE);
-    Controller::new(api::<K>(client), watcher::Config::default()).with_config(config)
+    Listening {
+        client: client.clone(),
+        controller: Controller::new(api::<K>(client), watcher::Config::default())
+            .with_config(config),
+    }
+}
+
+impl<K: Object> Listener<K> for Listening<K> {
+    fn on<W, M>(self, config: watcher::Config, start: fn() -> M) -> Self
+    where
+        W: Object,
+        M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
+    {
+        let (mapper, store) = (start(), self.controller.store());
+        let api = api::<W>(&self.client);
+        let controller = self
+            .controller
+            .watches(api, config, move |object| mapper(&object, &store));
+        Self { controller, ..self }
+    }
 }
 
 /// Runs a controller to its end, and logs what its reconciles come to.
@@ -245,86 +194,4 @@ impl<K: Object> fmt::Display for Name<'_, K> {
 
 fn api<K: Object>(client: &Client) -> Api<K> {
     Api::all(client.clone())
-}
-
-/// A watch of objects that Kite made.
-fn managed() -> watcher::Config {
-    watcher::Config::default().labels(&format!(
-        "{}={}",
-        labels::MANAGED_BY,
-        labels::MANAGED_BY_CONTROLLER
-    ))
-}
-
-fn everything() -> watcher::Config {
-    watcher::Config::default()
-}
-
-/// Tells edits of a spec from changes of a status: a user's status changes with
-/// each of their VMs, and must not trigger all of them again.
-#[derive(Default)]
-struct Edits {
-    seen: Mutex<HashMap<String, Option<i64>>>,
-}
-
-impl Edits {
-    fn is_one<K: Object>(&self, object: &K) -> bool {
-        let generation = object.meta().generation;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(object.uid().unwrap_or_default(), generation) != Some(generation)
-    }
-}
-
-/// The VM that an object belongs to, by its labels.
-fn vm_of<K: Object>(object: &K) -> Option<ObjectRef<KiteVirtualMachine>> {
-    let labels = object.labels();
-    let name = labels.get(labels::VM_NAME)?;
-    let namespace = labels.get(labels::VM_NAMESPACE)?;
-    Some(ObjectRef::new(name).within(namespace))
-}
-
-fn user_of<K: Object>(object: &K) -> Option<ObjectRef<KiteUser>> {
-    object
-        .labels()
-        .get(labels::USER_NAME)
-        .map(|name| ObjectRef::new(name))
-}
-
-fn image_of<K: Object>(object: &K) -> Option<ObjectRef<KiteImage>> {
-    object
-        .labels()
-        .get(labels::IMAGE_NAME)
-        .map(|name| ObjectRef::new(name))
-}
-
-/// The VMs that want what `claim` stands for: when it goes, one of them may
-/// have it.
-fn claimants(
-    vms: &Store<KiteVirtualMachine>,
-    claim: &KiteReservation,
-) -> Vec<ObjectRef<KiteVirtualMachine>> {
-    let name = claim.name_any();
-    match names::vm_claim_of_reservation(&name) {
-        Some(VmClaim::SshId(ssh_id)) => select(vms, |vm| vm.spec.ssh_id == ssh_id),
-        Some(VmClaim::Domain(prefix)) => {
-            select(vms, |vm| vm.spec.domain_prefix.as_deref() == Some(prefix))
-        }
-        None => Vec::new(),
-    }
-}
-
-/// The known objects that `wanted` picks.
-fn select<K: Object>(store: &Store<K>, wanted: impl Fn(&K) -> bool) -> Vec<ObjectRef<K>> {
-    store
-        .state()
-        .iter()
-        .filter(|object| wanted(object))
-        .map(|object| ObjectRef::from_obj(&**object))
-        .collect()
-}
-
-fn has_disk(vm: &KiteVirtualMachine) -> bool {
-    vm.status
-        .as_ref()
-        .is_some_and(|status| status.disk.is_some())
 }
