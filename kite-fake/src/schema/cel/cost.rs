@@ -5,80 +5,17 @@ use std::collections::BTreeMap;
 
 use super::super::model::Schema;
 use super::check::Checked;
+use super::range::{REGEX, Range, TRAVERSE, compared};
 use super::sizes::at_path;
 use super::syntax::{Expr, Fold, Node, RESULT};
 use super::types::Type;
 
-/// Reading through a character of a text.
-const TRAVERSE: f64 = 0.1;
-/// A character of a regular expression.
-const REGEX: f64 = 0.25;
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 const STRUCT: u64 = 40;
-/// The longest regular expression of a named format, in characters.
-const FORMAT_REGEX: f64 = 128.0;
-/// The longest named format.
-const FORMAT: u64 = 64;
-
-/// From least to most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Range {
-    min: u64,
-    max: u64,
-}
-
-impl Range {
-    const UNKNOWN: Self = Self {
-        min: 0,
-        max: u64::MAX,
-    };
-
-    fn just(n: u64) -> Self {
-        Self { min: n, max: n }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_add(other.min),
-            max: self.max.saturating_add(other.max),
-        }
-    }
-
-    fn times(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_mul(other.min),
-            max: self.max.saturating_mul(other.max),
-        }
-    }
-
-    fn by(self, factor: f64) -> Self {
-        Self {
-            min: scale(self.min, factor),
-            max: scale(self.max, factor),
-        }
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self {
-            min: self.min.min(other.min),
-            max: self.max.max(other.max),
-        }
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "estimates; a cast saturates"
-)]
-fn scale(n: u64, factor: f64) -> u64 {
-    (n as f64 * factor).ceil() as u64
-}
 
 /// The cost of a call, and the size of its result if it is known.
-type Estimate = (Range, Option<Range>);
+pub(super) type Estimate = (Range, Option<Range>);
 
 /// The sizes of what a list or map holds.
 #[derive(Debug, Clone, Copy)]
@@ -120,7 +57,8 @@ pub(super) fn highest(checked: &Checked<'_>, schema: &Schema) -> u64 {
     coster.cost(&checked.root).max
 }
 
-struct Coster<'c> {
+/// Adds up an expression.
+pub(super) struct Coster<'c> {
     checked: &'c Checked<'c>,
     schema: &'c Schema,
     locals: Vec<Local>,
@@ -423,136 +361,8 @@ impl Coster<'_> {
         }
     }
 
-    /// What the libraries of Kubernetes say of their functions.
-    #[expect(
-        clippy::too_many_arguments,
-        clippy::too_many_lines,
-        reason = "one line for each function"
-    )]
-    fn library(
-        &mut self,
-        name: &str,
-        overload: &str,
-        target: Option<&Node>,
-        on: Option<Range>,
-        args: &[Node],
-        first: Range,
-        second: Range,
-    ) -> Option<Estimate> {
-        let one = Range::just(1);
-        Some(match name {
-            "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => {
-                let (target, on) = (target?, on?);
-                match self.element(target) {
-                    Some((of, size)) => {
-                        let each = match of {
-                            Type::Text | Type::Bytes => one.plus(size.by(TRAVERSE)),
-                            _ => one,
-                        };
-                        (on.times(each), None)
-                    }
-                    None => (on.by(TRAVERSE), None),
-                }
-            }
-            "url" | "jsonpatch.escapeKey" if args.len() == 1 => (first.by(TRAVERSE), Some(first)),
-            "lowerAscii" | "upperAscii" | "substring" | "trim" => {
-                let on = on?;
-                (on.by(TRAVERSE), Some(on))
-            }
-            "replace" if args.len() >= 2 => {
-                let on = on?;
-                (on.by(2.0 * TRAVERSE), Some(replaced(on, first, second)))
-            }
-            "split" => {
-                let on = on?;
-                let max = match args.get(1).map(|arg| &arg.expr) {
-                    Some(Expr::Int(limit)) => limit.cast_unsigned(),
-                    _ => on.max,
-                };
-                (on.by(2.0 * TRAVERSE), Some(Range { min: 0, max }))
-            }
-            "join" => {
-                let (target, on) = (target?, on?);
-                let mut size = Range::just(0);
-                if let Some((_, element)) = self.element(target) {
-                    size = on.times(element);
-                }
-                if !args.is_empty() {
-                    let between = Range {
-                        min: on.min.saturating_sub(1),
-                        max: on.max.saturating_sub(1),
-                    };
-                    size = size.plus(first.times(between));
-                }
-                (size.by(TRAVERSE), Some(size))
-            }
-            "find" | "findAll" if !args.is_empty() => {
-                let on = on?;
-                let cost = on.plus(one).by(TRAVERSE).times(first.by(REGEX));
-                let size = Range {
-                    min: 0,
-                    max: on.max,
-                };
-                (cost, Some(size))
-            }
-            "ip" if on.is_some() => (one, None),
-            "masked"
-            | "prefixLength"
-            | "family"
-            | "isUnspecified"
-            | "isLoopback"
-            | "isLinkLocalMulticast"
-            | "isLinkLocalUnicast"
-            | "isGlobalUnicast"
-            | "format.named"
-            | "sign"
-            | "asInteger"
-            | "isInteger"
-            | "asApproximateFloat"
-            | "isGreaterThan"
-            | "isLessThan"
-            | "compareTo"
-            | "add"
-            | "sub"
-            | "major"
-            | "minor"
-            | "patch"
-            | "getScheme"
-            | "getHostname"
-            | "getHost"
-            | "getPort"
-            | "getEscapedPath"
-            | "getQuery" => (one, None),
-            "containsIP" | "containsCIDR" if on.is_some() && !args.is_empty() => {
-                let address = Range { min: 4, max: 16 };
-                let mut cost = address.plus(address).by(TRAVERSE);
-                if name == "containsCIDR" {
-                    cost = cost.plus(address.by(TRAVERSE)).plus(one);
-                }
-                if overload.ends_with("_string") {
-                    cost = cost.plus(first.by(TRAVERSE));
-                }
-                (cost, None)
-            }
-            "validate" if on.is_some() => (first.by(TRAVERSE).by(FORMAT_REGEX * REGEX), None),
-            "_==_" => match (self.kind(args.first()?), self.kind(args.get(1)?)) {
-                (Type::Named("kubernetes.NamedFormat"), Type::Named("kubernetes.NamedFormat")) => (
-                    Range {
-                        min: 1,
-                        max: FORMAT,
-                    }
-                    .by(TRAVERSE),
-                    None,
-                ),
-                (Type::Named(a), Type::Named(b)) if a == b => (one, None),
-                _ => return None,
-            },
-            _ => return None,
-        })
-    }
-
     /// The type and size of the elements of a list.
-    fn element(&self, node: &Node) -> Option<(Type<'_>, Range)> {
+    pub(super) fn element(&self, node: &Node) -> Option<(Type<'_>, Range)> {
         let of = match self.kind(node) {
             Type::List(of) | Type::Map(of, _) => (**of).clone(),
             _ => return None,
@@ -565,7 +375,7 @@ impl Coster<'_> {
         Some((of, size.flatten().unwrap_or(Range::UNKNOWN)))
     }
 
-    fn kind(&self, node: &Node) -> &Type<'_> {
+    pub(super) fn kind(&self, node: &Node) -> &Type<'_> {
         self.checked.types.get(&node.id).unwrap_or(&Type::Dyn)
     }
 
@@ -689,47 +499,4 @@ fn is_scalar(of: &Type<'_>) -> bool {
 fn is_text_comparison(overload: &str) -> bool {
     ["less", "greater"].iter().any(|o| overload.starts_with(o))
         && ["_string", "_bytes"].iter().any(|o| overload.ends_with(o))
-}
-
-/// Comparing ends with the smaller value.
-fn compared(a: Range, b: Range) -> Range {
-    let max = a.max.min(b.max);
-    Range {
-        min: u64::from(max > 0),
-        max,
-    }
-    .by(TRAVERSE)
-}
-
-/// How long a text may become by replacing parts of it.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "estimates; a cast saturates"
-)]
-fn replaced(text: Range, part: Range, by: Range) -> Range {
-    let parts = |whole: u64, part: u64| (whole as f64 / part as f64).ceil() as u64;
-    let (count_max, kept_max) = if part.min == 0 {
-        (text.max.saturating_add(1), text.max)
-    } else if by.max <= part.min {
-        (0, text.max)
-    } else {
-        (parts(text.max, part.min), 0)
-    };
-    let (count_min, kept_min) = if part.max == 0 {
-        (text.min.saturating_add(1), text.min)
-    } else if part.max <= by.min {
-        (0, text.min)
-    } else {
-        (parts(text.min, part.max), 0)
-    };
-    let count = Range {
-        min: count_min,
-        max: count_max,
-    };
-    count.times(by).plus(Range {
-        min: kept_min,
-        max: kept_max,
-    })
 }

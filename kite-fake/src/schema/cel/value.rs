@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 
 use super::super::model::{Kind, Schema};
 use super::program::Program;
+use super::syntax::{RESERVED, is_keyword};
 use kube_cel::cel::Value;
 
 /// Values nested deeper than this are cut off.
@@ -108,34 +109,10 @@ fn parsed(conversion: Option<&Program>, text: &str) -> Option<Value> {
     conversion?.run(&[("text", argument)]).ok()
 }
 
-/// Words that cannot name a field in CEL.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// A field's name as rules must write it (Kubernetes: "escaping of property names").
 pub(super) fn escape(name: &str) -> String {
-    if RESERVED.contains(&name) {
+    // CEL's own words cannot name a field, nor can those that it sets aside.
+    if is_keyword(name) || RESERVED.contains(&name) {
         return format!("__{name}__");
     }
     name.replace("__", "__underscores__")
