@@ -27,7 +27,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`crd`] | Kite's own custom resources and their generated CRDs |
-//! | [`kubevirt`], [`cdi`] | the subset of foreign kinds that Kite reads and writes |
+//! | [`kubevirt`], [`cdi`], [`gateway_api`] | the subset of foreign kinds that Kite reads and writes |
 //! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError` |
 //! | [`names`], [`labels`] | how objects are called and marked |
 //! | [`conditions`] | conditions after the Kubernetes API conventions |
@@ -38,6 +38,7 @@ pub mod cdi;
 pub mod cluster;
 pub mod conditions;
 pub mod crd;
+pub mod gateway_api;
 pub mod kubevirt;
 pub mod labels;
 pub mod names;

@@ -9,6 +9,7 @@ use kite_core::{
     cdi::{DataSource, DataVolume},
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::KiteVirtualMachine,
+    gateway_api::HttpRoute,
     kubevirt::VirtualMachine,
 };
 use kube::{Resource, api::PropagationPolicy};
@@ -93,6 +94,7 @@ macro_rules! any_object {
 any_object!(
     DataSource,
     DataVolume,
+    HttpRoute,
     Ingress,
     KiteVirtualMachine,
     Namespace,

@@ -25,6 +25,11 @@ impl ForeignKind {
         CustomResourceDefinition {
             metadata: ObjectMeta {
                 name: Some(format!("{}.{}", self.plural, self.group)),
+                // What the API review of `*.k8s.io` groups asks for.
+                annotations: self.group.ends_with(".k8s.io").then(|| {
+                    let review = "unapproved, a stand-in";
+                    [("api-approved.kubernetes.io".to_owned(), review.to_owned())].into()
+                }),
                 ..ObjectMeta::default()
             },
             spec: CustomResourceDefinitionSpec {

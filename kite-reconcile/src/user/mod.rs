@@ -182,6 +182,7 @@ impl Observed {
             }
             AnyObject::DataSource(_)
             | AnyObject::DataVolume(_)
+            | AnyObject::HttpRoute(_)
             | AnyObject::Ingress(_)
             | AnyObject::PersistentVolumeClaim(_)
             | AnyObject::Secret(_)

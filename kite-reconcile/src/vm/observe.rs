@@ -170,6 +170,7 @@ impl Observed {
             AnyObject::Service(service) => self.web_service = (!gone).then_some(*service),
             AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
             AnyObject::DataSource(_)
+            | AnyObject::HttpRoute(_)
             | AnyObject::KiteVirtualMachine(_)
             | AnyObject::Namespace(_)
             | AnyObject::NetworkPolicy(_)
