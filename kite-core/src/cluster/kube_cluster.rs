@@ -154,6 +154,27 @@ impl Cluster for KubeCluster {
             .map(|_| ())
     }
 
+    async fn delete_unchanged<K: Object>(
+        &self,
+        object: &K,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError> {
+        let key = ObjectKey::of(object);
+        let params = DeleteParams {
+            propagation_policy: Some(propagation),
+            // Without a value a precondition would not be looked at: an empty
+            // one fits no object.
+            ..DeleteParams::default().preconditions(Preconditions {
+                uid: Some(object.uid().unwrap_or_default()),
+                resource_version: Some(object.resource_version().unwrap_or_default()),
+            })
+        };
+        let request = at::<K>(&key).delete(&key.name, &params);
+        self.send::<K, serde_json::Value>("delete unchanged", &key, request)
+            .await
+            .map(|_| ())
+    }
+
     async fn set_finalizers<K: Object>(
         &self,
         object: &K,

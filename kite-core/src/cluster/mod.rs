@@ -178,6 +178,16 @@ pub trait Cluster: Send + Sync + 'static {
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError>;
 
+    /// Deletes `object` on the condition that it is unchanged since it was read:
+    /// this uid and this resourceVersion ([`ClusterError::Conflict`] otherwise).
+    /// For deletions that nobody asked for by request, so that an edit at the
+    /// last moment wins.
+    async fn delete_unchanged<K: Object>(
+        &self,
+        object: &K,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError>;
+
     /// Replaces the finalizers of `object`, on the condition that it is
     /// unchanged since it was read ([`ClusterError::Conflict`] otherwise).
     async fn set_finalizers<K: Object>(

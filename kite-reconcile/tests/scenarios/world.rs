@@ -164,6 +164,15 @@ impl Cluster for Recorder {
         let request = self.inner.delete::<K>(key, uid, propagation);
         self.write::<K, _>("delete", key, request).await
     }
+    async fn delete_unchanged<K: Object>(
+        &self,
+        object: &K,
+        propagation: PropagationPolicy,
+    ) -> Result<(), ClusterError> {
+        let key = ObjectKey::of(object);
+        let request = self.inner.delete_unchanged(object, propagation);
+        self.write::<K, _>("delete unchanged", &key, request).await
+    }
     async fn set_finalizers<K: Object>(
         &self,
         object: &K,
