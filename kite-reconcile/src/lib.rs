@@ -68,6 +68,8 @@
 //! | [`objects`] | all kinds that are written, as one type |
 //! | [`keys`] | where new key pairs come from |
 //! | [`triggers`] | what triggers a reconcile of what |
+//! | [`leader`] | leader election by a Lease |
+//! | [`wire`] | every request: counted, and if it writes, fenced and paced |
 
 mod backoff;
 pub mod claims;
@@ -76,6 +78,7 @@ mod drive;
 mod error;
 pub mod image;
 pub mod keys;
+pub mod leader;
 pub mod matches;
 mod metrics;
 pub mod objects;
@@ -85,10 +88,11 @@ mod standing;
 pub mod triggers;
 pub mod user;
 pub mod vm;
+pub mod wire;
 
 pub use self::{
     context::{Clock, Context, Settings},
     error::Error,
-    metrics::Metrics,
+    metrics::{Metrics, RequestMetrics},
     run::{error_policy, run, run_images, run_users, run_virtual_machines},
 };

@@ -60,6 +60,15 @@ pub enum ClusterError {
         /// How long the API server asks to wait.
         retry_after: Option<Duration>,
     },
+    /// This process held the request back: it did not take effect, or the answer
+    /// is no longer this process's business.
+    #[error("{operation}: {reason}")]
+    HeldBack {
+        /// What was being done.
+        operation: String,
+        /// Why.
+        reason: HeldBack,
+    },
     /// Anything else: an answer that makes no sense, a request that could not be
     /// built.
     #[error("{operation}: {message}")]
@@ -71,12 +80,32 @@ pub enum ClusterError {
     },
 }
 
+/// Why a process holds its own requests back. A layer around a `kube::Client`
+/// fails with this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeldBack {
+    /// It was not sent, since this process does not lead.
+    #[error("not sent: this process does not lead (any more), the leader will see to it")]
+    NotLeading,
+    /// It was under way when this process ceased to lead; whether it took effect
+    /// is not known.
+    #[error("broken off: this process ceased to lead, the leader will see to it")]
+    LeadershipLost,
+}
+
 impl ClusterError {
     /// Gives kube's error its meaning.
     pub fn from_kube(operation: impl Into<String>, error: kube::Error) -> Self {
         let operation = operation.into();
         match error {
             kube::Error::Api(status) => Self::from_status(operation, status),
+            kube::Error::Service(error) if error.is::<HeldBack>() => Self::HeldBack {
+                operation,
+                reason: error
+                    .downcast_ref()
+                    .copied()
+                    .unwrap_or(HeldBack::NotLeading),
+            },
             error @ (kube::Error::HyperError(_)
             | kube::Error::Service(_)
             | kube::Error::ReadEvents(_)
@@ -125,6 +154,7 @@ impl ClusterError {
             Self::Invalid { .. } => "invalid",
             Self::Forbidden { .. } => "forbidden",
             Self::Unavailable { .. } => "unavailable",
+            Self::HeldBack { .. } => "held_back",
             Self::Other { .. } => "other",
         }
     }

@@ -26,7 +26,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 #[cfg(feature = "mock")]
 pub use self::mock::MockCluster;
-pub use self::{error::ClusterError, kube_cluster::KubeCluster};
+pub use self::{
+    error::{ClusterError, HeldBack},
+    kube_cluster::KubeCluster,
+};
 
 /// A typed Kubernetes object that a [`Cluster`] can carry: what `kube::Resource`
 /// gives for k8s-openapi's types and for derived custom resources.

@@ -5,6 +5,7 @@
 mod deletion;
 mod faults;
 mod images;
+mod leader;
 mod life;
 mod live;
 mod stage;

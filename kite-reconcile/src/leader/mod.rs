@@ -1,0 +1,375 @@
+//! Leader election by a Lease (`coordination.k8s.io/v1`): of several controllers
+//! one works, and the others stand by.
+//!
+//! ```text
+//! candidate ── takes the Lease ──► leader ── renews it ──► leader …
+//!     ▲                              │ told to end: drains, releases the Lease
+//!     └── renewal too late, or ◄─────┘
+//!         another holds the Lease
+//! ```
+//!
+//! What makes it safe:
+//! - **No clock but one's own.** The times in a Lease are for people. A candidate
+//!   takes over what *it* has seen unchanged for as long as the Lease lasts.
+//! - **Every change names the version that it means.** Of two that want the
+//!   Lease the API server lets one have it; a renewal that was delayed changes
+//!   nothing of the next holder's.
+//! - **The leader stops first.** It counts from *before* it sent its last
+//!   renewal that was answered, and only up to
+//!   [`Election::renew_deadline`], which is shorter than what the others wait for.
+//!   [`Leadership`] says so to every write ([`Outbound`](crate::wire::Outbound)),
+//!   whether or not the process was awake to notice. It asks the monotonic clock
+//!   and the system's, and the less favourable counts: the first stands still
+//!   while a machine is suspended.
+//!
+//! What is left is a request that was sent in time and arrives after the whole
+//! margin: no client can call it back. Reconcilers are safe against it because
+//! they are safe against a second controller.
+
+mod leadership;
+mod record;
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kite_core::cluster::{Cluster, ClusterError};
+use rand::RngExt as _;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+pub use self::leadership::{Leadership, Standing};
+use self::record::Record;
+use crate::context::Clock;
+
+/// How long the Lease may take to be given back when the process ends.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// Which Lease is contended for, by whom, and how fast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Who this process is: no other process, not even the next one in the same
+    /// pod, may have the same.
+    pub identity: String,
+    /// How long the others wait after the last renewal that they saw; whole
+    /// seconds.
+    pub lease_duration: Duration,
+    /// How long after its last renewal the leader still works.
+    pub renew_deadline: Duration,
+    /// How often a candidate looks, and how soon a failed renewal is repeated.
+    pub retry_period: Duration,
+}
+
+impl Election {
+    /// An election with the durations of most controllers: a Lease of 15 s, work
+    /// for 10 s after a renewal, a look every second.
+    pub fn new(
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        identity: impl Into<String>,
+    ) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(1),
+        }
+    }
+
+    /// Checks that the durations make an election safe.
+    pub fn validate(&self) -> Result<(), ElectionError> {
+        let Self {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+            ..
+        } = *self;
+        let wrong = |field, value, remedy: &str| {
+            Err(ElectionError::Invalid {
+                field,
+                value,
+                remedy: remedy.to_owned(),
+            })
+        };
+        if lease_duration.as_secs() == 0 || lease_duration.subsec_nanos() != 0 {
+            return wrong(
+                "lease duration",
+                lease_duration,
+                "a Lease lasts whole seconds, at least one",
+            );
+        }
+        if renew_deadline >= lease_duration {
+            return wrong(
+                "renew deadline",
+                renew_deadline,
+                "the leader must stop before the others start: give less than the lease duration",
+            );
+        }
+        if retry_period.is_zero() || retry_period * 3 > renew_deadline {
+            return wrong(
+                "retry period",
+                retry_period,
+                "give more than zero and at most a third of the renew deadline, so that a renewal \
+                 may fail and be repeated in time",
+            );
+        }
+        Ok(())
+    }
+
+    /// How often the leader renews: several times within the deadline, so that
+    /// one that fails is no reason to step down.
+    fn renew_period(&self) -> Duration {
+        (self.renew_deadline / 5).max(self.retry_period)
+    }
+
+    /// A pause of about the retry period: candidates do not look all at once.
+    fn pause(&self) -> Duration {
+        self.retry_period
+            .mul_f64(rand::rng().random_range(0.8..1.2))
+    }
+}
+
+/// Why no election can be held.
+#[derive(Debug, thiserror::Error)]
+pub enum ElectionError {
+    /// The durations do not fit together.
+    #[error("the {field} {value:?} cannot be used: {remedy}")]
+    Invalid {
+        /// Which one.
+        field: &'static str,
+        /// What it is.
+        value: Duration,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+/// Runs `work` while this process leads, until `shutdown`.
+///
+/// `work` is called whenever the Lease is won, with a token that tells it to come
+/// to its end; when it has, the Lease is released, so that another takes over at
+/// once. When the Lease is lost, `work` is dropped where it stands, which must be
+/// as harmless as a crash, and the process becomes a candidate again. Work that
+/// ends by itself ends the election.
+///
+/// `cluster` must be able to write whether or not this process leads: do not give
+/// one behind [`Outbound`](crate::wire::Outbound)'s fence.
+pub async fn lead<C, F, Fut>(
+    cluster: Arc<C>,
+    election: Election,
+    leadership: Leadership,
+    clock: Clock,
+    shutdown: CancellationToken,
+    mut work: F,
+) -> Result<(), ElectionError>
+where
+    C: Cluster,
+    F: FnMut(CancellationToken) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    election.validate()?;
+    let lease = Arc::new(Record {
+        cluster,
+        election,
+        clock,
+    });
+    let mut candidate = Candidate::default();
+    while let Some(won) = candidate.wait(&lease, &leadership, &shutdown).await {
+        let identity = &lease.election.identity;
+        tracing::info!(%identity, lease = %lease.key(), "leads");
+        // A task of its own: busy reconcilers must not hold up renewals.
+        let renewing = tokio::spawn(renew(Arc::clone(&lease), leadership.clone(), won));
+        let mut renewing = AbortOnDropHandle::new(renewing);
+        tokio::select! {
+            biased;
+            lost = &mut renewing => {
+                leadership.end();
+                let why = lost.unwrap_or_else(|error| error.to_string());
+                tracing::warn!(%identity, lease = %lease.key(), %why, "leads no more");
+            }
+            () = work(shutdown.child_token()) => {
+                renewing.abort();
+                let last = renewing.await;
+                drop(last);
+                if leadership.end() {
+                    release(&lease).await;
+                }
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a candidate knows: the Lease as it last saw it change.
+#[derive(Default)]
+struct Candidate {
+    seen: Option<(Lease, Instant)>,
+}
+
+impl Candidate {
+    /// Waits until the Lease is won; `None` at shutdown.
+    async fn wait<C: Cluster>(
+        &mut self,
+        lease: &Record<C>,
+        leadership: &Leadership,
+        shutdown: &CancellationToken,
+    ) -> Option<Lease> {
+        let deadline = lease.election.renew_deadline;
+        loop {
+            let sent = lease.now();
+            let look = timeout(deadline, self.look(lease, leadership));
+            tokio::pin!(look);
+            let answer = tokio::select! {
+                biased;
+                answer = &mut look => answer,
+                () = shutdown.cancelled() => {
+                    // A Lease that is won this late is not kept for nothing.
+                    if let Ok(Ok(Ok(Some(_)))) = timeout(RELEASE, look).await {
+                        release(lease).await;
+                    }
+                    return None;
+                }
+            };
+            match answer {
+                Ok(Ok(Some(won))) => {
+                    leadership.hold(lease.until(sent), &lease.election.identity);
+                    if leadership.is_held() {
+                        return Some(won);
+                    }
+                }
+                Ok(Ok(None)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "cannot stand for election"),
+                Err(_) => tracing::warn!("cannot stand for election: the API server is silent"),
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return None,
+                () = sleep(lease.election.pause()) => {}
+            }
+        }
+    }
+
+    /// One look at the Lease, and an attempt to take it if it is free.
+    async fn look<C: Cluster>(
+        &mut self,
+        lease: &Record<C>,
+        leadership: &Leadership,
+    ) -> Result<Option<Lease>, ClusterError> {
+        let Some(found) = lease.read().await? else {
+            leadership.stand_by(None);
+            return lease.create().await;
+        };
+        leadership.stand_by(record::holder(&found));
+        let is_same = self
+            .seen
+            .as_ref()
+            .is_some_and(|(seen, _)| version(seen) == version(&found));
+        if !is_same {
+            self.seen = Some((found.clone(), Instant::now()));
+        }
+        let since = self.seen.as_ref().map(|(_, since)| since.elapsed());
+        if lease.is_free(&found, since.unwrap_or_default()) {
+            return lease.take(&found).await;
+        }
+        Ok(None)
+    }
+}
+
+/// What changes with every change of a Lease.
+fn version(lease: &Lease) -> (Option<&str>, Option<&str>) {
+    let metadata = &lease.metadata;
+    (
+        metadata.uid.as_deref(),
+        metadata.resource_version.as_deref(),
+    )
+}
+
+/// Renews the Lease until it is lost. Says why it is.
+async fn renew<C: Cluster>(
+    lease: Arc<Record<C>>,
+    leadership: Leadership,
+    mut held: Lease,
+) -> String {
+    let mut pause = lease.election.renew_period();
+    loop {
+        tokio::select! {
+            biased;
+            () = leadership.lost() => return "no renewal was answered in time".to_owned(),
+            () = sleep(pause) => {}
+        }
+        let sent = lease.now();
+        let Some(until) = leadership.deadline() else {
+            return "no renewal was answered in time".to_owned();
+        };
+        let answer = timeout_at(until, renew_once(&lease, &held)).await;
+        pause = lease.election.retry_period;
+        match answer {
+            Ok(Ok(Renewal::Renewed(renewed))) => {
+                held = *renewed;
+                if !leadership.prolong(lease.until(sent)) {
+                    return "the renewal was answered too late".to_owned();
+                }
+                pause = lease.election.renew_period();
+            }
+            Ok(Ok(Renewal::Changed(changed))) => {
+                held = *changed;
+                pause = Duration::ZERO;
+            }
+            Ok(Ok(Renewal::Lost(why))) => return why,
+            Ok(Err(error)) => tracing::warn!(%error, "the Lease cannot be renewed"),
+            Err(_) => return "the API server is silent".to_owned(),
+        }
+    }
+}
+
+enum Renewal {
+    Renewed(Box<Lease>),
+    /// Somebody touched the Lease, or an earlier renewal took effect though its
+    /// answer was lost: it is still held, in this version.
+    Changed(Box<Lease>),
+    Lost(String),
+}
+
+async fn renew_once<C: Cluster>(lease: &Record<C>, held: &Lease) -> Result<Renewal, ClusterError> {
+    match lease.renew(held).await {
+        Ok(renewed) => return Ok(Renewal::Renewed(Box::new(renewed))),
+        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let Some(found) = lease.read().await? else {
+        return Ok(Renewal::Lost("the Lease was deleted".to_owned()));
+    };
+    Ok(match record::holder(&found) {
+        Some(holder) if holder == lease.election.identity => Renewal::Changed(Box::new(found)),
+        Some(holder) => Renewal::Lost(format!("{holder} holds the Lease")),
+        None => Renewal::Lost("the Lease was taken away".to_owned()),
+    })
+}
+
+/// Gives the Lease back, so that another need not wait for its end.
+async fn release<C: Cluster>(lease: &Record<C>) {
+    let releasing = async {
+        loop {
+            match lease.read().await? {
+                Some(found) if record::holder(&found) == Some(&lease.election.identity) => {
+                    // A renewal that was under way may come between.
+                    if lease.release(&found).await? {
+                        return Ok(());
+                    }
+                }
+                Some(_) | None => return Ok::<_, ClusterError>(()),
+            }
+        }
+    };
+    match timeout(RELEASE, releasing).await {
+        Ok(Ok(())) => tracing::info!(lease = %lease.key(), "the Lease is released"),
+        Ok(Err(error)) => tracing::warn!(%error, "the Lease is not released and will expire"),
+        Err(_) => tracing::warn!("the Lease is not released and will expire: no answer"),
+    }
+}
