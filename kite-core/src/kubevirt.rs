@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 
 mod crds;
 
+/// Group and version under which `KubeVirt` serves what can be asked of VMs:
+/// `start`, `stop`, `restart` and others.
+pub const SUBRESOURCES: &str = "subresources.kubevirt.io/v1";
+
 /// CRDs of the kinds in this module, for an API server that has no `KubeVirt`:
 /// their fields are kept as they come and not judged.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -267,9 +271,25 @@ pub struct VirtualMachineStatus {
     /// The run strategy in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_strategy: Option<String>,
+    /// What was asked for by subresource and is not done yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub state_change_requests: Vec<StateChangeRequest>,
     /// `Ready`, `Failure`, `Paused`, `RestartRequired` and those of the instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<StatusCondition>,
+    /// Fields that are not typed here.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, serde_json::Value>,
+}
+
+/// Something that was asked of a VM by subresource.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct StateChangeRequest {
+    /// `Start` or `Stop`.
+    pub action: String,
+    /// The instance that is to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
     /// Fields that are not typed here.
     #[serde(flatten)]
     pub other: BTreeMap<String, serde_json::Value>,

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
     conditions::{self, NewCondition},
+    kubevirt::{self, VirtualMachine, VirtualMachineInstance},
 };
 use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
 
@@ -226,6 +227,10 @@ async fn execute<R: Reconciler, C: Cluster>(
                 },
             }
         }
+        Step::Restart { machine, instance } => {
+            restart(cluster, machine, instance).await?;
+            Done::outcome(Outcome::RestartAsked)
+        }
         Step::Delete(object, propagation) => {
             object.remove(cluster, propagation.clone()).await?;
             Done::outcome(match object.find(cluster).await? {
@@ -234,6 +239,30 @@ async fn execute<R: Reconciler, C: Cluster>(
             })
         }
     })
+}
+
+/// Restarts a VM, unless another instance runs already. `KubeVirt` takes the name
+/// of a VM and no uid, so this looks right before it asks.
+async fn restart<C: Cluster>(
+    cluster: &C,
+    machine: &ObjectKey,
+    instance: &str,
+) -> Result<(), ClusterError> {
+    let running = cluster.find::<VirtualMachineInstance>(machine).await?;
+    let is_meant = running.is_some_and(|running| {
+        running.uid().as_deref() == Some(instance) && running.metadata.deletion_timestamp.is_none()
+    });
+    if !is_meant {
+        return Ok(());
+    }
+    let options = serde_json::json!({});
+    let asked =
+        cluster.invoke::<VirtualMachine>(kubevirt::SUBRESOURCES, machine, "restart", &options);
+    match asked.await {
+        // It is restarting already, or is not running any more.
+        Ok(()) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Creates the key Secret of a VM, or reads the one that another was first to

@@ -94,7 +94,7 @@ impl Reconciler for Images {
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         let (object, gone) = match outcome {
-            Outcome::Claimed(..) | Outcome::GrowthRefused(_) => return,
+            Outcome::Claimed(..) | Outcome::GrowthRefused(_) | Outcome::RestartAsked => return,
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
         };

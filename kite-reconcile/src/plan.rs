@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kite_core::{conditions::NewCondition, crd::KiteReservation};
+use kite_core::{cluster::ObjectKey, conditions::NewCondition, crd::KiteReservation};
 use kube::api::PropagationPolicy;
 
 use crate::objects::AnyObject;
@@ -44,6 +44,13 @@ pub enum Step {
     /// refuses (storage that cannot grow, a quota), that is told, and the rest
     /// goes on.
     Grow(Box<PersistentVolumeClaim>),
+    /// Restart the VM, if the instance of this uid is still the one that runs.
+    Restart {
+        /// Namespace and name of the `VirtualMachine`.
+        machine: ObjectKey,
+        /// Uid of the instance that is to end.
+        instance: String,
+    },
     /// Delete the object as it was observed: this uid and no other.
     Delete(AnyObject, PropagationPolicy),
 }
@@ -68,6 +75,7 @@ impl Step {
                     claim.metadata.name.as_deref().unwrap_or_default()
                 )
             }
+            Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
             Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
             Self::Delete(object, _) => format!("delete {} {}", object.kind(), object.key()),
         }
@@ -87,6 +95,8 @@ pub enum Outcome {
     Gone(AnyObject),
     /// The claim on storage may not grow, for this reason.
     GrowthRefused(String),
+    /// The VM's restart was asked for.
+    RestartAsked,
     /// The claim stands like this now.
     Claimed(Box<KiteReservation>, Box<crate::claims::ClaimState>),
 }

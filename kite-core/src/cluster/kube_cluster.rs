@@ -192,6 +192,35 @@ impl Cluster for KubeCluster {
             at::<K>(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch));
         self.send::<K, _>("set finalizers of", &key, request).await
     }
+
+    async fn invoke<K: Object>(
+        &self,
+        group_version: &str,
+        key: &ObjectKey,
+        action: &str,
+        body: &serde_json::Value,
+    ) -> Result<(), ClusterError> {
+        let namespace = key.namespace.as_deref();
+        let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/"));
+        let path = format!(
+            "/apis/{group_version}/{}{}/{}/{action}",
+            namespace.unwrap_or_default(),
+            K::plural(&()),
+            key.name
+        );
+        let request = http::Request::put(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes());
+        let request = request.map_err(kube::core::request::Error::BuildRequest);
+        let request = request.map_err(kube::Error::BuildRequest);
+        let answer = match request {
+            // The answer may be empty, and is no JSON then.
+            Ok(request) => self.client.request_text(request).await,
+            Err(error) => Err(error),
+        };
+        let failed = |error| ClusterError::from_kube(operation::<K>(action, key), error);
+        answer.map(|_| ()).map_err(failed)
+    }
 }
 
 fn encode<K: Object>(object: &K) -> Result<Vec<u8>, kube::core::request::Error> {

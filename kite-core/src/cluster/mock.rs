@@ -22,5 +22,6 @@ mock! {
         async fn delete<K: Object>(&self, key: &ObjectKey, uid: &str, propagation: PropagationPolicy) -> Result<(), ClusterError>;
         async fn delete_unchanged<K: Object>(&self, object: &K, propagation: PropagationPolicy) -> Result<(), ClusterError>;
         async fn set_finalizers<K: Object>(&self, object: &K, finalizers: Vec<String>) -> Result<K, ClusterError>;
+        async fn invoke<K: Object>(&self, group_version: &str, key: &ObjectKey, action: &str, body: &serde_json::Value) -> Result<(), ClusterError>;
     }
 }

@@ -198,6 +198,19 @@ pub trait Cluster: Send + Sync + 'static {
         object: &K,
         finalizers: Vec<String>,
     ) -> Result<K, ClusterError>;
+
+    /// Asks for something to be done with the object of this key: a `PUT` of
+    /// `body` to its subresource `action`. `group_version` is where that is
+    /// served, which need not be where the kind is: `KubeVirt` serves what can be
+    /// asked of VMs as [`kubevirt::SUBRESOURCES`](crate::kubevirt::SUBRESOURCES).
+    /// Nothing of the answer but its success is looked at.
+    async fn invoke<K: Object>(
+        &self,
+        group_version: &str,
+        key: &ObjectKey,
+        action: &str,
+        body: &serde_json::Value,
+    ) -> Result<(), ClusterError>;
 }
 
 /// What can be said with the verbs of [`Cluster`].

@@ -58,6 +58,12 @@ pub struct KiteVirtualMachineSpec {
     /// Whether the VM is to run.
     #[serde(default)]
     pub power_state: PowerState,
+    /// When the VM was last asked to restart, in RFC 3339, such as
+    /// `2026-05-04T08:00:00Z`. Any change of it restarts the VM once if it runs;
+    /// for a VM that is off there is nothing to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 40), extend("format" = "date-time"))]
+    pub restarted_at: Option<String>,
     /// Login name at the gateway and of the user in the guest; unique in the
     /// platform. Cannot be changed.
     #[schemars(length(min = 2, max = 32))]
@@ -96,6 +102,7 @@ impl KiteVirtualMachineSpec {
             disk,
             image: image.into(),
             power_state: PowerState::On,
+            restarted_at: None,
             ssh_id: ssh_id.into(),
             ssh_password_hash: None,
             ssh_public_keys: Vec::new(),
@@ -136,6 +143,9 @@ pub struct KiteVirtualMachineStatus {
     /// Its root disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskStatus>,
+    /// The restart that was seen to last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartStatus>,
     /// How to reach it; set once its login name is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessStatus>,
@@ -143,6 +153,18 @@ pub struct KiteVirtualMachineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A restart of a VM.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartStatus {
+    /// The `spec.restartedAt` that asked for it.
+    pub restarted_at: String,
+    /// Uid of the `VirtualMachineInstance` that is to end by it: once another one
+    /// runs, the restart is done. Absent if none ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_uid: Option<String>,
 }
 
 /// State of a VM's root disk.

@@ -10,6 +10,7 @@ mod machine;
 mod observe;
 mod plan;
 mod quota;
+mod restart;
 mod status;
 
 use async_trait::async_trait;

@@ -44,6 +44,8 @@ pub struct Observed {
     pub claim: Option<PersistentVolumeClaim>,
     /// Why the claim may not grow, once that was tried.
     pub growth_refused: Option<String>,
+    /// Whether a restart was asked for just now.
+    pub restart_asked: bool,
     /// The VM as `KubeVirt` knows it.
     pub machine: Option<VirtualMachine>,
     /// Its instance, while it is on.
@@ -136,6 +138,7 @@ impl Observed {
             disk,
             claim,
             growth_refused: None,
+            restart_asked: false,
             machine,
             instance,
             access_service,
@@ -150,6 +153,10 @@ impl Observed {
             Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
             Outcome::GrowthRefused(why) => {
                 self.growth_refused = Some(why);
+                return;
+            }
+            Outcome::RestartAsked => {
+                self.restart_asked = true;
                 return;
             }
             Outcome::Stored(object) => (object, false),

@@ -23,7 +23,7 @@ use kube::api::PropagationPolicy;
 use super::{
     delete,
     observe::{ImageSeen, Observed},
-    quota, status,
+    quota, restart, status,
 };
 use crate::{
     Error,
@@ -40,6 +40,9 @@ const RESYNC: Duration = Duration::from_secs(600);
 /// such as a claim of CDI's that has to be bound before it grows.
 const SOON: Duration = Duration::from_secs(20);
 
+/// When to look again at a VM whose restart is only noted.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
 /// What to do about the VM `object`, given what was observed.
 pub fn plan(
     object: &KiteVirtualMachine,
@@ -50,13 +53,20 @@ pub fn plan(
         return Ok(delete::plan(&vm, seen));
     }
     let mut obstacles = Vec::new();
-    let steps = steps(&vm, seen, &mut obstacles)?;
-    let (status, conditions) = status::report(&vm, seen, &obstacles);
+    let mut steps = steps(&vm, seen, &mut obstacles)?;
+    let (mut status, conditions) = status::report(&vm, seen, &obstacles);
+    let restart = restart::plan(&vm, seen);
+    status.restart = restart.status;
+    // What was changed with it must be in place before it.
+    if steps.is_empty() {
+        steps.extend(restart.step);
+    }
     Ok(Plan {
         steps,
         status,
         conditions,
         again: match (&seen.claim, obstacles.is_empty()) {
+            _ if restart.pending => AT_ONCE,
             (Some(claim), _) if !is_bound(claim) => SOON,
             (_, false) => SOON,
             (Some(_) | None, true) => RESYNC,

@@ -71,6 +71,7 @@ pub(super) fn report(
         node_name: instance.as_ref().and_then(|it| it.node.clone()),
         ip_address: instance.and_then(|it| it.address),
         disk: disk_status(vm, seen),
+        restart: None,
         access: access(vm, seen),
         conditions: Vec::new(),
     };

@@ -8,6 +8,7 @@ mod images;
 mod leader;
 mod life;
 mod live;
+mod restarts;
 mod stage;
 mod users;
 mod walls_of_names;

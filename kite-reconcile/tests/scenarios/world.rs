@@ -21,7 +21,10 @@ use kite_core::{
 };
 use kite_fake::{
     FakeCluster,
-    actors::{Actors, GarbageCollector, NamespaceLifecycle, Rules},
+    actors::{
+        Actors, GarbageCollector, NamespaceLifecycle, Rules, cdi_definitions, kubevirt_definitions,
+        play, route_definitions,
+    },
 };
 use kite_reconcile::{Context, Error, image, user, vm};
 use kube::api::{ListParams, ObjectList, ObjectMeta, PropagationPolicy};
@@ -182,6 +185,16 @@ impl Cluster for Recorder {
         let request = self.inner.set_finalizers(object, finalizers);
         self.write::<K, _>("finalizers", &key, request).await
     }
+    async fn invoke<K: Object>(
+        &self,
+        group_version: &str,
+        key: &ObjectKey,
+        action: &str,
+        body: &serde_json::Value,
+    ) -> Result<(), ClusterError> {
+        let request = self.inner.invoke::<K>(group_version, key, action, body);
+        self.write::<K, _>(action, key, request).await
+    }
 }
 
 /// The world. Time is virtual; use it under `#[tokio::test(start_paused = true)]`.
@@ -191,6 +204,10 @@ pub struct World {
     pub stage: Stage,
     /// Whether users and images are left as they are, to save time.
     pub only_vms: bool,
+    /// Whether the stage plays `KubeVirt` and CDI.
+    staged: bool,
+    /// How fast and how well the played cluster works.
+    pub rules: Arc<Rules>,
     actors: Actors,
     stop: CancellationToken,
 }
@@ -213,19 +230,47 @@ impl World {
             .crds(kite_core::cdi::crds())
             .build()
             .unwrap();
-        let client = fake.client();
         let stop = CancellationToken::new();
+        let rules = Arc::new(Rules::instant());
         let actors = Actors::spawn(
-            &client,
+            &fake.client(),
             fake.clock(),
-            &Arc::new(Rules::instant()),
+            &rules,
             vec![
                 Arc::new(NamespaceLifecycle::default()),
                 Arc::new(GarbageCollector::default()),
             ],
             &stop,
         );
-        let cluster = KubeCluster::new(client);
+        Self::of(fake, actors, rules, stop, true).await
+    }
+
+    /// The same, where the actors of the fake play all of the cluster, `KubeVirt`,
+    /// CDI, Gateways and certificates among it, instead of the stage.
+    pub async fn played() -> Self {
+        let fake = FakeCluster::builder()
+            .crds(kite_core::crd::all())
+            .crds(kubevirt_definitions())
+            .crds(cdi_definitions())
+            .crds(route_definitions())
+            .build()
+            .unwrap();
+        let stop = CancellationToken::new();
+        let rules = Arc::new(Rules::instant());
+        let actors = play(&fake, &rules, false, &stop);
+        let world = Self::of(fake, actors, rules, stop, false).await;
+        world.furnish().await;
+        world
+    }
+
+    async fn of(
+        fake: FakeCluster,
+        actors: Actors,
+        rules: Arc<Rules>,
+        stop: CancellationToken,
+        staged: bool,
+    ) -> Self {
+        let cluster = KubeCluster::new(fake.client());
         let recorder = Recorder {
             inner: cluster.clone(),
             writes: Arc::default(),
@@ -236,6 +281,8 @@ impl World {
             context: Context::new(recorder).with_clock(move || fake.now()),
             stage: Stage::new(cluster.clone()),
             only_vms: false,
+            staged,
+            rules,
             cluster,
             actors,
             stop,
@@ -254,13 +301,16 @@ impl World {
     /// A world with an image and the user `ann`, both ready.
     pub async fn with_ann() -> Self {
         let world = Self::new().await;
-        world.create(platform()).await;
-        world.create(image("debian-12")).await;
+        world.furnish().await;
         world
-            .create(KiteUser::new("ann", KiteUserSpec::new("ann")))
+    }
+
+    async fn furnish(&self) {
+        self.create(platform()).await;
+        self.create(image("debian-12")).await;
+        self.create(KiteUser::new("ann", KiteUserSpec::new("ann")))
             .await;
-        world.settle().await;
-        world
+        self.settle().await;
     }
 
     pub async fn create<K: Object>(&self, object: K) -> K {
@@ -355,7 +405,7 @@ impl World {
                 self.actors.settled(Duration::from_secs(600)).await,
                 "the actors do not come to rest"
             );
-            let moved = self.stage.play().await;
+            let moved = self.staged && self.stage.play().await;
             let writes = self.writes();
             if !writes.is_empty() || moved {
                 quiet = 0;
