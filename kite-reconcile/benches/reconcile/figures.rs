@@ -1,0 +1,79 @@
+//! Measuring, and the table.
+
+use std::time::{Duration, Instant};
+
+/// A duration in a unit that suits it.
+pub fn time(figure: Duration) -> String {
+    let nanos = figure.as_nanos();
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", figure.as_secs_f64() * 1e6),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", figure.as_secs_f64() * 1e3),
+        _ => format!("{:.1} s", figure.as_secs_f64()),
+    }
+}
+
+/// A size in MB (10^6 bytes), as the targets are.
+pub fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1_000_000))
+}
+
+/// A target and whether the figure keeps to it.
+pub fn bound<T: PartialOrd>(figure: &T, most: &T, text: &str) -> String {
+    let met = figure <= most;
+    format!("{text}, {}", if met { "met" } else { "**missed**" })
+}
+
+/// Processor time that this process has used, in all its threads.
+pub fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name, in parentheses, may contain anything.
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let fields: Vec<u64> = after
+        .split_whitespace()
+        .skip(1)
+        .map(|field| field.parse().unwrap_or_default())
+        .collect();
+    // utime and stime, fields 14 and 15 of proc(5), in hundredths of a second.
+    let ticks =
+        fields.get(10).copied().unwrap_or_default() + fields.get(11).copied().unwrap_or_default();
+    Duration::from_millis(ticks * 10)
+}
+
+/// The best average of several rounds, so that a busy machine says little.
+pub async fn best<F: Future<Output = ()>>(
+    rounds: usize,
+    times: usize,
+    mut work: impl FnMut(usize) -> F,
+) -> Duration {
+    let mut least = Duration::MAX;
+    for _ in 0..rounds {
+        let start = Instant::now();
+        for i in 0..times {
+            work(i).await;
+        }
+        least = least.min(start.elapsed() / u32::try_from(times).unwrap());
+    }
+    least
+}
+
+#[derive(Default)]
+pub struct Table(Vec<[String; 5]>);
+
+impl Table {
+    /// A row: what, the figure, the target, and the peer with its figure.
+    pub fn row(&mut self, what: &str, figure: &str, target: &str, peer: &str, theirs: &str) {
+        // Progress, for those who wait.
+        println!("{what}: {figure} (target: {target}; {peer}: {theirs})");
+        self.0
+            .push([what, figure, target, theirs, peer].map(str::to_owned));
+    }
+
+    /// The table in Markdown.
+    pub fn print(&self) {
+        println!("\n| Figure | Kite | Target | Peer | Which |\n|---|---|---|---|---|");
+        for row in &self.0 {
+            println!("| {} |", row.join(" | "));
+        }
+    }
+}

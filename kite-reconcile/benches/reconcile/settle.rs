@@ -1,0 +1,120 @@
+//! A fleet from nothing, in one process.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    counted::{Requests, total, writes},
+    figures::{Table, bound, processor_time, time},
+    fleet::{self, Size},
+    options::Options,
+    world::{Controllers, World, furnish, lines, two_threads},
+};
+
+/// How long Kite writes nothing once all is settled.
+const QUIET: Duration = Duration::from_secs(2);
+
+struct Run {
+    took: Duration,
+    rest: Duration,
+    processor: Duration,
+    requests: u64,
+    writes: u64,
+}
+
+pub fn measure(options: &Options, table: &mut Table) {
+    let size = Size {
+        users: options.users,
+        vms: options.vms,
+    };
+    // A tenth first: what grows with the square shows as a ratio beyond ten.
+    let tenth = Size {
+        users: (size.users / 10).max(1),
+        vms: (size.vms / 10).max(1),
+    };
+    let small = run(tenth);
+    let all = run(size);
+    let per_vm = |run: &Run, vms: usize| run.processor / u32::try_from(vms).unwrap();
+    table.row(
+        &format!(
+            "{} VMs of {} users from nothing to Running",
+            size.vms, size.users
+        ),
+        &time(all.took),
+        &bound(&all.took, &Duration::from_secs(90), "90 s at 10,000 VMs"),
+        &format!("{} VMs", tenth.vms),
+        &time(small.took),
+    );
+    table.row(
+        "the same until Kite writes nothing more",
+        &time(all.rest),
+        "–",
+        &format!("{} VMs", tenth.vms),
+        &time(small.rest),
+    );
+    table.row(
+        "processor time per VM, cluster included",
+        &time(per_vm(&all, size.vms)),
+        "–",
+        &format!("{} VMs", tenth.vms),
+        &time(per_vm(&small, tenth.vms)),
+    );
+    let each = |requests: u64, vms: usize| format!("{:.1}", requests as f64 / vms as f64);
+    table.row(
+        "Kite's requests per VM, users included",
+        &format!(
+            "{} ({} writes)",
+            each(all.requests, size.vms),
+            each(all.writes, size.vms)
+        ),
+        "–",
+        &format!("{} VMs", tenth.vms),
+        &each(small.requests, tenth.vms),
+    );
+}
+
+fn run(size: Size) -> Run {
+    println!("{} VMs of {} users:", size.vms, size.users);
+    let runtime = two_threads();
+    runtime.block_on(async move {
+        let world = World::start();
+        let requests = Requests::default();
+        let controllers = Controllers::start(requests.client(&world.fake));
+        let people = world.fake.client();
+        furnish(&people).await;
+        let (begin, processor) = (Instant::now(), processor_time());
+        let took = fleet::settle(&people, size).await;
+        let processor = processor_time() - processor;
+        loop {
+            let last = requests.last_write().unwrap_or(begin);
+            if last.elapsed() >= QUIET {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let rest = requests.last_write().unwrap_or(begin) - begin;
+        let counts = requests.counts();
+        for ((verb, resource), count) in &counts {
+            println!("  {verb} {resource}: {count}");
+        }
+        for line in lines(
+            &controllers.metrics,
+            &["kite_reconciles", "kite_reconcile_errors"],
+        ) {
+            println!("  {line}");
+        }
+        println!(
+            "  Running after {}, at rest after {}, {} of processor time",
+            time(took),
+            time(rest),
+            time(processor)
+        );
+        controllers.end().await;
+        Run {
+            took,
+            rest,
+            processor,
+            requests: total(&counts),
+            writes: writes(&counts),
+        }
+    })
+}
