@@ -14,6 +14,8 @@ pub const VM_NAMESPACE: &str = "hy3ons.github.io/kite-vm-namespace";
 pub const USER_NAME: &str = "hy3ons.github.io/kite-user-name";
 /// Name of the `KiteImage` that an object belongs to.
 pub const IMAGE_NAME: &str = "hy3ons.github.io/kite-image-name";
+/// Name of the `KitePlatform` that an object belongs to.
+pub const PLATFORM_NAME: &str = "hy3ons.github.io/kite-platform-name";
 /// Says what an object is for, where a watch needs to select by that.
 pub const COMPONENT: &str = "hy3ons.github.io/component";
 /// Value of [`COMPONENT`] on a VM's key Secret.
@@ -21,6 +23,8 @@ pub const COMPONENT_SSH_KEY: &str = "ssh-key";
 /// Value of [`COMPONENT`] on a VM's access Service and so on its `EndpointSlices`.
 pub const COMPONENT_ACCESS: &str = "access";
 
+/// Label by which Services find the pods of one of Kite's processes.
+pub const APP_NAME: &str = "app.kubernetes.io/name";
 /// Label that `KubeVirt` puts on a VM's launcher pod; Services select by it.
 pub const KUBEVIRT_VM_NAME: &str = "vm.kubevirt.io/name";
 /// Label that Kubernetes puts on the `EndpointSlices` of a Service.
@@ -50,6 +54,13 @@ pub fn for_vm(namespace: &str, name: &str) -> BTreeMap<String, String> {
 pub fn for_user(name: &str) -> BTreeMap<String, String> {
     let mut labels = managed();
     labels.insert(USER_NAME.to_owned(), name.to_owned());
+    labels
+}
+
+/// Labels of an object that belongs to the platform `name`.
+pub fn for_platform(name: &str) -> BTreeMap<String, String> {
+    let mut labels = managed();
+    labels.insert(PLATFORM_NAME.to_owned(), name.to_owned());
     labels
 }
 

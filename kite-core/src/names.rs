@@ -11,6 +11,25 @@ use sha2::{Digest as _, Sha256};
 pub const PLATFORM_NAMESPACE: &str = "kite";
 /// Name of the one `KitePlatform`.
 pub const PLATFORM: &str = "default";
+/// Ingress, or `HTTPRoute`, through which the web page and the API are reached.
+pub const PLATFORM_WEB: &str = "kite-platform";
+/// `HTTPRoute` that sends requests for [`PLATFORM_WEB`] from HTTP to HTTPS.
+pub const PLATFORM_REDIRECT: &str = "kite-platform-redirect";
+/// Secret into which cert-manager puts the certificate of [`PLATFORM_WEB`].
+pub const PLATFORM_CERTIFICATE: &str = "kite-platform-tls";
+/// Service of the SSH gateway towards the outside.
+pub const GATEWAY_EXTERNAL_SERVICE: &str = "kite-gateway-external";
+/// Value of the pod label `app.kubernetes.io/name` of the SSH gateway.
+pub const GATEWAY_APP: &str = "kite-gateway";
+/// Port on which the SSH gateway's pods listen.
+pub const GATEWAY_PORT: u16 = 2222;
+/// Service of the HTTP API and web page, and value of its pods' label
+/// `app.kubernetes.io/name`.
+pub const API_SERVICE: &str = "kite-api";
+/// Port of [`API_SERVICE`], on which its pods listen too.
+pub const API_PORT: u16 = 8080;
+/// `ServiceAccount` of the controller.
+pub const CONTROLLER_ACCOUNT: &str = "kite-controller";
 /// Default namespace of golden images.
 pub const IMAGE_NAMESPACE: &str = "kite-images";
 /// `StorageClass` of VM disks unless the platform names another.

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use kite_core::cluster::FieldManager;
+use kite_core::{cluster::FieldManager, names};
 use kite_render::{quota::Overhead, walls::Walls};
 
 use crate::{
@@ -15,6 +15,8 @@ use crate::{
 /// What an installation may set differently.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The namespace in which Kite itself runs: its gateway's and its API's.
+    pub namespace: String,
     /// What the walls around users' namespaces let through.
     pub walls: Walls,
     /// What quotas add for what VMs need beside their own.
@@ -26,10 +28,25 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            namespace: names::PLATFORM_NAMESPACE.to_owned(),
             walls: Walls::default(),
             overhead: Overhead::default(),
             manager: FieldManager::CONTROLLER,
         }
+    }
+}
+
+impl Settings {
+    /// The defaults for Kite in `namespace`: its gateway is let through the
+    /// walls from there.
+    pub fn in_namespace(namespace: impl Into<String>) -> Self {
+        let namespace = namespace.into();
+        let mut settings = Self::default();
+        for gateway in &mut settings.walls.gateway {
+            gateway.namespace.clone_from(&namespace);
+        }
+        settings.namespace = namespace;
+        settings
     }
 }
 

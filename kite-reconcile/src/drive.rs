@@ -39,6 +39,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     async fn observe<C: Cluster>(
         object: &Self::Object,
         cluster: &C,
+        settings: &Settings,
     ) -> Result<Self::Observed, Error>;
 
     /// What to do. Pure.
@@ -90,7 +91,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
     mut object: R::Object,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    let mut observed = R::observe(&object, &context.cluster).await?;
+    let mut observed = R::observe(&object, &context.cluster, &context.settings).await?;
     let mut wanted = String::new();
     let mut is_live = false;
     for _ in 0..MAX_ROUNDS {
@@ -104,7 +105,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Liveness::Same => {}
                 Liveness::Changed(changed) => {
                     object = *changed;
-                    observed = R::observe(&object, &context.cluster).await?;
+                    observed = R::observe(&object, &context.cluster, &context.settings).await?;
                     continue;
                 }
                 Liveness::Gone => return Ok(Action::await_change()),

@@ -63,7 +63,11 @@ impl Reconciler for Images {
 
     const KIND: &'static str = "KiteImage";
 
-    async fn observe<C: Cluster>(object: &KiteImage, cluster: &C) -> Result<Observed, Error> {
+    async fn observe<C: Cluster>(
+        object: &KiteImage,
+        cluster: &C,
+        _: &Settings,
+    ) -> Result<Observed, Error> {
         let image = Image::of(object)?;
         let platform = cluster
             .find::<KitePlatform>(&ObjectKey::cluster(names::PLATFORM))

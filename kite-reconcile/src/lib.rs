@@ -61,7 +61,7 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | [`vm`], [`user`], [`image`] | one reconciler each: `reconcile`, and the pure `plan` |
+//! | [`vm`], [`user`], [`image`], [`platform`] | one reconciler each: `reconcile`, and the pure `plan` |
 //! | [`plan`] | what a plan consists of |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
 //! | [`matches`](mod@matches) | whether an apply would change anything |
@@ -83,6 +83,7 @@ pub mod matches;
 mod metrics;
 pub mod objects;
 pub mod plan;
+pub mod platform;
 mod run;
 mod standing;
 pub mod triggers;
@@ -94,5 +95,5 @@ pub use self::{
     context::{Clock, Context, Settings},
     error::Error,
     metrics::{Metrics, RequestMetrics},
-    run::{error_policy, run, run_images, run_users, run_virtual_machines},
+    run::{error_policy, run, run_images, run_platform, run_users, run_virtual_machines},
 };

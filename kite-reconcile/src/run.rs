@@ -20,7 +20,7 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Context, Error, image,
+    Context, Error, image, platform,
     triggers::{self, Listener},
     user, vm,
 };
@@ -39,6 +39,7 @@ pub async fn run<C: Cluster>(client: Client, context: Context<C>, shutdown: Canc
     tokio::join!(
         run_users(client.clone(), Arc::clone(&context), shutdown.clone()),
         run_images(client.clone(), Arc::clone(&context), shutdown.clone()),
+        run_platform(client.clone(), Arc::clone(&context), shutdown.clone()),
         run_virtual_machines(client, context, shutdown),
     );
 }
@@ -80,6 +81,22 @@ pub async fn run_images<C: Cluster>(
     drive(controller, shutdown, context, |image, context| async move {
         image::reconcile(&image, &context).await
     })
+    .await;
+}
+
+/// Runs the reconciler of the platform only.
+pub async fn run_platform<C: Cluster>(
+    client: Client,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    let controller = triggers::platforms(listening(&client)).controller;
+    drive(
+        controller,
+        shutdown,
+        context,
+        |platform, context| async move { platform::reconcile(&platform, &context).await },
+    )
     .await;
 }
 

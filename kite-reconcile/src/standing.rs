@@ -46,6 +46,7 @@ pub fn standing(observed: &ObjectMeta, desired: &ObjectMeta) -> Standing {
                 labels::VM_NAMESPACE,
                 labels::USER_NAME,
                 labels::IMAGE_NAME,
+                labels::PLATFORM_NAME,
             ]
             .into_iter()
             .all(has)

@@ -19,6 +19,7 @@ use kite_core::{
     cdi::{DataSource, DataVolume},
     cluster::Object,
     crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
+    gateway_api::{Gateway, HttpRoute},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels,
     names::{self, VmClaim},
@@ -121,6 +122,27 @@ pub fn images<L: Listener<KiteImage>>(listener: L) -> L {
         .on(managed(), || |o: &DataSource, _: &_| image_of(o))
 }
 
+/// All that the controller of the platform hears of.
+pub fn platforms<L: Listener<KitePlatform>>(listener: L) -> L {
+    // Of the many Services and Ingresses only the platform's own.
+    let own = || watcher::Config::default().labels(labels::PLATFORM_NAME);
+    listener
+        .on(own(), || |o: &Service, _: &_| platform_of(o))
+        .on(own(), || |o: &Ingress, _: &_| platform_of(o))
+        .on(own(), || |o: &HttpRoute, _: &_| platform_of(o))
+        .on(everything(), || {
+            |gateway: &Gateway, platforms: &_| {
+                select(platforms, |platform: &KitePlatform| {
+                    let named = platform.spec.exposure.gateway.as_ref();
+                    named.is_some_and(|named| {
+                        named.name == gateway.name_any()
+                            && gateway.namespace().as_deref() == Some(&named.namespace)
+                    })
+                })
+            }
+        })
+}
+
 /// A watch of objects that Kite made.
 fn managed() -> watcher::Config {
     watcher::Config::default().labels(&format!(
@@ -162,6 +184,11 @@ fn vm_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteVirtualMachine>> {
 
 fn user_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteUser>> {
     let name = object.labels().get(labels::USER_NAME);
+    name.map(|name| ObjectRef::new(name)).into_iter().collect()
+}
+
+fn platform_of<K: Object>(object: &K) -> Vec<ObjectRef<KitePlatform>> {
+    let name = object.labels().get(labels::PLATFORM_NAME);
     name.map(|name| ObjectRef::new(name)).into_iter().collect()
 }
 

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! KiteUser ──► Namespace, NetworkPolicies (walls), ResourceQuota
+//! KitePlatform ► Service kite-gateway-external, Ingress or HTTPRoutes kite-platform
 //! KiteImage ─► DataVolume, DataSource (in the image namespace)
 //! KiteVirtualMachine
 //!    ├─► Secret <vm>-ssh-key ──► Secret <vm>-cloud-init-userdata ─┐
@@ -37,6 +38,7 @@
 //! |---|---|
 //! | [`namespace`], [`walls`], [`quota`] | what a user gets |
 //! | [`image`] | a golden image in the image namespace |
+//! | [`platform`] | how the gateway, the web page and the API are reached |
 //! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
 //! | [`disk`], [`machine`] | the VM itself |
 //! | [`service`], [`exposure`] | how it is reached |
@@ -51,6 +53,7 @@ pub mod keys;
 pub mod machine;
 pub mod namespace;
 mod owner;
+pub mod platform;
 pub mod quota;
 pub mod reservation;
 pub mod service;
@@ -58,5 +61,5 @@ pub mod walls;
 
 pub use self::{
     error::RenderError,
-    owner::{Image, User, Vm},
+    owner::{Image, Platform, User, Vm},
 };

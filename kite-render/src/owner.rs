@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kite_core::{
-    crd::{Holder, HolderKind, KiteImage, KiteUser, KiteVirtualMachine},
+    crd::{Holder, HolderKind, KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
     labels,
     names::{self, USER_NAME_MAX, VM_NAME_MAX},
 };
@@ -12,6 +12,8 @@ use crate::RenderError;
 
 /// Most characters of a `KiteImage`'s name: label values have as many.
 const IMAGE_NAME_MAX: usize = 63;
+/// Most characters of the `KitePlatform`'s name, for the same reason.
+const PLATFORM_NAME_MAX: usize = 63;
 
 /// A `KiteVirtualMachine` that is in the cluster, with a name from which all
 /// others can be derived.
@@ -134,6 +136,45 @@ impl<'a> Image<'a> {
             namespace: Some(namespace.to_owned()),
             labels: Some(labels::for_image(self.name)),
             owner_references: Some(vec![owner(self.object, self.name, self.uid, true)]),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+/// The `KitePlatform` that is in the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Platform<'a> {
+    /// The object.
+    pub object: &'a KitePlatform,
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+    /// The namespace in which Kite runs.
+    pub namespace: &'a str,
+}
+
+impl<'a> Platform<'a> {
+    /// Looks at `object`, which was read from a cluster in which Kite runs in
+    /// `namespace`.
+    pub fn of(object: &'a KitePlatform, namespace: &'a str) -> Result<Self, RenderError> {
+        let (name, uid) = identity(object, PLATFORM_NAME_MAX, is_dns_subdomain)?;
+        Ok(Self {
+            object,
+            name,
+            uid,
+            namespace,
+        })
+    }
+
+    /// Metadata of an object of the platform in Kite's namespace. Garbage
+    /// collection removes it after the platform; nothing waits for it.
+    pub fn metadata(&self, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.namespace.to_owned()),
+            labels: Some(labels::for_platform(self.name)),
+            owner_references: Some(vec![owner(self.object, self.name, self.uid, false)]),
             ..ObjectMeta::default()
         }
     }

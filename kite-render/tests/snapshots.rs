@@ -3,10 +3,13 @@
 
 mod common;
 
-use kite_core::crd::{Certificate, KitePlatformSpec, OsFamily, PowerState};
+use kite_core::crd::{
+    Certificate, GatewayReference, KitePlatform, KitePlatformSpec, OsFamily, PowerState,
+};
 use kite_render::{
-    Image, User, Vm, cloud_init, disk, exposure, image, keys, machine, namespace, quota,
-    reservation, service, walls,
+    Image, Platform, User, Vm, cloud_init, disk, exposure, image, keys, machine, namespace,
+    platform::{gateway, web},
+    quota, reservation, service, walls,
 };
 
 #[test]
@@ -61,6 +64,30 @@ fn what_guests_are_told() {
             String::from_utf8(user_data.clone()).unwrap()
         );
     }
+}
+
+#[test]
+fn what_the_platform_gets() {
+    let mut object = KitePlatform::new("default", common::platform());
+    object.metadata.uid = Some("bbbbbbbb-cccc-dddd-eeee-ffffffffffff".to_owned());
+    object.spec.gateway.annotations = [("lb.example.org/pool".into(), "ssh".into())].into();
+    object.spec.exposure.certificate.cluster_issuer = Some("letsencrypt".to_owned());
+    let platform = Platform::of(&object, "kite").unwrap();
+    insta::assert_yaml_snapshot!("gateway_service", gateway::service(&platform));
+    let host = web::host(&platform).unwrap();
+    insta::assert_yaml_snapshot!("platform_ingress", web::ingress(&platform, host));
+    let edge = GatewayReference {
+        namespace: "edge".to_owned(),
+        name: "public".to_owned(),
+    };
+    let listeners = web::Listeners {
+        https: vec!["secure".to_owned()],
+        http: vec!["plain".to_owned()],
+    };
+    insta::assert_yaml_snapshot!(
+        "platform_routes",
+        web::routes(&platform, host, &edge, &listeners)
+    );
 }
 
 #[test]

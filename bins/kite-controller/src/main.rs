@@ -4,9 +4,9 @@ use std::{net::SocketAddr, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::Parser;
-use kite_core::cluster::KubeCluster;
+use kite_core::{cluster::KubeCluster, names};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
-use kite_reconcile::{Context, Metrics};
+use kite_reconcile::{Context, Metrics, Settings};
 use prometheus_client::registry::Registry;
 
 /// Kite's controller: makes the cluster match Kite's custom resources.
@@ -21,6 +21,14 @@ struct Cli {
         value_name = "ADDRESS"
     )]
     admin_listen: SocketAddr,
+    /// Namespace in which Kite runs: its gateway's and its API's.
+    #[arg(
+        long,
+        env = "KITE_NAMESPACE",
+        default_value = names::PLATFORM_NAMESPACE,
+        value_name = "NAMESPACE"
+    )]
+    namespace: String,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -48,7 +56,9 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     metrics.register(&mut registry);
     let readiness = Readiness::default();
     let admin = tokio::spawn(admin.serve(readiness.clone(), registry, shutdown.clone()));
-    let context = Context::new(KubeCluster::new(client.clone())).with_metrics(metrics);
+    let context = Context::new(KubeCluster::new(client.clone()))
+        .with_settings(Settings::in_namespace(&cli.namespace))
+        .with_metrics(metrics);
     readiness.set(true);
     kite_reconcile::run(client, context, shutdown).await;
     admin.await?

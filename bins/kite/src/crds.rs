@@ -7,8 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Also print permissive stand-ins for the KubeVirt and CDI kinds, for an
-    /// API server without them.
+    /// Also print permissive stand-ins for the kinds of KubeVirt, CDI and the
+    /// Gateway API, for an API server without them.
     #[arg(long)]
     with_kubevirt: bool,
 }
@@ -24,10 +24,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stand-ins for the CRDs that KubeVirt and CDI install.
+/// Stand-ins for the CRDs that KubeVirt, CDI and the Gateway API install.
 pub(crate) fn foreign() -> Vec<CustomResourceDefinition> {
     let mut crds = kite_core::kubevirt::crds();
     crds.extend(kite_core::cdi::crds());
+    crds.extend(kite_core::gateway_api::crds());
     crds
 }
 

@@ -1,5 +1,7 @@
 //! `KitePlatform`: what holds for the whole platform. There is one, `default`.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -20,6 +22,9 @@ use crate::names;
     derive = "PartialEq",
     doc = "Settings of the whole platform. There is one, named `default`.",
     printcolumn(name = "Domain", type_ = "string", json_path = ".spec.baseDomain"),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
+    printcolumn(name = "Gateway", type_ = "string", json_path = ".status.gatewayAddresses[*]"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(name = "Sign-up", type_ = "string", json_path = ".spec.signUp"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name == 'default'").message("there is one KitePlatform, and its name is default"),
@@ -37,6 +42,10 @@ pub struct KitePlatformSpec {
     /// How VMs are exposed by domain.
     #[serde(default)]
     pub exposure: Exposure,
+    /// How the web page and the HTTP API are reached. They are at the base
+    /// domain itself, and so need one.
+    #[serde(default)]
+    pub web: WebExposure,
     /// Who may sign up.
     #[serde(default)]
     pub sign_up: SignUp,
@@ -125,8 +134,45 @@ pub enum SignUp {
     Closed,
 }
 
-/// How users reach the SSH gateway.
+/// How the web page and the HTTP API are reached.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct WebExposure {
+    /// Whether they are exposed outside the cluster.
+    #[serde(default = "enabled")]
+    pub enabled: bool,
+    /// Whether requests over HTTP are sent to HTTPS.
+    #[serde(default = "enabled")]
+    pub https_redirect: bool,
+    /// Annotations of the Ingress, for what its controller lets one choose. Not
+    /// used with a Gateway.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "annotations_schema")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Default for WebExposure {
+    fn default() -> Self {
+        Self {
+            enabled: enabled(),
+            https_redirect: enabled(),
+            annotations: BTreeMap::new(),
+        }
+    }
+}
+
+/// A bounded map of annotations. Their names are judged where they are applied.
+fn annotations_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 32,
+        "additionalProperties": { "type": "string", "maxLength": 4096 },
+    })
+}
+
+/// How users reach the SSH gateway.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[x_kube(validation = Rule::new("!has(self.loadBalancerClass) || !has(self.serviceType) || self.serviceType == 'LoadBalancer'").message("loadBalancerClass works with serviceType LoadBalancer only: leave it out, or choose that type"))]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayExposure {
     /// Whether the gateway is exposed outside the cluster.
@@ -144,6 +190,65 @@ pub struct GatewayExposure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub public_host: Option<String>,
+    /// Type of the gateway's Service.
+    #[serde(default)]
+    pub service_type: GatewayServiceType,
+    /// Port on every node; by default Kubernetes picks one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub node_port: Option<u16>,
+    /// Which load balancer controller is meant, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub load_balancer_class: Option<String>,
+    /// What becomes of connections on their way to the gateway's pods.
+    #[serde(default)]
+    pub traffic_policy: TrafficPolicy,
+    /// Annotations of the Service, for what its controller lets one choose.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "annotations_schema")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Type of the gateway's Service.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GatewayServiceType {
+    /// The cluster's load balancer controller gives it an address.
+    #[default]
+    LoadBalancer,
+    /// It is reached at a port of every node.
+    NodePort,
+}
+
+impl GatewayServiceType {
+    /// The spelling of the Kubernetes API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LoadBalancer => "LoadBalancer",
+            Self::NodePort => "NodePort",
+        }
+    }
+}
+
+/// What becomes of connections from outside (`externalTrafficPolicy`).
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrafficPolicy {
+    /// Any node takes them on to any pod; the gateway sees the node's address.
+    #[default]
+    Cluster,
+    /// Only nodes with a pod take them; the gateway sees the client's address,
+    /// which its bans go by.
+    Local,
+}
+
+impl TrafficPolicy {
+    /// The spelling of the Kubernetes API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Local => "Local",
+        }
+    }
 }
 
 fn enabled() -> bool {
@@ -161,6 +266,11 @@ impl Default for GatewayExposure {
             service_port: ssh_port(),
             public_port: ssh_port(),
             public_host: None,
+            service_type: GatewayServiceType::default(),
+            node_port: None,
+            load_balancer_class: None,
+            traffic_policy: TrafficPolicy::default(),
+            annotations: BTreeMap::new(),
         }
     }
 }
@@ -172,11 +282,31 @@ pub struct KitePlatformStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Addresses at which the platform is reachable.
+    /// Where the web page and the API are reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Addresses of the web page and the API: what the base domain and the names
+    /// below it have to resolve to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// `Ready`.
+    /// Addresses of the SSH gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateway_addresses: Vec<String>,
+    /// Port at those addresses, or at every node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway_port: Option<u16>,
+    /// `Ready`, `GatewayExposed`, `WebExposed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Types of the conditions in [`KitePlatformStatus::conditions`].
+pub mod platform_condition {
+    /// Summary: all that is to be exposed is.
+    pub const READY: &str = "Ready";
+    /// The SSH gateway has an address.
+    pub const GATEWAY_EXPOSED: &str = "GatewayExposed";
+    /// The web page and the API have an address.
+    pub const WEB_EXPOSED: &str = "WebExposed";
 }

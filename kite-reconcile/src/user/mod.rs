@@ -66,7 +66,11 @@ impl Reconciler for Users {
 
     const KIND: &'static str = "KiteUser";
 
-    async fn observe<C: Cluster>(object: &KiteUser, cluster: &C) -> Result<Observed, Error> {
+    async fn observe<C: Cluster>(
+        object: &KiteUser,
+        cluster: &C,
+        _: &Settings,
+    ) -> Result<Observed, Error> {
         let user = User::of(object)?;
         let deleting = object.metadata.deletion_timestamp.is_some();
         let edited = object

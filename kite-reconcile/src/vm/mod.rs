@@ -55,6 +55,7 @@ impl Reconciler for Vms {
     async fn observe<C: Cluster>(
         object: &KiteVirtualMachine,
         cluster: &C,
+        _: &Settings,
     ) -> Result<Observed, Error> {
         Observed::read(object, cluster).await
     }

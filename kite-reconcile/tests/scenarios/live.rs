@@ -35,6 +35,7 @@ impl Live {
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
+            .crds(kite_core::gateway_api::crds())
             .build()
             .unwrap();
         let client = fake.client();

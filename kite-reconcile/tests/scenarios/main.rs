@@ -8,6 +8,7 @@ mod images;
 mod leader;
 mod life;
 mod live;
+mod platform;
 mod restarts;
 mod stage;
 mod users;

@@ -22,11 +22,11 @@ use kite_core::{
 use kite_fake::{
     FakeCluster,
     actors::{
-        Actors, GarbageCollector, NamespaceLifecycle, Rules, cdi_definitions, kubevirt_definitions,
-        play, route_definitions,
+        Actor, Actors, GarbageCollector, NamespaceLifecycle, Rules, cdi_definitions,
+        kubevirt_definitions, play, route_definitions,
     },
 };
-use kite_reconcile::{Context, Error, image, user, vm};
+use kite_reconcile::{Context, Error, image, platform, user, vm};
 use kube::api::{ListParams, ObjectList, ObjectMeta, PropagationPolicy};
 use kube::core::Status;
 use tokio_util::sync::CancellationToken;
@@ -224,24 +224,26 @@ const MOST_ROUNDS: usize = 60;
 impl World {
     /// A world with an image `debian-12`, and nobody in it.
     pub async fn new() -> Self {
+        Self::with_actors(Vec::new()).await
+    }
+
+    /// A world in which others play too.
+    pub async fn with_actors(others: Vec<Arc<dyn Actor>>) -> Self {
         let fake = FakeCluster::builder()
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
+            .crds(route_definitions())
             .build()
             .unwrap();
         let stop = CancellationToken::new();
         let rules = Arc::new(Rules::instant());
-        let actors = Actors::spawn(
-            &fake.client(),
-            fake.clock(),
-            &rules,
-            vec![
-                Arc::new(NamespaceLifecycle::default()),
-                Arc::new(GarbageCollector::default()),
-            ],
-            &stop,
-        );
+        let mut playing: Vec<Arc<dyn Actor>> = vec![
+            Arc::new(NamespaceLifecycle::default()),
+            Arc::new(GarbageCollector::default()),
+        ];
+        playing.extend(others);
+        let actors = Actors::spawn(&fake.client(), fake.clock(), &rules, playing, &stop);
         Self::of(fake, actors, rules, stop, true).await
     }
 
@@ -359,6 +361,9 @@ impl World {
     pub async fn pass(&self) -> Vec<Error> {
         let mut errors = Vec::new();
         if !self.only_vms {
+            for object in self.all::<KitePlatform>().await {
+                errors.extend(platform::reconcile(&object, &self.context).await.err());
+            }
             for object in self.all::<KiteUser>().await {
                 errors.extend(user::reconcile(&object, &self.context).await.err());
             }

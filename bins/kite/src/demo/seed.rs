@@ -12,9 +12,9 @@ use k8s_openapi::{
 };
 use kite_core::{
     crd::{
-        GatewayExposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
-        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, OsFamily,
-        RegistrySource, SignUp,
+        Exposure, GatewayExposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
+        KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
+        OsFamily, RegistrySource, SignUp,
     },
     names,
 };
@@ -75,6 +75,10 @@ fn platform(gateway: SocketAddr) -> KitePlatform {
         names::PLATFORM,
         KitePlatformSpec {
             base_domain: Some("vm.kite.test".to_owned()),
+            exposure: Exposure {
+                ingress_class_name: Some("demo".to_owned()),
+                ..Exposure::default()
+            },
             sign_up: SignUp::Open,
             gateway: GatewayExposure {
                 public_host: Some(gateway.ip().to_string()),

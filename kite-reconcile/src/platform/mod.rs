@@ -1,0 +1,173 @@
+//! `KitePlatform`: how the SSH gateway, the web page and the API are reached
+//! from outside, and at which addresses.
+//!
+//! What it makes lies in Kite's own namespace and is owned by the platform, so
+//! that garbage collection removes it afterwards; users, images and VMs are not
+//! the platform's and stay. Without a platform nothing is exposed, and its
+//! defaults hold for everybody else.
+
+mod plan;
+
+use async_trait::async_trait;
+use futures::try_join;
+use k8s_openapi::{
+    api::{
+        core::v1::{Namespace, Service},
+        networking::v1::Ingress,
+    },
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
+use kite_core::{
+    cluster::{Cluster, ClusterExt as _, ObjectKey},
+    crd::{KitePlatform, KitePlatformStatus},
+    gateway_api::{Gateway, HttpRoute},
+    names,
+};
+use kube::{ResourceExt as _, runtime::controller::Action};
+
+pub use self::plan::plan;
+use crate::{
+    Error,
+    context::{Context, Settings},
+    drive::{self, Reconciler},
+    objects::AnyObject,
+    plan::{Outcome, Plan},
+};
+
+/// Reconciles the platform.
+pub async fn reconcile<C: Cluster>(
+    platform: &KitePlatform,
+    context: &Context<C>,
+) -> Result<Action, Error> {
+    drive::reconcile::<Platforms, C>(platform, context).await
+}
+
+/// What was seen of the platform's own objects.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The namespace in which Kite runs.
+    pub namespace: Option<Namespace>,
+    /// The SSH gateway's Service.
+    pub service: Option<Service>,
+    /// The way to the web page and the API.
+    pub ingress: Option<Ingress>,
+    /// The same through a Gateway.
+    pub route: Option<HttpRoute>,
+    /// From HTTP to HTTPS at a Gateway.
+    pub redirect: Option<HttpRoute>,
+    /// The Gateway that the spec names.
+    pub gateway: Option<Gateway>,
+}
+
+/// The reconciler of the platform.
+pub(crate) struct Platforms;
+
+#[async_trait]
+impl Reconciler for Platforms {
+    type Object = KitePlatform;
+    type Status = KitePlatformStatus;
+    type Observed = Observed;
+
+    const KIND: &'static str = "KitePlatform";
+
+    async fn observe<C: Cluster>(
+        object: &KitePlatform,
+        cluster: &C,
+        settings: &Settings,
+    ) -> Result<Observed, Error> {
+        let here = ObjectKey::cluster(&settings.namespace);
+        let key = |name: &str| ObjectKey::namespaced(&settings.namespace, name);
+        let (service, web) = (
+            key(names::GATEWAY_EXTERNAL_SERVICE),
+            key(names::PLATFORM_WEB),
+        );
+        let redirect = key(names::PLATFORM_REDIRECT);
+        let gateway = object.spec.exposure.gateway.as_ref();
+        let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
+        let (namespace, service, ingress, route, redirect, gateway) = try_join!(
+            cluster.find(&here),
+            cluster.find(&service),
+            cluster.find(&web),
+            cluster.find(&web),
+            cluster.find(&redirect),
+            async {
+                match &gateway {
+                    Some(gateway) => cluster.find(gateway).await,
+                    None => Ok(None),
+                }
+            },
+        )?;
+        Ok(Observed {
+            namespace,
+            service,
+            ingress,
+            route,
+            redirect,
+            gateway,
+        })
+    }
+
+    fn plan(
+        object: &KitePlatform,
+        observed: &Observed,
+        settings: &Settings,
+    ) -> Result<Plan<KitePlatformStatus>, Error> {
+        plan(object, observed, settings)
+    }
+
+    fn absorb(observed: &mut Observed, outcome: Outcome) {
+        observed.absorb(outcome);
+    }
+
+    fn status(object: &KitePlatform) -> Option<&KitePlatformStatus> {
+        object.status.as_ref()
+    }
+
+    fn conditions(status: &KitePlatformStatus) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn observed_generation(status: &KitePlatformStatus) -> Option<i64> {
+        status.observed_generation
+    }
+
+    fn complete(
+        status: KitePlatformStatus,
+        conditions: Vec<Condition>,
+        generation: Option<i64>,
+    ) -> KitePlatformStatus {
+        KitePlatformStatus {
+            conditions,
+            observed_generation: generation,
+            ..status
+        }
+    }
+
+    fn carrier(object: &KitePlatform, status: KitePlatformStatus) -> KitePlatform {
+        KitePlatform {
+            metadata: drive::carrier_metadata(&object.metadata),
+            spec: object.spec.clone(),
+            status: Some(status),
+        }
+    }
+}
+
+impl Observed {
+    /// Takes in what came of a step.
+    pub fn absorb(&mut self, outcome: Outcome) {
+        let (object, gone) = match outcome {
+            Outcome::Stored(object) => (object, false),
+            Outcome::Gone(object) => (object, true),
+            _ => return,
+        };
+        match object {
+            AnyObject::Service(service) => self.service = (!gone).then_some(*service),
+            AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
+            AnyObject::HttpRoute(route) if route.name_any() == names::PLATFORM_REDIRECT => {
+                self.redirect = (!gone).then_some(*route);
+            }
+            AnyObject::HttpRoute(route) => self.route = (!gone).then_some(*route),
+            _ => {}
+        }
+    }
+}

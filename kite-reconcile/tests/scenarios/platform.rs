@@ -1,0 +1,439 @@
+//! The platform: how the gateway, the web page and the API are reached.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{
+    core::v1::{Namespace, Service},
+    networking::v1::Ingress,
+};
+use kite_core::{
+    cluster::ClusterError,
+    conditions::find,
+    crd::{KitePlatform, KitePlatformStatus, VmPhase},
+    gateway_api::{Gateway, GatewaySpec, HttpRoute, Listener},
+};
+use kite_fake::actors::{Actor, Gateways, LoadBalancers};
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use serde_json::json;
+
+use crate::world::{World, named, platform, vm_named};
+
+const HERE: &str = "kite";
+const ADDRESS: &str = "192.0.2.7";
+
+/// A world with a provider of load balancers and an implementation of the
+/// Gateway API.
+async fn world() -> World {
+    let others: Vec<Arc<dyn Actor>> = vec![
+        Arc::new(LoadBalancers::at(ADDRESS)),
+        Arc::new(Gateways::default()),
+    ];
+    World::with_actors(others).await
+}
+
+/// The same with a platform of class `nginx`.
+async fn with_platform() -> World {
+    let world = world().await;
+    let mut platform = platform();
+    platform.spec.exposure.ingress_class_name = Some("nginx".to_owned());
+    world.create(platform).await;
+    world.settle().await;
+    world
+}
+
+async fn edit(world: &World, spec: serde_json::Value) {
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    world.edit(&platform, json!({"spec": spec})).await;
+    world.settle().await;
+}
+
+async fn status(world: &World) -> KitePlatformStatus {
+    let platform = world.find::<KitePlatform>("", "default").await;
+    platform.unwrap().status.unwrap()
+}
+
+/// Status and reason of a condition.
+async fn says(world: &World, type_: &str) -> (String, String, String) {
+    let status = status(world).await;
+    let found = find(&status.conditions, type_).unwrap().clone();
+    (found.status, found.reason, found.message)
+}
+
+async fn service(world: &World) -> Option<Service> {
+    world.find(HERE, "kite-gateway-external").await
+}
+
+/// A Service that Kite did not make.
+async fn make_service(world: &World, name: &str, port: u16) -> Service {
+    let mut metadata = named(name);
+    metadata.namespace = Some(HERE.to_owned());
+    let spec = serde_json::from_value(json!({"ports": [{"port": port}]}));
+    let service = Service {
+        metadata,
+        spec: Some(spec.unwrap()),
+        status: None,
+    };
+    world.create(service).await
+}
+
+/// A Gateway with these listeners, of a class that somebody implements.
+async fn gateway(world: &World, listeners: &[(&str, &str)]) {
+    let class: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "GatewayClass",
+        "metadata": {"name": "played"},
+        "spec": {"controllerName": "example.org/played"},
+    }))
+    .unwrap();
+    let resource = ApiResource {
+        group: "gateway.networking.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "gateway.networking.k8s.io/v1".to_owned(),
+        kind: "GatewayClass".to_owned(),
+        plural: "gatewayclasses".to_owned(),
+    };
+    let classes = kube::Api::<DynamicObject>::all_with(world.cluster.client().clone(), &resource);
+    classes
+        .create(&PostParams::default(), &class)
+        .await
+        .unwrap();
+    let listeners = listeners.iter().map(|(name, protocol)| Listener {
+        name: (*name).to_owned(),
+        port: if *protocol == "HTTPS" { 443 } else { 80 },
+        protocol: (*protocol).to_owned(),
+        hostname: None,
+    });
+    let mut gateway = Gateway::new(
+        "edge",
+        GatewaySpec {
+            gateway_class_name: "played".to_owned(),
+            listeners: listeners.collect(),
+        },
+    );
+    gateway.metadata.namespace = Some(HERE.to_owned());
+    world.create(gateway).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gateway_and_the_web_page_get_addresses() {
+    let world = with_platform().await;
+    let spec = service(&world).await.unwrap().spec.unwrap();
+    assert_eq!(spec.type_.as_deref(), Some("LoadBalancer"));
+    assert_eq!(
+        spec.selector.unwrap()["app.kubernetes.io/name"],
+        "kite-gateway"
+    );
+    let status = status(&world).await;
+    assert_eq!(status.gateway_addresses, [ADDRESS]);
+    assert_eq!(status.gateway_port, Some(22));
+    assert_eq!(status.addresses, [ADDRESS]);
+    assert_eq!(status.url.as_deref(), Some("https://vm.example.org"));
+    for type_ in ["Ready", "GatewayExposed", "WebExposed"] {
+        assert_eq!(find(&status.conditions, type_).unwrap().status, "True");
+    }
+    let ingress = world.find::<Ingress>(HERE, "kite-platform").await.unwrap();
+    let redirect = "nginx.ingress.kubernetes.io/force-ssl-redirect";
+    assert_eq!(ingress.metadata.annotations.unwrap()[redirect], "true");
+
+    // A settled platform writes nothing.
+    assert!(world.pass().await.is_empty());
+    assert_eq!(world.writes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_load_balancers_is_told_what_to_do() {
+    let world = World::new().await;
+    world.create(platform()).await;
+    world.settle().await;
+    let (holds, reason, message) = says(&world, "GatewayExposed").await;
+    assert_eq!((holds.as_str(), reason.as_str()), ("False", "Pending"));
+    assert!(message.contains("spec.gateway.serviceType"), "{message}");
+    assert_eq!(says(&world, "Ready").await.0, "False");
+
+    edit(
+        &world,
+        json!({"gateway": {"serviceType": "NodePort", "nodePort": 32022, "publicHost": "ssh.example.org"}}),
+    )
+    .await;
+    let status = status(&world).await;
+    assert_eq!(status.gateway_port, Some(32022));
+    assert_eq!(status.gateway_addresses, ["ssh.example.org"]);
+    assert_eq!(says(&world, "GatewayExposed").await.0, "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_ports_and_back_to_what_kubernetes_picks() {
+    let world = with_platform().await;
+    edit(
+        &world,
+        json!({"gateway": {"servicePort": 2022, "nodePort": 30022}}),
+    )
+    .await;
+    let ports = async || service(&world).await.unwrap().spec.unwrap().ports.unwrap();
+    let seen = ports().await;
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_eq!((seen[0].port, seen[0].node_port), (2022, Some(30022)));
+    assert_eq!(status(&world).await.gateway_port, Some(2022));
+    edit(
+        &world,
+        json!({"gateway": {"servicePort": 22, "nodePort": null}}),
+    )
+    .await;
+    let seen = ports().await;
+    assert_eq!((seen.len(), seen[0].port), (1, 22));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_to_be_exposed_is_removed() {
+    let world = with_platform().await;
+    edit(
+        &world,
+        json!({"gateway": {"enabled": false}, "web": {"enabled": false}}),
+    )
+    .await;
+    assert!(service(&world).await.is_none());
+    assert!(world.find::<Ingress>(HERE, "kite-platform").await.is_none());
+    assert_eq!(says(&world, "GatewayExposed").await.1, "Disabled");
+    let (holds, reason, _) = says(&world, "Ready").await;
+    assert_eq!((holds.as_str(), reason.as_str()), ("True", "Ready"));
+    let status = status(&world).await;
+    assert!(status.addresses.is_empty() && status.gateway_addresses.is_empty());
+
+    edit(
+        &world,
+        json!({"gateway": null, "web": null, "baseDomain": null}),
+    )
+    .await;
+    assert!(service(&world).await.is_some());
+    assert!(world.find::<Ingress>(HERE, "kite-platform").await.is_none());
+    assert_eq!(says(&world, "WebExposed").await.1, "NoBaseDomain");
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_is_repaired() {
+    let world = with_platform().await;
+    let stored = service(&world).await.unwrap();
+    world
+        .edit(
+            &stored,
+            json!({
+                "metadata": {"labels": null},
+                "spec": {"selector": {"app.kubernetes.io/name": "evil"}},
+            }),
+        )
+        .await;
+    let stored = world.find::<Ingress>(HERE, "kite-platform").await.unwrap();
+    world.edit(&stored, json!({"spec": {"tls": null}})).await;
+    world.settle().await;
+    let stored = service(&world).await.unwrap();
+    assert_eq!(
+        stored.spec.unwrap().selector.unwrap()["app.kubernetes.io/name"],
+        "kite-gateway"
+    );
+    assert!(
+        stored
+            .metadata
+            .labels
+            .is_some_and(|labels| labels.len() >= 2)
+    );
+    let stored = world.find::<Ingress>(HERE, "kite-platform").await.unwrap();
+    assert!(stored.spec.unwrap().tls.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_is_taken_back_goes() {
+    let world = with_platform().await;
+    edit(
+        &world,
+        json!({"gateway": {"annotations": {"lb.example.org/pool": "ssh"}}}),
+    )
+    .await;
+    let annotations = async || service(&world).await.unwrap().metadata.annotations;
+    assert_eq!(annotations().await.unwrap()["lb.example.org/pool"], "ssh");
+    edit(&world, json!({"gateway": {"annotations": null}})).await;
+    assert!(annotations().await.unwrap_or_default().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_class_of_load_balancer_takes_a_new_service() {
+    let world = with_platform().await;
+    let before = service(&world).await.unwrap().metadata.uid;
+    edit(
+        &world,
+        json!({"gateway": {"loadBalancerClass": "example.org/blue"}}),
+    )
+    .await;
+    let after = service(&world).await.unwrap();
+    assert_ne!(before, after.metadata.uid);
+    assert_eq!(
+        after.spec.unwrap().load_balancer_class.as_deref(),
+        Some("example.org/blue")
+    );
+    assert_eq!(says(&world, "Ready").await.0, "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_of_the_gateway_api_takes_the_place_of_the_ingress() {
+    let world = with_platform().await;
+    edit(
+        &world,
+        json!({"exposure": {"ingressClassName": null, "gateway": {"namespace": HERE, "name": "edge"}}}),
+    )
+    .await;
+    assert_eq!(says(&world, "WebExposed").await.1, "GatewayNotFound");
+    assert!(
+        world.find::<Ingress>(HERE, "kite-platform").await.is_some(),
+        "the old way stands until the new one does"
+    );
+
+    gateway(&world, &[("web", "HTTP"), ("secure", "HTTPS")]).await;
+    world.settle().await;
+    let route = world
+        .find::<HttpRoute>(HERE, "kite-platform")
+        .await
+        .unwrap();
+    assert_eq!(
+        route.spec.parent_refs[0].section_name.as_deref(),
+        Some("secure")
+    );
+    assert_eq!(route.spec.parent_refs.len(), 1);
+    let redirect = world
+        .find::<HttpRoute>(HERE, "kite-platform-redirect")
+        .await;
+    let redirect = redirect.unwrap();
+    assert_eq!(
+        redirect.spec.parent_refs[0].section_name.as_deref(),
+        Some("web")
+    );
+    assert!(redirect.spec.rules[0].backend_refs.is_empty());
+    assert!(world.find::<Ingress>(HERE, "kite-platform").await.is_none());
+
+    // The API's Service is not there yet, and the Gateway says so.
+    let (_, reason, message) = says(&world, "WebExposed").await;
+    assert_eq!(reason, "RouteRefused");
+    assert!(message.contains("kite-api"), "{message}");
+    make_service(&world, "kite-api", 8080).await;
+    world.settle().await;
+    assert_eq!(says(&world, "Ready").await.0, "True");
+    assert_eq!(
+        status(&world).await.url.as_deref(),
+        Some("https://vm.example.org")
+    );
+    assert_eq!(status(&world).await.addresses, ["127.0.0.1"]);
+
+    edit(&world, json!({"web": {"httpsRedirect": false}})).await;
+    assert!(
+        world
+            .find::<HttpRoute>(HERE, "kite-platform-redirect")
+            .await
+            .is_none()
+    );
+    let route = world
+        .find::<HttpRoute>(HERE, "kite-platform")
+        .await
+        .unwrap();
+    assert_eq!(route.spec.parent_refs.len(), 2);
+
+    edit(
+        &world,
+        json!({"exposure": {"ingressClassName": "nginx", "gateway": null}}),
+    )
+    .await;
+    assert!(world.find::<Ingress>(HERE, "kite-platform").await.is_some());
+    assert!(world.all::<HttpRoute>().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_without_https_is_said_to_be_unencrypted() {
+    let world = with_platform().await;
+    gateway(&world, &[("web", "HTTP")]).await;
+    make_service(&world, "kite-api", 8080).await;
+    let gateway = json!({"namespace": HERE, "name": "edge"});
+    edit(
+        &world,
+        json!({"exposure": {"ingressClassName": null, "gateway": gateway}}),
+    )
+    .await;
+    let (holds, _, message) = says(&world, "WebExposed").await;
+    assert!(
+        holds == "True" && message.contains("unencrypted"),
+        "{message}"
+    );
+    assert_eq!(
+        status(&world).await.url.as_deref(),
+        Some("http://vm.example.org")
+    );
+    assert!(
+        world
+            .find::<HttpRoute>(HERE, "kite-platform-redirect")
+            .await
+            .is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_platform_takes_along_what_it_made_and_leaves_vms_alone() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    assert!(service(&world).await.is_some());
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let before = world.vm("web").await.metadata.uid;
+    world.delete(&platform).await;
+    world.settle().await;
+    assert!(world.find::<KitePlatform>("", "default").await.is_none());
+    assert!(service(&world).await.is_none());
+    assert!(world.find::<Ingress>(HERE, "kite-platform").await.is_none());
+    let vm = world.vm("web").await;
+    assert_eq!(vm.metadata.uid, before);
+    assert_eq!(vm.status.unwrap().phase, Some(VmPhase::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_of_somebody_elses_is_neither_taken_nor_deleted() {
+    let world = world().await;
+    let foreign = make_service(&world, "kite-gateway-external", 22).await;
+    let uid = foreign.metadata.uid;
+    world.create(platform()).await;
+    world.settle().await;
+    let (_, reason, message) = says(&world, "GatewayExposed").await;
+    assert_eq!(reason, "NameTaken", "{message}");
+    edit(&world, json!({"gateway": {"enabled": false}})).await;
+    assert_eq!(service(&world).await.unwrap().metadata.uid, uid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_namespace_is_named() {
+    let world = world().await;
+    let namespace = world.find::<Namespace>("", HERE).await.unwrap();
+    world.delete(&namespace).await;
+    world.create(platform()).await;
+    world.settle().await;
+    let (_, reason, message) = says(&world, "Ready").await;
+    assert_eq!(reason, "NamespaceMissing");
+    assert!(message.contains("--namespace"), "{message}");
+    world
+        .create(Namespace {
+            metadata: named(HERE),
+            ..Namespace::default()
+        })
+        .await;
+    world.settle().await;
+    assert!(service(&world).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_one_platform_and_its_fields_agree() {
+    let world = world().await;
+    let mut other = platform();
+    other.metadata.name = Some("other".to_owned());
+    let error = world.try_create(other).await.unwrap_err();
+    assert!(error.to_string().contains("its name is default"), "{error}");
+    let mut both = platform();
+    both.spec.gateway.service_type = kite_core::crd::GatewayServiceType::NodePort;
+    both.spec.gateway.load_balancer_class = Some("x".to_owned());
+    let error = world.try_create(both).await.unwrap_err();
+    assert!(matches!(error, ClusterError::Invalid { .. }), "{error}");
+    assert!(error.to_string().contains("leave it out"), "{error}");
+    assert!(world.find::<KitePlatform>("", "default").await.is_none());
+}
