@@ -87,9 +87,9 @@ impl Claims {
         Ok(claims)
     }
 
-    /// What to do now: free claims are made, those of the departed are freed
-    /// first, and what is not wanted any more is given back last.
-    pub fn steps(&self) -> Vec<Step> {
+    /// What to do now for the claims that are wanted: free ones are made, those
+    /// of the departed are freed first.
+    pub fn wants(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for claim in &self.wanted {
             match &claim.state {
@@ -101,10 +101,13 @@ impl Claims {
                 } => steps.push(Step::Unclaim(reservation.clone())),
             }
         }
-        if steps.is_empty() {
-            steps.extend(self.stale.iter().cloned().map(Step::Unclaim));
-        }
         steps
+    }
+
+    /// Gives back what is not wanted any more. To be done when nobody is reached
+    /// by it any more.
+    pub fn give_back(&self) -> Vec<Step> {
+        self.stale.iter().cloned().map(Step::Unclaim).collect()
     }
 
     /// What is to be given back when the object goes.

@@ -1,5 +1,6 @@
 //! A controller that takes part in a simulation.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
@@ -27,12 +28,24 @@ pub struct Seat<K: Watched> {
     /// `state()` is random and differs from run to run: use
     /// [`objects`](Self::objects) or sort.
     pub store: Store<K>,
+    /// Its caches of what else it watches.
+    caches: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 impl<K: Watched> Seat<K> {
     /// All that is in the cache, by namespace and name.
     pub fn objects(&self) -> Vec<Arc<K>> {
         sorted(&self.store)
+    }
+
+    /// Its cache of objects of kind `W`: what the watch of them has told so far.
+    /// That of the first of several watches of one kind; none if it does not
+    /// watch them.
+    pub fn cache<W: Watched>(&self) -> Option<Store<W>> {
+        let own: &dyn Any = &self.store;
+        let others = self.caches.iter().map(|cache| &**cache as &dyn Any);
+        let mut all = std::iter::once(own).chain(others);
+        all.find_map(|cache| cache.downcast_ref::<Store<W>>().cloned())
     }
 }
 
@@ -159,7 +172,8 @@ impl<K: Watched> Controller<K> {
     }
 
     /// Objects of kind `W` trigger what `mapper` says. The mapper should
-    /// remember nothing: it stays the same over all crashes.
+    /// remember nothing: it stays the same over all crashes
+    /// ([`watches_anew`](Self::watches_anew) has one that does not).
     #[must_use]
     pub fn watches<W: Watched, I>(self, mapper: impl Fn(W) -> I + Send + Sync + 'static) -> Self
     where
@@ -173,17 +187,40 @@ impl<K: Watched> Controller<K> {
     /// controller's cache.
     #[must_use]
     pub fn watches_with<W: Watched, I>(
-        mut self,
+        self,
         config: watcher::Config,
         mapper: impl Fn(W, &Store<K>) -> I + Send + Sync + 'static,
     ) -> Self
     where
         I: IntoIterator<Item = ObjectRef<K>>,
     {
+        let mapper = Arc::new(mapper);
+        self.watches_anew(config, move || {
+            let mapper = Arc::clone(&mapper);
+            move |object: &W, store: &Store<K>| mapper(object.clone(), store)
+        })
+    }
+
+    /// As [`watches_with`](Self::watches_with), with a mapper that `start` makes
+    /// each time that the controller starts: what it remembers is lost in a
+    /// crash.
+    #[must_use]
+    pub fn watches_anew<W: Watched, M, I>(
+        mut self,
+        config: watcher::Config,
+        start: impl Fn() -> M + Send + Sync + 'static,
+    ) -> Self
+    where
+        M: Fn(&W, &Store<K>) -> I + Send + Sync + 'static,
+        I: IntoIterator<Item = ObjectRef<K>>,
+    {
         self.relations.push(Arc::new(Mapped {
             config,
-            mapper: Arc::new(move |object, store: &Store<K>| {
-                mapper(object, store).into_iter().collect()
+            start: Arc::new(move || {
+                let mapper = start();
+                Box::new(move |object: &W, store: &Store<K>| {
+                    mapper(object, store).into_iter().collect()
+                })
             }),
         }));
         self
@@ -261,15 +298,18 @@ impl<K: Watched> Role for Controller<K> {
     fn enter(&self, client: Client, clock: Arc<dyn Clock>) -> Box<dyn Life> {
         let writer = Writer::<K>::default();
         let store = writer.as_reader();
+        let feed = Feed::open(&client, self.config.clone());
         let relations = self.relations.iter();
+        let relations: Vec<_> = relations.map(|relation| relation.open(&client)).collect();
         Box::new(Running {
-            feed: Feed::open(&client, self.config.clone()),
-            relations: relations.map(|relation| relation.open(&client)).collect(),
+            feed,
             reconcile: (self.start)(Seat {
                 client,
                 clock,
                 store: store.clone(),
+                caches: relations.iter().map(|open| open.cache()).collect(),
             }),
+            relations,
             writer,
             store,
             is_ready: false,
@@ -337,7 +377,7 @@ impl<K: Watched> Life for Running<K> {
             let words = batch.describe();
             return Some(Heard { words, about });
         };
-        let (words, about) = self.relations.get(relation)?.hear(&self.store)?;
+        let (words, about) = self.relations.get_mut(relation)?.hear(&self.store)?;
         let about = about.iter().map(|object| self.name(object)).collect();
         Some(Heard { words, about })
     }

@@ -1,12 +1,13 @@
 //! What the caches of a controller see, one event at a time.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
@@ -184,22 +185,26 @@ pub(super) trait Open<K: Watched>: Send {
     fn is_waiting(&self) -> bool;
     fn is_behind(&self) -> bool;
     /// The next event in words, and which objects it is about.
-    fn hear(&self, store: &Store<K>) -> Option<(String, Vec<ObjectRef<K>>)>;
+    fn hear(&mut self, store: &Store<K>) -> Option<(String, Vec<ObjectRef<K>>)>;
+    /// What it has heard: a `Store` of its kind.
+    fn cache(&self) -> Box<dyn Any + Send + Sync>;
 }
 
-type Mapper<W, K> = Arc<dyn Fn(W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync>;
+type Mapper<W, K> = Box<dyn Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync>;
+type MakeMapper<W, K> = Arc<dyn Fn() -> Mapper<W, K> + Send + Sync>;
 
 /// Leads from objects of another kind to those of the controller.
 pub(super) struct Mapped<W: Watched, K: Watched> {
     pub(super) config: watcher::Config,
-    pub(super) mapper: Mapper<W, K>,
+    pub(super) start: MakeMapper<W, K>,
 }
 
 impl<W: Watched, K: Watched> Relation<K> for Mapped<W, K> {
     fn open(&self, client: &Client) -> Box<dyn Open<K>> {
         Box::new(OpenMapped {
             feed: Feed::open(client, self.config.clone()),
-            mapper: Arc::clone(&self.mapper),
+            mapper: (self.start)(),
+            writer: Writer::default(),
         })
     }
 }
@@ -207,6 +212,7 @@ impl<W: Watched, K: Watched> Relation<K> for Mapped<W, K> {
 struct OpenMapped<W: Watched, K: Watched> {
     feed: Feed<W>,
     mapper: Mapper<W, K>,
+    writer: Writer<W>,
 }
 
 impl<W: Watched, K: Watched> Open<K> for OpenMapped<W, K> {
@@ -218,12 +224,19 @@ impl<W: Watched, K: Watched> Open<K> for OpenMapped<W, K> {
         self.feed.is_behind()
     }
 
-    fn hear(&self, store: &Store<K>) -> Option<(String, Vec<ObjectRef<K>>)> {
+    fn hear(&mut self, store: &Store<K>) -> Option<(String, Vec<ObjectRef<K>>)> {
         let batch = self.feed.next()?;
+        for event in batch.events() {
+            self.writer.apply_watcher_event(&event);
+        }
         let touched = batch.touched().into_iter();
-        let about = touched.flat_map(|object| (self.mapper)(object, store));
+        let about = touched.flat_map(|object| (self.mapper)(&object, store));
         let about = about.collect();
         Some((batch.describe(), about))
+    }
+
+    fn cache(&self) -> Box<dyn Any + Send + Sync> {
+        Box::new(self.writer.as_reader())
     }
 }
 

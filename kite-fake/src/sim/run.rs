@@ -64,7 +64,7 @@ pub struct Run {
     /// What is wrong with this run by itself.
     pub violations: Vec<Violation>,
     /// How often each object came and went; generated names are written with a
-    /// star.
+    /// star. Empty if they are not to be compared.
     pub lives: BTreeMap<String, Lives>,
     /// The world each time that the scenario let it settle, and at the end.
     pub states: Vec<Snapshot>,

@@ -1,5 +1,6 @@
 //! [`Simulation`] and what it is built of.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -10,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::cast::Cast;
 use super::controller::{Controller, Role};
@@ -44,6 +45,8 @@ pub struct Simulation {
     parts: Builder,
     /// The cluster before anything happens, built once.
     beginning: OnceLock<Result<Snapshot, String>>,
+    /// The runs without faults that were asked for, by seed.
+    references: Mutex<BTreeMap<u64, Arc<Run>>>,
 }
 
 impl fmt::Debug for Simulation {
@@ -68,6 +71,7 @@ pub struct Builder {
     ignored: Vec<Ignored>,
     limits: Limits,
     is_quiet: bool,
+    is_uncounted: bool,
 }
 
 impl fmt::Debug for Builder {
@@ -177,6 +181,15 @@ impl Builder {
         self
     }
 
+    /// Does not compare how often objects were created and deleted: for scenarios
+    /// that change course after a number of steps, when more or less has been
+    /// done in one run than in another.
+    #[must_use]
+    pub fn uncounted(mut self) -> Self {
+        self.is_uncounted = true;
+        self
+    }
+
     /// Requeues that are further off are not waited for; a minute if not set.
     #[must_use]
     pub fn horizon(mut self, horizon: Duration) -> Self {
@@ -204,6 +217,7 @@ impl Builder {
         Simulation {
             parts: self,
             beginning: OnceLock::new(),
+            references: Mutex::default(),
         }
     }
 }
@@ -228,6 +242,7 @@ impl Simulation {
                 steps: 20_000,
             },
             is_quiet: false,
+            is_uncounted: false,
         }
     }
 
@@ -255,6 +270,13 @@ impl Simulation {
             }
         });
         done.unwrap_or_else(|why| Run::failed(planned, seed, why))
+    }
+
+    /// The run without faults, played once for each seed.
+    pub fn reference(&self, seed: u64) -> Arc<Run> {
+        let mut references = self.references.lock();
+        let reference = references.entry(seed);
+        Arc::clone(reference.or_insert_with(|| Arc::new(self.run(Plan::none(), seed))))
     }
 
     /// Every fault at every request of the run without faults.
@@ -317,7 +339,7 @@ impl Simulation {
             seed,
         );
         let world = World {
-            engine: Arc::new(Mutex::new(engine)),
+            engine: Arc::new(tokio::sync::Mutex::new(engine)),
             client: cluster.client(),
             cluster: cluster.clone(),
             rules,
@@ -347,7 +369,11 @@ impl Simulation {
             requests: std::mem::take(&mut engine.requests),
             injected: faults.injected(),
             violations: std::mem::take(&mut engine.violations),
-            lives: std::mem::take(&mut engine.observer.lives),
+            lives: if self.parts.is_uncounted {
+                BTreeMap::new()
+            } else {
+                std::mem::take(&mut engine.observer.lives)
+            },
             essences: essences.collect(),
             states,
             revision: cluster.server().store().revision(),

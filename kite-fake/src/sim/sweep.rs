@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ pub struct Sweep<'a> {
     faults: Vec<Fault>,
     seeds: Vec<u64>,
     most: Option<u64>,
+    sample: Option<usize>,
     threads: usize,
 }
 
@@ -30,6 +32,7 @@ impl<'a> Sweep<'a> {
             faults: Fault::ALL.to_vec(),
             seeds: vec![0],
             most: None,
+            sample: None,
             threads,
         }
     }
@@ -56,6 +59,14 @@ impl<'a> Sweep<'a> {
         self
     }
 
+    /// Only so many runs with a fault, spread evenly over all that there would
+    /// be, so that every fault and every part of the scenario has its share.
+    #[must_use]
+    pub fn sample(mut self, runs: usize) -> Self {
+        self.sample = Some(runs);
+        self
+    }
+
     /// On so many threads; as many as there are processors if not set. The
     /// outcome does not depend on it.
     #[must_use]
@@ -67,11 +78,9 @@ impl<'a> Sweep<'a> {
     /// Runs all of it.
     pub fn run(&self) -> Summary {
         let begun = Instant::now();
-        let references: Vec<Run> = self
-            .seeds
-            .iter()
-            .map(|seed| self.simulation.run(Plan::none(), *seed))
-            .collect();
+        let seeds = self.seeds.iter();
+        let references: Vec<Arc<Run>> =
+            seeds.map(|seed| self.simulation.reference(*seed)).collect();
         let mut summary = Summary::default();
         let Some(first) = references.first() else {
             return summary;
@@ -91,6 +100,12 @@ impl<'a> Sweep<'a> {
                 let fits = self.faults.iter().filter(|fault| fault.applies_to(call));
                 jobs.extend(fits.map(|fault| (at, number, *fault)));
             }
+        }
+        if let Some(count) = self.sample {
+            // By faults, so that none is left out for always being at the same
+            // place in a request's row.
+            jobs.sort_by_key(|(at, number, fault)| (*fault, *at, *number));
+            jobs = spread(jobs, count);
         }
         let next = AtomicUsize::new(0);
         let results: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
@@ -125,6 +140,16 @@ impl<'a> Sweep<'a> {
         summary.elapsed = begun.elapsed();
         summary
     }
+}
+
+/// So many of all, evenly spread.
+fn spread<T>(all: Vec<T>, count: usize) -> Vec<T> {
+    let total = all.len();
+    let picked = |at: usize| (at + 1) * count / total > at * count / total;
+    let all = all.into_iter().enumerate();
+    all.filter(|(at, _)| picked(*at))
+        .map(|(_, one)| one)
+        .collect()
 }
 
 /// What came of one run of a sweep.
@@ -212,5 +237,21 @@ impl fmt::Display for Summary {
             writeln!(f, "and {more} findings more")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_spread_over_all() {
+        let ten: Vec<u32> = (1..=10).collect();
+        assert_eq!(spread(ten.clone(), 2), [5, 10]);
+        assert_eq!(spread(ten.clone(), 3), [4, 7, 10]);
+        assert_eq!(spread(ten.clone(), 10), ten);
+        assert_eq!(spread(ten.clone(), 50), ten);
+        assert!(spread(ten, 0).is_empty());
+        assert!(spread(Vec::<u32>::new(), 3).is_empty());
     }
 }

@@ -96,7 +96,10 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
     if !user.object.finalizers().iter().any(|f| f == USER_FINALIZER) {
         return (vec![Step::AddFinalizer(USER_FINALIZER)], not_yet());
     }
-    let claims = seen.claims.steps();
+    let mut claims = seen.claims.wants();
+    if claims.is_empty() {
+        claims = seen.claims.give_back();
+    }
     if !claims.is_empty() {
         return (claims, not_yet());
     }

@@ -129,7 +129,7 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     if !has_finalizer(&vm.object.metadata) {
         return Ok(vec![Step::AddFinalizer(VM_FINALIZER)]);
     }
-    let claims = seen.claims.steps();
+    let claims = seen.claims.wants();
     if !claims.is_empty() {
         return Ok(claims);
     }
@@ -162,6 +162,11 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         steps.wanted(&service::web(vm), seen.web_service.as_ref());
         steps.exposure(vm, seen);
         steps.growth(vm, seen);
+    }
+    // A former domain is given back when the Ingress does not serve it any more:
+    // till then another VM that got it would share it.
+    if steps.steps.is_empty() && (is_prepared || seen.ingress.is_none()) {
+        steps.steps.extend(seen.claims.give_back());
     }
     Ok(steps.steps)
 }

@@ -1,0 +1,380 @@
+//! What holds after every step, whatever goes wrong.
+//!
+//! What a rival does by itself (deletes a disk, say) is no fault of Kite's:
+//! events by "… or a rival" are let pass where the rival may have caused them.
+
+use kite_core::{crd::KiteVirtualMachine, labels, names};
+use kite_fake::{
+    sim::{Builder, Event},
+    state::Snapshot,
+    store::{Change, GroupResource, Object},
+};
+use serde_json::Value;
+
+const CDI: &str = "cdi.kubevirt.io";
+const KITE: &str = "hy3ons.github.io";
+const KUBEVIRT: &str = "kubevirt.io";
+
+/// Adds all of them.
+pub fn always(builder: Builder) -> Builder {
+    builder
+        .always("a disk goes only because its VM was deleted", disks_stay)
+        .always("keys are made once, and go only with their VM", keys_stay)
+        .always("nobody refers to another tenant's", tenants_are_apart)
+        .always("walls stand while there are VMs", walls_stand)
+        .always("a claim stays with its living holder", claims_stay)
+        .always(
+            "only who holds a name is reached by it",
+            only_holders_are_reached,
+        )
+        .always("a machine has what it starts from", machines_are_complete)
+        .always("who is gone has left nothing", nothing_is_left)
+}
+
+fn by_rival(event: &Event) -> bool {
+    event.by.contains("rival")
+}
+
+fn find<'a>(
+    state: &'a Snapshot,
+    group: &str,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Option<&'a Object> {
+    state.get(&GroupResource::new(group, plural), namespace, name)
+}
+
+fn vm<'a>(state: &'a Snapshot, namespace: &str, name: &str) -> Option<&'a Object> {
+    find(state, KITE, "kitevirtualmachines", namespace, name)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// All objects of a kind in a namespace.
+fn within<'a>(
+    state: &'a Snapshot,
+    group: &'static str,
+    plural: &'static str,
+    namespace: &'a str,
+) -> impl Iterator<Item = &'a Object> {
+    state
+        .objects()
+        .filter(move |(resource, key, _)| {
+            resource.plural == plural && resource.group == group && key.namespace == namespace
+        })
+        .map(|(_, _, object)| object)
+}
+
+/// Whether the event begins or completes the deletion of the object.
+fn is_deletion(event: &Event) -> bool {
+    match event.change {
+        Change::Added => false,
+        Change::Deleted => true,
+        Change::Modified => {
+            let was = event.previous.as_ref().is_some_and(|o| o.is_deleting());
+            event.object.is_deleting() && !was
+        }
+    }
+}
+
+/// Whether what had the object made it for good: its VM is not deleted.
+fn is_kept(state: &Snapshot, namespace: &str, vm_name: &str) -> bool {
+    vm(state, namespace, vm_name).is_some_and(|vm| !vm.is_deleting())
+}
+
+fn disks_stay(state: &Snapshot, event: &Event) -> bool {
+    let is_disk = matches!(event.kind.as_str(), "DataVolume" | "PersistentVolumeClaim");
+    if !is_disk || !is_deletion(event) || by_rival(event) {
+        return true;
+    }
+    let Some(vm_name) = event.name.strip_suffix("-disk") else {
+        return true;
+    };
+    // The claim follows its DataVolume, about which was asked before.
+    if event.kind == "PersistentVolumeClaim" {
+        let disk = find(state, CDI, "datavolumes", &event.namespace, &event.name);
+        let owner = &event.object.value()["metadata"]["ownerReferences"][0]["uid"];
+        let follows = disk.is_none_or(|disk| disk.meta("uid") != text(owner));
+        if owner.is_string() && follows {
+            return true;
+        }
+    }
+    !is_kept(state, &event.namespace, vm_name)
+}
+
+fn keys_stay(state: &Snapshot, event: &Event) -> bool {
+    if event.kind != "Secret" || by_rival(event) {
+        return true;
+    }
+    let Some(vm_name) = event.name.strip_suffix("-ssh-key") else {
+        return true;
+    };
+    if is_deletion(event) {
+        return !is_kept(state, &event.namespace, vm_name);
+    }
+    let before = event.previous.as_ref();
+    before.is_none_or(|before| before.value()["data"] == event.object.value()["data"])
+}
+
+fn tenants_are_apart(state: &Snapshot, event: &Event) -> bool {
+    let is_tenants = names::user_of_namespace(&event.namespace);
+    let (Some(tenant), false) = (is_tenants, event.change == Change::Deleted) else {
+        return true;
+    };
+    let object = event.object.value();
+    let label = |name: &str| object["metadata"]["labels"][name].as_str();
+    let labels_are_right = label(labels::VM_NAMESPACE).is_none_or(|l| l == event.namespace)
+        && label(labels::USER_NAME).is_none_or(|l| l == tenant);
+    // What is referred to by name lies in the same namespace; a disk's source
+    // says its namespace by itself.
+    let of_images = |reference: &Value| {
+        let namespace = &reference["namespace"];
+        namespace.is_null() || text(namespace) == names::IMAGE_NAMESPACE
+    };
+    let source_is_right = event.kind != "DataVolume"
+        || (of_images(&object["spec"]["sourceRef"]) && of_images(&object["spec"]["source"]["pvc"]));
+    let owner_is_right = |owner: &Value| match text(&owner["kind"]) {
+        "KiteVirtualMachine" => {
+            let of_label = label(labels::VM_NAME).is_none_or(|l| l == text(&owner["name"]));
+            let live = vm(state, &event.namespace, text(&owner["name"]));
+            of_label
+                && live.is_none_or(|vm| vm.meta("uid") == text(&owner["uid"]) || by_rival(event))
+        }
+        "KiteUser" => text(&owner["name"]) == tenant,
+        _ => true,
+    };
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let volumes = object["spec"]["template"]["spec"]["volumes"].as_array();
+    let own_volume = |volume: &Value| {
+        let disk = &volume["dataVolume"]["name"];
+        let secret = &volume["cloudInitNoCloud"]["secretRef"]["name"];
+        (disk.is_null() || text(disk) == names::disk(&event.name))
+            && (secret.is_null() || text(secret) == names::cloud_init_secret(&event.name))
+    };
+    let is_machine = event.kind == "VirtualMachine";
+    labels_are_right
+        && source_is_right
+        && owners.into_iter().flatten().all(owner_is_right)
+        && (!is_machine || volumes.into_iter().flatten().all(own_volume))
+}
+
+fn walls_stand(state: &Snapshot, event: &Event) -> bool {
+    use kite_render::walls::{CDI_POLICY, EGRESS_POLICY, INGRESS_POLICY};
+    if names::user_of_namespace(&event.namespace).is_none() || by_rival(event) {
+        return true;
+    }
+    let namespace = &event.namespace;
+    let are_there = [INGRESS_POLICY, EGRESS_POLICY, CDI_POLICY]
+        .iter()
+        .all(|name| {
+            find(
+                state,
+                "networking.k8s.io",
+                "networkpolicies",
+                namespace,
+                name,
+            )
+            .is_some()
+        });
+    match (event.kind.as_str(), event.change) {
+        // Nothing is there that could be reached.
+        ("NetworkPolicy", Change::Deleted) => {
+            event.by == "scenario"
+                || (within(state, KUBEVIRT, "virtualmachineinstances", namespace)
+                    .next()
+                    .is_none()
+                    && within(state, KUBEVIRT, "virtualmachines", namespace)
+                        .next()
+                        .is_none())
+        }
+        ("VirtualMachine" | "DataVolume", Change::Added) => are_there,
+        _ => true,
+    }
+}
+
+/// The object that holds a claim, if it is there and is the same one.
+fn holder<'a>(state: &'a Snapshot, claim: &Value) -> Option<&'a Object> {
+    let holder = &claim["spec"]["holder"];
+    let (namespace, name) = (text(&holder["namespace"]), text(&holder["name"]));
+    let found = match text(&holder["kind"]) {
+        "KiteUser" => find(state, KITE, "kiteusers", "", name),
+        _ => vm(state, namespace, name),
+    };
+    found.filter(|found| found.meta("uid") == text(&holder["uid"]))
+}
+
+fn claims_stay(state: &Snapshot, event: &Event) -> bool {
+    if event.kind != "KiteReservation" || by_rival(event) {
+        return true;
+    }
+    let claim = event.object.value();
+    let holder = || holder(state, claim);
+    match event.change {
+        Change::Added => true,
+        Change::Modified => event
+            .previous
+            .as_ref()
+            .is_none_or(|before| before.value()["spec"] == claim["spec"]),
+        Change::Deleted => holder().is_none_or(|holder| {
+            let spec = &holder.value()["spec"];
+            let wanted = [
+                text(&spec["sshId"]).to_owned(),
+                text(&spec["domainPrefix"]).to_owned(),
+            ];
+            let is_wanted = match names::vm_claim_of_reservation(&event.name) {
+                Some(names::VmClaim::SshId(id)) => wanted[0] == id,
+                Some(names::VmClaim::Domain(prefix)) => wanted[1] == prefix,
+                None => {
+                    event.name == names::username_reservation(text(&spec["username"]))
+                        || event.name == names::email_reservation(text(&spec["email"]))
+                }
+            };
+            holder.is_deleting() || !is_wanted
+        }),
+    }
+}
+
+/// Whether the VM holds the claim.
+fn holds(state: &Snapshot, vm: &Object, reservation: &str) -> bool {
+    let claim = find(state, KITE, "kitereservations", "", reservation);
+    claim.is_some_and(|claim| text(&claim.value()["spec"]["holder"]["uid"]) == vm.meta("uid"))
+}
+
+fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
+    if by_rival(event) {
+        return true;
+    }
+    let owner = |object: &Object| {
+        let name = object.label(labels::VM_NAME)?.into_owned();
+        vm(state, &event.namespace, &name).cloned()
+    };
+    let ingress_is_held = |vm: &Object, ingress: &Object| {
+        let host = text(&ingress.value()["spec"]["rules"][0]["host"]).to_owned();
+        let prefix = host.split('.').next().unwrap_or_default();
+        holds(state, vm, &names::domain_reservation(prefix))
+    };
+    match (event.kind.as_str(), event.change) {
+        ("Service", Change::Added) if event.name.starts_with("vps-access-") => owner(&event.object)
+            .is_some_and(|vm| {
+                let id = text(&vm.value()["spec"]["sshId"]).to_owned();
+                holds(state, &vm, &names::ssh_id_reservation(&id))
+            }),
+        ("Ingress", Change::Added | Change::Modified) if !event.object.is_deleting() => {
+            owner(&event.object).is_some_and(|vm| ingress_is_held(&vm, &event.object))
+        }
+        // Before a name is given up, nobody is reached by it any more.
+        ("KiteReservation", Change::Deleted) => {
+            let Some(vm) = holder(state, event.object.value()) else {
+                return true;
+            };
+            let namespace = vm.meta("namespace");
+            match names::vm_claim_of_reservation(&event.name) {
+                Some(names::VmClaim::Domain(prefix)) => {
+                    let ingress = find(
+                        state,
+                        "networking.k8s.io",
+                        "ingresses",
+                        namespace,
+                        vm.meta("name"),
+                    );
+                    ingress.is_none_or(|ingress| {
+                        let host = text(&ingress.value()["spec"]["rules"][0]["host"]);
+                        host.split('.').next() != Some(prefix)
+                    })
+                }
+                Some(names::VmClaim::SshId(_)) => {
+                    let service = names::access_service(vm.meta("name"));
+                    find(state, "", "services", namespace, &service).is_none()
+                }
+                None => true,
+            }
+        }
+        _ => true,
+    }
+}
+
+/// A machine is made when its disk and its user data are there, and the user
+/// data is made of the keys that are there.
+fn machines_are_complete(state: &Snapshot, event: &Event) -> bool {
+    let is_new = event.change == Change::Added && event.kind == "VirtualMachine";
+    if !is_new || by_rival(event) {
+        return true;
+    }
+    let secret = |name: String| find(state, "", "secrets", &event.namespace, &name);
+    let (Some(user_data), Some(keys)) = (
+        secret(names::cloud_init_secret(&event.name)),
+        secret(names::ssh_key_secret(&event.name)),
+    ) else {
+        return false;
+    };
+    let disk = find(
+        state,
+        CDI,
+        "datavolumes",
+        &event.namespace,
+        &names::disk(&event.name),
+    );
+    let decoded = |object: &Object, key: &str| {
+        let secret: Option<k8s_openapi::api::core::v1::Secret> =
+            serde_json::from_value(object.to_value()).ok();
+        let bytes = secret.and_then(|secret| secret.data?.remove(key))?;
+        String::from_utf8(bytes.0).ok()
+    };
+    let public = decoded(keys, names::key_secret::CLIENT_PUBLIC).unwrap_or_default();
+    let user_data = decoded(user_data, "userdata").unwrap_or_default();
+    disk.is_some() && !public.is_empty() && user_data.contains(public.trim_end())
+}
+
+/// What is gone for good has left nothing of its own.
+fn nothing_is_left(state: &Snapshot, event: &Event) -> bool {
+    if event.change != Change::Deleted || by_rival(event) {
+        return true;
+    }
+    match event.kind.as_str() {
+        "KiteVirtualMachine" => {
+            let uid = event.object.meta("uid");
+            let kinds = [
+                "DataVolume",
+                "Service",
+                "Ingress",
+                "Secret",
+                "VirtualMachine",
+            ];
+            let has_gone = |object: &Object| {
+                let owners = object.value()["metadata"]["ownerReferences"].as_array();
+                let is_owner = |owner: &Value| text(&owner["uid"]) == uid;
+                !kinds.contains(&text(&object.value()["kind"]))
+                    || !owners.into_iter().flatten().any(is_owner)
+            };
+            let mut all = state
+                .objects()
+                .filter(|(_, key, _)| key.namespace == event.namespace);
+            all.all(|(_, _, object)| has_gone(object))
+        }
+        "KiteUser" => {
+            let namespace = names::user_namespace(&event.name);
+            let left = find(state, "", "namespaces", "", &namespace);
+            left.is_none_or(|left| {
+                let owner = &left.value()["metadata"]["ownerReferences"][0]["uid"];
+                text(owner) != event.object.meta("uid")
+            })
+        }
+        _ => true,
+    }
+}
+
+/// The kind is known by its name in several places above.
+#[test]
+fn the_kinds_are_called_so() {
+    use kube::Resource as _;
+    assert_eq!(KiteVirtualMachine::plural(&()), "kitevirtualmachines");
+    assert_eq!(KiteVirtualMachine::group(&()), KITE);
+    assert_eq!(
+        kite_core::crd::KiteReservation::plural(&()),
+        "kitereservations"
+    );
+    assert_eq!(kite_core::crd::KiteUser::plural(&()), "kiteusers");
+}

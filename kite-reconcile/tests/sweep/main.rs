@@ -1,0 +1,8 @@
+//! Every fault at every request of Kite's reconcilers, and what must come of it:
+//! the same as without. `docs/reliability.md` says how to run all of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod invariants;
+mod scenarios;
+mod stage;
+mod sweeps;

@@ -1,0 +1,314 @@
+//! What happens to users, images and VMs: told once, without faults.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    core::v1::{Namespace, PersistentVolumeClaim, Secret, Service},
+    networking::v1::{Ingress, NetworkPolicy},
+};
+use kite_core::{
+    cdi::DataVolume,
+    conditions::is_true,
+    crd::{KiteImage, KiteReservation, KiteUser, KiteVirtualMachine, UserPhase, VmPhase},
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
+    names,
+};
+use kite_fake::{
+    actors::{Rule, Selector, Stage},
+    sim::{Builder, Stop, World},
+};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::stage::{image, inhabited, installed, user, vm};
+
+/// A scenario, with so many copies of each controller.
+pub type Scenario = fn(usize) -> Builder;
+
+type Done = Result<(), Stop>;
+
+const ANN: &str = "kite-user-ann";
+
+async fn phase(world: &World, namespace: &str, name: &str) -> Result<Option<VmPhase>, Stop> {
+    let vm: Option<KiteVirtualMachine> = world.get(namespace, name).await?;
+    Ok(vm.and_then(|vm| vm.status).and_then(|status| status.phase))
+}
+
+/// Settles, and expects a VM to be in a phase.
+async fn settle_in(world: &World, vm: &KiteVirtualMachine, expected: VmPhase) -> Done {
+    world.settle().await?;
+    let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
+    let found = phase(world, &namespace, &name).await?;
+    let text = format!("VM {name} is {found:?}, and should be {expected:?}");
+    world.expect(found == Some(expected), &text).await;
+    Ok(())
+}
+
+/// Expects that nothing is left that carries the labels of a VM, and no claim.
+async fn nothing_is_left_of(world: &World, name: &str) -> Done {
+    macro_rules! none {
+        ($($kind:ty),*) => { $(
+            for left in world.list::<$kind>().await? {
+                let is_its = left.labels().get(kite_core::labels::VM_NAME).is_some_and(|n| n == name);
+                let is_disk = left.name_any() == names::disk(name);
+                let text = format!("{} {} is left", stringify!($kind), left.name_any());
+                world.expect(!is_its && !is_disk, &text).await;
+            }
+        )* };
+    }
+    none!(
+        KiteVirtualMachine,
+        VirtualMachine,
+        VirtualMachineInstance,
+        DataVolume,
+        PersistentVolumeClaim,
+        Secret,
+        Service,
+        Ingress,
+        KiteReservation
+    );
+    Ok(())
+}
+
+/// A user signs up, gets a namespace with walls, and changes their address.
+pub fn sign_up(copies: usize) -> Builder {
+    installed(copies).scenario(async |world| {
+        let ann = world.create(&user("ann")).await?;
+        world.settle().await?;
+        let found: Option<KiteUser> = world.get("", "ann").await?;
+        let phase = found.and_then(|user| user.status).and_then(|s| s.phase);
+        world
+            .expect(phase == Some(UserPhase::Ready), "ann is ready")
+            .await;
+        let walls = world.list::<NetworkPolicy>().await?;
+        world.expect(walls.len() == 3, "the walls stand").await;
+        world
+            .patch(&ann, json!({"spec": {"email": "ann@example.com"}}))
+            .await?;
+        world.settle().await
+    })
+}
+
+/// A VM is made, switched off, and on again.
+pub fn vm_life(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let found: Option<KiteVirtualMachine> = world.get(ANN, "web").await?;
+        let status = found.and_then(|vm| vm.status).unwrap_or_default();
+        let is_ready =
+            is_true(&status.conditions, "Ready") && is_true(&status.conditions, "Exposed");
+        world.expect(is_ready, "the VM is ready and exposed").await;
+        world
+            .patch(&web, json!({"spec": {"powerState": "Off"}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Stopped).await?;
+        world
+            .patch(&web, json!({"spec": {"powerState": "On"}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// The disk of a VM grows, its keys change, and it moves to another domain.
+pub fn vm_edits(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.patch(&web, json!({"spec": {"disk": "20Gi"}})).await?;
+        world.settle().await?;
+        let claim: Option<PersistentVolumeClaim> = world.get(ANN, "web-disk").await?;
+        let size = claim.and_then(|claim| claim.spec?.resources?.requests?.remove("storage"));
+        let has_grown = size.is_some_and(|size| size.0 == "20Gi");
+        world.expect(has_grown, "the disk has grown").await;
+        let key =
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE7pFnhVBsrxUGzQ1mzJVCFcEPKHC9Et9CC9aBWUxHXp ann";
+        world
+            .patch(
+                &web,
+                json!({"spec": {"sshPublicKeys": [key], "domainPrefix": "shop"}}),
+            )
+            .await?;
+        world.settle().await?;
+        let held = world.list::<KiteReservation>().await?;
+        let domains = held
+            .iter()
+            .filter(|claim| claim.name_any().starts_with("domain."));
+        let domains: Vec<String> = domains.map(ResourceExt::name_any).collect();
+        world
+            .expect(domains == ["domain.shop"], "only the new domain is held")
+            .await;
+        Ok(())
+    })
+}
+
+/// A VM is made and deleted.
+pub fn vm_deletion(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.delete(&web).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// A VM is deleted while its disk is being filled.
+pub fn deleted_while_filling(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        world.rules().add(Rule::hold(
+            Stage::DiskStep,
+            Selector::named("web-disk").within(ANN),
+        ));
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Provisioning).await?;
+        world.delete(&web).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// A VM is deleted before its controllers have done half of their work.
+pub fn deleted_on_the_way(copies: usize) -> Builder {
+    inhabited(copies).uncounted().scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        world.steps(90).await?;
+        world.delete(&web).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// A VM is deleted, and another of the same name is made.
+pub fn recreation(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.delete(&web).await?;
+        // As soon as the name is free, whatever else is still on its way out.
+        while world.get::<KiteVirtualMachine>(ANN, "web").await?.is_some() {
+            world.steps(1).await?;
+        }
+        let again = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &again, VmPhase::Running).await
+    })
+}
+
+/// A user who has two VMs is deleted.
+pub fn user_deletion(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        let mut db = vm("ann", "db");
+        db.spec.domain_prefix = None;
+        let db = world.create(&db).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        settle_in(&world, &db, VmPhase::Running).await?;
+        world.delete(&user("ann")).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "web").await?;
+        nothing_is_left_of(&world, "db").await?;
+        let namespace: Option<Namespace> = world.get("", ANN).await?;
+        world
+            .expect(namespace.is_none(), "the namespace is gone")
+            .await;
+        Ok(())
+    })
+}
+
+/// A VM waits for an image that is imported; later another image goes.
+pub fn image_import(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let mut web = vm("ann", "web");
+        web.spec.image = "debian-13".to_owned();
+        let web = world.create(&web).await?;
+        world.settle().await?;
+        let new = world.create(&image("debian-13")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.delete(&new).await?;
+        world.settle().await?;
+        let left: Option<KiteImage> = world.get("", "debian-13").await?;
+        world.expect(left.is_none(), "the image is gone").await;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// Two VMs claim one login name and one domain. When the first goes, the second
+/// takes over.
+pub fn one_name_for_two(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let first = world.create(&vm("ann", "web")).await?;
+        world.settle().await?;
+        let mut second = vm("bob", "other");
+        second.spec.ssh_id = "web".to_owned();
+        second.spec.domain_prefix = Some("web".to_owned());
+        let second = world.create(&second).await?;
+        settle_in(&world, &second, VmPhase::Failed).await?;
+        settle_in(&world, &first, VmPhase::Running).await?;
+        world.delete(&first).await?;
+        settle_in(&world, &second, VmPhase::Running).await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// A user is suspended and let in again.
+pub fn suspension(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world
+            .patch(&user("ann"), json!({"spec": {"suspended": true}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Stopped).await?;
+        world
+            .patch(&user("ann"), json!({"spec": {"suspended": false}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// A user signs up and makes a VM at once, before the walls stand.
+pub fn vm_before_walls(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        world.create(&user("eve")).await?;
+        while world.get::<Namespace>("", "kite-user-eve").await?.is_none() {
+            world.steps(1).await?;
+        }
+        let web = world.create(&vm("eve", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// People break what Kite made, and it is mended.
+pub fn drift(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let policies = world.list::<NetworkPolicy>().await?;
+        for policy in policies
+            .iter()
+            .filter(|p| p.namespace().as_deref() == Some(ANN))
+        {
+            world.delete(policy).await?;
+        }
+        for service in world.list::<Service>().await? {
+            if service.name_any() == "vps-access-web" {
+                world.delete(&service).await?;
+            }
+            if service.name_any() == "vps-web-web" {
+                world
+                    .patch(
+                        &service,
+                        json!({"spec": {"selector": {"vm.kubevirt.io/name": "db"}}}),
+                    )
+                    .await?;
+            }
+        }
+        for machine in world.list::<VirtualMachine>().await? {
+            world
+                .patch(&machine, json!({"spec": {"runStrategy": "Halted"}}))
+                .await?;
+        }
+        world.run_for(Duration::from_secs(30)).await?;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}

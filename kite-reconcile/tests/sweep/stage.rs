@@ -1,0 +1,276 @@
+//! The stage of every scenario: Kite's controllers with their real triggers, and
+//! a cluster with `KubeVirt` and CDI around them.
+
+use std::sync::{Arc, OnceLock};
+
+use k8s_openapi::api::{core::v1::Namespace, storage::v1::StorageClass};
+use kite_core::{
+    cluster::{KubeCluster, Object},
+    crd::{
+        HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
+        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, OsFamily,
+    },
+    names,
+};
+use kite_fake::{
+    actors::{
+        Actor, CdiAdmission, ClaimBinder, DataSources, DataVolumes, GarbageCollector, Instances,
+        KubeVirtAdmission, NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods,
+        StorageProfiles, VirtualMachines,
+    },
+    clock::Clock,
+    fault::Plan,
+    sim::{Builder, Controller, Seat, Simulation},
+    state::Snapshot,
+};
+use kite_reconcile::{
+    Context, image,
+    keys::{KeyError, KeySource},
+    triggers::{self, Listener},
+    user, vm,
+};
+use kite_render::keys::VmKeys;
+use kube::{
+    api::ObjectMeta,
+    runtime::{
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
+};
+use serde_json::Value;
+
+/// Keys that differ each time that some are made, and only then: a key that was
+/// replaced shows, and two runs of the same plan are the same.
+struct KeysByTime(Arc<dyn Clock>);
+
+impl KeySource for KeysByTime {
+    fn generate(&self, name: &str) -> Result<VmKeys, KeyError> {
+        let made = format!("{name} {}", self.0.now());
+        let private = |which: &str| {
+            format!(
+                "-----BEGIN OPENSSH PRIVATE KEY-----\n{which} {made}\n\
+                 -----END OPENSSH PRIVATE KEY-----\n"
+            )
+        };
+        Ok(VmKeys {
+            client_private: private("client"),
+            client_public: format!("ssh-ed25519 client {made}\n"),
+            host_private: private("host"),
+            host_public: format!("ssh-ed25519 host {made}\n"),
+        })
+    }
+}
+
+/// A simulated controller, while it is told what to listen to.
+struct Heard<K: Object>(Controller<K>);
+
+impl<K: Object> Listener<K> for Heard<K> {
+    fn on<W, M>(self, config: watcher::Config, start: fn() -> M) -> Self
+    where
+        W: Object,
+        M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
+    {
+        // With a list from the watch cache, which may show the past, a restart
+        // is harder than it is for kube's default.
+        Self(self.0.watches_anew(config.any_semantic(), start))
+    }
+}
+
+fn context<K: Object>(seat: Seat<K>) -> Arc<Context<KubeCluster>> {
+    let clock = Arc::clone(&seat.clock);
+    Arc::new(
+        Context::new(KubeCluster::new(seat.client))
+            .with_keys(KeysByTime(seat.clock))
+            .with_clock(move || clock.now()),
+    )
+}
+
+macro_rules! controller {
+    ($name:literal, $kind:ty, $reconcile:path, $triggers:path, $copies:expr) => {{
+        let controller = Controller::seated($name, |seat: Seat<$kind>| {
+            let context = context(seat);
+            move |object: Arc<$kind>| {
+                let context = Arc::clone(&context);
+                async move { $reconcile(&object, &context).await }
+            }
+        });
+        let watching = watcher::Config::default().any_semantic();
+        let heard = Heard(controller.watching(watching));
+        $triggers(heard).0.replicas($copies)
+    }};
+}
+
+/// All of Kite's controllers, so many copies of each, on a cluster that knows
+/// Kite's kinds.
+fn builder(copies: usize) -> Builder {
+    Simulation::builder()
+        .crds(kite_core::crd::all())
+        .crds(kite_core::kubevirt::crds())
+        .crds(kite_core::cdi::crds())
+        .actors(actors)
+        .prepare(|cluster| {
+            cluster.admit_by(Arc::new(CdiAdmission));
+            cluster.admit_by(Arc::new(KubeVirtAdmission));
+        })
+        .controller(controller!(
+            "users",
+            KiteUser,
+            user::reconcile,
+            triggers::users,
+            copies
+        ))
+        .controller(controller!(
+            "images",
+            KiteImage,
+            image::reconcile,
+            triggers::images,
+            copies
+        ))
+        .controller(controller!(
+            "vms",
+            KiteVirtualMachine,
+            vm::reconcile,
+            triggers::virtual_machines,
+            copies
+        ))
+        .ignoring("Secret", "/data/id_ed25519")
+        .ignoring("Secret", "/data/id_ed25519.pub")
+        .ignoring("Secret", "/data/ssh_host_ed25519_key")
+        .ignoring("Secret", "/data/ssh_host_ed25519_key.pub")
+        // Has the keys in it; that they are those of the key Secret is asked at
+        // every step.
+        .ignoring("Secret", "/data/userdata")
+        // By when the instance was looked at, and by its uid.
+        .ignoring(
+            "VirtualMachineInstance",
+            "/status/phaseTransitionTimestamps",
+        )
+        .ignoring("VirtualMachineInstance", "/status/interfaces/0/mac")
+        .quiet()
+}
+
+/// Whoever else works in the cluster and matters to Kite.
+fn actors() -> Vec<Arc<dyn Actor>> {
+    vec![
+        Arc::new(NamespaceLifecycle::default()),
+        Arc::new(NamespaceDefaults),
+        Arc::new(GarbageCollector::default()),
+        Arc::new(ClaimBinder),
+        Arc::new(Nodes),
+        Arc::new(Pods::default()),
+        Arc::new(DataSources::default()),
+        Arc::new(DataVolumes::default()),
+        Arc::new(StorageProfiles),
+        Arc::new(VirtualMachines::default()),
+        Arc::new(Instances::default()),
+        Arc::new(NodeAgent::new(Arc::new(NoGuests))),
+    ]
+}
+
+/// A cluster on which Kite was just installed.
+pub fn installed(copies: usize) -> Builder {
+    builder(copies).cluster(|cluster| {
+        foundations()
+            .into_iter()
+            .fold(cluster, kite_fake::Builder::object)
+    })
+}
+
+/// A cluster with the image `debian-12`, imported, and the users `ann` and
+/// `bob`, all settled.
+pub fn inhabited(copies: usize) -> Builder {
+    static SETTLED: OnceLock<Snapshot> = OnceLock::new();
+    let settled = SETTLED.get_or_init(|| {
+        let simulation = installed(1)
+            .scenario(async |world| {
+                world.create(&image("debian-12")).await?;
+                world.create(&user("ann")).await?;
+                world.create(&user("bob")).await?;
+                world.settle().await
+            })
+            .build();
+        let run = simulation.run(Plan::none(), 0);
+        assert!(
+            run.violations.is_empty(),
+            "{:#?}\n{}",
+            run.violations,
+            run.trace
+        );
+        run.states.last().expect("it is settled").clone()
+    });
+    builder(copies).cluster(|cluster| cluster.snapshot(settled.clone()))
+}
+
+fn foundations() -> Vec<Value> {
+    let named = |name: &str| ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let namespace = |name: &str| {
+        serde_json::to_value(Namespace {
+            metadata: named(name),
+            ..Namespace::default()
+        })
+    };
+    let class = StorageClass {
+        metadata: named(names::STORAGE_CLASS),
+        provisioner: "example.org/disks".to_owned(),
+        allow_volume_expansion: Some(true),
+        ..StorageClass::default()
+    };
+    let platform = KitePlatformSpec {
+        base_domain: Some("vm.example.org".to_owned()),
+        ..KitePlatformSpec::default()
+    };
+    [
+        namespace(names::PLATFORM_NAMESPACE),
+        namespace(names::IMAGE_NAMESPACE),
+        serde_json::to_value(class),
+        serde_json::to_value(KitePlatform::new(names::PLATFORM, platform)),
+    ]
+    .into_iter()
+    .map(Result::unwrap)
+    .collect()
+}
+
+pub fn user(name: &str) -> KiteUser {
+    let mut spec = KiteUserSpec::new(name);
+    spec.email = Some(format!("{name}@example.org"));
+    KiteUser::new(name, spec)
+}
+
+pub fn image(name: &str) -> KiteImage {
+    KiteImage::new(
+        name,
+        KiteImageSpec {
+            display_name: None,
+            description: None,
+            source: ImageSource {
+                http: Some(HttpSource {
+                    url: format!("https://images.example.org/{name}.qcow2"),
+                    checksum: None,
+                }),
+                ..ImageSource::default()
+            },
+            os_family: OsFamily::Debian,
+            default_user: None,
+            min_disk: "5Gi".parse().unwrap(),
+            refresh_schedule: None,
+        },
+    )
+}
+
+/// A VM of `user`, whose login name and domain are called as it is.
+pub fn vm(user: &str, name: &str) -> KiteVirtualMachine {
+    let mut spec = KiteVirtualMachineSpec::new(
+        2,
+        "2Gi".parse().unwrap(),
+        "10Gi".parse().unwrap(),
+        "debian-12",
+        name,
+    );
+    spec.domain_prefix = Some(name.to_owned());
+    let mut vm = KiteVirtualMachine::new(name, spec);
+    vm.metadata.namespace = Some(names::user_namespace(user));
+    vm
+}
