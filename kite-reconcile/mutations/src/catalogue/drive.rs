@@ -1,0 +1,150 @@
+//! The loop behind every reconciler.
+
+use super::Mutation;
+use crate::suite::Suite::Scenarios;
+
+const FILE: &str = "kite-reconcile/src/drive.rs";
+
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "status-before-steps",
+        what: "writes the status before what it speaks of is done",
+        file: FILE,
+        edits: &[(
+            "wanted = first;",
+            "wanted = first; write_status::<R, C>(&object, status, context).await?;",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "status-without-version",
+        what: "writes a status over one that was made of a newer view",
+        file: FILE,
+        edits: &[("resource_version: of.resource_version.clone(),", "")],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "status-at-every-pass",
+        what: "writes the status though it says nothing new",
+        file: FILE,
+        edits: &[(
+            "let is_settled = first.is_none() && R::status(&object) == Some(&status);",
+            "let is_settled = false;",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "status-lost",
+        what: "takes any refusal of a status as written",
+        file: FILE,
+        edits: &[(
+            "Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()), Err(error) => Err(error.into())",
+            "_ => Ok(())",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "generation-not-noted",
+        what: "leaves status.observedGeneration out",
+        file: FILE,
+        edits: &[(
+            "R::complete(plan.status.clone(), conditions, Some(generation))",
+            "R::complete(plan.status.clone(), conditions, None)",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "cached-object-believed",
+        what: "acts on the object as its cache has it, without reading it anew",
+        file: FILE,
+        edits: &[(
+            "if !is_settled && !is_live {",
+            "if false && !is_settled && !is_live {",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "namesake-believed",
+        what: "takes another object of the same name for the one it was handed",
+        file: FILE,
+        edits: &[(
+            "Some(live) if live.uid() != object.uid() => Liveness::Gone,",
+            "",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "finalizers-of-others-dropped",
+        what: "takes the finalizers of others off with its own",
+        file: FILE,
+        edits: &[(
+            "finalizers.retain(|finalizer| finalizer != name);",
+            "finalizers.clear();",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "finalizers-of-others-replaced",
+        what: "puts its finalizer in the place of the others'",
+        file: FILE,
+        edits: &[(
+            "finalizers.push((*name).to_owned());",
+            "finalizers.clear(); finalizers.push((*name).to_owned());",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "keys-replaced",
+        what: "applies a VM's keys over those that another was first to make",
+        file: FILE,
+        edits: &[(
+            "match secret.create(&context.cluster).await {",
+            "match secret.apply(&context.cluster, context.settings.manager).await {",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "own-keys-believed",
+        what: "goes on with its own keys though another was first to make some",
+        file: FILE,
+        edits: &[(
+            "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
+            "{ let _ = error; Ok(secret) }",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "deleted-means-gone",
+        what: "takes what was told to go for gone",
+        file: FILE,
+        edits: &[(
+            "Some(left) => Outcome::Stored(left), None => Outcome::Gone(object.clone())",
+            "_ => Outcome::Gone(object.clone())",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "lost-answer-means-done",
+        what: "takes an apply for done that the API server did not answer",
+        file: FILE,
+        edits: &[(
+            "Done::outcome(Outcome::Stored(desired.apply(cluster, manager).await?))",
+            "Done::outcome(Outcome::Stored(match desired.apply(cluster, manager).await {
+                Err(ClusterError::Unavailable { .. }) => desired.clone(),
+                answer => answer?,
+            }))",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "errors-forgotten",
+        what: "is not called again after a step that failed",
+        file: FILE,
+        edits: &[(
+            "return Err(report_refusal::<R, C>(&object, plan, error, context).await);",
+            "let _ = report_refusal::<R, C>(&object, plan, error, context).await;
+             return Ok(Action::await_change());",
+        )],
+        suite: Scenarios,
+    },
+];

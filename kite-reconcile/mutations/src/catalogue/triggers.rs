@@ -1,0 +1,38 @@
+//! What is listened to.
+
+use super::Mutation;
+use crate::suite::Suite::Scenarios;
+
+const FILE: &str = "kite-reconcile/src/triggers.rs";
+
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "services-not-watched",
+        what: "does not hear when a VM's Services change",
+        file: FILE,
+        edits: &[(".on(managed(), || |o: &Service, _: &_| vm_of(o))", "")],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "claims-not-watched",
+        what: "does not hear when a name becomes free",
+        file: FILE,
+        edits: &[(
+            ".on(managed(), || {
+                |claim: &KiteReservation, vms: &_| claimants(vms, claim)
+            })",
+            "",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "usage-not-watched",
+        what: "does not hear of a user's VMs",
+        file: FILE,
+        edits: &[(
+            "let user = names::user_of_namespace(&namespace).map(ObjectRef::new);",
+            "let user = names::user_of_namespace(&namespace).map(ObjectRef::new).filter(|_| false);",
+        )],
+        suite: Scenarios,
+    },
+];

@@ -1,0 +1,252 @@
+//! The reconciler of VMs.
+
+use super::Mutation;
+use crate::suite::Suite::{Plans, Properties, Scenarios};
+
+const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
+const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
+const STATUS: &str = "kite-reconcile/src/vm/status.rs";
+const STANDING: &str = "kite-reconcile/src/standing.rs";
+const MATCHES: &str = "kite-reconcile/src/matches.rs";
+
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "vm-finalizer-skipped",
+        what: "makes a VM without its finalizer",
+        file: PLAN,
+        edits: &[(
+            "if !has_finalizer(&vm.object.metadata) {",
+            "if false && !has_finalizer(&vm.object.metadata) {",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "machine-before-its-needs",
+        what: "makes the VirtualMachine before its Secrets and its disk",
+        file: PLAN,
+        edits: &[(
+            "if is_prepared || seen.machine.is_some() {",
+            "if may_be_made {",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "loser-served",
+        what: "makes a VM though another has its login name",
+        file: PLAN,
+        edits: &[(
+            "let entitled = status::has_ssh_id(seen);",
+            "let entitled = true;",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "failed-disk-deleted",
+        what: "deletes a disk that is in an unexpected state, to make it anew",
+        file: PLAN,
+        edits: &[(
+            "let mut desired = disk::data_volume(vm, &seen.platform, images);",
+            "let mut desired = disk::data_volume(vm, &seen.platform, images);
+             if let Some(stored) = seen.disk.clone().filter(|disk| {
+                 disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
+             }) {
+                 self.steps.push(Step::Delete(stored.into(), PropagationPolicy::Background));
+                 return false;
+             }",
+        )],
+        suite: Properties,
+    },
+    Mutation {
+        name: "clone-source-of-another-tenant",
+        what: "clones the disk from another tenant's namespace",
+        file: PLAN,
+        edits: &[(
+            "ImageSeen::Found(image) => image::namespace(image, &seen.platform),",
+            "ImageSeen::Found(_) => \"kite-user-bob\",",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "disk-spec-rewritten",
+        what: "applies a changed size to the DataVolume, whose spec is immutable",
+        file: PLAN,
+        edits: &[("desired.spec = stored.spec.clone();", "let _ = stored;")],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "exposure-of-others-deleted",
+        what: "deletes an Ingress that has the VM's name without looking whose it is",
+        file: PLAN,
+        edits: &[(
+            "if standing(&stored.metadata, &like) == Standing::Ours {",
+            "if standing(&stored.metadata, &like) != Standing::Leaving {",
+        )],
+        suite: Plans,
+    },
+    Mutation {
+        name: "claim-of-another-disk-grown",
+        what: "grows a claim without looking whose disk it is",
+        file: PLAN,
+        edits: &[(
+            "owners.into_iter().any(|owner| Some(&owner.uid) == disk)",
+            "owners.into_iter().count() > 0 || disk.is_some()",
+        )],
+        suite: Properties,
+    },
+    Mutation {
+        name: "suspension-ignored",
+        what: "runs the VMs of a suspended user",
+        file: PLAN,
+        edits: &[("if suspended {", "if suspended && seen.disk.is_none() {")],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "image-used-unready",
+        what: "clones from an image that is not imported yet",
+        file: PLAN,
+        edits: &[("if !is_ready(image) {", "if false && !is_ready(image) {")],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "access-without-name",
+        what: "lets people in by a login name that another VM has",
+        file: STATUS,
+        edits: &[(
+            "if !has_ssh_id(seen) || seen.access_service.is_none()",
+            "if seen.access_service.is_none()",
+        )],
+        suite: Plans,
+    },
+    Mutation {
+        name: "disk-before-machine",
+        what: "deletes the disk before the VirtualMachine that writes to it",
+        file: DELETE,
+        edits: &[
+            (
+                "( \"its VirtualMachine\", vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
+                "( \"its disk\", vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))], ), /**/",
+            ),
+            (
+                "/**/ ( \"its disk\", vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))], ),",
+                "( \"its VirtualMachine\", vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
+            ),
+        ],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "disk-before-instance",
+        what: "deletes the disk while the instance still writes to it",
+        file: DELETE,
+        edits: &[(
+            "if index == 1 && instance_is_ours(vm, seen) {",
+            "if false && index == 1 && instance_is_ours(vm, seen) {",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "reachable-while-it-goes",
+        what: "keeps the way in open while a VM is being deleted",
+        file: DELETE,
+        edits: &[("// Nobody is to be let in any more.\naccess: None,", "")],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "finalizer-off-too-early",
+        what: "takes the finalizer off while something is still on its way out",
+        file: DELETE,
+        edits: &[(
+            "!matches!(self, Self::Nothing)",
+            "matches!(self, Self::Delete(_))",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "things-of-others-deleted",
+        what: "deletes with a VM what has its names and is somebody else's",
+        file: DELETE,
+        edits: &[(
+            "Standing::Foreign => Left::Nothing",
+            "Standing::Foreign => Left::Delete(stored.clone().into())",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "disk-claim-not-awaited",
+        what: "lets a VM go before the claim of its disk has gone",
+        file: DELETE,
+        edits: &[(
+            "if was_of_a_disk { return Left::Leaving; }",
+            "if was_of_a_disk { return Left::Nothing; }",
+        )],
+        suite: Properties,
+    },
+    Mutation {
+        name: "vm-claims-kept",
+        what: "keeps the names of a VM that goes",
+        file: DELETE,
+        edits: &[(
+            "let mut steps = seen.claims.release();",
+            "let mut steps = Vec::new();",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "vm-claims-freed-first",
+        what: "frees the names of a VM while it is still there",
+        file: DELETE,
+        edits: &[(
+            "let stages: [(&str, Vec<Left>); 4] = [",
+            "let names = seen.claims.release();
+             if !names.is_empty() { return (names, Some(\"its names\")); }
+             let stages: [(&str, Vec<Left>); 4] = [",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "owner-by-name",
+        what: "takes what an earlier VM of its name left for its own",
+        file: STANDING,
+        edits: &[("controller.uid == ours.uid", "controller.name == ours.name")],
+        suite: Plans,
+    },
+    Mutation {
+        name: "dying-put-right",
+        what: "writes to what is on its way out instead of waiting",
+        file: STANDING,
+        edits: &[(
+            "(true, true) => Standing::Leaving,",
+            "(true, true) => Standing::Ours,",
+        )],
+        suite: Properties,
+    },
+    Mutation {
+        name: "drift-unseen",
+        what: "does not look whether what is there is as it should be",
+        file: MATCHES,
+        edits: &[(
+            "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
+            "covers(&observed, &desired, &mut Vec::new()) || !leftovers::any(&observed, &desired)",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "leftovers-unseen",
+        what: "leaves fields behind that are not wanted any more",
+        file: MATCHES,
+        edits: &[(
+            "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
+            "covers(&observed, &desired, &mut Vec::new()) || leftovers::any(&Value::Null, &desired)",
+        )],
+        suite: Scenarios,
+    },
+    Mutation {
+        name: "apply-at-every-pass",
+        what: "applies what is as it should be already",
+        file: MATCHES,
+        edits: &[(
+            "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
+            "!covers(&observed, &desired, &mut Vec::new()) && leftovers::any(&observed, &desired)",
+        )],
+        suite: Scenarios,
+    },
+];
