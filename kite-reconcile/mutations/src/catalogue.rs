@@ -23,8 +23,9 @@ pub struct Mutation {
     /// What is replaced by what. The text to be replaced must be in the file
     /// exactly once; white space does not count.
     pub edits: &'static [(&'static str, &'static str)],
-    /// The suite that is run first, because it is expected to notice.
-    pub suite: Suite,
+    /// The tests that are run first, because they are expected to notice: the
+    /// suite, and a part of their names.
+    pub first: (Suite, &'static str),
 }
 
 impl Mutation {

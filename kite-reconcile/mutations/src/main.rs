@@ -10,7 +10,7 @@
 //! A mutation replaces a piece of text in one file ([`catalogue`]). The file is
 //! changed in a copy of what git knows of the workspace ([`workspace`]), so that
 //! production code has no switches for it. Then suites are built and run, first
-//! the one that is expected to notice, until one is red ([`suite`]). Exits with
+//! the tests that are expected to notice, until one is red ([`suite`]). Exits with
 //! 1 when a mutation survives all of them, and with 2 when something else is
 //! wrong: a suite that is red without a mutation, a mutation that does not
 //! compile, or text that is not found.
@@ -53,7 +53,7 @@ struct Options {
     /// The workspace to break a copy of.
     #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))]
     workspace: PathBuf,
-    /// Where to build. Third-party crates that were built there are used.
+    /// Where to build; not the workspace's own target directory.
     #[arg(long, value_name = "DIR")]
     target_dir: Option<PathBuf>,
     /// Seconds after which a suite that has not ended has noticed too.
@@ -142,7 +142,7 @@ fn run(options: &Options) -> anyhow::Result<usize> {
 fn check_unbroken(workspace: &Workspace, timeout: Duration) -> anyhow::Result<()> {
     for suite in Suite::all_of(workspace) {
         let start = Instant::now();
-        if let Seen::Red(caught) = suite.run(workspace, timeout)? {
+        if let Seen::Red(caught) = suite.run(workspace, "", timeout)? {
             bail!(
                 "suite {suite} is red without any mutation: {}: {}",
                 caught.test,
@@ -157,7 +157,8 @@ fn check_unbroken(workspace: &Workspace, timeout: Duration) -> anyhow::Result<()
     Ok(())
 }
 
-/// Carries out one mutation, runs the suites until one is red, and undoes it.
+/// Carries out one mutation, runs first the tests that are likely to notice and
+/// then all suites until one is red, and undoes it.
 fn try_one(
     workspace: &Workspace,
     mutation: &Mutation,
@@ -165,11 +166,14 @@ fn try_one(
 ) -> anyhow::Result<Option<(Suite, suite::Caught)>> {
     let broken = mutation.apply(&workspace.text(mutation.file)?)?;
     let _undone_at_the_end = workspace.put(mutation.file, &broken)?;
-    let mut suites = Suite::all_of(workspace);
-    // Stable: the others keep their order.
-    suites.sort_by_key(|suite| *suite != mutation.suite);
-    for suite in suites {
-        if let Seen::Red(caught) = suite.run(workspace, timeout)? {
+    let (likely, tests) = mutation.first;
+    let suites = Suite::all_of(workspace);
+    let first = suites.contains(&likely).then_some((likely, tests));
+    for (suite, tests) in first
+        .into_iter()
+        .chain(suites.into_iter().map(|suite| (suite, "")))
+    {
+        if let Seen::Red(caught) = suite.run(workspace, tests, timeout)? {
             return Ok(Some((suite, caught)));
         }
     }

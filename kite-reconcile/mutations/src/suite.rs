@@ -89,10 +89,16 @@ impl Suite {
         }
     }
 
-    /// Builds it and runs it until a test fails.
-    pub fn run(self, workspace: &Workspace, timeout: Duration) -> anyhow::Result<Seen> {
+    /// Builds it and runs those of its tests whose names contain `tests`, until
+    /// one fails.
+    pub fn run(
+        self,
+        workspace: &Workspace,
+        tests: &str,
+        timeout: Duration,
+    ) -> anyhow::Result<Seen> {
         let program = self.build(workspace)?;
-        let (end, text) = Self::call(workspace, &program, &[], timeout)?;
+        let (end, text) = Self::call(workspace, &program, &[tests], timeout)?;
         let failed = match end {
             End::Exit(status) if status.success() => return Ok(Seen::Green),
             End::Exit(status) => read(&text).ok_or_else(|| Caught {
@@ -123,7 +129,7 @@ impl Suite {
         timeout: Duration,
     ) -> anyhow::Result<(End, String)> {
         let folder = workspace.root.join(CRATE);
-        let output = workspace.target_dir.join("mutations").join("output");
+        let output = workspace.target_dir.join("output");
         let file = fs::File::create(&output)?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -133,6 +139,7 @@ impl Suite {
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
             .env("PROPTEST_MAX_SHRINK_ITERS", "200")
             .env("INSTA_UPDATE", "no")
+            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
@@ -144,7 +151,7 @@ impl Suite {
             if let Some(status) = child.try_wait()? {
                 return Ok((End::Exit(status), text()?));
             }
-            let failed = if arguments.is_empty() {
+            let failed = if arguments.len() == 1 {
                 failed(&text()?)
             } else {
                 None

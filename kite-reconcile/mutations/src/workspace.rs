@@ -27,12 +27,14 @@ impl Workspace {
         let source = source
             .canonicalize()
             .with_context(|| format!("--workspace {}", source.display()))?;
-        // The same one as the workspace's: third-party crates are shared, and
-        // crates of another path are told apart by it.
-        let target_dir = target_dir.unwrap_or_else(|| source.join("target"));
+        let below = source.join("target").join("mutations");
+        // Not the workspace's own: cargo names what it builds by the path within
+        // a workspace, and would take what is built here for the original.
+        let target_dir = target_dir.unwrap_or_else(|| below.join("target"));
         fs::create_dir_all(&target_dir)?;
         let target_dir = target_dir.canonicalize()?;
-        let root = target_dir.join("mutations").join("workspace");
+        let root = below.join("workspace");
+        fs::create_dir_all(&root)?;
         let copy = Self {
             source,
             root,

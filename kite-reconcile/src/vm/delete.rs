@@ -171,7 +171,13 @@ fn claim(vm: &Vm<'_>, seen: &Observed) -> Left {
     left(vm, Some(claim), names::disk(vm.name))
 }
 
+/// Whether the instance is what is left of the VM's own machine: not that of
+/// somebody else's machine of this name, which stays and may run for ever.
 fn instance_is_ours(vm: &Vm<'_>, seen: &Observed) -> bool {
+    let machine = seen
+        .machine
+        .as_ref()
+        .and_then(|machine| machine.metadata.uid.as_deref());
     seen.instance.as_ref().is_some_and(|instance| {
         instance
             .metadata
@@ -182,6 +188,7 @@ fn instance_is_ours(vm: &Vm<'_>, seen: &Observed) -> bool {
                 owner.controller == Some(true)
                     && owner.kind == "VirtualMachine"
                     && owner.name == vm.name
+                    && machine != Some(owner.uid.as_str())
             })
     })
 }

@@ -1,7 +1,7 @@
 //! Names of which there can be one.
 
 use super::Mutation;
-use crate::suite::Suite::{Plans, Scenarios};
+use crate::suite::Suite::{Properties, Scenarios};
 
 const FILE: &str = "kite-reconcile/src/claims.rs";
 
@@ -14,7 +14,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(uid.as_deref() == Some(holder.uid.as_str()))",
             "Ok(uid.is_some_and(|_| false))",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "walls_of_names::"),
     },
     Mutation {
         name: "claim-left-to-a-namesake",
@@ -24,7 +24,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(uid.as_deref() == Some(holder.uid.as_str()))",
             "Ok(uid.is_some())",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "walls_of_names::"),
     },
     Mutation {
         name: "claim-won-by-the-second",
@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Err(ClusterError::AlreadyExists { .. }) => inspect(cluster, wanted).await,",
             "Err(ClusterError::AlreadyExists { .. }) => Ok(ClaimState::Mine(wanted.clone())),",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "races::"),
     },
     Mutation {
         name: "claim-of-a-namesake",
@@ -44,7 +44,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if reservation.spec.holder == wanted.spec.holder {",
             "if reservation.spec.holder.name == wanted.spec.holder.name {",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "walls_of_names::"),
     },
     Mutation {
         name: "dropped-claim-kept",
@@ -54,13 +54,13 @@ pub(super) const ALL: &[Mutation] = &[
             "steps.extend(self.stale.iter().cloned().map(Step::Unclaim));",
             "",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "walls_of_names::"),
     },
     Mutation {
         name: "stale-claims-left-behind",
         what: "goes without the names that an edit had dropped",
         file: FILE,
         edits: &[("mine.chain(&self.stale)", "mine")],
-        suite: Plans,
+        first: (Properties, "laws::"),
     },
 ];

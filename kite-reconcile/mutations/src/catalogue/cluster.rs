@@ -15,14 +15,14 @@ pub(super) const ALL: &[Mutation] = &[
             "uid: Some(uid.to_owned()),",
             "uid: Some(uid.to_owned()).filter(|_| false),",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "races::"),
     },
     Mutation {
         name: "finalizers-without-version",
         what: "writes finalizers over those that were put on meanwhile",
         file: KUBE_CLUSTER,
         edits: &[("\"resourceVersion\": object.resource_version(),", "")],
-        suite: Scenarios,
+        first: (Scenarios, "races::"),
     },
     Mutation {
         name: "transition-time-always-now",
@@ -32,6 +32,6 @@ pub(super) const ALL: &[Mutation] = &[
             ".map_or(Time(now), |old| old.last_transition_time.clone());",
             ".map_or(Time(now), |_| Time(now));",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::defect_10"),
     },
 ];

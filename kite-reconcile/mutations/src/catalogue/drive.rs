@@ -14,14 +14,14 @@ pub(super) const ALL: &[Mutation] = &[
             "wanted = first;",
             "wanted = first; write_status::<R, C>(&object, status, context).await?;",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "users::"),
     },
     Mutation {
         name: "status-without-version",
         what: "writes a status over one that was made of a newer view",
         file: FILE,
         edits: &[("resource_version: of.resource_version.clone(),", "")],
-        suite: Scenarios,
+        first: (Scenarios, "faults::"),
     },
     Mutation {
         name: "status-at-every-pass",
@@ -31,7 +31,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let is_settled = first.is_none() && R::status(&object) == Some(&status);",
             "let is_settled = false;",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::a_settled"),
     },
     Mutation {
         name: "status-lost",
@@ -41,7 +41,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()), Err(error) => Err(error.into())",
             "_ => Ok(())",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "faults::"),
     },
     Mutation {
         name: "generation-not-noted",
@@ -51,7 +51,7 @@ pub(super) const ALL: &[Mutation] = &[
             "R::complete(plan.status.clone(), conditions, Some(generation))",
             "R::complete(plan.status.clone(), conditions, None)",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::"),
     },
     Mutation {
         name: "cached-object-believed",
@@ -61,7 +61,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !is_settled && !is_live {",
             "if false && !is_settled && !is_live {",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "faults::for_a_vm"),
     },
     Mutation {
         name: "namesake-believed",
@@ -71,7 +71,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(live) if live.uid() != object.uid() => Liveness::Gone,",
             "",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "faults::a_view"),
     },
     Mutation {
         name: "finalizers-of-others-dropped",
@@ -81,7 +81,7 @@ pub(super) const ALL: &[Mutation] = &[
             "finalizers.retain(|finalizer| finalizer != name);",
             "finalizers.clear();",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "races::"),
     },
     Mutation {
         name: "finalizers-of-others-replaced",
@@ -91,7 +91,7 @@ pub(super) const ALL: &[Mutation] = &[
             "finalizers.push((*name).to_owned());",
             "finalizers.clear(); finalizers.push((*name).to_owned());",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "races::"),
     },
     Mutation {
         name: "keys-replaced",
@@ -101,7 +101,7 @@ pub(super) const ALL: &[Mutation] = &[
             "match secret.create(&context.cluster).await {",
             "match secret.apply(&context.cluster, context.settings.manager).await {",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "live::a_second"),
     },
     Mutation {
         name: "own-keys-believed",
@@ -111,7 +111,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
             "{ let _ = error; Ok(secret) }",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "live::a_second"),
     },
     Mutation {
         name: "deleted-means-gone",
@@ -121,7 +121,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(left) => Outcome::Stored(left), None => Outcome::Gone(object.clone())",
             "_ => Outcome::Gone(object.clone())",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::nobody"),
     },
     Mutation {
         name: "lost-answer-means-done",
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mutation] = &[
                 answer => answer?,
             }))",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "faults::a_crash_before"),
     },
     Mutation {
         name: "errors-forgotten",
@@ -145,6 +145,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let _ = report_refusal::<R, C>(&object, plan, error, context).await;
              return Ok(Action::await_change());",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "live::"),
     },
 ];

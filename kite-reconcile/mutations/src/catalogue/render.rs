@@ -12,7 +12,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "leaves out that the owner is the controller",
         file: OWNER,
         edits: &[("controller: Some(true),", "controller: None,")],
-        suite: Scenarios,
+        first: (Scenarios, "life::defect_17"),
     },
     Mutation {
         name: "claim-with-generated-name",
@@ -24,6 +24,6 @@ pub(super) const ALL: &[Mutation] = &[
             "generate_name: Some(name),
              labels: Some(labels::for_vm(vm.namespace, vm.name)),",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "walls_of_names::"),
     },
 ];

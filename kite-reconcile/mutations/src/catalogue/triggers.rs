@@ -11,7 +11,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "does not hear when a VM's Services change",
         file: FILE,
         edits: &[(".on(managed(), || |o: &Service, _: &_| vm_of(o))", "")],
-        suite: Scenarios,
+        first: (Scenarios, "live::a_vm"),
     },
     Mutation {
         name: "claims-not-watched",
@@ -23,7 +23,7 @@ pub(super) const ALL: &[Mutation] = &[
             })",
             "",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "live::a_vm"),
     },
     Mutation {
         name: "usage-not-watched",
@@ -33,6 +33,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let user = names::user_of_namespace(&namespace).map(ObjectRef::new);",
             "let user = names::user_of_namespace(&namespace).map(ObjectRef::new).filter(|_| false);",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "live::"),
     },
 ];

@@ -1,7 +1,7 @@
 //! The reconcilers of users and images.
 
 use super::Mutation;
-use crate::suite::Suite::Scenarios;
+use crate::suite::Suite::{Properties, Scenarios};
 
 const USER: &str = "kite-reconcile/src/user/plan.rs";
 const IMAGE: &str = "kite-reconcile/src/image.rs";
@@ -17,7 +17,7 @@ pub(super) const ALL: &[Mutation] = &[
             }",
             "",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "users::"),
     },
     Mutation {
         name: "walls-before-vms",
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !seen.vms.is_empty() {",
             "if false && !seen.vms.is_empty() {",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::defect_15"),
     },
     Mutation {
         name: "walls-not-put-right",
@@ -37,7 +37,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",
             "if !stored.is_some_and(|stored| is_applied(stored, stored)) {",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "users::"),
     },
     Mutation {
         name: "namespace-of-others-deleted",
@@ -53,7 +53,7 @@ pub(super) const ALL: &[Mutation] = &[
                 "(Some(stored), _) => {",
             ),
         ],
-        suite: Scenarios,
+        first: (Scenarios, "users::"),
     },
     Mutation {
         name: "user-claims-kept",
@@ -63,7 +63,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let mut steps = seen.claims.release();",
             "let mut steps = Vec::new();",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::defect_15"),
     },
     Mutation {
         name: "image-disk-before-its-name",
@@ -75,6 +75,6 @@ pub(super) const ALL: &[Mutation] = &[
             "seen.disk.clone().map(AnyObject::from),
              seen.source.clone().map(AnyObject::from)",
         )],
-        suite: Scenarios,
+        first: (Properties, "image_laws::"),
     },
 ];

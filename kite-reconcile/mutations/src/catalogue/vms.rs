@@ -18,7 +18,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !has_finalizer(&vm.object.metadata) {",
             "if false && !has_finalizer(&vm.object.metadata) {",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::"),
     },
     Mutation {
         name: "machine-before-its-needs",
@@ -28,7 +28,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if is_prepared || seen.machine.is_some() {",
             "if may_be_made {",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::defect_14"),
     },
     Mutation {
         name: "loser-served",
@@ -38,7 +38,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let entitled = status::has_ssh_id(seen);",
             "let entitled = true;",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "walls_of_names::"),
     },
     Mutation {
         name: "failed-disk-deleted",
@@ -54,7 +54,7 @@ pub(super) const ALL: &[Mutation] = &[
                  return false;
              }",
         )],
-        suite: Properties,
+        first: (Properties, "vm_laws::"),
     },
     Mutation {
         name: "clone-source-of-another-tenant",
@@ -64,14 +64,14 @@ pub(super) const ALL: &[Mutation] = &[
             "ImageSeen::Found(image) => image::namespace(image, &seen.platform),",
             "ImageSeen::Found(_) => \"kite-user-bob\",",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::from"),
     },
     Mutation {
         name: "disk-spec-rewritten",
         what: "applies a changed size to the DataVolume, whose spec is immutable",
         file: PLAN,
         edits: &[("desired.spec = stored.spec.clone();", "let _ = stored;")],
-        suite: Scenarios,
+        first: (Scenarios, "life::a_disk_grows"),
     },
     Mutation {
         name: "exposure-of-others-deleted",
@@ -81,7 +81,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if standing(&stored.metadata, &like) == Standing::Ours {",
             "if standing(&stored.metadata, &like) != Standing::Leaving {",
         )],
-        suite: Plans,
+        first: (Plans, "nothing"),
     },
     Mutation {
         name: "claim-of-another-disk-grown",
@@ -91,21 +91,21 @@ pub(super) const ALL: &[Mutation] = &[
             "owners.into_iter().any(|owner| Some(&owner.uid) == disk)",
             "owners.into_iter().count() > 0 || disk.is_some()",
         )],
-        suite: Properties,
+        first: (Properties, "vm_laws::"),
     },
     Mutation {
         name: "suspension-ignored",
         what: "runs the VMs of a suspended user",
         file: PLAN,
         edits: &[("if suspended {", "if suspended && seen.disk.is_none() {")],
-        suite: Scenarios,
+        first: (Scenarios, "life::a_suspended"),
     },
     Mutation {
         name: "image-used-unready",
         what: "clones from an image that is not imported yet",
         file: PLAN,
         edits: &[("if !is_ready(image) {", "if false && !is_ready(image) {")],
-        suite: Scenarios,
+        first: (Scenarios, "images::"),
     },
     Mutation {
         name: "access-without-name",
@@ -115,7 +115,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !has_ssh_id(seen) || seen.access_service.is_none()",
             "if seen.access_service.is_none()",
         )],
-        suite: Plans,
+        first: (Plans, "whoever"),
     },
     Mutation {
         name: "disk-before-machine",
@@ -131,7 +131,7 @@ pub(super) const ALL: &[Mutation] = &[
                 "( \"its VirtualMachine\", vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
             ),
         ],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::nobody"),
     },
     Mutation {
         name: "disk-before-instance",
@@ -141,14 +141,14 @@ pub(super) const ALL: &[Mutation] = &[
             "if index == 1 && instance_is_ours(vm, seen) {",
             "if false && index == 1 && instance_is_ours(vm, seen) {",
         )],
-        suite: Scenarios,
+        first: (Properties, "vm_laws::"),
     },
     Mutation {
         name: "reachable-while-it-goes",
         what: "keeps the way in open while a VM is being deleted",
         file: DELETE,
         edits: &[("// Nobody is to be let in any more.\naccess: None,", "")],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::nobody"),
     },
     Mutation {
         name: "finalizer-off-too-early",
@@ -158,7 +158,7 @@ pub(super) const ALL: &[Mutation] = &[
             "!matches!(self, Self::Nothing)",
             "matches!(self, Self::Delete(_))",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::nobody"),
     },
     Mutation {
         name: "things-of-others-deleted",
@@ -168,7 +168,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Standing::Foreign => Left::Nothing",
             "Standing::Foreign => Left::Delete(stored.clone().into())",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::what"),
     },
     Mutation {
         name: "disk-claim-not-awaited",
@@ -178,7 +178,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if was_of_a_disk { return Left::Leaving; }",
             "if was_of_a_disk { return Left::Nothing; }",
         )],
-        suite: Properties,
+        first: (Properties, "vm_laws::"),
     },
     Mutation {
         name: "vm-claims-kept",
@@ -188,7 +188,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let mut steps = seen.claims.release();",
             "let mut steps = Vec::new();",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::deletion"),
     },
     Mutation {
         name: "vm-claims-freed-first",
@@ -200,14 +200,14 @@ pub(super) const ALL: &[Mutation] = &[
              if !names.is_empty() { return (names, Some(\"its names\")); }
              let stages: [(&str, Vec<Left>); 4] = [",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "deletion::nobody"),
     },
     Mutation {
         name: "owner-by-name",
         what: "takes what an earlier VM of its name left for its own",
         file: STANDING,
         edits: &[("controller.uid == ours.uid", "controller.name == ours.name")],
-        suite: Plans,
+        first: (Plans, "nothing"),
     },
     Mutation {
         name: "dying-put-right",
@@ -217,7 +217,7 @@ pub(super) const ALL: &[Mutation] = &[
             "(true, true) => Standing::Leaving,",
             "(true, true) => Standing::Ours,",
         )],
-        suite: Properties,
+        first: (Properties, "vm_laws::"),
     },
     Mutation {
         name: "drift-unseen",
@@ -227,7 +227,7 @@ pub(super) const ALL: &[Mutation] = &[
             "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
             "covers(&observed, &desired, &mut Vec::new()) || !leftovers::any(&observed, &desired)",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::defect_11"),
     },
     Mutation {
         name: "leftovers-unseen",
@@ -237,7 +237,7 @@ pub(super) const ALL: &[Mutation] = &[
             "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
             "covers(&observed, &desired, &mut Vec::new()) || leftovers::any(&Value::Null, &desired)",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::what_is"),
     },
     Mutation {
         name: "apply-at-every-pass",
@@ -247,6 +247,6 @@ pub(super) const ALL: &[Mutation] = &[
             "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
             "!covers(&observed, &desired, &mut Vec::new()) && leftovers::any(&observed, &desired)",
         )],
-        suite: Scenarios,
+        first: (Scenarios, "life::from"),
     },
 ];

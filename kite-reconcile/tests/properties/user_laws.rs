@@ -1,0 +1,169 @@
+//! Laws for the plans of users.
+
+use kite_core::{crd::HolderKind, labels};
+use kite_reconcile::plan::Step;
+use proptest::prelude::*;
+
+use crate::{
+    found::{BOB, Found, found, is_foreign},
+    users::{ANN, World, world, world_of},
+};
+
+fn law(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds {
+        Ok(())
+    } else {
+        Err(otherwise.to_owned())
+    }
+}
+
+fn nothing_is_lost_unasked(world: &World, step: &Step) -> Result<(), String> {
+    law(
+        world.is_deleting() || !matches!(step, Step::Delete(..) | Step::RemoveFinalizer(_)),
+        "nobody has asked for it",
+    )
+}
+
+fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
+    match step {
+        Step::Apply(object) | Step::Delete(object, _) => {
+            let key = object.key();
+            let home = if object.kind() == "Namespace" {
+                &key.name
+            } else {
+                key.namespace.as_ref().unwrap()
+            };
+            law(home == ANN, "it lies elsewhere")?;
+            law(
+                !format!("{object:?}").contains(BOB),
+                "it speaks of another tenant",
+            )?;
+            // Whatever lies in somebody else's namespace is somebody else's.
+            let theirs = world
+                .seen
+                .namespace
+                .as_ref()
+                .and_then(|it| it.metadata.uid.as_deref())
+                .is_some_and(|uid| uid.starts_with("theirs-"));
+            law(!theirs, "the namespace is somebody else's")
+        }
+        Step::Claim(claim) => {
+            let holder = &claim.spec.holder;
+            law(
+                holder.uid == "uid-ann" && holder.kind == HolderKind::KiteUser,
+                "for another",
+            )
+        }
+        Step::Unclaim(claim) => law(claim.spec.holder.uid != "uid-alive", "its holder lives"),
+        _ => Ok(()),
+    }
+}
+
+/// VMs first, each by its own reconciler, while the walls stand; then the
+/// namespace; then the names; the finalizer last.
+fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
+    if !world.is_deleting() {
+        return Ok(());
+    }
+    let seen = &world.seen;
+    let has_namespace = seen.namespace.as_ref().is_some_and(|it| {
+        it.metadata
+            .uid
+            .as_deref()
+            .is_none_or(|uid| uid.starts_with("ours-"))
+    });
+    match step {
+        Step::Delete(object, _) => match object.kind() {
+            "KiteVirtualMachine" => law(
+                object.metadata().deletion_timestamp.is_none(),
+                "it is going already",
+            ),
+            "Namespace" => {
+                law(!is_foreign(object), "it is somebody else's")?;
+                law(seen.vms.is_empty(), "there are VMs in it")
+            }
+            kind => Err(format!("a {kind} goes with its namespace")),
+        },
+        Step::Unclaim(_) => law(!has_namespace, "the namespace is still there"),
+        Step::RemoveFinalizer(_) => {
+            law(!has_namespace, "the namespace is still there")?;
+            law(seen.claims.release().is_empty(), "the user still has names")
+        }
+        other => Err(format!("{} is no way to go", other.describe())),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, max_global_rejects: 8192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn vms_and_namespaces_are_deleted_on_request_only((mut world, _) in world()) {
+        world.to_rest(nothing_is_lost_unasked)?;
+    }
+
+    #[test]
+    fn no_tenant_reaches_another((mut world, _) in world()) {
+        world.to_rest(no_step_leaves_the_tenant)?;
+    }
+
+    #[test]
+    fn vms_go_first_and_walls_last((mut world, _) in world()) {
+        world.to_rest(it_goes_in_order)?;
+    }
+
+    #[test]
+    fn no_step_is_repeated((mut world, _) in world()) {
+        let mut before = Vec::new();
+        world.to_rest(|_, step| {
+            law(!before.contains(&step.describe()), "it was done already")?;
+            before.push(step.describe());
+            Ok(())
+        })?;
+    }
+
+    /// Nobody is told of a namespace before its walls and its quota stand.
+    #[test]
+    fn a_namespace_is_named_when_its_walls_stand(
+        (mut world, _) in world_of(Just(false).boxed(), found()),
+    ) {
+        loop {
+            let planned = world.plan();
+            if planned.status.namespace.is_some() {
+                prop_assert!(planned.steps.is_empty(), "{:?}", planned.steps);
+                prop_assert!(world.seen.quota.is_some());
+                prop_assert!(world.seen.policies.len() >= 3);
+                break;
+            }
+            let done = world.to_rest(|_, _| Ok(()))?;
+            if done.is_empty() {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_user_who_is_to_go_goes_for_good(
+        (mut world, of_namespace) in world_of(Just(true).boxed(), found()),
+    ) {
+        let finalizers = world.object.metadata.finalizers.clone().unwrap();
+        prop_assume!(finalizers.iter().any(|it| it == labels::USER_FINALIZER));
+        world.to_rest(|_, _| Ok(()))?;
+        prop_assert!(world.gone);
+        let namespace_left = world.seen.namespace.is_some();
+        prop_assert!(!(namespace_left && of_namespace.is_ours()));
+        let others = world.object.metadata.finalizers.clone().unwrap();
+        prop_assert_eq!(others, vec!["example.org/backup".to_owned()]);
+    }
+
+    #[test]
+    fn nothing_is_made_for_one_without_the_name(
+        (mut world, _) in world_of(Just(false).boxed(), Just(Found::Not).boxed()),
+    ) {
+        let lost = world.seen.claims.wanted.iter().any(|claim| {
+            matches!(claim.state, kite_reconcile::claims::ClaimState::Held { alive: true, .. })
+        });
+        prop_assume!(lost);
+        let done = world.to_rest(|_, _| Ok(()))?;
+        prop_assert!(done.iter().all(|step| !matches!(step, Step::Apply(_))), "{:?}", done);
+    }
+}
