@@ -26,8 +26,6 @@ pub enum Suite {
     Sweep,
     /// Properties of plans.
     Properties,
-    /// Plans of VMs.
-    Plans,
     /// Single error paths.
     Errors,
     /// Unit tests.
@@ -57,11 +55,10 @@ impl fmt::Display for Suite {
 }
 
 impl Suite {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 5] = [
         Self::Scenarios,
         Self::Sweep,
         Self::Properties,
-        Self::Plans,
         Self::Errors,
         Self::Lib,
     ];
@@ -83,7 +80,6 @@ impl Suite {
             Self::Scenarios => "scenarios",
             Self::Sweep => "sweep",
             Self::Properties => "properties",
-            Self::Plans => "plans",
             Self::Errors => "errors",
             Self::Lib => "lib",
         }

@@ -1,11 +1,11 @@
 //! Laws for the plans of VMs.
 
-use kite_core::crd::HolderKind;
-use kite_reconcile::plan::Step;
+use kite_core::{cluster::Object, crd::HolderKind};
+use kite_reconcile::{claims::ClaimState, plan::Step};
 use proptest::prelude::*;
 
 use crate::{
-    found::{BOB, Found, found, found_ours, is_foreign},
+    found::{BOB, Found, found, found_ours, is_foreign, other_holder},
     vms::{ANN, World, world, world_of},
 };
 
@@ -15,6 +15,12 @@ fn law(holds: bool, otherwise: &str) -> Result<(), String> {
     } else {
         Err(otherwise.to_owned())
     }
+}
+
+/// Whether what is there was there and is not ours.
+fn is_theirs<K: Object>(there: &Option<K>) -> bool {
+    let uid = there.as_ref().and_then(|it| it.meta().uid.as_deref());
+    uid.is_some_and(|uid| uid.starts_with("theirs-"))
 }
 
 /// A disk, and all that a VM cannot be made from again, goes on request only.
@@ -116,10 +122,11 @@ fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
         }
         // Its own, or that of one who is gone.
         Step::Unclaim(claim) => law(claim.spec.holder.uid != "uid-alive", "its holder lives"),
-        Step::AddFinalizer(_) | Step::RemoveFinalizer(_) => {
-            let _ = world;
-            Ok(())
-        }
+        Step::Restart { machine, .. } => law(
+            machine.namespace.as_deref() == Some(ANN) && !is_theirs(&world.seen.machine),
+            "it is somebody else's",
+        ),
+        _ => Ok(()),
     }
 }
 
@@ -322,5 +329,35 @@ proptest! {
         prop_assert!(seen.access_service.is_some() && seen.web_service.is_some());
         let exposed = world.object.spec.domain_prefix.is_some() && seen.platform.base_domain.is_some();
         prop_assert_eq!(seen.ingress.is_some(), exposed);
+    }
+
+    #[test]
+    fn the_same_world_gives_the_same_plan((world, _) in world()) {
+        prop_assert_eq!(world.plan(), world.plan());
+    }
+
+    /// Whoever has lost a name to somebody who lives makes nothing.
+    #[test]
+    fn a_loser_makes_nothing((mut world, _) in world_of(Just(false).boxed(), || Just(Found::Not).boxed())) {
+        for claim in &mut world.seen.claims.wanted {
+            let mut reservation = claim.wanted.clone();
+            reservation.spec.holder = other_holder(true);
+            claim.state = ClaimState::Held { reservation, alive: true };
+        }
+        world.seen.claim = None;
+        let done = world.to_rest(|_, _| Ok(()))?;
+        prop_assert!(
+            done.iter().all(|step| matches!(step, Step::AddFinalizer(_) | Step::Unclaim(_))),
+            "{:?}", done
+        );
+        prop_assert!(world.plan().status.access.is_none());
+    }
+
+    #[test]
+    fn whoever_is_let_in_has_the_name((world, _) in world()) {
+        if world.plan().status.access.is_some() {
+            prop_assert!(world.seen.claims.wanted[0].is_mine());
+            prop_assert!(!world.is_deleting());
+        }
     }
 }

@@ -464,6 +464,9 @@ impl World {
                 self.seen.absorb(Outcome::Stored(object));
             }
             Step::Delete(object, _) => self.seen.absorb(Outcome::Gone(object)),
+            Step::Restart { .. } => self.seen.absorb(Outcome::RestartAsked),
+            #[allow(unreachable_patterns, reason = "a step that VMs may come to have")]
+            other => panic!("{}: tell the model what comes of it", other.describe()),
         }
     }
 

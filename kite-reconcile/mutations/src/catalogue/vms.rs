@@ -1,7 +1,7 @@
 //! The reconciler of VMs.
 
 use super::Mutation;
-use crate::suite::Suite::{Plans, Properties, Scenarios};
+use crate::suite::Suite::{Properties, Scenarios};
 
 const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
@@ -81,7 +81,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if standing(&stored.metadata, &like) == Standing::Ours {",
             "if standing(&stored.metadata, &like) != Standing::Leaving {",
         )],
-        first: (Plans, "nothing"),
+        first: (Properties, "vm_laws::what_belongs"),
     },
     Mutation {
         name: "claim-of-another-disk-grown",
@@ -115,7 +115,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !has_ssh_id(seen) || seen.access_service.is_none()",
             "if seen.access_service.is_none()",
         )],
-        first: (Plans, "whoever"),
+        first: (Properties, "vm_laws::whoever"),
     },
     Mutation {
         name: "disk-before-machine",
@@ -207,7 +207,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes what an earlier VM of its name left for its own",
         file: STANDING,
         edits: &[("controller.uid == ours.uid", "controller.name == ours.name")],
-        first: (Plans, "nothing"),
+        first: (Properties, "vm_laws::what_belongs"),
     },
     Mutation {
         name: "dying-put-right",
