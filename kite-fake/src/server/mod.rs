@@ -9,6 +9,7 @@ mod access;
 mod accounts;
 mod admission;
 mod aggregation;
+mod allocations;
 mod body;
 mod budgets;
 mod builtins;
@@ -68,6 +69,7 @@ use crate::service::Extension;
 use crate::status::Status;
 use crate::store::{Key, Store};
 pub(crate) use access::verb;
+use allocations::Allocations;
 pub use log::{Counts, Logged, Mark, RequestLog, Since};
 use registry::{Origin, Registry, Resource};
 use respond::Unwritten;
@@ -121,6 +123,8 @@ pub struct ApiServer {
     pub(crate) service_accounts: bool,
     pub(crate) extensions: Vec<(String, Arc<dyn Extension>)>,
     webhooks: Vec<Arc<dyn Webhook>>,
+    /// What Services have.
+    pub(crate) allocations: parking_lot::Mutex<Allocations>,
     log: RequestLog,
     /// `Warning` headers of the request that is being handled.
     warnings: Vec<String>,
@@ -230,6 +234,7 @@ impl ApiServer {
             service_accounts: false,
             extensions: Vec::new(),
             webhooks: Vec::new(),
+            allocations: parking_lot::Mutex::default(),
             log: RequestLog::new(LOGGED),
             warnings: Vec::new(),
             unwritten: None,

@@ -1,14 +1,12 @@
 //! Where the server meets schemas, field ownership and the rules of built-in
 //! kinds: one place, so that handlers read alike for every kind.
 
-use std::net::Ipv4Addr;
-
 use serde_json::{Value, json};
 
 use super::registry::Resource;
 use super::scale;
 use super::{ApiServer, Call};
-use crate::builtin::{self, BuiltIn, Env};
+use crate::builtin::{self, BuiltIn};
 use crate::fields::{self, Context, Manager, Operation, Reset};
 use crate::go;
 use crate::metadata;
@@ -17,7 +15,6 @@ use crate::rest::strict::Outline;
 use crate::rest::yaml;
 use crate::schema::{self, FieldError, Validation, crd};
 use crate::status::{Cause, Status};
-use crate::store::{GroupResource, Store};
 
 /// What a body became.
 #[derive(Debug)]
@@ -401,36 +398,6 @@ pub(crate) fn refuse(
     ))
 }
 
-/// What allocations see of the store.
-struct Services<'a>(&'a Store);
-
-impl Services<'_> {
-    fn any(&self, found: impl Fn(&Value) -> bool) -> bool {
-        let services = GroupResource::new("", "services");
-        self.0
-            .range(&services, None, None)
-            .any(|(_, o)| found(&o.value()["spec"]))
-    }
-}
-
-impl Env for Services<'_> {
-    fn cluster_ip_taken(&self, ip: Ipv4Addr) -> bool {
-        let ip = ip.to_string();
-        self.any(|spec| spec["clusterIP"] == ip.as_str())
-    }
-
-    fn node_port_taken(&self, port: u16) -> bool {
-        self.any(|spec| {
-            spec["healthCheckNodePort"] == port
-                || spec["ports"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .any(|p| p["nodePort"] == port)
-        })
-    }
-}
-
 impl ApiServer {
     /// Sets what must be unique in the cluster.
     pub(crate) fn allocate(
@@ -443,7 +410,11 @@ impl ApiServer {
         let Rules::BuiltIn(kind) = Rules::of(resource) else {
             return Ok(());
         };
-        match kind.allocate(new, old, &Services(&self.store)) {
+        let mut taken = self.allocations.lock();
+        if resource.plural == "services" {
+            taken.follow(&self.store);
+        }
+        match kind.allocate(new, old, &*taken) {
             Ok(()) => Ok(()),
             Err(errors) => refuse(resource, name, errors),
         }

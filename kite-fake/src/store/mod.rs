@@ -35,6 +35,10 @@ const MAX_LOG_BYTES: usize = 32 * 1024 * 1024;
 /// Trees parsed from more bytes of text than this are let go of.
 const MAX_WARM_BYTES: usize = 1024 * 1024;
 
+/// Not before as many bytes were parsed for each object and event that there is:
+/// to look at all of them for less would cost more than parsing did.
+const WARM_BYTES_EACH: usize = 32;
+
 /// API group and plural: what names a collection, whatever version is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource {
@@ -349,7 +353,15 @@ impl Store {
     /// Lets go of trees that were parsed from objects, if there are too many:
     /// to be called between requests.
     pub fn cool(&mut self) {
-        if self.warmth.load(Ordering::Relaxed) < MAX_WARM_BYTES {
+        let warm = self.warmth.load(Ordering::Relaxed);
+        if warm < MAX_WARM_BYTES {
+            return;
+        }
+        let sizes = self
+            .collections
+            .values()
+            .map(|c| c.objects.len() + c.log.len());
+        if warm < sizes.sum::<usize>() * WARM_BYTES_EACH {
             return;
         }
         // One walk over everything for as much parsing as a thousand objects

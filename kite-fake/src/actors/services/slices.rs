@@ -18,12 +18,16 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
+/// What the Services of one namespace select.
+type Selectors = BTreeMap<Key, BTreeMap<String, String>>;
+
 /// Plays the endpoint slice controller: the Pods that a Service selects are in
 /// its slice. A slice is written when what should be in it has changed since it
 /// was last written, so an edit by hand stays until then.
 #[derive(Debug, Default)]
 pub struct EndpointSlices {
-    selectors: Mutex<HashMap<Key, BTreeMap<String, String>>>,
+    /// By namespace: a Pod is only compared with what is beside it.
+    selectors: Mutex<HashMap<String, Selectors>>,
     written: Mutex<HashMap<Key, Value>>,
 }
 
@@ -42,10 +46,14 @@ impl Actor for EndpointSlices {
         let labels = change.object.metadata.labels.as_ref();
         let mut selectors = self.selectors.lock();
         if change.kind == SERVICE {
+            let beside = selectors.entry(key.space().to_owned()).or_default();
             if change.gone {
-                selectors.remove(&key);
+                beside.remove(&key);
             } else {
-                selectors.insert(key.clone(), selector(&change.object));
+                beside.insert(key.clone(), selector(&change.object));
+            }
+            if beside.is_empty() {
+                selectors.remove(key.space());
             }
             return vec![key];
         }
@@ -64,12 +72,9 @@ impl Actor for EndpointSlices {
                     .iter()
                     .all(|(name, value)| labels.and_then(|l| l.get(name)) == Some(value))
         };
-        let found = selectors
-            .iter()
-            .filter(|(service, with)| service.namespace == key.namespace && selected(with));
-        let mut found: Vec<Key> = found.map(|(service, _)| service.clone()).collect();
-        found.sort();
-        found
+        let beside = selectors.get(key.space()).into_iter().flatten();
+        let found = beside.filter(|(_, with)| selected(with));
+        found.map(|(service, _)| service.clone()).collect()
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
