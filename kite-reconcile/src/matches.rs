@@ -58,14 +58,15 @@ fn covers<'a>(observed: &Value, desired: &'a Value, path: &mut Vec<&'a str>) -> 
 /// Equal both ways; what is empty is as good as absent.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).all(|key| {
-            let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned();
-            match (of(a), of(b)) {
-                (Some(a), Some(b)) => is_same(&a, &b),
-                (Some(one), None) | (None, Some(one)) => one.is_null(),
-                (None, None) => true,
-            }
-        }),
+        (Value::Object(a), Value::Object(b)) => {
+            a.keys()
+                .chain(b.keys())
+                .all(|key| match (a.get(key), b.get(key)) {
+                    (Some(a), Some(b)) => is_same(a, b),
+                    (Some(one), None) | (None, Some(one)) => one.is_null(),
+                    (None, None) => true,
+                })
+        }
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
         }

@@ -7,7 +7,8 @@
 //! production, a simulated one in tests, so that both hear of the same.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher as _, RandomState},
     sync::{Mutex, PoisonError},
 };
 
@@ -18,7 +19,7 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::{DataSource, DataVolume},
     cluster::Object,
-    crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
+    crd::{Claim, KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels,
@@ -55,7 +56,8 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
         .on(managed(), || |o: &Service, _: &_| vm_of(o))
         .on(managed(), || |o: &Ingress, _: &_| vm_of(o))
         .on(managed(), || {
-            |claim: &KiteReservation, vms: &_| claimants(vms, claim)
+            let claims = Claims::default();
+            move |claim: &KiteReservation, vms: &_| claimants(&claims, vms, claim)
         })
         .on(everything(), || {
             |_: &KitePlatform, vms: &_| select(vms, |_| true)
@@ -89,26 +91,19 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
         .on(managed(), || |o: &NetworkPolicy, _: &_| user_of(o))
         .on(managed(), || |o: &ResourceQuota, _: &_| user_of(o))
         .on(everything(), || {
-            |vm: &KiteVirtualMachine, _: &_| {
+            let edits = Edits::default();
+            move |vm: &KiteVirtualMachine, _: &_| {
+                if !edits.is_one(vm) {
+                    return Vec::new();
+                }
                 let namespace = vm.namespace().unwrap_or_default();
                 let user = names::user_of_namespace(&namespace).map(ObjectRef::new);
                 user.into_iter().collect()
             }
         })
         .on(managed(), || {
-            |claim: &KiteReservation, users: &_| {
-                let name = claim.name_any();
-                select(users, |user: &KiteUser| {
-                    names::username_reservation(&user.spec.username) == name
-                        || user
-                            .spec
-                            .email
-                            .as_deref()
-                            .map(names::email_reservation)
-                            .as_ref()
-                            == Some(&name)
-                })
-            }
+            let claims = Claims::default();
+            move |claim: &KiteReservation, users: &_| namesakes(&claims, users, claim)
         })
         .on(everything(), || {
             |_: &KitePlatform, users: &_| select(users, |_| true)
@@ -156,18 +151,26 @@ fn everything() -> watcher::Config {
     watcher::Config::default()
 }
 
-/// Tells edits of a spec from changes of a status: a user's status changes with
-/// each of their VMs, and must not trigger all of them again.
+/// Tells edits of a spec and deletions from changes of a status: a user's status
+/// changes with each of their VMs, and a VM's with each step of its start.
 #[derive(Default)]
 struct Edits {
-    seen: Mutex<HashMap<String, Option<i64>>>,
+    /// Generations by the hash of the object's uid.
+    seen: Mutex<HashMap<u64, Option<i64>>>,
+    hasher: RandomState,
 }
 
 impl Edits {
     fn is_one<K: Object>(&self, object: &K) -> bool {
-        let generation = object.meta().generation;
+        let metadata = object.meta();
+        let id = self.hasher.hash_one(&metadata.uid);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(object.uid().unwrap_or_default(), generation) != Some(generation)
+        // Whatever is heard of these may be the last: they may be gone.
+        if metadata.deletion_timestamp.is_some() || object.finalizers().is_empty() {
+            seen.remove(&id);
+            return true;
+        }
+        seen.insert(id, metadata.generation) != Some(metadata.generation)
     }
 }
 
@@ -197,19 +200,84 @@ fn image_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteImage>> {
     name.map(|name| ObjectRef::new(name)).into_iter().collect()
 }
 
-/// The VMs that want what `claim` stands for: when it goes, one of them may
-/// have it.
+/// Tells claims that were made from those that may be free again. A reservation
+/// cannot be changed: the first that is heard of it concerns its holder alone,
+/// as long as there is one; only what comes after that may concern the others
+/// who want the claim, and is worth a look at all of them.
+#[derive(Default)]
+struct Claims {
+    /// Hashes of the uids of reservations that were heard of.
+    known: Mutex<HashSet<u64>>,
+    hasher: RandomState,
+}
+
+impl Claims {
+    /// The objects that `claim` concerns, of which `wants` picks those that want
+    /// the same.
+    fn concerned<K: Object>(
+        &self,
+        claim: &KiteReservation,
+        store: &Store<K>,
+        wants: impl Fn(&K) -> bool,
+    ) -> Vec<ObjectRef<K>> {
+        let holder = &claim.spec.holder;
+        let mut reference = ObjectRef::<K>::new(&holder.name);
+        reference.namespace.clone_from(&holder.namespace);
+        let is_held = store
+            .get(&reference)
+            .is_some_and(|held_by| held_by.meta().uid.as_ref() == Some(&holder.uid));
+        let id = self.hasher.hash_one(&claim.metadata.uid);
+        let is_new = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_held {
+                known.insert(id)
+            } else {
+                // Nothing is remembered for the departed: whatever is heard of
+                // their claims concerns everybody.
+                known.remove(&id);
+                false
+            }
+        };
+        if is_new {
+            return vec![reference];
+        }
+        select(store, wants)
+    }
+}
+
+/// The VMs that `claim` concerns: when it goes, one that wants the same may have
+/// it.
 fn claimants(
+    claims: &Claims,
     vms: &Store<KiteVirtualMachine>,
     claim: &KiteReservation,
 ) -> Vec<ObjectRef<KiteVirtualMachine>> {
     let name = claim.name_any();
     match names::vm_claim_of_reservation(&name) {
-        Some(VmClaim::SshId(ssh_id)) => select(vms, |vm| vm.spec.ssh_id == ssh_id),
-        Some(VmClaim::Domain(prefix)) => {
-            select(vms, |vm| vm.spec.domain_prefix.as_deref() == Some(prefix))
-        }
+        Some(VmClaim::SshId(ssh_id)) => claims.concerned(claim, vms, |vm| vm.spec.ssh_id == ssh_id),
+        Some(VmClaim::Domain(prefix)) => claims.concerned(claim, vms, |vm| {
+            vm.spec.domain_prefix.as_deref() == Some(prefix)
+        }),
         None => Vec::new(),
+    }
+}
+
+/// The users that `claim` concerns.
+fn namesakes(
+    claims: &Claims,
+    users: &Store<KiteUser>,
+    claim: &KiteReservation,
+) -> Vec<ObjectRef<KiteUser>> {
+    let name = claim.name_any();
+    match claim.spec.claim {
+        Claim::Username => claims.concerned(claim, users, |user| {
+            names::username_reservation(&user.spec.username) == name
+        }),
+        Claim::Email => claims.concerned(claim, users, |user| {
+            let email = user.spec.email.as_deref();
+            email.is_some_and(|email| names::email_reservation(email) == name)
+        }),
+        Claim::SshId | Claim::Domain => Vec::new(),
     }
 }
 
@@ -227,4 +295,95 @@ fn has_disk(vm: &KiteVirtualMachine) -> bool {
     vm.status
         .as_ref()
         .is_some_and(|status| status.disk.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use kite_core::crd::{Holder, HolderKind, KiteReservationSpec, KiteVirtualMachineSpec};
+    use kube::runtime::reflector;
+
+    use super::*;
+
+    fn vm(name: &str) -> KiteVirtualMachine {
+        let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
+        let spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian-12", "web");
+        let mut vm = KiteVirtualMachine::new(name, spec);
+        vm.metadata.namespace = Some("dev".to_owned());
+        vm.metadata.uid = Some(format!("uid-of-{name}"));
+        vm
+    }
+
+    fn claim_of(vm: &KiteVirtualMachine) -> KiteReservation {
+        let holder = Holder {
+            kind: HolderKind::KiteVirtualMachine,
+            namespace: vm.namespace(),
+            name: vm.name_any(),
+            uid: vm.uid().unwrap(),
+        };
+        let claim = Claim::SshId;
+        let mut reservation = KiteReservation::new(
+            &names::ssh_id_reservation("web"),
+            KiteReservationSpec { claim, holder },
+        );
+        reservation.metadata.uid = Some("uid-of-the-claim".to_owned());
+        reservation
+    }
+
+    #[test]
+    fn a_claim_concerns_its_holder_first_and_everybody_when_it_goes() {
+        let (vms, mut writer) = reflector::store();
+        let (first, second) = (vm("first"), vm("second"));
+        for vm in [&first, &second] {
+            writer.apply_watcher_event(&watcher::Event::Apply(vm.clone()));
+        }
+        let claims = Claims::default();
+        let claim = claim_of(&first);
+        let concerned = || {
+            let mut names: Vec<String> = claimants(&claims, &vms, &claim)
+                .into_iter()
+                .map(|vm| vm.name)
+                .collect();
+            names.sort();
+            names
+        };
+        // Made.
+        assert_eq!(concerned(), ["first"]);
+        // Released, though its holder lives on.
+        assert_eq!(concerned(), ["first", "second"]);
+        // Whatever is heard of the claim of one that is gone.
+        writer.apply_watcher_event(&watcher::Event::Delete(first));
+        assert_eq!(concerned(), ["second"]);
+        assert_eq!(concerned(), ["second"]);
+    }
+
+    #[test]
+    fn edits_and_deletions_are_told_from_changes_of_a_status() {
+        let edits = Edits::default();
+        let mut vm = vm("first");
+        vm.metadata.generation = Some(1);
+        assert!(edits.is_one(&vm), "made");
+        // Nothing holds it: this may be its end.
+        assert!(edits.is_one(&vm));
+        vm.metadata.finalizers = Some(vec![labels::VM_FINALIZER.to_owned()]);
+        assert!(edits.is_one(&vm));
+        vm.status = Some(kite_core::crd::KiteVirtualMachineStatus::default());
+        assert!(!edits.is_one(&vm), "a status");
+        vm.metadata.generation = Some(2);
+        assert!(edits.is_one(&vm), "an edit");
+        assert!(!edits.is_one(&vm));
+        vm.metadata.deletion_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
+        );
+        assert!(edits.is_one(&vm), "deleted");
+        assert!(edits.is_one(&vm), "gone");
+        assert!(edits.seen.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn users_do_not_hear_of_claims_of_vms() {
+        let (users, _writer) = reflector::store();
+        let claims = Claims::default();
+        assert!(namesakes(&claims, &users, &claim_of(&vm("first"))).is_empty());
+        assert!(claims.known.lock().unwrap().is_empty());
+    }
 }

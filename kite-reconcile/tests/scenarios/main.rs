@@ -4,6 +4,7 @@
 
 mod deletion;
 mod faults;
+mod growth;
 mod images;
 mod leader;
 mod life;
