@@ -1,6 +1,6 @@
 //! Measuring, and the table.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A duration in a unit that suits it.
 pub fn time(figure: Duration) -> String {
@@ -40,21 +40,23 @@ pub fn processor_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// The best average of several rounds, so that a busy machine says little.
-pub async fn best<F: Future<Output = ()>>(
-    rounds: usize,
-    times: usize,
+/// Processor time of one run of `work`: the average over as many runs as give
+/// a figure beside which the clock's ticks of 10 ms do not count. What else runs
+/// on the machine says little.
+pub async fn average<F: Future<Output = ()>>(
     mut work: impl FnMut(usize) -> F,
-) -> Duration {
-    let mut least = Duration::MAX;
-    for _ in 0..rounds {
-        let start = Instant::now();
-        for i in 0..times {
-            work(i).await;
+) -> (Duration, usize) {
+    let (start, mut runs) = (processor_time(), 0);
+    loop {
+        for _ in 0..100 {
+            work(runs).await;
+            runs += 1;
         }
-        least = least.min(start.elapsed() / u32::try_from(times).unwrap());
+        let used = processor_time() - start;
+        if used >= Duration::from_secs(1) {
+            return (used / u32::try_from(runs).unwrap(), runs);
+        }
     }
-    least
 }
 
 #[derive(Default)]

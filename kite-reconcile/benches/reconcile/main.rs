@@ -36,7 +36,12 @@ mod settle;
 mod world;
 
 use figures::Table;
+use mimalloc::MiMalloc;
 use options::{Options, Role};
+
+/// As in `kite-controller`.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() {
     // `cargo test --benches` runs this, too: figures without optimisation mean nothing.

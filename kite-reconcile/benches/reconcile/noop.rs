@@ -11,7 +11,7 @@ use kube::api::ListParams;
 
 use crate::{
     counted::{Requests, total},
-    figures::{Table, best, bound, time},
+    figures::{Table, average, bound, time},
     fleet::{self, Size},
     world::{Controllers, World, furnish, one_thread},
 };
@@ -45,12 +45,12 @@ pub fn measure(table: &mut Table) {
         let users = cluster.list::<KiteUser>(None, &all).await.unwrap().items;
         let context = Context::new(cluster);
         let before = requests.counts();
-        let of_vm = best(5, vms.len() * 5, |i| {
+        let (of_vm, runs) = average(|i| {
             let (vm, context) = (&vms[i % vms.len()], &context);
             async move { drop(vm::reconcile(vm, context).await.unwrap()) }
         })
         .await;
-        let asked = total(&requests.since(&before)) / (vms.len() as u64 * 25);
+        let asked = total(&requests.since(&before)) as usize / runs;
         table.row(
             "no-op reconcile of a VM",
             &time(of_vm),
@@ -59,12 +59,12 @@ pub fn measure(table: &mut Table) {
             &asked.to_string(),
         );
         let before = requests.counts();
-        let of_user = best(5, users.len() * 20, |i| {
+        let (of_user, runs) = average(|i| {
             let (user, context) = (&users[i % users.len()], &context);
             async move { drop(user::reconcile(user, context).await.unwrap()) }
         })
         .await;
-        let asked = total(&requests.since(&before)) / (users.len() as u64 * 100);
+        let asked = total(&requests.since(&before)) as usize / runs;
         table.row(
             "no-op reconcile of a user with 10 VMs",
             &time(of_user),

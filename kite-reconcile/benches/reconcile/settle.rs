@@ -102,6 +102,8 @@ fn run(size: Size) -> Run {
         ) {
             println!("  {line}");
         }
+        let by_all: u64 = world.fake.log().counts().values().sum();
+        println!("  requests of everybody: {by_all}");
         println!(
             "  Running after {}, at rest after {}, {} of processor time",
             time(took),
