@@ -8,6 +8,8 @@ use kite_render::{quota::Overhead, walls::Walls};
 
 use crate::{
     backoff::Backoff,
+    events::Events,
+    health::Health,
     keys::{KeySource, RandomKeys},
     metrics::Metrics,
 };
@@ -66,6 +68,10 @@ pub struct Context<C> {
     pub clock: Clock,
     /// What is counted.
     pub metrics: Metrics,
+    /// Where to tell what a person should read.
+    pub events: Events,
+    /// Where watches report whether they run.
+    pub health: Health,
     pub(crate) backoff: Backoff,
 }
 
@@ -78,6 +84,8 @@ impl<C> Context<C> {
             keys: Arc::new(RandomKeys),
             clock: Arc::new(Timestamp::now),
             metrics: Metrics::default(),
+            events: Events::default(),
+            health: Health::default(),
             backoff: Backoff::default(),
         }
     }
@@ -100,6 +108,20 @@ impl<C> Context<C> {
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Telling what happens to `events`.
+    #[must_use]
+    pub fn with_events(mut self, events: Events) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// With watches reporting to `health`.
+    #[must_use]
+    pub fn with_health(mut self, health: Health) -> Self {
+        self.health = health;
         self
     }
 

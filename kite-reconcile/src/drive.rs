@@ -308,11 +308,17 @@ async fn write_status<R: Reconciler, C: Cluster>(
     context: &Context<C>,
 ) -> Result<(), Error> {
     context.metrics.write(R::KIND);
+    let old = R::status(object).map(R::conditions).unwrap_or_default();
+    let new = R::conditions(&status).to_vec();
     let carrier = R::carrier(object, status);
     let manager: FieldManager = context.settings.manager;
     match context.cluster.apply_status(manager, &carrier).await {
+        Ok(_) => {
+            context.events.tell(object, old, &new, &context.clock);
+            Ok(())
+        }
         // Deleted meanwhile: nobody is left to read it.
-        Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
+        Err(ClusterError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -28,6 +28,12 @@ pub enum Error {
         /// The first step of the round that was not.
         step: String,
     },
+    /// The reconciler itself is wrong.
+    #[error("the reconciler panicked, which is a bug: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
 }
 
 impl Error {
@@ -38,6 +44,7 @@ impl Error {
             Self::Render(_) => "render",
             Self::Key(_) => "key",
             Self::Endless { .. } => "endless",
+            Self::Panicked { .. } => "panic",
         }
     }
 
@@ -46,7 +53,7 @@ impl Error {
         match self {
             Self::Cluster(error) => error.is_permanent(),
             Self::Render(_) => true,
-            Self::Key(_) | Self::Endless { .. } => false,
+            Self::Key(_) | Self::Endless { .. } | Self::Panicked { .. } => false,
         }
     }
 
@@ -54,7 +61,11 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Cluster(ClusterError::Unavailable { retry_after, .. }) => *retry_after,
-            Self::Cluster(_) | Self::Render(_) | Self::Key(_) | Self::Endless { .. } => None,
+            Self::Cluster(_)
+            | Self::Render(_)
+            | Self::Key(_)
+            | Self::Endless { .. }
+            | Self::Panicked { .. } => None,
         }
     }
 
@@ -65,7 +76,11 @@ impl Error {
             Self::Cluster(
                 error @ (ClusterError::Invalid { .. } | ClusterError::Forbidden { .. }),
             ) => Some(error),
-            Self::Cluster(_) | Self::Render(_) | Self::Key(_) | Self::Endless { .. } => None,
+            Self::Cluster(_)
+            | Self::Render(_)
+            | Self::Key(_)
+            | Self::Endless { .. }
+            | Self::Panicked { .. } => None,
         }
     }
 }

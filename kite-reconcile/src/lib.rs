@@ -68,6 +68,9 @@
 //! | [`objects`] | all kinds that are written, as one type |
 //! | [`keys`] | where new key pairs come from |
 //! | [`triggers`] | what triggers a reconcile of what |
+//! | [`operator`] | all of it as a process runs it |
+//! | [`events`] | what is told to people who ask `kubectl describe` |
+//! | [`health`] | whether a controller can do its work |
 //! | [`leader`] | leader election by a Lease |
 //! | [`wire`] | every request: counted, and if it writes, fenced and paced |
 
@@ -76,12 +79,16 @@ pub mod claims;
 mod context;
 mod drive;
 mod error;
+pub mod events;
+pub mod health;
 pub mod image;
+mod isolate;
 pub mod keys;
 pub mod leader;
 pub mod matches;
 mod metrics;
 pub mod objects;
+pub mod operator;
 pub mod plan;
 pub mod platform;
 mod run;

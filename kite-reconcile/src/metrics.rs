@@ -89,6 +89,18 @@ impl Metrics {
             .inc();
     }
 
+    /// A reconcile of an object of this kind panicked.
+    pub(crate) fn panicked(&self, kind: &str, error: &crate::Error) {
+        let known = [
+            "KiteVirtualMachine",
+            "KiteUser",
+            "KiteImage",
+            "KitePlatform",
+        ];
+        let kind = known.into_iter().find(|known| *known == kind);
+        self.error(kind.unwrap_or("other"), error.category());
+    }
+
     pub(crate) fn write(&self, kind: &'static str) {
         self.writes.get_or_create(&KindLabel { kind }).inc();
     }

@@ -20,7 +20,7 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Context, Error, image, platform,
+    Context, Error, image, isolate, platform,
     triggers::{self, Listener},
     user, vm,
 };
@@ -149,7 +149,7 @@ async fn drive<K, C, F, Fut>(
     controller
         .graceful_shutdown_on(shutdown.cancelled_owned())
         .run(
-            reconcile,
+            isolate::isolated(reconcile),
             error_policy::<K, C>,
             context,
         )
@@ -166,6 +166,11 @@ async fn drive<K, C, F, Fut>(
                     error @ Error::Cluster(ClusterError::Conflict { .. }),
                     object,
                 )) => tracing::debug!(%object, %error, "will be tried again"),
+                // It is the next leader's turn.
+                Err(controller::Error::ReconcilerFailed(
+                    error @ Error::Cluster(ClusterError::HeldBack { .. }),
+                    object,
+                )) => tracing::debug!(%object, %error, "left to the leader"),
                 Err(controller::Error::ReconcilerFailed(error, object)) => {
                     tracing::warn!(%object, %error, "reconcile failed");
                 }

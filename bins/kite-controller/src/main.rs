@@ -1,12 +1,14 @@
 //! `kite-controller`: the reconcilers as a process.
 
-use std::{net::SocketAddr, process::ExitCode};
+use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
-use clap::Parser;
+use clap::{Args, Parser};
 use kite_core::{cluster::KubeCluster, names};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
-use kite_reconcile::{Context, Metrics, Settings};
+use kite_reconcile::{
+    Context, Metrics, RequestMetrics, Settings, leader::Election, operator::Operator, wire::Pace,
+};
 use mimalloc::MiMalloc;
 use prometheus_client::registry::Registry;
 
@@ -35,10 +37,105 @@ struct Cli {
         value_name = "NAMESPACE"
     )]
     namespace: String,
+    /// Writes a second in the long run; 0 sets no limit. Twice as many may be
+    /// sent at once.
+    #[arg(
+        long,
+        env = "KITE_WRITE_RATE",
+        default_value_t = 500,
+        value_name = "COUNT"
+    )]
+    write_rate: u32,
+    /// Seconds that what is under way gets to finish after SIGTERM.
+    #[arg(long, env = "KITE_DRAIN", default_value_t = 10, value_name = "SECONDS")]
+    drain: u64,
+    #[command(flatten)]
+    election: ElectionArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     logs: LogArgs,
+}
+
+/// Which of several controllers works.
+#[derive(Args)]
+struct ElectionArgs {
+    /// Whether to take part in an election. Without one no other controller may
+    /// run on this cluster.
+    #[arg(
+        long,
+        env = "KITE_LEADER_ELECT",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    leader_elect: bool,
+    /// Namespace of the Lease, if it is not --namespace.
+    #[arg(long, env = "KITE_LEASE_NAMESPACE", value_name = "NAMESPACE")]
+    lease_namespace: Option<String>,
+    /// Name of the Lease.
+    #[arg(
+        long,
+        env = "KITE_LEASE_NAME",
+        default_value = "kite-controller",
+        value_name = "NAME"
+    )]
+    lease_name: String,
+    /// Seconds after which another controller takes over from one that is silent.
+    #[arg(
+        long,
+        env = "KITE_LEASE_DURATION",
+        default_value_t = 15,
+        value_name = "SECONDS"
+    )]
+    lease_duration: u64,
+    /// Seconds after its last renewal when the leader stops; less than
+    /// --lease-duration.
+    #[arg(
+        long,
+        env = "KITE_RENEW_DEADLINE",
+        default_value_t = 10,
+        value_name = "SECONDS"
+    )]
+    renew_deadline: u64,
+    /// Seconds between two looks of a controller that stands by.
+    #[arg(
+        long,
+        env = "KITE_RETRY_PERIOD",
+        default_value_t = 1,
+        value_name = "SECONDS"
+    )]
+    retry_period: u64,
+}
+
+impl ElectionArgs {
+    fn election(&self, namespace: &str) -> anyhow::Result<Option<Election>> {
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        let namespace = self.lease_namespace.as_deref().unwrap_or(namespace);
+        let election = Election {
+            lease_duration: Duration::from_secs(self.lease_duration),
+            renew_deadline: Duration::from_secs(self.renew_deadline),
+            retry_period: Duration::from_secs(self.retry_period),
+            ..Election::new(namespace, &self.lease_name, identity())
+        };
+        election
+            .validate()
+            .context("no leader election is possible with these options")?;
+        Ok(Some(election))
+    }
+}
+
+/// Who this process is: its host, which in a pod is the pod's name, and a number
+/// that not even its next start has.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = match host.trim() {
+        "" => "kite-controller",
+        host => host,
+    };
+    format!("{host}_{}", uuid::Uuid::new_v4())
 }
 
 fn main() -> ExitCode {
@@ -48,9 +145,10 @@ fn main() -> ExitCode {
 #[tokio::main]
 async fn run(cli: &Cli) -> anyhow::Result<()> {
     cli.logs.init("info")?;
+    let election = cli.election.election(&cli.namespace)?;
     let shutdown = kite_process::on_signal()?;
     let admin = Admin::bind(cli.admin_listen).await?;
-    let client = cli.cluster.client().await?;
+    let client = cli.cluster.client_without_retries().await?;
     let version = client
         .apiserver_version()
         .await
@@ -60,12 +158,28 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let mut registry = Registry::default();
     let metrics = Metrics::default();
     metrics.register(&mut registry);
-    let readiness = Readiness::default();
-    let admin = tokio::spawn(admin.serve(readiness.clone(), registry, shutdown.clone()));
-    let context = Context::new(KubeCluster::new(client.clone()))
-        .with_settings(Settings::in_namespace(&cli.namespace))
-        .with_metrics(metrics);
+    let requests = RequestMetrics::default();
+    requests.register(&mut registry);
+    let mut operator = match election {
+        Some(election) => Operator::contending(election),
+        None => Operator::alone(),
+    }
+    .counted(requests)
+    .draining_for(Duration::from_secs(cli.drain));
+    if cli.write_rate > 0 {
+        let burst = cli.write_rate.saturating_mul(2);
+        operator = operator.paced(Pace::per_second(f64::from(cli.write_rate), burst));
+    }
+    operator.register(&mut registry);
+    let (health, leadership) = (operator.health().clone(), operator.leadership().clone());
+    let readiness = Readiness::checked(move || health.check(&leadership));
     readiness.set(true);
-    kite_reconcile::run(client, context, shutdown).await;
+    let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
+    let context = |client| {
+        Context::new(KubeCluster::new(client))
+            .with_settings(Settings::in_namespace(&cli.namespace))
+            .with_metrics(metrics.clone())
+    };
+    operator.run(client, context, shutdown).await?;
     admin.await?
 }

@@ -33,3 +33,17 @@ fn a_bad_option_says_what_is_possible() {
         "{errors}"
     );
 }
+
+#[test]
+fn durations_that_make_no_safe_election_are_refused() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kite-controller"))
+        .args(["--admin-listen", "127.0.0.1:0", "--renew-deadline", "15"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("renew deadline") && errors.contains("less than the lease duration"),
+        "{errors}"
+    );
+}

@@ -20,18 +20,37 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Whether the process can do its work now; what `/readyz` answers.
-#[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+#[derive(Clone, Default)]
+pub struct Readiness {
+    is_set: Arc<AtomicBool>,
+    check: Option<Arc<Check>>,
+}
+
+type Check = dyn Fn() -> Result<String, String> + Send + Sync;
 
 impl Readiness {
-    /// Says whether the process is ready.
-    pub fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Release);
+    /// Once it is [`set`](Self::set), what `check` says counts: its text is shown
+    /// either way.
+    pub fn checked(check: impl Fn() -> Result<String, String> + Send + Sync + 'static) -> Self {
+        Self {
+            is_set: Arc::default(),
+            check: Some(Arc::new(check)),
+        }
     }
 
-    /// Whether the process is ready.
-    pub fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    /// Says whether the process is ready.
+    pub fn set(&self, ready: bool) {
+        self.is_set.store(ready, Ordering::Release);
+    }
+
+    /// Whether the process is ready, and a text for people.
+    pub fn get(&self) -> Result<String, String> {
+        if !self.is_set.load(Ordering::Acquire) {
+            return Err("not ready".to_owned());
+        }
+        self.check
+            .as_ref()
+            .map_or_else(|| Ok("ok".to_owned()), |check| check())
     }
 }
 
@@ -71,10 +90,13 @@ impl Admin {
             .route(
                 "/readyz",
                 get(async move || {
-                    if readiness.get() && !ending.is_cancelled() {
-                        (StatusCode::OK, "ok")
-                    } else {
-                        (StatusCode::SERVICE_UNAVAILABLE, "not ready")
+                    if ending.is_cancelled() {
+                        let text = "not ready: the process ends".to_owned();
+                        return (StatusCode::SERVICE_UNAVAILABLE, text);
+                    }
+                    match readiness.get() {
+                        Ok(text) => (StatusCode::OK, text),
+                        Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
                     }
                 }),
             )

@@ -30,7 +30,17 @@ pub struct ClusterArgs {
 impl ClusterArgs {
     /// A client for the cluster.
     pub async fn client(&self) -> anyhow::Result<Client> {
-        let config = match &self.context {
+        self.build(true).await
+    }
+
+    /// A client that sends each request once: for reconcilers, which know better
+    /// what may be repeated, and when.
+    pub async fn client_without_retries(&self) -> anyhow::Result<Client> {
+        self.build(false).await
+    }
+
+    async fn build(&self, retry: bool) -> anyhow::Result<Client> {
+        let mut config = match &self.context {
             None => Config::infer()
                 .await
                 .context("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster")?,
@@ -44,6 +54,7 @@ impl ClusterArgs {
                     .with_context(|| format!("context {context:?} cannot be used"))?
             }
         };
+        config.default_retry = retry;
         Client::try_from(config).context("the kubeconfig cannot be used")
     }
 }

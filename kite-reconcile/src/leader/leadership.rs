@@ -96,6 +96,11 @@ impl Leadership {
         }
     }
 
+    /// How often the process won an election.
+    pub fn terms(&self) -> u64 {
+        self.0.terms.load(Ordering::Relaxed)
+    }
+
     /// What the process is now.
     pub fn standing(&self) -> Standing {
         match &*self.0.state.borrow() {
@@ -121,15 +126,15 @@ impl Leadership {
                     }
                     State::Held(..) | State::Waiting(_) => return,
                 };
-                let changed = async {
+                let news = async {
                     // The sender lives as long as `inner`.
                     let _ = changes.changed().await;
                 };
                 match deadline {
-                    None => changed.await,
+                    None => news.await,
                     Some(deadline) => {
                         tokio::select! {
-                            () = changed => {}
+                            () = news => {}
                             () = sleep_until(deadline) => {}
                         }
                     }

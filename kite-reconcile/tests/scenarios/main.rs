@@ -9,6 +9,7 @@ mod images;
 mod leader;
 mod life;
 mod live;
+mod operator;
 mod platform;
 mod restarts;
 mod stage;

@@ -1,0 +1,102 @@
+//! A reconcile that panics fails alone: the process, the queue and the other
+//! objects go on.
+
+use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
+
+use futures::FutureExt as _;
+use kite_core::cluster::{Cluster, Object, ObjectKey};
+use kube::runtime::controller::Action;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use crate::{Context, Error};
+
+/// `reconcile`, with each call in a task of its own, so that several processors
+/// work on them, within a span that says which object it is about, and with a
+/// panic turned into [`Error::Panicked`]. A call that is dropped is broken off.
+pub(crate) fn isolated<K, C, F, Fut>(
+    mut reconcile: F,
+) -> impl FnMut(Arc<K>, Arc<Context<C>>) -> futures::future::BoxFuture<'static, Result<Action, Error>>
+where
+    K: Object,
+    C: Cluster,
+    F: FnMut(Arc<K>, Arc<Context<C>>) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<Action, Error>> + Send + 'static,
+{
+    move |object, context| {
+        let kind = K::kind(&());
+        let key = ObjectKey::of(&*object);
+        let span = tracing::info_span!("reconcile", %kind, object = %key);
+        let metrics = context.metrics.clone();
+        let reconcile = AssertUnwindSafe(reconcile(object, context)).catch_unwind();
+        let task = AbortOnDropHandle::new(tokio::spawn(reconcile.instrument(span)));
+        async move {
+            let panic = match task.await {
+                Ok(Ok(done)) => return done,
+                Ok(Err(panic)) => text(&*panic),
+                // The runtime ends.
+                Err(ended) => ended.to_string(),
+            };
+            tracing::error!(%kind, object = %key, panic, "a reconcile panicked");
+            let error = Error::Panicked { message: panic };
+            metrics.panicked(&kind, &error);
+            Err(error)
+        }
+        .boxed()
+    }
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it does not say why").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use kite_core::{
+        cluster::MockCluster,
+        crd::{KiteImage, KiteImageSpec},
+    };
+
+    use super::*;
+
+    fn image(name: &str) -> Arc<KiteImage> {
+        let spec: KiteImageSpec = serde_json::from_value(serde_json::json!({
+            "minDisk": "4Gi",
+            "source": {"registry": {"url": "docker://example.org/debian"}},
+        }))
+        .unwrap();
+        Arc::new(KiteImage::new(name, spec))
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_of_that_object_alone() {
+        let context = Arc::new(Context::new(MockCluster::new()));
+        let mut reconcile = isolated(
+            |image: Arc<KiteImage>, _: Arc<Context<MockCluster>>| async move {
+                assert!(
+                    image.metadata.name.as_deref() != Some("bad"),
+                    "no {}",
+                    "luck"
+                );
+                Ok(Action::await_change())
+            },
+        );
+        let bad = reconcile(image("bad"), Arc::clone(&context));
+        let good = reconcile(image("good"), Arc::clone(&context));
+        let error = bad.await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Panicked { message } if message == "no luck"),
+            "{error}"
+        );
+        assert_eq!(error.category(), "panic");
+        assert!(
+            !error.is_permanent(),
+            "it is tried again, more and more rarely"
+        );
+        good.await.unwrap();
+    }
+}
