@@ -265,3 +265,28 @@ async fn defect_9_a_kind_that_is_missing_at_the_start_is_watched_once_it_is_ther
     }
     panic!("the image does not become ready");
 }
+
+#[tokio::test(start_paused = true)]
+async fn usage_follows_vms_by_events_alone() {
+    let live = Live::start().await;
+    live.cluster.create(&platform()).await.unwrap();
+    live.cluster.create(&image("debian-12")).await.unwrap();
+    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    live.cluster.create(&ann).await.unwrap();
+    let uses = |count: u32| {
+        move |user: Option<&KiteUser>| {
+            let status = user.and_then(|user| user.status.as_ref());
+            let usage = status.and_then(|status| status.usage.as_ref());
+            usage.is_some_and(|usage| usage.vms == count)
+        }
+    };
+    live.until("", "ann", uses(0)).await;
+    live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_some())
+        .await;
+    let vm = live.cluster.create(&vm_named("web")).await.unwrap();
+    live.until("", "ann", uses(1)).await;
+    let gone = live.cluster.remove(&vm, PropagationPolicy::Background);
+    gone.await.unwrap();
+    live.until("", "ann", uses(0)).await;
+    live.end().await;
+}

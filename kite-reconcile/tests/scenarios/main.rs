@@ -11,6 +11,7 @@ mod life;
 mod live;
 mod operator;
 mod platform;
+mod races;
 mod restarts;
 mod stage;
 mod users;

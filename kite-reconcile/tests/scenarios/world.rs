@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kite_core::{
     cdi::DataVolume,
@@ -40,7 +41,11 @@ pub struct Recorder {
     writes: Arc<Mutex<Vec<String>>>,
     reads: Arc<Mutex<usize>>,
     fault: Arc<Mutex<Option<Fault>>>,
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
+
+/// What somebody else does right before a write whose line has this in it.
+type Meanwhile = (String, BoxFuture<'static, ()>);
 
 /// A write that goes wrong: the one after `after` others.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +77,11 @@ impl Recorder {
     ) -> Result<T, ClusterError> {
         let line = format!("{verb} {} {key}", K::kind(&()));
         self.writes.lock().unwrap().push(line.clone());
+        let is_now = |meanwhile: &mut Meanwhile| line.contains(&meanwhile.0);
+        let meanwhile = self.meanwhile.lock().unwrap().take_if(is_now);
+        if let Some((_, act)) = meanwhile {
+            act.await;
+        }
         let mode = {
             let mut fault = self.fault.lock().unwrap();
             match &mut *fault {
@@ -278,6 +288,7 @@ impl World {
             writes: Arc::default(),
             reads: Arc::default(),
             fault: Arc::default(),
+            meanwhile: Arc::default(),
         };
         let world = Self {
             context: Context::new(recorder).with_clock(move || fake.now()),
@@ -385,6 +396,24 @@ impl World {
     /// Has a write of the reconcilers go wrong.
     pub fn inject(&self, fault: Fault) {
         *self.context.cluster.fault.lock().unwrap() = Some(fault);
+    }
+
+    /// Has somebody else act right before the reconcilers' next write whose line
+    /// (verb, kind, key) contains `write`: after all that they looked at.
+    pub fn meanwhile(&self, write: &str, act: impl Future<Output = ()> + Send + 'static) {
+        let meanwhile = (write.to_owned(), act.boxed());
+        *self.context.cluster.meanwhile.lock().unwrap() = Some(meanwhile);
+    }
+
+    /// Whether nobody came to act in the meantime: there was no such write.
+    pub fn meanwhile_is_left(&self) -> bool {
+        self.context
+            .cluster
+            .meanwhile
+            .lock()
+            .unwrap()
+            .take()
+            .is_some()
     }
 
     /// Whether an injected fault is still to come: there were not that many

@@ -15,14 +15,14 @@ pub(super) const ALL: &[Mutation] = &[
             "uid: Some(uid.to_owned()),",
             "uid: Some(uid.to_owned()).filter(|_| false),",
         )],
-        first: (Scenarios, "races::"),
+        first: (Scenarios, "races::what"),
     },
     Mutation {
         name: "finalizers-without-version",
         what: "writes finalizers over those that were put on meanwhile",
         file: KUBE_CLUSTER,
         edits: &[("\"resourceVersion\": object.resource_version(),", "")],
-        first: (Scenarios, "races::"),
+        first: (Scenarios, "races::a_finalizer"),
     },
     Mutation {
         name: "transition-time-always-now",

@@ -1,7 +1,7 @@
 //! The loop behind every reconciler.
 
 use super::Mutation;
-use crate::suite::Suite::Scenarios;
+use crate::suite::Suite::{Scenarios, Sweep};
 
 const FILE: &str = "kite-reconcile/src/drive.rs";
 
@@ -21,7 +21,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "writes a status over one that was made of a newer view",
         file: FILE,
         edits: &[("resource_version: of.resource_version.clone(),", "")],
-        first: (Scenarios, "faults::"),
+        first: (Scenarios, "races::a_status_is"),
     },
     Mutation {
         name: "status-at-every-pass",
@@ -41,7 +41,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()), Err(error) => Err(error.into())",
             "_ => Ok(())",
         )],
-        first: (Scenarios, "faults::"),
+        first: (Sweep, ""),
     },
     Mutation {
         name: "generation-not-noted",
@@ -51,7 +51,7 @@ pub(super) const ALL: &[Mutation] = &[
             "R::complete(plan.status.clone(), conditions, Some(generation))",
             "R::complete(plan.status.clone(), conditions, None)",
         )],
-        first: (Scenarios, "life::"),
+        first: (Scenarios, "races::a_status_says"),
     },
     Mutation {
         name: "cached-object-believed",
@@ -81,7 +81,7 @@ pub(super) const ALL: &[Mutation] = &[
             "finalizers.retain(|finalizer| finalizer != name);",
             "finalizers.clear();",
         )],
-        first: (Scenarios, "races::"),
+        first: (Scenarios, "races::the_fin"),
     },
     Mutation {
         name: "finalizers-of-others-replaced",
@@ -91,7 +91,7 @@ pub(super) const ALL: &[Mutation] = &[
             "finalizers.push((*name).to_owned());",
             "finalizers.clear(); finalizers.push((*name).to_owned());",
         )],
-        first: (Scenarios, "races::"),
+        first: (Scenarios, "races::the_fin"),
     },
     Mutation {
         name: "keys-replaced",
@@ -101,7 +101,7 @@ pub(super) const ALL: &[Mutation] = &[
             "match secret.create(&context.cluster).await {",
             "match secret.apply(&context.cluster, context.settings.manager).await {",
         )],
-        first: (Scenarios, "live::a_second"),
+        first: (Scenarios, "races::defect_13"),
     },
     Mutation {
         name: "own-keys-believed",
@@ -111,7 +111,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
             "{ let _ = error; Ok(secret) }",
         )],
-        first: (Scenarios, "live::a_second"),
+        first: (Scenarios, "races::defect_13"),
     },
     Mutation {
         name: "deleted-means-gone",
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mutation] = &[
                 answer => answer?,
             }))",
         )],
-        first: (Scenarios, "faults::a_crash_before"),
+        first: (Scenarios, "races::nothing"),
     },
     Mutation {
         name: "errors-forgotten",
@@ -145,6 +145,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let _ = report_refusal::<R, C>(&object, plan, error, context).await;
              return Ok(Action::await_change());",
         )],
-        first: (Scenarios, "live::"),
+        first: (Sweep, ""),
     },
 ];

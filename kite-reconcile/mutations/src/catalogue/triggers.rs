@@ -33,6 +33,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let user = names::user_of_namespace(&namespace).map(ObjectRef::new);",
             "let user = names::user_of_namespace(&namespace).map(ObjectRef::new).filter(|_| false);",
         )],
-        first: (Scenarios, "live::"),
+        first: (Scenarios, "live::usage"),
     },
 ];
