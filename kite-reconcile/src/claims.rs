@@ -12,7 +12,7 @@ use kite_core::{
 };
 use kube::{ResourceExt as _, api::ListParams};
 
-use crate::plan::Step;
+use crate::{cache::live, plan::Step};
 
 /// How a claim stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,7 +165,13 @@ pub(crate) async fn make<C: Cluster>(
     }
 }
 
+/// Whether the holder still exists. That it does not is only believed of the API
+/// server itself: a cache may not have heard of it yet.
 async fn is_alive<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {
+    Ok(is_known(cluster, holder).await? || live(is_known(cluster, holder)).await?)
+}
+
+async fn is_known<C: Cluster>(cluster: &C, holder: &Holder) -> Result<bool, ClusterError> {
     let key = ObjectKey {
         namespace: holder.namespace.clone(),
         name: holder.name.clone(),

@@ -1,17 +1,22 @@
 //! What every reconciler works with.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kite_core::{cluster::FieldManager, names};
+use kite_core::{
+    cluster::{Cluster, FieldManager},
+    names,
+};
 use kite_render::{quota::Overhead, walls::Walls};
 
 use crate::{
     backoff::Backoff,
+    cache::{CachedCluster, Caches, memo::Memos},
     events::Events,
     health::Health,
     keys::{KeySource, RandomKeys},
     metrics::Metrics,
+    pace::Pace,
 };
 
 /// What an installation may set differently.
@@ -25,6 +30,9 @@ pub struct Settings {
     pub overhead: Overhead,
     /// Under whose name objects are applied.
     pub manager: FieldManager,
+    /// How often a status is written at most that says nothing but how far
+    /// something is on its way. What matters is written at once.
+    pub progress_every: Duration,
 }
 
 impl Default for Settings {
@@ -34,6 +42,7 @@ impl Default for Settings {
             walls: Walls::default(),
             overhead: Overhead::default(),
             manager: FieldManager::CONTROLLER,
+            progress_every: Duration::from_secs(15),
         }
     }
 }
@@ -73,6 +82,9 @@ pub struct Context<C> {
     /// Where watches report whether they run.
     pub health: Health,
     pub(crate) backoff: Backoff,
+    pub(crate) caches: Option<Caches>,
+    pub(crate) memos: Memos,
+    pub(crate) pace: Pace,
 }
 
 impl<C> Context<C> {
@@ -87,6 +99,30 @@ impl<C> Context<C> {
             events: Events::default(),
             health: Health::default(),
             backoff: Backoff::default(),
+            caches: None,
+            memos: Memos::default(),
+            pace: Pace::default(),
+        }
+    }
+
+    /// The same, with reads answered from `caches`. They must be fed for as long
+    /// as the context is used.
+    pub fn cached(&self, caches: Caches) -> Context<CachedCluster<C>>
+    where
+        C: Cluster + Clone,
+    {
+        Context {
+            cluster: CachedCluster::new(self.cluster.clone(), caches.clone()),
+            settings: self.settings.clone(),
+            keys: Arc::clone(&self.keys),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            events: self.events.clone(),
+            health: self.health.clone(),
+            backoff: Backoff::default(),
+            caches: Some(caches),
+            memos: Memos::default(),
+            pace: Pace::default(),
         }
     }
 

@@ -1,7 +1,10 @@
 //! The one loop behind every reconciler: observe, plan, execute, and write the
 //! status last.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
@@ -11,7 +14,9 @@ use kite_core::{
 use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
 
 use crate::{
-    Error, claims,
+    Error,
+    cache::{self, Newest, PATIENCE, live, reading::noted},
+    claims,
     context::{Context, Settings},
     objects::AnyObject,
     plan::{Outcome, Plan, Step},
@@ -55,6 +60,12 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// The status that the object has.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 
+    /// Whether `new` says something that cannot wait; what only tells how far
+    /// something is on its way can.
+    fn is_urgent(_old: &Self::Status, _new: &Self::Status) -> bool {
+        true
+    }
+
     /// The conditions in a status.
     fn conditions(status: &Self::Status) -> &[Condition];
 
@@ -79,7 +90,7 @@ pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
 ) -> Result<Action, Error> {
     let _timer = context.metrics.start(R::KIND);
     let key = ObjectKey::of(object);
-    let done = rounds::<R, C>(object.clone(), context).await;
+    let done = rounds::<R, C>(object, context).await;
     match &done {
         Ok(_) => context.backoff.reset(R::KIND, key),
         Err(error) => context.metrics.error(R::KIND, error.category()),
@@ -88,21 +99,41 @@ pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
 }
 
 async fn rounds<R: Reconciler, C: Cluster>(
-    mut object: R::Object,
+    object: &R::Object,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    let mut observed = R::observe(&object, &context.cluster, &context.settings).await?;
+    let now = (context.clock)();
+    if let Some(until) = context.memos.settled_until(R::KIND, object, now) {
+        return Ok(Action::requeue(until.duration_since(now).unsigned_abs()));
+    }
+    let mut object = newest(object, context).await?;
+    context.memos.forget(R::KIND, &ObjectKey::of(&object));
+    let (observed, account) = noted(R::observe(&object, &context.cluster, &context.settings)).await;
+    let mut observed = observed?;
+    // A cluster without caches does not tell what was read.
+    let mut reads = account.reads.filter(|_| context.caches.is_some());
     let mut wanted = String::new();
     let mut is_live = false;
+    // Without caches everything is.
+    let mut is_observed_live = context.caches.is_none();
     for _ in 0..MAX_ROUNDS {
         let plan = R::plan(&object, &observed, &context.settings)?;
-        let first = plan.steps.first().map(Step::describe);
-        let status = completed_status::<R, C>(&object, &plan, context);
-        let is_settled = first.is_none() && R::status(&object) == Some(&status);
-        if !is_settled && !is_live {
+        // Only of the first round there is an account.
+        let reads = reads.take();
+        let (late, is_guarded) = match plan.steps.first() {
+            None => match rest::<R, C>(&object, &plan, reads, account.is_ahead, context).await {
+                Err(error) if !is_live && is_conflict(&error) => (Some(error), false),
+                rested => return rested,
+            },
+            Some(first) => {
+                wanted = first.describe();
+                (None, is_guarded(first))
+            }
+        };
+        if !is_live && !is_guarded {
             is_live = true;
             match look_again(&object, &context.cluster).await? {
-                Liveness::Same => {}
+                Liveness::Same => late.map_or(Ok(()), Err)?,
                 Liveness::Changed(changed) => {
                     object = *changed;
                     observed = R::observe(&object, &context.cluster, &context.settings).await?;
@@ -111,17 +142,18 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Liveness::Gone => return Ok(Action::await_change()),
             }
         }
-        let Some(first) = first else {
-            if !is_settled {
-                write_status::<R, C>(&object, status, context).await?;
-            }
-            return Ok(Action::requeue(plan.again));
-        };
-        wanted = first;
+        if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {
+            is_observed_live = true;
+            observed = live(R::observe(&object, &context.cluster, &context.settings)).await?;
+            continue;
+        }
         for step in &plan.steps {
             match execute::<R, C>(step, &object, context).await {
                 Ok(Done::Outcome(outcome)) => R::absorb(&mut observed, *outcome),
-                Ok(Done::Changed(changed)) => object = *changed,
+                Ok(Done::Changed(changed)) => {
+                    object = *changed;
+                    is_live = true;
+                }
                 Ok(Done::Finished) => return Ok(Action::await_change()),
                 Err(error) => {
                     tracing::debug!(step = step.describe(), %error, "step failed");
@@ -134,6 +166,72 @@ async fn rounds<R: Reconciler, C: Cluster>(
         rounds: MAX_ROUNDS,
         step: wanted,
     })
+}
+
+/// The newest that is known of the object that a controller was handed: another
+/// store, or a reconcile a moment ago, may know more.
+async fn newest<K: Object, C: Cluster>(
+    object: &K,
+    context: &Context<C>,
+) -> Result<K, ClusterError> {
+    let Some(caches) = &context.caches else {
+        return Ok(object.clone());
+    };
+    Ok(match cache::newest(caches, object) {
+        Newest::Given => object.clone(),
+        Newest::Newer(newer) => *newer,
+        Newest::Ask => {
+            let known = context.cluster.find::<K>(&ObjectKey::of(object)).await?;
+            known
+                .filter(|known| known.uid() == object.uid())
+                .unwrap_or_else(|| object.clone())
+        }
+    })
+}
+
+fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Cluster(ClusterError::Conflict { .. }))
+}
+
+/// Whether the API server itself refuses the step for an object that has changed
+/// or is gone.
+fn is_guarded(step: &Step) -> bool {
+    matches!(step, Step::AddFinalizer(_))
+}
+
+/// Nothing is left to do but to report, and to wait.
+async fn rest<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    plan: &Plan<R::Status>,
+    reads: Option<cache::memo::Reads>,
+    is_ahead: bool,
+    context: &Context<C>,
+) -> Result<Action, Error> {
+    let key = ObjectKey::of(object);
+    let now = (context.clock)();
+    let status = completed_status::<R, C>(object, plan, context);
+    let mut again = plan.again;
+    if is_ahead {
+        // Should the watch never show what was written, it is looked for.
+        again = again.min(PATIENCE.saturating_add(Duration::from_secs(1)));
+    }
+    let old = R::status(object);
+    if old == Some(&status) {
+        let until = SignedDuration::try_from(again).map(|again| now.saturating_add(again));
+        if let (Some(reads), Ok(Ok(until))) = (reads, until) {
+            context.memos.settled(R::KIND, object, reads, until);
+        }
+        return Ok(Action::requeue(again));
+    }
+    let every = context.settings.progress_every;
+    if old.is_some_and(|old| !R::is_urgent(old, &status))
+        && let Some(wait) = context.pace.wait(R::KIND, key.clone(), now, every)
+    {
+        return Ok(Action::requeue(again.min(wait)));
+    }
+    write_status::<R, C>(object, status, context).await?;
+    context.pace.written(R::KIND, key, now, every);
+    Ok(Action::requeue(again))
 }
 
 /// What the API server itself says of an object that a cache gave.
@@ -151,7 +249,8 @@ async fn look_again<K: Object, C: Cluster>(
     object: &K,
     cluster: &C,
 ) -> Result<Liveness<K>, ClusterError> {
-    Ok(match cluster.find::<K>(&ObjectKey::of(object)).await? {
+    let key = ObjectKey::of(object);
+    Ok(match live(cluster.find::<K>(&key)).await? {
         Some(live) if live.uid() != object.uid() => Liveness::Gone,
         Some(live) if live.resource_version() != object.resource_version() => {
             Liveness::Changed(Box::new(live))
@@ -188,8 +287,12 @@ async fn execute<R: Reconciler, C: Cluster>(
         Step::AddFinalizer(name) => {
             let mut finalizers = object.finalizers().to_vec();
             finalizers.push((*name).to_owned());
-            let changed = cluster.set_finalizers(object, finalizers).await?;
-            Done::Changed(Box::new(changed))
+            match cluster.set_finalizers(object, finalizers).await {
+                Ok(changed) => Done::Changed(Box::new(changed)),
+                // Gone meanwhile: there is nothing to do for it.
+                Err(ClusterError::NotFound { .. }) => Done::Finished,
+                Err(error) => return Err(error.into()),
+            }
         }
         Step::RemoveFinalizer(name) => {
             let mut finalizers = object.finalizers().to_vec();
@@ -249,7 +352,7 @@ async fn restart<C: Cluster>(
     machine: &ObjectKey,
     instance: &str,
 ) -> Result<(), ClusterError> {
-    let running = cluster.find::<VirtualMachineInstance>(machine).await?;
+    let running = live(cluster.find::<VirtualMachineInstance>(machine)).await?;
     let is_meant = running.is_some_and(|running| {
         running.uid().as_deref() == Some(instance) && running.metadata.deletion_timestamp.is_none()
     });

@@ -113,6 +113,14 @@ impl Reconciler for Images {
         object.status.as_ref()
     }
 
+    /// How far an import is can wait.
+    fn is_urgent(old: &KiteImageStatus, new: &KiteImageStatus) -> bool {
+        let is_on_its_way = matches!(new.phase, Some(ImagePhase::Pending | ImagePhase::Importing));
+        !is_on_its_way
+            || old.phase != new.phase
+            || old.observed_generation != new.observed_generation
+    }
+
     fn conditions(status: &KiteImageStatus) -> &[Condition] {
         &status.conditions
     }

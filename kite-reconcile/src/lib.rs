@@ -63,6 +63,7 @@
 //! |---|---|
 //! | [`vm`], [`user`], [`image`], [`platform`] | one reconciler each: `reconcile`, and the pure `plan` |
 //! | [`plan`] | what a plan consists of |
+//! | [`cache`] | reads without requests |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
 //! | [`matches`](mod@matches) | whether an apply would change anything |
 //! | [`objects`] | all kinds that are written, as one type |
@@ -75,6 +76,7 @@
 //! | [`wire`] | every request: counted, and if it writes, fenced and paced |
 
 mod backoff;
+pub mod cache;
 pub mod claims;
 mod context;
 mod drive;
@@ -89,6 +91,7 @@ pub mod matches;
 mod metrics;
 pub mod objects;
 pub mod operator;
+mod pace;
 pub mod plan;
 pub mod platform;
 mod run;

@@ -5,6 +5,8 @@ use serde_json::Value;
 
 mod leftovers;
 
+pub(crate) use self::leftovers::condense;
+
 /// Whether applying `desired` would change nothing: every field that it sets is
 /// in `observed` with the same value, and `observed` has no field left that an
 /// earlier apply of ours set and `desired` does not. What else `observed` has

@@ -19,7 +19,8 @@ pub struct Plan<S> {
     pub status: S,
     /// The status's conditions.
     pub conditions: Vec<NewCondition>,
-    /// When to look again though nothing changes.
+    /// When to look again though nothing changes. Until then a plan made from the
+    /// same observations is the same.
     pub again: Duration,
 }
 
@@ -56,6 +57,22 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether what was observed may not be old: the step destroys something, or
+    /// lets it be destroyed.
+    pub(crate) fn is_destructive(&self) -> bool {
+        match self {
+            Self::RemoveFinalizer(_)
+            | Self::Unclaim(_)
+            | Self::Restart { .. }
+            | Self::Delete(..) => true,
+            Self::AddFinalizer(_)
+            | Self::Claim(_)
+            | Self::CreateKeys(_)
+            | Self::Apply(_)
+            | Self::Grow(_) => false,
+        }
+    }
+
     /// What it does, for logs: kinds and names, never contents.
     pub fn describe(&self) -> String {
         match self {

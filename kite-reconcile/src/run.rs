@@ -1,17 +1,19 @@
 //! Wiring into `kube_runtime`: what triggers a reconcile of what.
 //!
-//! Each kind has its own [`Controller`], which queues, never reconciles the same
-//! object twice at once, and waits after errors. What it hears of beside its own
+//! Each kind has its own controller ([`kube::runtime::applier`]), which queues,
+//! never reconciles the same object twice at once, and waits after errors. What it hears of beside its own
 //! kind is in [`triggers`].
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
-use futures::StreamExt as _;
-use kite_core::cluster::{Cluster, ClusterError, Object, ObjectKey};
+use futures::{StreamExt as _, stream::BoxStream};
+use kite_core::{
+    cluster::{Cluster, ClusterError, Object, ObjectKey},
+    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
+};
 use kube::{
-    Api, Client,
+    Client,
     runtime::{
-        Controller,
         controller::{self, Action},
         reflector::{ObjectRef, Store},
         watcher,
@@ -20,7 +22,12 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Context, Error, image, isolate, platform,
+    Context, Error,
+    cache::{
+        CachedCluster,
+        watches::{Triggers, Watches},
+    },
+    image, isolate, platform,
     triggers::{self, Listener},
     user, vm,
 };
@@ -32,109 +39,215 @@ const CONCURRENCY: u16 = 16;
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// Runs the reconcilers of all of Kite's kinds until `shutdown`, then finishes
-/// what is under way. `client` is where events come from; the cluster in
-/// `context` is what they are carried out against.
-pub async fn run<C: Cluster>(client: Client, context: Context<C>, shutdown: CancellationToken) {
-    let context = Arc::new(context);
-    tokio::join!(
-        run_users(client.clone(), Arc::clone(&context), shutdown.clone()),
-        run_images(client.clone(), Arc::clone(&context), shutdown.clone()),
-        run_platform(client.clone(), Arc::clone(&context), shutdown.clone()),
-        run_virtual_machines(client, context, shutdown),
-    );
+/// what is under way. `client` is where events come from, one watch for each
+/// kind; the cluster in `context` is what they are carried out against, and is
+/// read only where caches of what was watched may not answer.
+pub async fn run<C: Cluster + Clone>(
+    client: Client,
+    context: Context<C>,
+    shutdown: CancellationToken,
+) {
+    let mut watches = Watches::new(client);
+    let users = queue(&mut watches, triggers::users);
+    let images = queue(&mut watches, triggers::images);
+    let platforms = queue(&mut watches, triggers::platforms);
+    let vms = queue(&mut watches, triggers::virtual_machines);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| async move {
+        tokio::join!(
+            drive_users(users, Arc::clone(&context), stop.clone()),
+            drive_images(images, Arc::clone(&context), stop.clone()),
+            drive_platforms(platforms, Arc::clone(&context), stop.clone()),
+            drive_virtual_machines(vms, context, stop),
+        );
+    })
+    .await;
 }
 
 /// Runs the reconciler of VMs only: for an operator that provisions VMs by
 /// itself and has no use for Kite's users.
-pub async fn run_virtual_machines<C: Cluster>(
+pub async fn run_virtual_machines<C: Cluster + Clone>(
     client: Client,
     context: Arc<Context<C>>,
     shutdown: CancellationToken,
 ) {
-    let controller = triggers::virtual_machines(listening(&client)).controller;
-    drive(controller, shutdown, context, |vm, context| async move {
-        vm::reconcile(&vm, &context).await
+    let mut watches = Watches::new(client);
+    let vms = queue(&mut watches, triggers::virtual_machines);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| {
+        drive_virtual_machines(vms, context, stop)
     })
     .await;
 }
 
 /// Runs the reconciler of users only.
-pub async fn run_users<C: Cluster>(
+pub async fn run_users<C: Cluster + Clone>(
     client: Client,
     context: Arc<Context<C>>,
     shutdown: CancellationToken,
 ) {
-    let controller = triggers::users(listening(&client)).controller;
-    drive(controller, shutdown, context, |user, context| async move {
-        user::reconcile(&user, &context).await
+    let mut watches = Watches::new(client);
+    let users = queue(&mut watches, triggers::users);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| {
+        drive_users(users, context, stop)
     })
     .await;
 }
 
 /// Runs the reconciler of images only.
-pub async fn run_images<C: Cluster>(
+pub async fn run_images<C: Cluster + Clone>(
     client: Client,
     context: Arc<Context<C>>,
     shutdown: CancellationToken,
 ) {
-    let controller = triggers::images(listening(&client)).controller;
-    drive(controller, shutdown, context, |image, context| async move {
+    let mut watches = Watches::new(client);
+    let images = queue(&mut watches, triggers::images);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| {
+        drive_images(images, context, stop)
+    })
+    .await;
+}
+
+async fn drive_virtual_machines<C: Cluster>(
+    queue: Queue<KiteVirtualMachine>,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    drive(queue, shutdown, context, |vm, context| async move {
+        vm::reconcile(&vm, &context).await
+    })
+    .await;
+}
+
+async fn drive_users<C: Cluster>(
+    queue: Queue<KiteUser>,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    drive(queue, shutdown, context, |user, context| async move {
+        user::reconcile(&user, &context).await
+    })
+    .await;
+}
+
+async fn drive_images<C: Cluster>(
+    queue: Queue<KiteImage>,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    drive(queue, shutdown, context, |image, context| async move {
         image::reconcile(&image, &context).await
     })
     .await;
 }
 
 /// Runs the reconciler of the platform only.
-pub async fn run_platform<C: Cluster>(
+pub async fn run_platform<C: Cluster + Clone>(
     client: Client,
     context: Arc<Context<C>>,
     shutdown: CancellationToken,
 ) {
-    let controller = triggers::platforms(listening(&client)).controller;
-    drive(
-        controller,
-        shutdown,
-        context,
-        |platform, context| async move { platform::reconcile(&platform, &context).await },
-    )
+    let mut watches = Watches::new(client);
+    let platforms = queue(&mut watches, triggers::platforms);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| {
+        drive_platforms(platforms, context, stop)
+    })
     .await;
 }
 
-/// A controller, while it is told what to listen to.
-struct Listening<K: Object> {
-    client: Client,
-    controller: Controller<K>,
+async fn drive_platforms<C: Cluster>(
+    queue: Queue<KitePlatform>,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    drive(queue, shutdown, context, |platform, context| async move {
+        platform::reconcile(&platform, &context).await
+    })
+    .await;
 }
 
-fn listening<K: Object>(client: &Client) -> Listening<K> {
-    let config = controller::Config::default()
-        .concurrency(CONCURRENCY)
-        .debounce(DEBOUNCE);
-    Listening {
-        client: client.clone(),
-        controller: Controller::new(api::<K>(client), watcher::Config::default())
-            .with_config(config),
+/// Runs the watches, and on what they show the controllers, until `shutdown` and
+/// the controllers have ended.
+async fn watching<C, F, Fut>(
+    watches: Watches,
+    context: &Context<C>,
+    shutdown: CancellationToken,
+    controllers: F,
+) where
+    C: Cluster + Clone,
+    F: FnOnce(Arc<Context<CachedCluster<C>>>) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let (caches, watches) = watches.build();
+    let health = context.health.clone();
+    let context = Arc::new(context.cached(caches));
+    let tried = watches.tried();
+    let controllers = async {
+        tokio::select! {
+            () = tried => {}
+            () = shutdown.cancelled() => {}
+        }
+        controllers(context).await;
+    };
+    tokio::join!(watches.run(health, shutdown.clone()), controllers);
+}
+
+/// What a controller works on: its objects, and which of them are due.
+struct Queue<K: Object> {
+    store: Store<K>,
+    due: BoxStream<'static, Result<ObjectRef<K>, Infallible>>,
+}
+
+/// A controller's queue, while it is told what to listen to.
+struct Listening<'a, K: Object> {
+    watches: &'a mut Watches,
+    store: Store<K>,
+    triggers: Triggers<K>,
+}
+
+fn queue<'a, K: Object>(
+    watches: &'a mut Watches,
+    listen: impl FnOnce(Listening<'a, K>) -> Listening<'a, K>,
+) -> Queue<K> {
+    let (triggers, due) = Triggers::new();
+    let store = watches.store::<K>();
+    let own = triggers.clone();
+    watches.listen::<K>(move |object| own.push(ObjectRef::from_obj(object)));
+    listen(Listening {
+        watches,
+        store: store.clone(),
+        triggers,
+    });
+    Queue {
+        store,
+        due: due.boxed(),
     }
 }
 
-impl<K: Object> Listener<K> for Listening<K> {
-    fn on<W, M>(self, config: watcher::Config, start: fn() -> M) -> Self
+impl<K: Object> Listener<K> for Listening<'_, K> {
+    /// Of each kind everything is watched, for the caches' sake: what `_config`
+    /// would not select leads back to nothing.
+    fn on<W, M>(self, _config: watcher::Config, start: fn() -> M) -> Self
     where
         W: Object,
         M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
     {
-        let (mapper, store) = (start(), self.controller.store());
-        let api = api::<W>(&self.client);
-        let controller = self
-            .controller
-            .watches(api, config, move |object| mapper(&object, &store));
-        Self { controller, ..self }
+        let (mapper, store, triggers) = (start(), self.store.clone(), self.triggers.clone());
+        self.watches.listen::<W>(move |object| {
+            mapper(object, &store)
+                .into_iter()
+                .for_each(|due| triggers.push(due));
+        });
+        self
     }
 }
 
 /// Runs a controller to its end, and logs what its reconciles come to.
 async fn drive<K, C, F, Fut>(
-    controller: Controller<K>,
+    queue: Queue<K>,
     shutdown: CancellationToken,
     context: Arc<Context<C>>,
     reconcile: F,
@@ -146,42 +259,43 @@ async fn drive<K, C, F, Fut>(
 {
     let kind = K::kind(&());
     tracing::info!(%kind, "controller starts");
-    controller
-        .graceful_shutdown_on(shutdown.cancelled_owned())
-        .run(
-            isolate::isolated(reconcile),
-            error_policy::<K, C>,
-            context,
-        )
-        .for_each(|result| {
-            match result {
-                Ok((object, action)) => {
-                    tracing::debug!(kind = %K::kind(&()), object = %Name(&object), ?action, "reconciled");
-                }
-                Err(controller::Error::ObjectNotFound(object)) => {
-                    tracing::debug!(%object, "gone before it was reconciled");
-                }
-                // Somebody was faster, and what they wrote triggers again.
-                Err(controller::Error::ReconcilerFailed(
-                    error @ Error::Cluster(ClusterError::Conflict { .. }),
-                    object,
-                )) => tracing::debug!(%object, %error, "will be tried again"),
-                // It is the next leader's turn.
-                Err(controller::Error::ReconcilerFailed(
-                    error @ Error::Cluster(ClusterError::HeldBack { .. }),
-                    object,
-                )) => tracing::debug!(%object, %error, "left to the leader"),
-                Err(controller::Error::ReconcilerFailed(error, object)) => {
-                    tracing::warn!(%object, %error, "reconcile failed");
-                }
-                Err(controller::Error::QueueError(error)) => {
-                    tracing::warn!(kind = %K::kind(&()), %error, "watch failed, will be tried again");
-                }
-                Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "controller"),
+    let config = controller::Config::default()
+        .concurrency(CONCURRENCY)
+        .debounce(DEBOUNCE);
+    controller::applier(
+        isolate::isolated(reconcile),
+        error_policy::<K, C>,
+        context,
+        queue.store,
+        queue.due.take_until(shutdown.cancelled_owned()),
+        config,
+    )
+    .for_each(|result| {
+        match result {
+            Ok((object, action)) => {
+                tracing::debug!(kind = %K::kind(&()), object = %Name(&object), ?action, "reconciled");
             }
-            std::future::ready(())
-        })
-        .await;
+            Err(controller::Error::ObjectNotFound(object)) => {
+                tracing::debug!(%object, "gone before it was reconciled");
+            }
+            // Somebody was faster, and what they wrote triggers again.
+            Err(controller::Error::ReconcilerFailed(
+                error @ Error::Cluster(ClusterError::Conflict { .. }),
+                object,
+            )) => tracing::debug!(%object, %error, "will be tried again"),
+            // It is the next leader's turn.
+            Err(controller::Error::ReconcilerFailed(
+                error @ Error::Cluster(ClusterError::HeldBack { .. }),
+                object,
+            )) => tracing::debug!(%object, %error, "left to the leader"),
+            Err(controller::Error::ReconcilerFailed(error, object)) => {
+                tracing::warn!(%object, %error, "reconcile failed");
+            }
+            Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "controller"),
+        }
+        std::future::ready(())
+    })
+    .await;
     tracing::info!(%kind, "controller ended");
 }
 
@@ -212,8 +326,4 @@ impl<K: Object> fmt::Display for Name<'_, K> {
             None => f.write_str(&self.0.name),
         }
     }
-}
-
-fn api<K: Object>(client: &Client) -> Api<K> {
-    Api::all(client.clone())
 }

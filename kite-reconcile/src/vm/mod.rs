@@ -76,6 +76,10 @@ impl Reconciler for Vms {
         object.status.as_ref()
     }
 
+    fn is_urgent(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> bool {
+        status::is_urgent(old, new)
+    }
+
     fn conditions(status: &KiteVirtualMachineStatus) -> &[Condition] {
         &status.conditions
     }

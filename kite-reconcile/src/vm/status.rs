@@ -19,6 +19,30 @@ use super::{
 };
 use crate::claims::{ClaimState, WantedClaim, holder_text};
 
+/// Whether `new` says something that cannot wait. While a VM is on its way to its
+/// first start, disks tell every second how far they are, and `KubeVirt` which
+/// step it has taken: of that, what changes neither the phase nor whether a
+/// condition holds can wait.
+pub(super) fn is_urgent(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> bool {
+    let is_on_its_way = matches!(
+        new.phase,
+        Some(VmPhase::Pending | VmPhase::Provisioning | VmPhase::Starting)
+    );
+    let gist = |status: &KiteVirtualMachineStatus| {
+        let conditions = status.conditions.iter();
+        let conditions = conditions.map(|it| (it.type_.clone(), it.status.clone()));
+        (
+            status.phase,
+            status.power_state,
+            status.observed_generation,
+            status.access.clone(),
+            status.disk.is_some(),
+            conditions.collect::<Vec<_>>(),
+        )
+    };
+    !is_on_its_way || gist(old) != gist(new)
+}
+
 /// Whether the VM has its login name.
 pub(super) fn has_ssh_id(seen: &Observed) -> bool {
     has(seen, Claim::SshId)

@@ -12,6 +12,7 @@ use kite_core::{
     crd::{KitePlatform, KiteUser, KiteVirtualMachine, PowerState, VmPhase},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
+use kite_reconcile::Settings;
 use serde_json::json;
 
 use crate::world::{Fault, FaultMode, World, vm_named};
@@ -95,6 +96,8 @@ async fn a_cloning_disk_is_progress_and_no_failure() {
     world.create(vm_named("web")).await;
     world.pass().await;
     world.stage.play().await;
+    // How far the disk is need not be told at every step.
+    tokio::time::sleep(Settings::default().progress_every).await;
     world.pass().await;
 
     // The stage says ErrorUnschedulable now, as KubeVirt does.

@@ -1,0 +1,143 @@
+//! What is kept of each kind, and by what it is found.
+//!
+//! Watches have no label selector: that an object of the name which Kite would
+//! give is not there must be true of everybody's objects, or Kite would take
+//! over what is not its own. Of the objects of others little more is kept than
+//! that they are there.
+
+use std::any::Any;
+
+use k8s_openapi::api::{
+    core::v1::{PersistentVolumeClaim, Secret, Service},
+    networking::v1::{Ingress, NetworkPolicy},
+};
+use kite_core::{
+    cluster::Object,
+    crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
+    kubevirt::VirtualMachineInstance,
+    labels, names,
+};
+use kube::{ResourceExt as _, runtime::watcher};
+
+use super::IndexedBy;
+use crate::matches::condense;
+
+/// Annotation in which `kubectl apply` keeps a second copy of the object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Names of what VMs and users are found by, beside namespaces and labels.
+pub(crate) mod by {
+    /// VMs by the reservations that they want.
+    pub(crate) const CLAIM: &str = "claim";
+    /// VMs by their image.
+    pub(crate) const IMAGE: &str = "image";
+}
+
+/// How a kind is watched and kept.
+pub(super) struct Kind<K> {
+    pub(super) config: watcher::Config,
+    pub(super) by: Option<IndexedBy<K>>,
+    pub(super) narrow: fn(&mut K),
+}
+
+impl<K: Object> Kind<K> {
+    pub(super) fn of() -> Self {
+        // Secrets of other types cannot become Kite's, and some are large.
+        let is_secret = is::<K, Secret>();
+        let config = watcher::Config::default();
+        Self {
+            config: if is_secret {
+                config.fields("type=Opaque")
+            } else {
+                config
+            },
+            by: index(),
+            narrow,
+        }
+    }
+}
+
+fn is<A: 'static, B: 'static>() -> bool {
+    std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
+}
+
+/// The same value, if the types are the same.
+fn cast<A: 'static, B: 'static>(value: A) -> Option<B> {
+    let mut value = Some(value);
+    (&mut value as &mut dyn Any)
+        .downcast_mut::<Option<B>>()?
+        .take()
+}
+
+fn index<K: Object>() -> Option<IndexedBy<K>> {
+    if is::<K, KiteVirtualMachine>() {
+        return cast(IndexedBy::<KiteVirtualMachine> {
+            others: |vm| {
+                let domain = vm.spec.domain_prefix.as_deref();
+                let claims = [names::ssh_id_reservation(&vm.spec.ssh_id)].into_iter();
+                claims
+                    .chain(domain.map(names::domain_reservation))
+                    .map(|claim| (by::CLAIM, claim))
+                    .chain([(by::IMAGE, vm.spec.image.clone())])
+                    .collect()
+            },
+            ..IndexedBy::NAMESPACE
+        });
+    }
+    if is::<K, KiteUser>() {
+        return cast(IndexedBy::<KiteUser> {
+            namespace: false,
+            labels: &[],
+            others: |user| {
+                let email = user.spec.email.as_deref().map(names::email_reservation);
+                [names::username_reservation(&user.spec.username)]
+                    .into_iter()
+                    .chain(email)
+                    .map(|claim| (by::CLAIM, claim))
+                    .collect()
+            },
+        });
+    }
+    if is::<K, KiteReservation>() {
+        return Some(IndexedBy {
+            namespace: false,
+            labels: &[labels::VM_NAMESPACE, labels::USER_NAME],
+            others: |_| Vec::new(),
+        });
+    }
+    is::<K, NetworkPolicy>().then_some(IndexedBy::NAMESPACE)
+}
+
+/// Takes away what no plan looks at.
+fn narrow<K: Object>(object: &mut K) {
+    let is_ours = object.labels().get(labels::MANAGED_BY).map(String::as_str)
+        == Some(labels::MANAGED_BY_CONTROLLER);
+    let is_compared = is_ours
+        && !is::<K, KiteVirtualMachine>()
+        && !is::<K, KiteUser>()
+        && !is::<K, KiteImage>()
+        && !is::<K, KitePlatform>()
+        && !is::<K, KiteReservation>()
+        && !is::<K, VirtualMachineInstance>()
+        && !is::<K, PersistentVolumeClaim>();
+    let meta = object.meta_mut();
+    if is_compared {
+        condense(meta);
+    } else {
+        meta.managed_fields = None;
+    }
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
+    if !is_ours {
+        let object: &mut dyn Any = object;
+        if let Some(secret) = object.downcast_mut::<Secret>() {
+            secret.data = None;
+            secret.metadata.annotations = None;
+        } else if let Some(service) = object.downcast_mut::<Service>() {
+            (service.spec, service.status) = (None, None);
+        } else if let Some(ingress) = object.downcast_mut::<Ingress>() {
+            (ingress.spec, ingress.status) = (None, None);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Reads from caches.
+//!
+//! ```text
+//!           one watch per kind                     ┌─ what the watch has shown
+//! API server ───────────────────► Feeder ► Table ──┤
+//!      ▲  writes, live reads                       └─ what was written since
+//!      └──────────────── CachedCluster ◄─ reads ── reconcilers
+//! ```
+//!
+//! A [`CachedCluster`] answers reads of the kinds that [`Caches`] hold without a
+//! request. A cache is always a little behind; three rules keep that harmless.
+//!
+//! - **What was written is seen.** The answer of every write is remembered until
+//!   the watch shows that version or a later one, or that the object went. After
+//!   a write whose outcome is not known, and when the watch does not show in ten
+//!   seconds what was written, the next read of the object is a request.
+//! - **What destroys, or takes from others, is decided by the API server's own
+//!   answers**: [`live`] has everything below it read there. Of the objects of
+//!   others a cache may only say that they are there.
+//! - **Writes carry what they rest on**: a uid, a resourceVersion.
+//!
+//! A kind whose first list is not complete, because it comes in or because the
+//! kind is not installed, is read by requests. So is every kind that was not
+//! registered: whoever embeds reconcilers may do without caches.
+//!
+//! Versions are compared as numbers, which Kubernetes promises since 1.35 for
+//! resourceVersions of one resource, and which holds of every API server on
+//! etcd. Of an object whose version is no number nothing is remembered.
+
+mod cluster;
+mod feed;
+mod index;
+pub(crate) mod kinds;
+pub(crate) mod memo;
+pub(crate) mod reading;
+mod table;
+#[cfg(test)]
+mod tests;
+pub(crate) mod watches;
+mod written;
+
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+};
+
+use kite_core::cluster::{Object, ObjectKey};
+use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
+use tokio::sync::watch;
+
+pub(crate) use self::table::PATIENCE;
+pub use self::{cluster::CachedCluster, feed::Feeder, index::IndexedBy, reading::live};
+use self::{index::Index, table::Table};
+
+/// What is known of some kinds of objects. Clones share it.
+#[derive(Clone)]
+pub struct Caches {
+    of: Arc<HashMap<TypeId, Entry>>,
+}
+
+/// A [`Table`], whatever its kind.
+struct Entry {
+    table: Box<dyn Any + Send + Sync>,
+    filled: watch::Receiver<bool>,
+    remembered: Box<dyn Fn() -> usize + Send + Sync>,
+}
+
+impl fmt::Debug for Caches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caches")
+            .field("kinds", &self.of.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Caches {
+    /// Caches of no kind yet.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Whether there is a cache of `K`, filled or not.
+    pub fn has<K: Object>(&self) -> bool {
+        self.of.contains_key(&TypeId::of::<K>())
+    }
+
+    /// Whether the first list of `K` is complete, so that reads are answered
+    /// from the cache.
+    pub fn is_filled<K: Object>(&self) -> bool {
+        self.table::<K>().is_some_and(|table| table.is_filled())
+    }
+
+    /// Waits until the first lists of all kinds are complete. It never ends if a
+    /// kind is not installed.
+    pub async fn filled(&self) {
+        for entry in self.of.values() {
+            // Without a sender there is nobody left to wait for.
+            let _ = entry.filled.clone().wait_for(|filled| *filled).await;
+        }
+    }
+
+    /// The objects of kind `K` that an index finds by this value, as the watch
+    /// has shown them; see [`IndexedBy::others`]. None without such an index.
+    pub fn found<K: Object>(&self, name: &'static str, value: &str) -> Option<Vec<ObjectRef<K>>> {
+        let index = self.table::<K>()?.index.as_ref()?;
+        let keys = index.with(name, value).into_iter();
+        let references = keys.map(|key| {
+            let mut reference = ObjectRef::new(&key.name);
+            reference.namespace = key.namespace;
+            reference
+        });
+        Some(references.collect())
+    }
+
+    /// How many written objects are remembered that the watches have not shown.
+    pub fn remembered(&self) -> usize {
+        self.of.values().map(|entry| (entry.remembered)()).sum()
+    }
+
+    fn table<K: Object>(&self) -> Option<&Arc<Table<K>>> {
+        self.of.get(&TypeId::of::<K>())?.table.downcast_ref()
+    }
+}
+
+/// Collects the kinds that are cached.
+#[derive(Default)]
+pub struct Builder {
+    of: HashMap<TypeId, Entry>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("kinds", &self.of.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Reads objects of kind `K` from `store`, which somebody else fills, and
+    /// has filled before the first read: as kube's `Controller` does before the
+    /// first reconcile.
+    #[must_use]
+    pub fn store<K: Object>(mut self, store: Store<K>) -> Self {
+        let table = Table::new(store, None, |_| {});
+        table.filled.send_replace(true);
+        self.insert(Arc::new(table));
+        self
+    }
+
+    /// Reads objects of kind `K` from what the feeder is fed with. Whatever
+    /// `narrow` removes is not kept.
+    pub fn fed<K: Object>(&mut self, by: Option<IndexedBy<K>>, narrow: fn(&mut K)) -> Feeder<K> {
+        let writer = Writer::default();
+        let table = Arc::new(Table::new(writer.as_reader(), by.map(Index::new), narrow));
+        self.insert(Arc::clone(&table));
+        Feeder::new(writer, table)
+    }
+
+    fn insert<K: Object>(&mut self, table: Arc<Table<K>>) {
+        let counted = Arc::clone(&table);
+        let entry = Entry {
+            filled: table.filled.subscribe(),
+            remembered: Box::new(move || counted.remembered()),
+            table: Box::new(table),
+        };
+        self.of.insert(TypeId::of::<K>(), entry);
+    }
+
+    /// The caches.
+    pub fn build(self) -> Caches {
+        Caches {
+            of: Arc::new(self.of),
+        }
+    }
+}
+
+/// What caches know of an object that somebody was handed.
+pub(crate) enum Newest<K> {
+    /// Nothing newer.
+    Given,
+    /// This is newer.
+    Newer(Box<K>),
+    /// Only the API server can tell: a write of it went wrong.
+    Ask,
+}
+
+/// What is the newest that `caches` know of `object`.
+pub(crate) fn newest<K: Object>(caches: &Caches, object: &K) -> Newest<K> {
+    let Some(table) = caches.table::<K>().filter(|table| table.is_filled()) else {
+        return Newest::Given;
+    };
+    match table.known(&ObjectKey::of(object)) {
+        table::Known::There { object: known, .. }
+            if table::version(&*known) > table::version(object) =>
+        {
+            Newest::Newer(Box::new(Arc::unwrap_or_clone(known)))
+        }
+        table::Known::There { .. } | table::Known::Absent { .. } => Newest::Given,
+        table::Known::Ask => Newest::Ask,
+    }
+}

@@ -1,0 +1,330 @@
+//! What is known of one kind: what its watch has shown, and what was written
+//! and the watch has not shown yet.
+
+use std::{collections::HashMap, sync::Arc};
+
+use kite_core::cluster::{Object, ObjectKey};
+use kube::{
+    ResourceExt as _,
+    api::ListParams,
+    runtime::reflector::{ObjectRef, Store},
+};
+use parking_lot::RwLock;
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    index::Index,
+    memo::{Versions, digest},
+    written::{Verdict, Written},
+};
+
+/// What is known of an object.
+pub(super) enum Known<K> {
+    /// It is there. `is_confirmed`: as the watch has shown it.
+    There { object: Arc<K>, is_confirmed: bool },
+    /// It is not there.
+    Absent { is_confirmed: bool },
+    /// Only the API server can tell.
+    Ask,
+}
+
+/// Written objects beyond which those are looked for that can be forgotten.
+const MANY: usize = 1024;
+
+/// What is known of the objects of one kind.
+pub(super) struct Table<K: Object> {
+    pub(super) store: Store<K>,
+    pub(super) index: Option<Index<K>>,
+    pub(super) narrow: fn(&mut K),
+    /// Whether the first list is complete.
+    pub(super) filled: watch::Sender<bool>,
+    written: RwLock<HashMap<ObjectKey, Written<K>>>,
+}
+
+impl<K: Object> Table<K> {
+    pub(super) fn new(store: Store<K>, index: Option<Index<K>>, narrow: fn(&mut K)) -> Self {
+        Self {
+            store,
+            index,
+            narrow,
+            filled: watch::Sender::new(false),
+            written: RwLock::default(),
+        }
+    }
+
+    pub(super) fn is_filled(&self) -> bool {
+        *self.filled.borrow()
+    }
+
+    pub(super) fn known(&self, key: &ObjectKey) -> Known<K> {
+        if !self.is_filled() {
+            return Known::Ask;
+        }
+        let verdict = match self.written.read().get(key) {
+            Some(written) => written.beside(self.stored(key).as_deref()),
+            None => Verdict::Confirmed,
+        };
+        match verdict {
+            Verdict::There(object) => Known::There {
+                object,
+                is_confirmed: false,
+            },
+            Verdict::Absent => Known::Absent {
+                is_confirmed: self.stored(key).is_none(),
+            },
+            Verdict::Ask => Known::Ask,
+            Verdict::Confirmed => match self.stored(key) {
+                Some(object) => Known::There {
+                    object,
+                    is_confirmed: true,
+                },
+                None => Known::Absent { is_confirmed: true },
+            },
+        }
+    }
+
+    /// What the query finds, and whether the watch has shown all of it. None if
+    /// only the API server can tell.
+    pub(super) fn find_all(&self, query: &Query) -> Option<(Vec<Arc<K>>, bool)> {
+        if !self.is_filled() {
+            return None;
+        }
+        let mut found: HashMap<ObjectKey, Arc<K>> = self
+            .candidates(query)
+            .into_iter()
+            .filter(|object| query.selects(&**object))
+            .map(|object| (ObjectKey::of(&*object), object))
+            .collect();
+        let mut is_confirmed = true;
+        let written = self.written.read();
+        for (key, written) in written.iter() {
+            if query.namespace.is_some() && query.namespace != key.namespace {
+                continue;
+            }
+            match written.beside(self.stored(key).as_deref()) {
+                Verdict::Confirmed => {}
+                Verdict::Ask => return None,
+                Verdict::Absent => is_confirmed &= found.remove(key).is_none(),
+                Verdict::There(object) if query.selects(&*object) => {
+                    is_confirmed = false;
+                    found.insert(key.clone(), object);
+                }
+                Verdict::There(_) => is_confirmed &= found.remove(key).is_none(),
+            }
+        }
+        drop(written);
+        let mut found: Vec<_> = found.into_iter().collect();
+        // As an API server lists.
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let objects = found.into_iter().map(|(_, object)| object).collect();
+        Some((objects, is_confirmed))
+    }
+
+    /// The API server has answered with this object.
+    pub(super) fn note(&self, object: &K) {
+        let key = ObjectKey::of(object);
+        let shown = self.stored(&key).and_then(|stored| version(&*stored));
+        let Some(answered) = version(object).filter(|answered| shown < Some(*answered)) else {
+            self.written.write().remove(&key);
+            return;
+        };
+        let mut object = object.clone();
+        (self.narrow)(&mut object);
+        let newer = Written::there(object, answered);
+        let mut written = self.written.write();
+        if !written
+            .get(&key)
+            .is_some_and(|known| known.is_newer(&newer))
+        {
+            written.insert(key, newer);
+            self.forget_some(&mut written);
+        }
+    }
+
+    /// The API server has said that there is no such object.
+    pub(super) fn note_absence(&self, key: &ObjectKey) {
+        let mut written = self.written.write();
+        let gone = Written::gone(written.get(key), self.stored(key).as_deref());
+        match gone {
+            Some(gone) => {
+                written.insert(key.clone(), gone);
+                self.forget_some(&mut written);
+            }
+            None => {
+                written.remove(key);
+            }
+        }
+    }
+
+    /// What became of a write of this object is not known.
+    pub(super) fn doubt(&self, key: ObjectKey) {
+        let mut written = self.written.write();
+        let unsure = Written::unsure(written.get(&key));
+        written.insert(key, unsure);
+        self.forget_some(&mut written);
+    }
+
+    /// The API server has listed all that the query finds: whatever else was
+    /// believed is wrong.
+    pub(super) fn note_all(&self, query: &Query, found: &[K]) {
+        found.iter().for_each(|object| self.note(object));
+        if !query.labels.is_empty() {
+            return;
+        }
+        let is_listed = |key: &ObjectKey| found.iter().any(|object| ObjectKey::of(object) == *key);
+        let known = self.written.read();
+        let absent: Vec<_> = known
+            .keys()
+            .filter(|key| query.namespace.is_none() || query.namespace == key.namespace)
+            .filter(|key| !is_listed(key))
+            .cloned()
+            .collect();
+        drop(known);
+        for key in absent {
+            self.note_absence(&key);
+        }
+    }
+
+    /// The watch shows this object; the store has it already.
+    pub(super) fn shown(&self, object: &K) {
+        self.settle(&ObjectKey::of(object), |written| written.is_shown(object));
+    }
+
+    /// The watch shows that this object is gone; so does the store already.
+    pub(super) fn shown_gone(&self, object: &K) {
+        self.settle(&ObjectKey::of(object), |written| {
+            written.is_shown_gone(object)
+        });
+    }
+
+    fn settle(&self, key: &ObjectKey, is_settled: impl Fn(&Written<K>) -> bool) {
+        if !self.written.read().get(key).is_some_and(&is_settled) {
+            return;
+        }
+        let mut written = self.written.write();
+        if written.get(key).is_some_and(is_settled) {
+            written.remove(key);
+        }
+    }
+
+    /// How many written objects are remembered.
+    pub(super) fn remembered(&self) -> usize {
+        self.written.read().len()
+    }
+
+    /// Forgets what the watch has shown since, or what is so old that nobody
+    /// asks for it.
+    fn forget_some(&self, written: &mut HashMap<ObjectKey, Written<K>>) {
+        if written.len() < MANY {
+            return;
+        }
+        written.retain(|key, one| {
+            let verdict = one.beside(self.stored(key).as_deref());
+            !matches!(verdict, Verdict::Confirmed) && !one.is_ancient()
+        });
+    }
+
+    pub(super) fn stored(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        let mut reference = ObjectRef::new(&key.name);
+        reference.namespace.clone_from(&key.namespace);
+        self.store.get(&reference)
+    }
+
+    fn candidates(&self, query: &Query) -> Vec<Arc<K>> {
+        let keys = self.index.as_ref().and_then(|index| index.narrow(query));
+        match keys {
+            Some(keys) => keys.iter().filter_map(|key| self.stored(key)).collect(),
+            None => self.store.state_filter(|object| query.selects(object)),
+        }
+    }
+}
+
+impl<K: Object> Versions for Table<K> {
+    fn of(&self, key: &ObjectKey) -> Option<u64> {
+        match self.known(key) {
+            Known::There {
+                object,
+                is_confirmed: true,
+            } => version(&*object),
+            Known::Absent { is_confirmed: true } => Some(0),
+            Known::There { .. } | Known::Absent { .. } | Known::Ask => None,
+        }
+    }
+
+    fn of_all(&self, query: &Query) -> Option<u64> {
+        match self.find_all(query)? {
+            (found, true) => digest_of(&found),
+            (_, false) => None,
+        }
+    }
+}
+
+/// A digest of these objects' versions.
+pub(super) fn digest_of<K: Object>(found: &[Arc<K>]) -> Option<u64> {
+    let versions = found.iter().map(|object| version(&**object));
+    versions.collect::<Option<Vec<_>>>().map(digest)
+}
+
+/// The resourceVersion as a number, greater in what is newer: Kubernetes
+/// promises that since 1.35 for all of its resources, and etcd's revisions
+/// always were. Of what gives no number nothing is remembered.
+pub(super) fn version<K: Object>(object: &K) -> Option<u64> {
+    let version = object.meta().resource_version.as_deref()?;
+    version.parse().ok().filter(|version| *version != 0)
+}
+
+/// A list request that can be answered from a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) namespace: Option<String>,
+    /// Labels with the values that they must have.
+    pub(super) labels: Vec<(String, String)>,
+}
+
+impl Query {
+    /// None for what only the API server can answer: other selectors than
+    /// equality, pages, and past versions.
+    pub(super) fn of(namespace: Option<&str>, params: &ListParams) -> Option<Self> {
+        let is_plain = params.field_selector.is_none()
+            && params.continue_token.is_none()
+            && params.resource_version.is_none();
+        if !is_plain {
+            return None;
+        }
+        let terms = params.label_selector.as_deref().unwrap_or_default();
+        let labels = terms
+            .split(',')
+            .filter(|term| !term.is_empty())
+            .map(|term| {
+                let (key, value) = term.split_once('=')?;
+                let is_equality = !key.ends_with('!') && !key.contains([' ', '(']);
+                let value = value.strip_prefix('=').unwrap_or(value);
+                is_equality.then(|| (key.to_owned(), value.to_owned()))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(Self {
+            namespace: namespace.map(str::to_owned),
+            labels,
+        })
+    }
+
+    fn selects<K: Object>(&self, object: &K) -> bool {
+        let meta = object.meta();
+        let is_inside = self.namespace.is_none() || self.namespace == meta.namespace;
+        is_inside
+            && self
+                .labels
+                .iter()
+                .all(|(key, value)| object.labels().get(key) == Some(value))
+    }
+}
+
+/// How long the watch may take to show what was written, before the API server
+/// is asked again.
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+/// When even what was never confirmed is forgotten.
+pub(super) const ANCIENT: std::time::Duration = std::time::Duration::from_secs(600);
+
+pub(super) fn now() -> Instant {
+    Instant::now()
+}

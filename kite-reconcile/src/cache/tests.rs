@@ -1,0 +1,300 @@
+//! Caches between a plain cluster and a watch that is moved by hand.
+#![allow(clippy::unwrap_used)]
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kite_core::cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster};
+use kite_fake::FakeCluster;
+use kube::{
+    ResourceExt,
+    api::{ListParams, PropagationPolicy},
+    runtime::watcher::Event,
+};
+
+use super::*;
+use crate::cache::reading::noted;
+
+const ME: FieldManager = FieldManager::new("me");
+
+/// A cluster, and a cache of its ConfigMaps that hears what it is told.
+struct Lagging {
+    fake: FakeCluster,
+    plain: KubeCluster,
+    cached: CachedCluster<KubeCluster>,
+    feeder: Feeder<ConfigMap>,
+}
+
+impl Lagging {
+    fn new() -> Self {
+        let fake = FakeCluster::builder().build().unwrap();
+        let plain = KubeCluster::new(fake.client());
+        let mut builder = Caches::builder();
+        let feeder = builder.fed(Some(IndexedBy::NAMESPACE), |_| {});
+        let cached = CachedCluster::new(plain.clone(), builder.build());
+        Self {
+            fake,
+            plain,
+            cached,
+            feeder,
+        }
+    }
+
+    /// A cache whose first list is complete and empty.
+    fn filled() -> Self {
+        let mut it = Self::new();
+        it.lists(Vec::new());
+        it
+    }
+
+    fn lists(&mut self, objects: Vec<ConfigMap>) -> Vec<String> {
+        let mut touched = Vec::new();
+        let events = objects.into_iter().map(Event::InitApply);
+        for event in [Event::Init]
+            .into_iter()
+            .chain(events)
+            .chain([Event::InitDone])
+        {
+            self.feeder
+                .apply(event, |object| touched.push(object.name_any()));
+        }
+        touched.sort();
+        touched
+    }
+
+    fn hears(&mut self, event: Event<ConfigMap>) {
+        self.feeder.apply(event, |_| {});
+    }
+
+    async fn seen(&self, name: &str) -> Option<String> {
+        let found = self.cached.find::<ConfigMap>(&key(name)).await.unwrap();
+        found.and_then(|map| map.data?.get("value").cloned())
+    }
+
+    /// Names in the list, and how many requests all of it took.
+    async fn listed(&self) -> Vec<String> {
+        let all = ListParams::default();
+        let namespace = Some("default".to_owned());
+        let found = self
+            .cached
+            .list::<ConfigMap>(namespace, &all)
+            .await
+            .unwrap();
+        found.items.iter().map(ResourceExt::name_any).collect()
+    }
+
+    /// How many requests `work` takes.
+    async fn requests<T>(&self, work: impl Future<Output = T>) -> (T, usize) {
+        let mark = self.fake.log().mark();
+        let done = work.await;
+        (done, self.fake.log().since(&mark).entries.len())
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("default", name)
+}
+
+fn map(name: &str, value: &str) -> ConfigMap {
+    let mut map = ConfigMap {
+        data: Some([("value".to_owned(), value.to_owned())].into()),
+        ..ConfigMap::default()
+    };
+    map.metadata.name = Some(name.to_owned());
+    map.metadata.namespace = Some("default".to_owned());
+    map
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_first_list_is_complete_reads_are_requests() {
+    let mut it = Lagging::new();
+    it.plain.create(&map("a", "1")).await.unwrap();
+    assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 1));
+    assert_eq!(it.requests(it.listed()).await.1, 1);
+    it.lists(Vec::new());
+    assert_eq!(it.requests(it.seen("b")).await, (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_seen_though_the_watch_lags() {
+    let mut it = Lagging::filled();
+    let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    let changed = it.cached.apply(ME, &map("a", "2")).await.unwrap();
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
+    assert_eq!(it.requests(it.listed()).await, (vec!["a".to_owned()], 0));
+    it.hears(Event::Apply(made));
+    assert_eq!(it.seen("a").await.as_deref(), Some("2"));
+    it.hears(Event::Apply(changed));
+    assert_eq!(it.seen("a").await.as_deref(), Some("2"));
+    assert_eq!(it.cached.caches().remembered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_deleted_before_the_watch_showed_our_write_is_gone() {
+    let mut it = Lagging::filled();
+    let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    it.plain
+        .remove(&made, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    it.hears(Event::Apply(made.clone()));
+    it.hears(Event::Delete(made));
+    assert_eq!(it.requests(it.seen("a")).await, (None, 0));
+    assert_eq!(it.cached.caches().remembered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_lacks_what_was_written_is_doubted_after_a_while() {
+    let mut it = Lagging::filled();
+    let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    it.lists(Vec::new());
+    // The list may be older than the write.
+    assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
+    it.plain
+        .remove(&made, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    tokio::time::sleep(PATIENCE * 2).await;
+    assert_eq!(it.requests(it.seen("a")).await, (None, 1));
+    assert_eq!(it.requests(it.seen("a")).await, (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_object_is_not_seen_again_in_an_old_store() {
+    let mut it = Lagging::filled();
+    let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    it.hears(Event::Apply(made.clone()));
+    it.cached
+        .remove(&made, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    // Whether finalizers hold it is asked once.
+    assert_eq!(it.requests(it.seen("a")).await, (None, 1));
+    assert_eq!(it.requests(it.seen("a")).await, (None, 0));
+    assert_eq!(it.requests(it.listed()).await, (Vec::new(), 0));
+    // Another of the same name is another.
+    let again = it.plain.create(&map("a", "2")).await.unwrap();
+    it.hears(Event::Apply(again));
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_watch_does_not_bring_a_deleted_object_back() {
+    let mut it = Lagging::filled();
+    let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    it.cached
+        .remove(&made, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    assert_eq!(it.seen("a").await, None);
+    it.hears(Event::Apply(made));
+    assert_eq!(it.requests(it.seen("a")).await, (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_failed_write_the_api_server_is_asked() {
+    let mut it = Lagging::filled();
+    let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    it.hears(Event::Apply(made));
+    it.plain.apply(ME, &map("a", "2")).await.unwrap();
+    let refused = it.cached.create(&map("a", "3")).await;
+    assert_eq!(refused.unwrap_err().category(), "already_exists");
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 1));
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_reads_pass_the_cache_by_and_correct_it() {
+    let mut it = Lagging::filled();
+    let made = it.plain.create(&map("a", "1")).await.unwrap();
+    it.hears(Event::Apply(made));
+    it.plain.apply(ME, &map("a", "2")).await.unwrap();
+    assert_eq!(it.seen("a").await.as_deref(), Some("1"));
+    assert_eq!(
+        it.requests(live(it.seen("a"))).await,
+        (Some("2".to_owned()), 1)
+    );
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_while_nobody_watched_is_told_at_the_end_of_a_list() {
+    let mut it = Lagging::filled();
+    let a = it.plain.create(&map("a", "1")).await.unwrap();
+    let b = it.plain.create(&map("b", "1")).await.unwrap();
+    assert_eq!(it.lists(vec![a, b.clone()]), ["a", "b"]);
+    assert_eq!(it.lists(vec![b]), ["a", "b"]);
+    assert_eq!(it.listed().await, ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_that_a_cache_cannot_judge_are_requests() {
+    let mut it = Lagging::filled();
+    let mut with_label = map("a", "1");
+    with_label.metadata.labels = Some([("of".to_owned(), "x".to_owned())].into());
+    let made = it.plain.create(&with_label).await.unwrap();
+    it.hears(Event::Apply(made));
+    for (selector, requests) in [("of=x", 0), ("of==x", 0), ("of in (x)", 1), ("of!=y", 1)] {
+        let params = ListParams::default().labels(selector);
+        let list = it.cached.list::<ConfigMap>(None, &params);
+        let (found, asked) = it.requests(list).await;
+        let names: Vec<_> = found.unwrap().iter().map(ResourceExt::name_any).collect();
+        assert!(names.contains(&"a".to_owned()), "{selector}");
+        assert_eq!(asked, requests, "{selector}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_the_watch_has_confirmed_can_be_checked_later() {
+    let mut it = Lagging::filled();
+    let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    let (_, account) = noted(it.seen("a")).await;
+    assert!(account.reads.is_none() && account.is_ahead);
+    it.hears(Event::Apply(made));
+    let (_, account) = noted(async { (it.seen("a").await, it.listed().await) }).await;
+    let reads = account.reads.unwrap();
+    let holds = || reads.iter().all(memo::Read::would_be_the_same);
+    assert!(holds());
+    it.cached.apply(ME, &map("a", "2")).await.unwrap();
+    assert!(!holds());
+    let (_, account) = noted(live(it.seen("a"))).await;
+    assert!(account.reads.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_follows_the_objects() {
+    let mut builder = Caches::builder();
+    let by = IndexedBy::<ConfigMap> {
+        others: |map| {
+            let value = map.data.iter().flatten().find(|(key, _)| *key == "value");
+            value
+                .map(|(_, value)| ("value", value.clone()))
+                .into_iter()
+                .collect()
+        },
+        ..IndexedBy::NAMESPACE
+    };
+    let mut feeder = builder.fed(Some(by), |_| {});
+    let caches = builder.build();
+    let of = |value: &str| {
+        let found = caches.found::<ConfigMap>("value", value).unwrap();
+        found
+            .into_iter()
+            .map(|found| found.name)
+            .collect::<Vec<_>>()
+    };
+    for event in [
+        Event::Init,
+        Event::InitApply(map("a", "1")),
+        Event::InitApply(map("b", "1")),
+        Event::InitDone,
+    ] {
+        feeder.apply(event, |_| {});
+    }
+    assert_eq!(of("1"), ["a", "b"]);
+    feeder.apply(Event::Apply(map("a", "2")), |_| {});
+    assert_eq!(
+        (of("1"), of("2")),
+        (vec!["b".to_owned()], vec!["a".to_owned()])
+    );
+    feeder.apply(Event::Delete(map("b", "1")), |_| {});
+    assert!(of("1").is_empty());
+}

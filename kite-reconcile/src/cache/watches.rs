@@ -1,0 +1,235 @@
+//! One watch for each kind, for the whole process: it fills the kind's cache and
+//! triggers every controller that listens to the kind.
+
+use std::{
+    any::{Any, TypeId},
+    collections::{HashMap, HashSet},
+    convert::Infallible,
+    fmt,
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use futures::{Stream, StreamExt as _, future::try_join_all, stream};
+use kite_core::cluster::Object;
+use kube::{
+    Api, Client,
+    runtime::{
+        WatchStreamExt as _,
+        reflector::{ObjectRef, Store},
+        watcher,
+    },
+};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Builder, Caches, Feeder, kinds::Kind};
+use crate::health::Health;
+
+/// Watches that are not running yet.
+pub(crate) struct Watches {
+    client: Client,
+    caches: Builder,
+    feeds: HashMap<TypeId, Box<dyn Run>>,
+}
+
+impl fmt::Debug for Watches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watches")
+            .field("kinds", &self.feeds.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Watches {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            caches: Caches::builder(),
+            feeds: HashMap::new(),
+        }
+    }
+
+    /// Watches objects of kind `K` too.
+    pub(crate) fn store<K: Object>(&mut self) -> Store<K> {
+        self.feed::<K>().feeder.store()
+    }
+
+    /// Tells `listener` each object of kind `W` that an event is about.
+    pub(crate) fn listen<W: Object>(&mut self, listener: impl Fn(&W) + Send + Sync + 'static) {
+        self.feed::<W>().listeners.push(Box::new(listener));
+    }
+
+    #[allow(clippy::expect_used, reason = "a feed stands under its own type")]
+    fn feed<K: Object>(&mut self) -> &mut Feed<K> {
+        let Self {
+            client,
+            caches,
+            feeds,
+        } = self;
+        let feed = feeds.entry(TypeId::of::<K>()).or_insert_with(|| {
+            let kind = Kind::<K>::of();
+            Box::new(Feed {
+                api: Api::all(client.clone()),
+                config: kind.config,
+                feeder: caches.fed(kind.by, kind.narrow),
+                listeners: Vec::new(),
+                tried: watch::Sender::new(false),
+            })
+        });
+        let feed: &mut dyn Any = feed.as_any();
+        feed.downcast_mut().expect("the feed is of this type")
+    }
+
+    /// The caches, and what fills them.
+    pub(crate) fn build(self) -> (Caches, Running) {
+        let feeds = self.feeds.into_values().collect();
+        (self.caches.build(), Running { feeds })
+    }
+}
+
+/// Watches that run when they are polled.
+pub(crate) struct Running {
+    feeds: Vec<Box<dyn Run>>,
+}
+
+impl Running {
+    /// Waits until every first list is complete, or has failed: kinds that are
+    /// not installed keep nobody waiting.
+    pub(crate) fn tried(&self) -> impl Future<Output = ()> + use<> {
+        let tried: Vec<_> = self.feeds.iter().map(|feed| feed.tried()).collect();
+        async {
+            let waits = tried
+                .into_iter()
+                .map(|mut tried| async move { tried.wait_for(|tried| *tried).await.map(|_| ()) });
+            // Without watches there is nothing to wait for.
+            let _ = try_join_all(waits).await;
+        }
+    }
+
+    /// Watches until `shutdown`, and tells `health` of it.
+    pub(crate) async fn run(self, health: Health, shutdown: CancellationToken) {
+        let mut tasks = JoinSet::new();
+        for feed in self.feeds {
+            feed.expect(&health);
+            tasks.spawn(feed.run(health.clone(), shutdown.clone()));
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+type Tell<K> = Box<dyn Fn(&K) + Send + Sync>;
+
+/// The watch of one kind.
+struct Feed<K: Object> {
+    api: Api<K>,
+    config: watcher::Config,
+    feeder: Feeder<K>,
+    listeners: Vec<Tell<K>>,
+    tried: watch::Sender<bool>,
+}
+
+/// A [`Feed`], whatever its kind.
+#[async_trait]
+trait Run: Send + Sync {
+    fn as_any(&mut self) -> &mut dyn Any;
+    fn tried(&self) -> watch::Receiver<bool>;
+    fn expect(&self, health: &Health);
+    async fn run(self: Box<Self>, health: Health, shutdown: CancellationToken);
+}
+
+#[async_trait]
+impl<K: Object> Run for Feed<K> {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn tried(&self) -> watch::Receiver<bool> {
+        self.tried.subscribe()
+    }
+
+    fn expect(&self, health: &Health) {
+        health.expect::<K>();
+    }
+
+    async fn run(mut self: Box<Self>, health: Health, shutdown: CancellationToken) {
+        let mut is_running = false;
+        let events = watcher(self.api.clone(), self.config.clone()).default_backoff();
+        let mut events = std::pin::pin!(events.take_until(shutdown.cancelled_owned()));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    let is_complete = matches!(event, watcher::Event::InitDone);
+                    let is_change =
+                        matches!(event, watcher::Event::Apply(_) | watcher::Event::Delete(_));
+                    let listeners = &self.listeners;
+                    self.feeder.apply(event, |object| {
+                        listeners.iter().for_each(|tell| tell(object));
+                    });
+                    if is_complete {
+                        self.tried.send_replace(true);
+                    }
+                    if is_complete || (is_change && !is_running) {
+                        health.watching::<K>();
+                        is_running = true;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(kind = %K::kind(&()), %error, "watch failed, will be tried again");
+                    health.failing::<K>(&error);
+                    is_running = false;
+                    self.tried.send_replace(true);
+                }
+            }
+        }
+    }
+}
+
+/// Objects that are to be reconciled, each once, in the order in which they came
+/// to be.
+pub(crate) struct Triggers<K: Object> {
+    due: Arc<Mutex<HashSet<ObjectRef<K>>>>,
+    sender: mpsc::UnboundedSender<ObjectRef<K>>,
+}
+
+impl<K: Object> Clone for Triggers<K> {
+    fn clone(&self) -> Self {
+        Self {
+            due: Arc::clone(&self.due),
+            sender: self.sender.clone(),
+        }
+    }
+}
+
+impl<K: Object> Triggers<K> {
+    /// Triggers, and the stream in which they come out.
+    pub(crate) fn new() -> (
+        Self,
+        impl Stream<Item = Result<ObjectRef<K>, Infallible>> + Send + use<K>,
+    ) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let due = Arc::<Mutex<HashSet<_>>>::default();
+        let taken = Arc::clone(&due);
+        let out = stream::unfold(receiver, |mut receiver| async {
+            let next = receiver.recv().await?;
+            Some((next, receiver))
+        });
+        let out = out.map(move |next: ObjectRef<K>| {
+            taken.lock().remove(&next);
+            Ok(next)
+        });
+        (Self { due, sender }, out)
+    }
+
+    /// This object is to be reconciled, unless it waits for that already.
+    pub(crate) fn push(&self, object: ObjectRef<K>) {
+        if self.due.lock().insert(object.clone()) {
+            // Nobody listens any more: the controller has ended.
+            let _ = self.sender.send(object);
+        }
+    }
+}

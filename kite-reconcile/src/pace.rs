@@ -1,0 +1,67 @@
+//! How often a status is written that only says how far something is.
+
+use std::{collections::HashMap, time::Duration};
+
+use jiff::Timestamp;
+use kite_core::cluster::ObjectKey;
+use parking_lot::Mutex;
+
+/// Objects beyond which those are looked for that can be forgotten.
+const MANY: usize = 1024;
+
+/// When the status of each object on its way was last written.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    last: Mutex<HashMap<(&'static str, ObjectKey), Timestamp>>,
+}
+
+impl Pace {
+    /// How long a status that can wait has to, if it was written `every` or less
+    /// ago. Of what was never written, nothing waits: after a crash there is one
+    /// write more.
+    pub(crate) fn wait(
+        &self,
+        kind: &'static str,
+        key: ObjectKey,
+        now: Timestamp,
+        every: Duration,
+    ) -> Option<Duration> {
+        let last = *self.last.lock().get(&(kind, key))?;
+        let passed = now.duration_since(last).unsigned_abs();
+        every.checked_sub(passed).filter(|left| !left.is_zero())
+    }
+
+    /// The status was written.
+    pub(crate) fn written(
+        &self,
+        kind: &'static str,
+        key: ObjectKey,
+        now: Timestamp,
+        every: Duration,
+    ) {
+        let mut last = self.last.lock();
+        last.insert((kind, key), now);
+        if last.len() > MANY {
+            last.retain(|_, at| now.duration_since(*at).unsigned_abs() < every);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_for_what_is_left_and_no_longer() {
+        let pace = Pace::default();
+        let key = || ObjectKey::cluster("a");
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        let every = Duration::from_secs(15);
+        let wait = |second| pace.wait("K", key(), at(second), every);
+        assert_eq!(wait(100), None);
+        pace.written("K", key(), at(100), every);
+        assert_eq!(wait(101), Some(Duration::from_secs(14)));
+        assert_eq!(wait(115), None);
+        assert_eq!(pace.wait("Other", key(), at(101), every), None);
+    }
+}
