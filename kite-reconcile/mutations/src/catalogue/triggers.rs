@@ -18,10 +18,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "does not hear when a name becomes free",
         file: FILE,
         edits: &[(
-            ".on(managed(), || {
-                |claim: &KiteReservation, vms: &_| claimants(vms, claim)
-            })",
-            "",
+            "claimants(&claims, vms, claim)",
+            "claimants(&claims, vms, claim).into_iter().take(0).collect::<Vec<_>>()",
         )],
         first: (Scenarios, "live::a_vm"),
     },
