@@ -1,5 +1,6 @@
 //! What is broken on purpose.
 
+mod caches;
 mod claims;
 mod cluster;
 mod drive;
@@ -56,6 +57,7 @@ impl Mutation {
 pub fn all() -> Vec<&'static Mutation> {
     [
         drive::ALL,
+        caches::ALL,
         claims::ALL,
         vms::ALL,
         users::ALL,

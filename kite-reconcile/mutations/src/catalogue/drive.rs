@@ -11,8 +11,10 @@ pub(super) const ALL: &[Mutation] = &[
         what: "writes the status before what it speaks of is done",
         file: FILE,
         edits: &[(
-            "wanted = first;",
-            "wanted = first; write_status::<R, C>(&object, status, context).await?;",
+            "wanted = first.describe();",
+            "wanted = first.describe();
+             let early = completed_status::<R, C>(&object, &plan, context);
+             write_status::<R, C>(&object, early, context).await?;",
         )],
         first: (Scenarios, "users::"),
     },
@@ -28,8 +30,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "writes the status though it says nothing new",
         file: FILE,
         edits: &[(
-            "let is_settled = first.is_none() && R::status(&object) == Some(&status);",
-            "let is_settled = false;",
+            "if old == Some(&status) {",
+            "if old.is_none() && old == Some(&status) {",
         )],
         first: (Scenarios, "life::a_settled"),
     },
@@ -59,10 +61,20 @@ pub(super) const ALL: &[Mutation] = &[
         what: "acts on the object as its cache has it, without reading it anew",
         file: FILE,
         edits: &[(
-            "if !is_settled && !is_live {",
-            "if false && !is_settled && !is_live {",
+            "if !is_live && !is_guarded {",
+            "if false && !is_live && !is_guarded {",
         )],
         first: (Scenarios, "faults::for_a_vm"),
+    },
+    Mutation {
+        name: "cached-view-deletes",
+        what: "deletes by what its caches say, without asking the API server",
+        file: FILE,
+        edits: &[(
+            "if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
+            "if false && !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
+        )],
+        first: (Sweep, ""),
     },
     Mutation {
         name: "namesake-believed",
