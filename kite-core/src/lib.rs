@@ -30,10 +30,12 @@
 //! | [`kubevirt`], [`cdi`], [`gateway_api`] | the subset of foreign kinds that Kite reads and writes |
 //! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError` |
 //! | [`names`], [`labels`] | how objects are called and marked |
+//! | [`activity`] | when a VM was last used |
 //! | [`conditions`] | conditions after the Kubernetes API conventions |
 //! | [`quantity`] | byte quantities such as `20Gi` |
 //! | [`password`] | PHC password hashes: argon2id written, bcrypt read |
 
+pub mod activity;
 pub mod cdi;
 pub mod cluster;
 pub mod conditions;

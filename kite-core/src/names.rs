@@ -85,6 +85,11 @@ pub fn cloud_init_secret(vm: &str) -> String {
     format!("{vm}-cloud-init-userdata")
 }
 
+/// Lease that says when a VM was last used, see [`crate::activity`].
+pub fn activity_lease(vm: &str) -> String {
+    format!("{vm}-activity")
+}
+
 /// Service through which the gateway reaches a VM's port 22.
 pub fn access_service(vm: &str) -> String {
     format!("vps-access-{vm}")

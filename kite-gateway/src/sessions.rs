@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use crate::route::{LoginName, VmKey};
-use crate::user::Conn;
+use crate::user::{Conn, Identity};
 
 /// A connection of a user, as it is now.
 #[derive(Clone, Debug, Serialize)]
@@ -29,21 +31,44 @@ pub struct SessionInfo {
     pub channels: usize,
 }
 
+/// One machine, and no other of the same name.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Machine {
+    pub(crate) vm: VmKey,
+    pub(crate) uid: String,
+}
+
+impl Machine {
+    fn of(identity: &Identity) -> Self {
+        Self {
+            vm: identity.vm.clone(),
+            uid: identity.uid.clone(),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Table {
     connections: HashMap<u64, Weak<Conn>>,
     by_vm: HashMap<VmKey, usize>,
+    /// When the last connection to a machine ended, of those that ended since
+    /// that was asked for. Nobody may ever ask: it is bounded by the VMs that
+    /// were used in the life of the process.
+    ended: HashMap<Machine, Timestamp>,
 }
 
 /// The live list of a gateway's connections. Clones share it.
 #[derive(Clone, Default)]
-pub struct Sessions(Arc<Mutex<Table>>);
+pub struct Sessions {
+    table: Arc<Mutex<Table>>,
+    changed: Arc<Notify>,
+}
 
 impl Sessions {
     /// All connections, in the order in which they came.
     pub fn list(&self) -> Vec<SessionInfo> {
         let connections: Vec<_> = {
-            let table = self.0.lock();
+            let table = self.table.lock();
             table
                 .connections
                 .values()
@@ -59,7 +84,7 @@ impl Sessions {
     /// such connection.
     pub fn kill(&self, connection: u64, reason: &str) -> bool {
         let found = self
-            .0
+            .table
             .lock()
             .connections
             .get(&connection)
@@ -83,29 +108,56 @@ impl Sessions {
     }
 
     pub(crate) fn add(&self, conn: &Arc<Conn>) {
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         table.connections.insert(conn.number, Arc::downgrade(conn));
     }
 
     pub(crate) fn remove(&self, conn: &Conn) {
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         table.connections.remove(&conn.number);
-        if let Some(identity) = conn.identity()
-            && let Some(count) = table.by_vm.get_mut(&identity.vm)
-        {
+        let Some(identity) = conn.identity() else {
+            return;
+        };
+        table.ended.insert(Machine::of(identity), Timestamp::now());
+        if let Some(count) = table.by_vm.get_mut(&identity.vm) {
             *count -= 1;
             if *count == 0 {
                 table.by_vm.remove(&identity.vm);
             }
         }
+        self.changed.notify_one();
     }
 
     /// Counts a login to a machine; gives how many there are now.
     pub(crate) fn count(&self, vm: &VmKey) -> usize {
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         let count = table.by_vm.entry(vm.clone()).or_default();
         *count += 1;
+        self.changed.notify_one();
         *count
+    }
+
+    /// Waits for a login, or the end of a connection that was logged in. For one
+    /// task at a time.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// When each machine was last used: `now` for those with a connection, and
+    /// when the last one ended for those that had some since this was asked.
+    pub(crate) fn uses(&self, now: Timestamp) -> HashMap<Machine, Timestamp> {
+        let (mut uses, open) = {
+            let mut table = self.table.lock();
+            let open: Vec<_> = table
+                .connections
+                .values()
+                .filter_map(Weak::upgrade)
+                .collect();
+            (std::mem::take(&mut table.ended), open)
+        };
+        let logged_in = open.iter().filter_map(|conn| conn.identity());
+        uses.extend(logged_in.map(|identity| (Machine::of(identity), now)));
+        uses
     }
 }
 

@@ -47,6 +47,9 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         settings: &Settings,
     ) -> Result<Self::Observed, Error>;
 
+    /// Takes in what time it is, for kinds whose plan depends on that.
+    fn at(_observed: &mut Self::Observed, _now: jiff::Timestamp) {}
+
     /// What to do. Pure.
     fn plan(
         object: &Self::Object,
@@ -110,6 +113,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
     context.memos.forget(R::KIND, &ObjectKey::of(&object));
     let (observed, account) = noted(R::observe(&object, &context.cluster, &context.settings)).await;
     let mut observed = observed?;
+    R::at(&mut observed, now);
     // A cluster without caches does not tell what was read.
     let mut reads = account.reads.filter(|_| context.caches.is_some());
     let mut wanted = String::new();
@@ -137,6 +141,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Liveness::Changed(changed) => {
                     object = *changed;
                     observed = R::observe(&object, &context.cluster, &context.settings).await?;
+                    R::at(&mut observed, (context.clock)());
                     continue;
                 }
                 Liveness::Gone => return Ok(Action::await_change()),
@@ -145,6 +150,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
         if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {
             is_observed_live = true;
             observed = live(R::observe(&object, &context.cluster, &context.settings)).await?;
+            R::at(&mut observed, (context.clock)());
             continue;
         }
         for step in &plan.steps {
@@ -299,6 +305,13 @@ async fn execute<R: Reconciler, C: Cluster>(
             finalizers.retain(|finalizer| finalizer != name);
             match cluster.set_finalizers(object, finalizers).await {
                 Ok(_) | Err(ClusterError::NotFound { .. }) => Done::Finished,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Step::DeleteSelf => {
+            let propagation = kube::api::PropagationPolicy::Background;
+            match cluster.delete_unchanged(object, propagation).await {
+                Ok(()) | Err(ClusterError::NotFound { .. }) => Done::Finished,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -32,6 +32,10 @@ pub enum Step {
     /// Take the finalizer off. Always the last step of all: the object may be
     /// gone after it.
     RemoveFinalizer(&'static str),
+    /// Delete the reconciled object itself, on the condition that it is
+    /// unchanged since it was read: its time is over, and whoever gives it more
+    /// time at the last moment wins. The only step of its plan.
+    DeleteSelf,
     /// Make a claim; whether it was won is seen when planning again.
     Claim(KiteReservation),
     /// Remove a claim: one's own, or one whose holder is gone.
@@ -78,6 +82,7 @@ impl Step {
         match self {
             Self::AddFinalizer(name) => format!("add finalizer {name}"),
             Self::RemoveFinalizer(name) => format!("remove finalizer {name}"),
+            Self::DeleteSelf => "delete the object itself".to_owned(),
             Self::Claim(claim) => format!("claim {}", name(claim)),
             Self::Unclaim(claim) => format!("release {}", name(claim)),
             Self::CreateKeys(secret) => {

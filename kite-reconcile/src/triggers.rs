@@ -13,6 +13,7 @@ use std::{
 };
 
 use k8s_openapi::api::{
+    coordination::v1::Lease,
     core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
 };
@@ -48,6 +49,7 @@ pub trait Listener<K: Object>: Sized {
 /// All that the controller of VMs hears of.
 pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
     listener
+        .on(managed(), || |o: &Lease, _: &_| vm_of(o))
         .on(managed(), || |o: &Secret, _: &_| vm_of(o))
         .on(managed(), || |o: &DataVolume, _: &_| vm_of(o))
         .on(managed(), || |o: &PersistentVolumeClaim, _: &_| vm_of(o))

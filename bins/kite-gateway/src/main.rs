@@ -7,11 +7,12 @@ use clap::Parser;
 use kite_core::names;
 use kite_gateway::{
     Config, Gateway,
-    kubernetes::{RouteTable, host_key, watch_routes},
+    kubernetes::{RouteTable, host_key, report_activity, watch_routes},
 };
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 /// Kite's SSH gateway: one port in front of all VMs.
 #[derive(Parser)]
@@ -84,12 +85,22 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
 
     let readiness = Readiness::default();
     let admin = tokio::spawn(admin.serve(readiness.clone(), registry, shutdown.clone()));
+    let reporting = CancellationToken::new();
+    let reports = tokio::spawn(report_activity(
+        client.clone(),
+        routes.clone(),
+        gateway.sessions(),
+        reporting.clone(),
+    ));
     let watching = tokio::spawn(watch_routes(client, routes.clone(), shutdown.clone()));
     tokio::spawn(async move {
         routes.ready().await;
         readiness.set(true);
     });
     gateway.serve(listener, shutdown).await?;
+    // The sessions have ended: that is reported last.
+    reporting.cancel();
+    reports.await?;
     watching.await?;
     admin.await?
 }

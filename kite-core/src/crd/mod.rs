@@ -40,6 +40,16 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 /// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names).
 pub(crate) const PUBLIC_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
 
+/// Schema of a span of time as Go's `time.ParseDuration` reads it, without signs:
+/// `90s`, `30m`, `72h`, `1h30m`. Bounds are CEL rules of the field.
+pub(crate) fn duration_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "string",
+        "maxLength": 32,
+        "pattern": r"^([0-9]{1,9}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+$",
+    })
+}
+
 /// Schema of a list of SSH public keys: a bounded set.
 pub(crate) fn public_keys_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({

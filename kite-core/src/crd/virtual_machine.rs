@@ -1,7 +1,7 @@
 //! `KiteVirtualMachine`: a VM as its owner asks for it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{CustomResource, KubeSchema};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema, core::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,28 @@ pub struct KiteVirtualMachineSpec {
     #[schemars(length(min = 1, max = 63))]
     #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')").message("domainPrefix must be lower-case letters, digits and hyphens, and neither begin nor end with a hyphen, such as my-web"))]
     pub domain_prefix: Option<String>,
+    /// When the VM expires: it is switched off then, and deleted with its disk
+    /// when `expiryGracePeriod` is over, too. Whoever moves this into the future
+    /// before that keeps the VM. Without it the VM does not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
+    /// How long the VM is kept, switched off, once it has expired: a span such
+    /// as `72h`, at most a year; `72h` if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::duration_schema")]
+    #[x_kube(validation = Rule::new("duration(self) <= duration('8784h')").message("expiryGracePeriod must be at most 8784h (a year)"))]
+    pub expiry_grace_period: Option<Duration>,
+    /// The VM is switched off when nobody has had a session on it for this long:
+    /// a span such as `2h`, from 10m to a year. Without it the VM runs on. A
+    /// login starts it again, and so does any edit of the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::duration_schema")]
+    #[x_kube(validation = Rule::new("duration(self) >= duration('10m') && duration(self) <= duration('8784h')").message("idleTimeout must be from 10m to 8784h (a year), such as 2h"))]
+    pub idle_timeout: Option<Duration>,
 }
+
+/// How long an expired VM is kept when its spec does not say.
+pub const EXPIRY_GRACE_PERIOD: std::time::Duration = std::time::Duration::from_secs(72 * 3600);
 
 impl KiteVirtualMachineSpec {
     /// A VM that is to run, with nothing but what it needs.
@@ -107,6 +128,9 @@ impl KiteVirtualMachineSpec {
             ssh_password_hash: None,
             ssh_public_keys: Vec::new(),
             domain_prefix: None,
+            expires_at: None,
+            expiry_grace_period: None,
+            idle_timeout: None,
         }
     }
 }
@@ -149,7 +173,14 @@ pub struct KiteVirtualMachineStatus {
     /// How to reach it; set once its login name is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessStatus>,
-    /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`.
+    /// Set while the VM is expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<ExpiryStatus>,
+    /// Set while the VM is switched off, or about to be, because nobody uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleStatus>,
+    /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
+    /// `Expired`, `Idle`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -165,6 +196,29 @@ pub struct RestartStatus {
     /// runs, the restart is done. Absent if none ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_uid: Option<String>,
+}
+
+/// An expired VM.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ExpiryStatus {
+    /// Since when it is known to have expired: never before `spec.expiresAt`.
+    /// The grace period begins here, so that nobody loses a VM without having
+    /// been able to read that it expired.
+    pub expired_at: Time,
+    /// When it is deleted, unless `spec.expiresAt` is moved before that.
+    pub delete_at: Time,
+}
+
+/// A VM that nobody uses.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct IdleStatus {
+    /// When it was found to be idle.
+    pub since: Time,
+    /// The generation of the spec at that time: with a later one its owner
+    /// wants something of it, and it runs again.
+    pub generation: i64,
 }
 
 /// State of a VM's root disk.
@@ -237,4 +291,8 @@ pub mod vm_condition {
     pub const VIRTUAL_MACHINE_READY: &str = "VirtualMachineReady";
     /// It is reachable under its domain.
     pub const EXPOSED: &str = "Exposed";
+    /// Its time is over; says beforehand when that will be.
+    pub const EXPIRED: &str = "Expired";
+    /// Nobody has used it for its idle timeout.
+    pub const IDLE: &str = "Idle";
 }

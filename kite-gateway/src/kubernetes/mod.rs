@@ -7,15 +7,19 @@
 //! EndpointSlice ────── address and port ─────────┘
 //! ```
 //!
+//! VMs with an idle timeout have their use reported: [`report_activity`].
+//!
 //! Four watches keep the table; a login asks nothing of the API server, so
 //! logins cannot flood it and go on while it is away.
 
+mod activity;
 mod host_key;
 mod keys;
 mod mirror;
 mod table;
 mod watch;
 
+pub use activity::report_activity;
 pub use host_key::{HostKeyError, host_key};
 pub use table::RouteTable;
 pub use watch::{feed, watch_routes};

@@ -132,6 +132,14 @@ impl RouteTable {
         self.rebuild(&mut objects, changed);
     }
 
+    /// Whether the machine is one that is switched off when nobody uses it.
+    pub(super) fn stops_when_idle(&self, vm: &VmKey, uid: &str) -> bool {
+        let objects = self.objects.lock();
+        objects.vms.get(vm).is_some_and(|vm| {
+            vm.spec.idle_timeout.is_some() && vm.metadata.uid.as_deref() == Some(uid)
+        })
+    }
+
     /// Waits until every kind of object was listed once.
     pub async fn ready(&self) {
         let mut ready = self.ready.subscribe();
@@ -292,6 +300,11 @@ fn state(vm: &KiteVirtualMachine, has_address: bool) -> VmState {
         return VmState::Running;
     }
     let status = vm.status.as_ref();
+    if status.is_some_and(|status| status.expiry.is_some() || status.idle.is_some())
+        && let Some(why) = ready_message(vm)
+    {
+        return VmState::Unavailable(why.to_owned());
+    }
     let why = match status.and_then(|s| s.phase) {
         Some(VmPhase::Provisioning) => {
             let progress = status
@@ -301,10 +314,8 @@ fn state(vm: &KiteVirtualMachine, has_address: bool) -> VmState {
             format!("its disk is being made{progress}; try again in a moment")
         }
         Some(VmPhase::Failed) => {
-            let message = status
-                .and_then(|s| s.conditions.iter().find(|c| c.type_ == vm_condition::READY))
-                .map(|c| format!(": {}", c.message))
-                .unwrap_or_default();
+            let message = ready_message(vm);
+            let message = message.map(|it| format!(": {it}")).unwrap_or_default();
             format!("it needs attention{message}")
         }
         Some(VmPhase::Paused) => "it is paused".to_owned(),
@@ -319,6 +330,13 @@ fn state(vm: &KiteVirtualMachine, has_address: bool) -> VmState {
         }
     };
     VmState::Unavailable(why)
+}
+
+/// What the controller says of the VM as a whole.
+fn ready_message(vm: &KiteVirtualMachine) -> Option<&str> {
+    let conditions = &vm.status.as_ref()?.conditions;
+    let ready = conditions.iter().find(|it| it.type_ == vm_condition::READY);
+    ready.map(|ready| ready.message.as_str())
 }
 
 #[cfg(test)]

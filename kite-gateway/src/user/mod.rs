@@ -12,5 +12,5 @@ mod pump;
 mod relay;
 mod serve;
 
-pub(crate) use conn::Conn;
+pub(crate) use conn::{Conn, Identity};
 pub(crate) use serve::{Shared, serve, ssh_config};

@@ -6,6 +6,9 @@
 //! ```
 
 mod delete;
+mod expiry;
+mod hold;
+mod idle;
 mod machine;
 mod observe;
 mod plan;
@@ -58,6 +61,10 @@ impl Reconciler for Vms {
         _: &Settings,
     ) -> Result<Observed, Error> {
         Observed::read(object, cluster).await
+    }
+
+    fn at(observed: &mut Observed, now: jiff::Timestamp) {
+        observed.now = now;
     }
 
     fn plan(

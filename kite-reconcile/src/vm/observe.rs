@@ -2,6 +2,7 @@
 
 use futures::try_join;
 use k8s_openapi::api::{
+    coordination::v1::Lease,
     core::v1::{PersistentVolumeClaim, Secret, Service},
     networking::v1::Ingress,
 };
@@ -23,6 +24,11 @@ const IMAGES_NAMED: usize = 20;
 /// What was seen of a VM and of what it depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// When it was looked at.
+    pub now: jiff::Timestamp,
+    /// When the VM was last used, as the gateway reports it; only looked at when
+    /// the VM has an idle timeout.
+    pub activity: Option<Lease>,
     /// The platform's settings; the defaults if there are none.
     pub platform: KitePlatformSpec,
     /// The user in whose namespace the VM is, if it is a user's.
@@ -118,6 +124,11 @@ impl Observed {
         } else {
             None
         };
+        let activity = if object.spec.idle_timeout.is_some() && !deleting {
+            find(cluster, own(names::activity_lease(vm.name))).await?
+        } else {
+            None
+        };
         let siblings = if disk.is_none() && owner.is_some() && !deleting {
             let all = ListParams::default();
             cluster
@@ -128,6 +139,8 @@ impl Observed {
             Vec::new()
         };
         Ok(Self {
+            now: jiff::Timestamp::default(),
+            activity,
             platform: platform.map(|platform| platform.spec).unwrap_or_default(),
             owner,
             siblings,

@@ -11,7 +11,7 @@ use kite_core::{
     cluster::Object,
     conditions::NewCondition,
     crd::{
-        ImagePhase, KiteImage, KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase,
+        ImagePhase, KiteImage, KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase,
         vm_condition::{IMAGE_READY, VIRTUAL_MACHINE_READY},
     },
     labels::VM_FINALIZER,
@@ -22,6 +22,9 @@ use kube::api::PropagationPolicy;
 
 use super::{
     delete,
+    expiry::Expiry,
+    hold::power,
+    idle::Idleness,
     observe::{ImageSeen, Observed},
     quota, restart, status,
 };
@@ -70,7 +73,18 @@ pub fn plan(
             (Some(claim), _) if !is_bound(claim) => SOON,
             (_, false) => SOON,
             (Some(_) | None, true) => RESYNC,
-        },
+        }
+        .min(until_next_deadline(&vm, seen)),
+    })
+}
+
+/// How long until time alone calls for something.
+fn until_next_deadline(vm: &Vm<'_>, seen: &Observed) -> Duration {
+    let expiry = Expiry::of(vm.object, seen.now).and_then(|expiry| expiry.next());
+    let idle = Idleness::of(vm, seen).and_then(|idle| idle.next(seen.now));
+    let next = expiry.into_iter().chain(idle).min();
+    next.map_or(Duration::MAX, |next| {
+        Duration::try_from(next.duration_since(seen.now)).unwrap_or_default()
     })
 }
 
@@ -89,19 +103,6 @@ impl Obstacle {
             condition: NewCondition::new(type_, false, reason, message),
             phase,
         }
-    }
-}
-
-/// Whether the VM is to run: not while its owner is suspended.
-pub(super) fn power(vm: &Vm<'_>, seen: &Observed) -> PowerState {
-    let suspended = seen
-        .owner
-        .as_ref()
-        .is_some_and(|owner| owner.spec.suspended);
-    if suspended {
-        PowerState::Off
-    } else {
-        vm.object.spec.power_state
     }
 }
 
@@ -129,6 +130,10 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     if !has_finalizer(&vm.object.metadata) {
         return Ok(vec![Step::AddFinalizer(VM_FINALIZER)]);
     }
+    let expiry = Expiry::of(vm.object, seen.now);
+    if expiry.as_ref().is_some_and(Expiry::is_due) {
+        return Ok(vec![Step::DeleteSelf]);
+    }
     let claims = seen.claims.wants();
     if !claims.is_empty() {
         return Ok(claims);
@@ -137,6 +142,14 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     // A VM that was made keeps what it has, whatever became of its claim or of
     // its image; one that was not yet, waits.
     if seen.disk.is_none() {
+        obstacles.extend(expiry.filter(Expiry::is_expired).map(|expiry| Obstacle {
+            condition: NewCondition {
+                type_: VIRTUAL_MACHINE_READY,
+                status: false.into(),
+                ..expiry.condition()
+            },
+            phase: VmPhase::Failed,
+        }));
         obstacles.extend(image_obstacle(vm, &seen.image).filter(|_| entitled));
         if obstacles.is_empty() {
             obstacles.extend(quota_obstacle(vm, seen).filter(|_| entitled));

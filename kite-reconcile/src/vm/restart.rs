@@ -17,7 +17,7 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-use super::{observe::Observed, plan::power};
+use super::{hold::power, observe::Observed};
 use crate::plan::Step;
 
 /// What to do about a VM's restart.

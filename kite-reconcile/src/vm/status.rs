@@ -13,9 +13,12 @@ use kite_core::{
 use kite_render::{RenderError, Vm, exposure};
 
 use super::{
+    expiry::Expiry,
+    hold::{Hold, power},
+    idle::Idleness,
     machine::{DiskState, Judgement, judge},
     observe::{ImageSeen, Observed},
-    plan::{Obstacle, power},
+    plan::Obstacle,
 };
 use crate::claims::{ClaimState, WantedClaim, holder_text};
 
@@ -79,9 +82,13 @@ pub(super) fn report(
         disk_ready(vm, seen, disk),
         machine_ready(&judgement, seen, obstacles),
     ];
-    let suspended = power != vm.object.spec.power_state;
-    conditions.insert(0, ready(&conditions, obstacles, &judgement, suspended));
+    let held = Hold::of(vm, seen).filter(|_| power != vm.object.spec.power_state);
+    let expiry = Expiry::of(vm.object, seen.now);
+    let idle = Idleness::of(vm, seen);
+    conditions.insert(0, ready(&conditions, obstacles, &judgement, held.as_ref()));
     conditions.extend(exposed(vm, seen));
+    conditions.extend(expiry.as_ref().map(Expiry::condition));
+    conditions.extend(idle.as_ref().map(Idleness::condition));
 
     let instance = seen.instance.as_ref().and_then(Alive::of);
     let status = KiteVirtualMachineStatus {
@@ -97,6 +104,8 @@ pub(super) fn report(
         disk: disk_status(vm, seen),
         restart: None,
         access: access(vm, seen),
+        expiry: expiry.and_then(|expiry| expiry.status()),
+        idle: idle.and_then(|idle| idle.status()),
         conditions: Vec::new(),
     };
     (status, conditions)
@@ -119,15 +128,10 @@ fn ready(
     others: &[NewCondition],
     obstacles: &[Obstacle],
     judgement: &Judgement,
-    suspended: bool,
+    held: Option<&Hold>,
 ) -> NewCondition {
-    if suspended {
-        return NewCondition::new(
-            READY,
-            false,
-            "Suspended",
-            "the VM is kept off: its owner is suspended by an administrator",
-        );
+    if let Some(hold) = held {
+        return hold.ready();
     }
     let is_flaw = |condition: &&NewCondition| match condition.type_ {
         // A disk that waits for the first start is no flaw of a VM that is off.

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod deletion;
+mod expiry;
 mod faults;
 mod growth;
+mod idle;
 mod images;
 mod leader;
 mod life;

@@ -42,6 +42,17 @@ pub struct Recorder {
     reads: Arc<Mutex<usize>>,
     fault: Arc<Mutex<Option<Fault>>>,
     meanwhile: Arc<Mutex<Option<Meanwhile>>>,
+    edit: Arc<Mutex<Option<LateEdit>>>,
+}
+
+/// An edit that a person makes while a reconcile is under way.
+struct LateEdit {
+    /// How many requests of the reconciler come before it.
+    after: usize,
+    vm: ObjectKey,
+    patch: serde_json::Value,
+    /// The VM right after the edit; none if there was none to edit.
+    made: Arc<Mutex<Option<KiteVirtualMachine>>>,
 }
 
 /// What somebody else does right before a write whose line has this in it.
@@ -75,6 +86,7 @@ impl Recorder {
         key: &ObjectKey,
         request: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
+        self.turn().await;
         let line = format!("{verb} {} {key}", K::kind(&()));
         self.writes.lock().unwrap().push(line.clone());
         let is_now = |meanwhile: &mut Meanwhile| line.contains(&meanwhile.0);
@@ -121,15 +133,36 @@ impl Recorder {
         }
     }
 
-    fn read(&self) {
+    async fn read(&self) {
         *self.reads.lock().unwrap() += 1;
+        self.turn().await;
+    }
+
+    /// Lets a person act between two requests.
+    async fn turn(&self) {
+        let due = {
+            let mut edit = self.edit.lock().unwrap();
+            match edit.take() {
+                Some(mut late) if late.after > 0 => {
+                    late.after -= 1;
+                    *edit = Some(late);
+                    None
+                }
+                due => due,
+            }
+        };
+        if let Some(late) = due {
+            let manager = FieldManager::new("person");
+            let made = self.inner.edit(manager, &late.vm, &late.patch).await.ok();
+            *late.made.lock().unwrap() = made;
+        }
     }
 }
 
 #[async_trait]
 impl Cluster for Recorder {
     async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError> {
-        self.read();
+        self.read().await;
         self.inner.get(key).await
     }
     async fn list<K: Object>(
@@ -137,7 +170,7 @@ impl Cluster for Recorder {
         namespace: Option<String>,
         params: &ListParams,
     ) -> Result<ObjectList<K>, ClusterError> {
-        self.read();
+        self.read().await;
         self.inner.list(namespace, params).await
     }
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
@@ -289,6 +322,7 @@ impl World {
             reads: Arc::default(),
             fault: Arc::default(),
             meanwhile: Arc::default(),
+            edit: Arc::default(),
         };
         let world = Self {
             context: Context::new(recorder).with_clock(move || fake.now()),
@@ -414,6 +448,35 @@ impl World {
             .unwrap()
             .take()
             .is_some()
+    }
+
+    /// Has a person edit the VM `name` of ann after so many requests of the
+    /// reconcilers. Gives where the VM as it was after the edit will be.
+    pub fn edit_later(
+        &self,
+        after: usize,
+        name: &str,
+        patch: serde_json::Value,
+    ) -> Arc<Mutex<Option<KiteVirtualMachine>>> {
+        let made = Arc::default();
+        *self.context.cluster.edit.lock().unwrap() = Some(LateEdit {
+            after,
+            vm: ObjectKey::namespaced("kite-user-ann", name),
+            patch,
+            made: Arc::clone(&made),
+        });
+        made
+    }
+
+    /// Whether an edit is still to come: there were not that many requests.
+    pub fn edit_is_left(&self) -> bool {
+        self.context.cluster.edit.lock().unwrap().take().is_some()
+    }
+
+    /// What time it is in this world, to the second.
+    pub fn now(&self) -> jiff::Timestamp {
+        let now = (self.context.clock)();
+        jiff::Timestamp::from_second(now.as_second()).unwrap()
     }
 
     /// Whether an injected fault is still to come: there were not that many

@@ -7,7 +7,7 @@ use kite_api::ApiState;
 use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::{
     Config, Gateway,
-    kubernetes::{RouteTable, host_key, watch_routes},
+    kubernetes::{RouteTable, host_key, report_activity, watch_routes},
 };
 use kite_reconcile::Context;
 use kube::Client;
@@ -50,9 +50,16 @@ pub(super) async fn gateway(
         .host_key(key)
         .routes(routes.clone())
         .build()?;
+    let reports = tokio::spawn(report_activity(
+        client.clone(),
+        routes.clone(),
+        gateway.sessions(),
+        shutdown.clone(),
+    ));
     let watching = tokio::spawn(watch_routes(client, routes, shutdown.clone()));
     gateway.serve(listener, shutdown).await?;
     watching.await?;
+    reports.await?;
     Ok("SSH gateway")
 }
 

@@ -1,0 +1,58 @@
+//! Why a VM is off though its owner wants it on.
+
+use kite_core::{
+    conditions::NewCondition,
+    crd::{PowerState, vm_condition::READY},
+};
+use kite_render::Vm;
+
+use super::{expiry::Expiry, idle::Idleness, observe::Observed};
+
+/// What keeps a VM off.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Hold {
+    /// Its owner is suspended.
+    Suspended,
+    /// Its time is over.
+    Expired(Expiry),
+    /// Nobody uses it.
+    Idle(Idleness),
+}
+
+impl Hold {
+    /// What keeps the VM off, if something does.
+    pub(super) fn of(vm: &Vm<'_>, seen: &Observed) -> Option<Self> {
+        let owner = seen.owner.as_ref();
+        if owner.is_some_and(|owner| owner.spec.suspended) {
+            return Some(Self::Suspended);
+        }
+        let expiry = Expiry::of(vm.object, seen.now).filter(Expiry::is_expired);
+        let idle = || Idleness::of(vm, seen).filter(Idleness::is_decided);
+        expiry.map(Self::Expired).or_else(|| idle().map(Self::Idle))
+    }
+
+    /// The condition `Ready` of a VM that is held.
+    pub(super) fn ready(&self) -> NewCondition {
+        let because = |condition: NewCondition| {
+            NewCondition::new(READY, false, condition.reason, condition.message)
+        };
+        match self {
+            Self::Suspended => NewCondition::new(
+                READY,
+                false,
+                "Suspended",
+                "the VM is kept off: its owner is suspended by an administrator",
+            ),
+            Self::Expired(expiry) => because(expiry.condition()),
+            Self::Idle(idleness) => because(idleness.condition()),
+        }
+    }
+}
+
+/// Whether the VM is to run: as its spec says, unless something keeps it off.
+pub(super) fn power(vm: &Vm<'_>, seen: &Observed) -> PowerState {
+    match Hold::of(vm, seen) {
+        Some(_) => PowerState::Off,
+        None => vm.object.spec.power_state,
+    }
+}
