@@ -68,6 +68,7 @@ impl Step {
             Self::RemoveFinalizer(_)
             | Self::Unclaim(_)
             | Self::Restart { .. }
+            | Self::DeleteSelf
             | Self::Delete(..) => true,
             Self::AddFinalizer(_)
             | Self::Claim(_)

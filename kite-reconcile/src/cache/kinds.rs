@@ -8,6 +8,7 @@
 use std::any::Any;
 
 use k8s_openapi::api::{
+    coordination::v1::Lease,
     core::v1::{PersistentVolumeClaim, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
 };
@@ -48,6 +49,14 @@ impl<K: Object> Kind<K> {
         Self {
             config: if is_secret {
                 config.fields("type=Opaque")
+            } else if is::<K, Lease>() {
+                // Every node and every elected process has one that changes all
+                // the time; of others' names Kite makes none.
+                config.labels(&format!(
+                    "{}={}",
+                    labels::MANAGED_BY,
+                    labels::MANAGED_BY_CONTROLLER
+                ))
             } else {
                 config
             },

@@ -16,7 +16,7 @@ use kite_core::{
 use kite_render::{Vm, reservation};
 use kube::{ResourceExt, api::ListParams};
 
-use crate::{Error, claims::Claims, objects::AnyObject, plan::Outcome};
+use crate::{Error, cache::live, claims::Claims, objects::AnyObject, plan::Outcome};
 
 /// Names of images that are named to a person at most.
 const IMAGES_NAMED: usize = 20;
@@ -125,7 +125,14 @@ impl Observed {
             None
         };
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
-            find(cluster, own(names::activity_lease(vm.name))).await?
+            let lease = find(cluster, own(names::activity_lease(vm.name)));
+            let is_decided = object.status.as_ref().is_some_and(|it| it.idle.is_some());
+            if is_decided && machine.as_ref().is_some_and(may_run) {
+                // About to be switched off: what was reported up to now counts.
+                live(lease).await?
+            } else {
+                lease.await?
+            }
         } else {
             None
         };
@@ -204,6 +211,11 @@ async fn find<K: Object, C: Cluster>(
     key: ObjectKey,
 ) -> Result<Option<K>, ClusterError> {
     cluster.find(&key).await
+}
+
+/// Whether `KubeVirt` is not told yet that the machine is to be off.
+fn may_run(machine: &VirtualMachine) -> bool {
+    machine.spec.run_strategy.as_deref() != Some("Halted")
 }
 
 /// The user whose namespace this is.
