@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn bcrypt_is_read_but_not_beyond_72_bytes() {
+    fn defect_7_bcrypt_is_read_but_not_beyond_72_bytes() {
         let hash = PasswordHash::from_phc(bcrypt::hash("secret", 4).unwrap());
         assert!(hash.verify("secret"));
         assert!(!hash.verify("Secret"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_schemes_and_greedy_parameters_verify_nothing() {
+    fn defect_7_unknown_schemes_and_greedy_parameters_verify_nothing() {
         for hash in [
             "",
             "plain",

@@ -194,7 +194,7 @@ async fn a_deleted_vm_has_no_route() {
 }
 
 #[tokio::test]
-async fn replicas_that_start_at_once_have_one_host_key() {
+async fn defect_4_replicas_that_start_at_once_have_one_host_key() {
     let cluster = cluster().await;
     let make = || host_key(cluster.client(), "kite", names::GATEWAY_HOST_KEY_SECRET);
     let (a, b, c) = tokio::join!(make(), make(), make());

@@ -16,7 +16,7 @@ use common::{Bed, PASSWORD, new_key, pattern, run, text};
 use kite_gateway::VmState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exec_gives_output_error_and_status() {
+async fn defect_4_exec_gives_output_error_and_status() {
     let bed = Bed::new().await;
     let _guest = bed.machine("web").await;
     let output = bed.ssh("web", "echo out; echo err >&2; exit 7").await;
@@ -125,7 +125,7 @@ async fn passwords_and_keys_let_in_and_nothing_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_host_key_of_the_machine_is_refused() {
+async fn defect_4_a_wrong_host_key_of_the_machine_is_refused() {
     let bed = Bed::new().await;
     let _guest = bed.machine("web").await;
     let expected = new_key();

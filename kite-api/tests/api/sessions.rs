@@ -59,7 +59,7 @@ async fn the_object_does_not_hold_the_token() {
 }
 
 #[tokio::test]
-async fn a_session_holds_on_every_replica_and_so_does_its_end() {
+async fn defect_16_a_session_holds_on_every_replica_and_so_does_its_end() {
     let world = World::new().await;
     let other = world.replica().await;
     let token = world.user("ann", AccessLevel::User).await;

@@ -10,7 +10,7 @@ const SIGN_UP: &str = "/api/v1/auth/sign-up";
 const SIGN_IN: &str = "/api/v1/auth/sign-in";
 
 #[tokio::test]
-async fn the_first_to_sign_up_is_no_administrator() {
+async fn defect_2_the_first_to_sign_up_is_no_administrator() {
     let world = World::new().await;
     let body = json!({"username": "ann", "email": "Ann@kite.test", "password": PASSWORD});
     let made = world.post(SIGN_UP, "", body).await;
@@ -119,7 +119,7 @@ async fn unknown_users_and_wrong_passwords_get_the_same_answer() {
 }
 
 #[tokio::test]
-async fn guessing_is_slowed_down_and_the_owner_still_gets_in() {
+async fn defect_2_guessing_is_slowed_down_and_the_owner_still_gets_in() {
     let world = World::new().await;
     world.user("ann", AccessLevel::User).await;
     let guess = json!({"username": "ann", "password": "wrong horse"});

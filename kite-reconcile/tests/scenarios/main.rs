@@ -2,6 +2,7 @@
 //! everything has come to rest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod defects;
 mod deletion;
 mod expiry;
 mod faults;

@@ -390,9 +390,17 @@ impl World {
 
     /// Changes single fields, as a person would.
     pub async fn edit<K: Object>(&self, object: &K, patch: serde_json::Value) -> K {
+        self.try_edit(object, patch).await.unwrap()
+    }
+
+    pub async fn try_edit<K: Object>(
+        &self,
+        object: &K,
+        patch: serde_json::Value,
+    ) -> Result<K, ClusterError> {
         let key = ObjectKey::of(object);
         let manager = FieldManager::new("person");
-        self.cluster.edit(manager, &key, &patch).await.unwrap()
+        self.cluster.edit(manager, &key, &patch).await
     }
 
     /// The VM `name` of ann as it is now.
