@@ -67,7 +67,9 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
         .on(everything(), || {
             let edits = Edits::default();
             move |user: &KiteUser, vms: &_| {
-                if !edits.is_one(user) {
+                // VMs wait for the walls of the namespace.
+                let stands = user.status.as_ref().is_some_and(|s| s.namespace.is_some());
+                if !edits.is_one(user, stands) {
                     return Vec::new();
                 }
                 let namespace = names::user_namespace(&user.name_any());
@@ -95,7 +97,7 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
         .on(everything(), || {
             let edits = Edits::default();
             move |vm: &KiteVirtualMachine, _: &_| {
-                if !edits.is_one(vm) {
+                if !edits.is_one(vm, false) {
                     return Vec::new();
                 }
                 let namespace = vm.namespace().unwrap_or_default();
@@ -157,13 +159,15 @@ fn everything() -> watcher::Config {
 /// changes with each of their VMs, and a VM's with each step of its start.
 #[derive(Default)]
 struct Edits {
-    /// Generations by the hash of the object's uid.
-    seen: Mutex<HashMap<u64, Option<i64>>>,
+    /// Generations, and what else was told, by the hash of the object's uid.
+    seen: Mutex<HashMap<u64, (Option<i64>, bool)>>,
     hasher: RandomState,
 }
 
 impl Edits {
-    fn is_one<K: Object>(&self, object: &K) -> bool {
+    /// Whether it is an edit, a deletion, or a change of `fact`, something that
+    /// the status says.
+    fn is_one<K: Object>(&self, object: &K, fact: bool) -> bool {
         let metadata = object.meta();
         let id = self.hasher.hash_one(&metadata.uid);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +176,8 @@ impl Edits {
             seen.remove(&id);
             return true;
         }
-        seen.insert(id, metadata.generation) != Some(metadata.generation)
+        let now = (metadata.generation, fact);
+        seen.insert(id, now) != Some(now)
     }
 }
 

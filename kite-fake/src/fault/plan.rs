@@ -15,6 +15,8 @@ type Predicate = Arc<dyn Fn(&Call) -> bool + Send + Sync>;
 enum When {
     /// The request with this number, from 1.
     Request(u64),
+    /// The first request from this number on that the fault applies to.
+    From(u64),
     /// The first request that is meant.
     First(String, Predicate),
 }
@@ -83,6 +85,15 @@ impl Plan {
         self
     }
 
+    /// This, and `fault` at the first request from this number on that it
+    /// applies to: for a second fault, since nobody knows what is requested after
+    /// a first one.
+    #[must_use]
+    pub fn and_from(mut self, number: u64, fault: Fault) -> Self {
+        self.entries.push((When::From(number), fault));
+        self
+    }
+
     /// This, and [`first`](Self::first).
     #[must_use]
     pub fn and_first(
@@ -137,6 +148,7 @@ impl fmt::Display for Plan {
             };
             match when {
                 When::Request(number) => write!(f, "{link}at({number}, Fault::{fault:?})")?,
+                When::From(number) => write!(f, "{link}from({number}, Fault::{fault:?})")?,
                 When::First(label, _) => write!(f, "{link}first({label:?}, Fault::{fault:?}, …)")?,
             }
         }
@@ -183,6 +195,7 @@ impl Armed {
         let left = entries.filter(|(_, is_done)| !**is_done);
         left.map(|((when, fault), _)| match when {
             When::Request(number) => format!("\"{fault}\" at request {number}"),
+            When::From(number) => format!("\"{fault}\" from request {number} on"),
             When::First(label, _) => format!("\"{fault}\" when {label}"),
         })
         .collect()
@@ -202,6 +215,7 @@ impl Armed {
         for (at, (when, fault)) in self.plan.entries.iter().enumerate() {
             let is_meant = match when {
                 When::Request(number) => *number == self.count,
+                When::From(number) => *number <= self.count,
                 When::First(_, meant) => meant(call),
             };
             if !self.done[at] && is_meant && fault.applies_to(call) {
@@ -239,6 +253,18 @@ mod tests {
         let verbs = ["patch", "get", "patch", "patch"];
         let done: Vec<_> = verbs.iter().map(|v| armed.decide(&call(v))).collect();
         assert_eq!(done, [None, None, Some(Fault::Conflict), None]);
+    }
+
+    #[test]
+    fn a_second_fault_waits_for_a_request_that_it_applies_to() {
+        let plan = Plan::at(1, Fault::ServerError).and_from(2, Fault::Timeout);
+        let text = "Plan::at(1, Fault::ServerError).and_from(2, Fault::Timeout)";
+        assert_eq!(plan.to_string(), text);
+        let mut armed = Armed::new(plan);
+        let verbs = ["get", "get", "patch", "patch"];
+        let done: Vec<_> = verbs.iter().map(|v| armed.decide(&call(v))).collect();
+        let expected = [Some(Fault::ServerError), None, Some(Fault::Timeout), None];
+        assert_eq!(done, expected);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 
 use super::Simulation;
 use super::run::{Finding, Rule, Run};
@@ -21,6 +23,7 @@ pub struct Sweep<'a> {
     seeds: Vec<u64>,
     most: Option<u64>,
     sample: Option<usize>,
+    pairs: Option<(u64, usize)>,
     threads: usize,
 }
 
@@ -33,6 +36,7 @@ impl<'a> Sweep<'a> {
             seeds: vec![0],
             most: None,
             sample: None,
+            pairs: None,
             threads,
         }
     }
@@ -64,6 +68,15 @@ impl<'a> Sweep<'a> {
     #[must_use]
     pub fn sample(mut self, runs: usize) -> Self {
         self.sample = Some(runs);
+        self
+    }
+
+    /// Instead of single faults so many pairs of them, by a seed. The second one
+    /// strikes at the first request after its place that it applies to, and not
+    /// at all if there is none.
+    #[must_use]
+    pub fn pairs(mut self, seed: u64, runs: usize) -> Self {
+        self.pairs = Some((seed, runs));
         self
     }
 
@@ -107,21 +120,30 @@ impl<'a> Sweep<'a> {
             jobs.sort_by_key(|(at, number, fault)| (*fault, *at, *number));
             jobs = spread(jobs, count);
         }
+        let jobs = match self.pairs {
+            Some((seed, count)) => pairs(&jobs, seed, count),
+            None => jobs
+                .into_iter()
+                .map(|(at, number, fault)| (at, Plan::at(number, fault)))
+                .collect(),
+        };
         let next = AtomicUsize::new(0);
         let results: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
         let work = || {
             loop {
                 let job = next.fetch_add(1, Ordering::Relaxed);
-                let Some((at, number, fault)) = jobs.get(job) else {
+                let Some((at, plan)) = jobs.get(job) else {
                     return;
                 };
-                let run = self
-                    .simulation
-                    .run(Plan::at(*number, *fault), self.seeds[*at]);
+                let run = self.simulation.run(plan.clone(), self.seeds[*at]);
+                let mut finding = run.check(&references[*at]).err();
+                if self.pairs.is_some() {
+                    finding = finding.and_then(without_unfired);
+                }
                 let outcome = Outcome {
-                    fault: *fault,
-                    is_injected: !run.injected.is_empty(),
-                    finding: run.check(&references[*at]).err(),
+                    planned: plan.faults().collect(),
+                    injected: run.injected.iter().map(|i| i.mode).collect(),
+                    finding,
                 };
                 results.lock().push((job, outcome));
             }
@@ -152,10 +174,41 @@ fn spread<T>(all: Vec<T>, count: usize) -> Vec<T> {
         .collect()
 }
 
+/// So many pairs of the faults of `jobs`.
+fn pairs(jobs: &[(usize, u64, Fault)], seed: u64, count: usize) -> Vec<(usize, Plan)> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut pairs = Vec::new();
+    // Where there are no two, none are found.
+    for _ in 0..count.saturating_mul(4) {
+        if pairs.len() == count || jobs.is_empty() {
+            break;
+        }
+        let mut pick = || jobs[rng.random_range(0..jobs.len())];
+        let (one, other) = (pick(), pick());
+        let (first, second) = if one.1 <= other.1 {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        if first.0 == second.0 && first.1 < second.1 {
+            let plan = Plan::at(first.1, first.2).and_from(second.1, second.2);
+            pairs.push((first.0, plan));
+        }
+    }
+    pairs
+}
+
+/// After a first fault there may be no request left for a second one.
+fn without_unfired(mut finding: Box<Finding>) -> Option<Box<Finding>> {
+    let violations = &mut finding.violations;
+    violations.retain(|violation| violation.rule != Rule::Unfired);
+    (!violations.is_empty()).then_some(finding)
+}
+
 /// What came of one run of a sweep.
 struct Outcome {
-    fault: Fault,
-    is_injected: bool,
+    planned: Vec<Fault>,
+    injected: Vec<Fault>,
     finding: Option<Box<Finding>>,
 }
 
@@ -185,17 +238,20 @@ pub struct Summary {
 impl Summary {
     fn take(&mut self, outcome: Outcome) {
         self.runs += 1;
-        let (injected, wrong) = self.faults.entry(outcome.fault).or_default();
-        if outcome.is_injected {
-            self.injected += 1;
-            *injected += 1;
-        } else {
+        let is_wrong = outcome.finding.is_some();
+        if outcome.injected.is_empty() {
             self.undisturbed += 1;
+        } else {
+            self.injected += 1;
         }
-        if let Some(finding) = outcome.finding {
-            *wrong += 1;
-            self.findings.push(*finding);
+        for fault in outcome.planned {
+            let (injected, wrong) = self.faults.entry(fault).or_default();
+            // A rival that could not recreate is recorded as one that deleted.
+            *injected += usize::from(!outcome.injected.is_empty());
+            *wrong += usize::from(is_wrong);
         }
+        self.findings
+            .extend(outcome.finding.map(|finding| *finding));
     }
 
     /// Whether nothing was wrong.
@@ -243,6 +299,28 @@ impl fmt::Display for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_are_of_one_order_and_by_the_seed() {
+        let jobs: Vec<(usize, u64, Fault)> = (1..9)
+            .flat_map(|n| [(0, n, Fault::Timeout), (1, n, Fault::WatchLags)])
+            .collect();
+        let text = |seed| {
+            let pairs = pairs(&jobs, seed, 5);
+            pairs
+                .iter()
+                .map(|(at, plan)| format!("{at} {plan}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(text(1).len(), 5);
+        assert_eq!(text(1), text(1));
+        assert_ne!(text(1), text(2));
+        for (at, plan) in pairs(&jobs, 1, 5) {
+            let expected = [Fault::Timeout, Fault::WatchLags][at];
+            assert!(plan.faults().all(|fault| fault == expected), "{plan}");
+        }
+        assert!(pairs(&jobs[..1], 1, 5).is_empty());
+    }
 
     #[test]
     fn a_sample_is_spread_over_all() {

@@ -150,7 +150,10 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
             },
             phase: VmPhase::Failed,
         }));
-        obstacles.extend(image_obstacle(vm, &seen.image).filter(|_| entitled));
+        obstacles.extend(walls_obstacle(seen));
+        if obstacles.is_empty() {
+            obstacles.extend(image_obstacle(vm, &seen.image).filter(|_| entitled));
+        }
         if obstacles.is_empty() {
             obstacles.extend(quota_obstacle(vm, seen).filter(|_| entitled));
         }
@@ -182,6 +185,22 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         steps.steps.extend(seen.claims.give_back());
     }
     Ok(steps.steps)
+}
+
+/// Nothing is made of a user's VM before the walls of their namespace stand.
+fn walls_obstacle(seen: &Observed) -> Option<Obstacle> {
+    let status = seen.owner.as_ref()?.status.as_ref();
+    let stand = status.is_some_and(|status| status.namespace.is_some());
+    (!stand).then(|| {
+        Obstacle::new(
+            VIRTUAL_MACHINE_READY,
+            VmPhase::Pending,
+            "WaitingForNamespace",
+            "waiting for the walls of the user's namespace: they stand when status.namespace of \
+             the KiteUser is set"
+                .to_owned(),
+        )
+    })
 }
 
 /// Why the VM does not fit beside its owner's others.

@@ -9,7 +9,9 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::DataVolume,
     conditions::is_true,
-    crd::{KiteImage, KiteReservation, KiteUser, KiteVirtualMachine, UserPhase, VmPhase},
+    crd::{
+        KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine, UserPhase, VmPhase,
+    },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     names,
 };
@@ -20,7 +22,7 @@ use kite_fake::{
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::stage::{image, inhabited, installed, user, vm};
+use crate::stage::{image, inhabited, installed, user, vm, with_platform};
 
 /// A scenario, with so many copies of each controller.
 pub type Scenario = fn(usize) -> Builder;
@@ -310,5 +312,55 @@ pub fn drift(copies: usize) -> Builder {
         }
         world.run_for(Duration::from_secs(30)).await?;
         settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// A VM is restarted: once.
+pub fn vm_restart(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let uid = async || -> Result<Option<String>, Stop> {
+            let instance: Option<VirtualMachineInstance> = world.get(ANN, "web").await?;
+            Ok(instance.and_then(|instance| instance.uid()))
+        };
+        let before = uid().await?;
+        world
+            .patch(
+                &web,
+                json!({"spec": {"restartedAt": "2026-05-04T08:00:00Z"}}),
+            )
+            .await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let after = uid().await?;
+        let is_other = after.is_some() && after != before;
+        world.expect(is_other, "another instance runs").await;
+        Ok(())
+    })
+}
+
+/// The platform is exposed, gets another domain, and is withdrawn.
+pub fn platform_life(copies: usize) -> Builder {
+    with_platform(copies).scenario(async |world| {
+        world.settle().await?;
+        let platform: Option<KitePlatform> = world.get("", names::PLATFORM).await?;
+        let Some(platform) = platform else {
+            return Err(Stop::Unmet("there is no platform".to_owned()));
+        };
+        let conditions = platform.status.clone().unwrap_or_default().conditions;
+        world
+            .expect(is_true(&conditions, "Ready"), "the platform is exposed")
+            .await;
+        world
+            .patch(&platform, json!({"spec": {"baseDomain": "vm.example.com"}}))
+            .await?;
+        world.settle().await?;
+        world.delete(&platform).await?;
+        world.settle().await?;
+        let left = world.list::<Ingress>().await?;
+        world
+            .expect(left.is_empty(), "nothing exposes the platform")
+            .await;
+        Ok(())
     })
 }

@@ -14,9 +14,10 @@ use kite_core::{
 };
 use kite_fake::{
     actors::{
-        Actor, CdiAdmission, ClaimBinder, DataSources, DataVolumes, GarbageCollector, Instances,
-        KubeVirtAdmission, NamespaceDefaults, NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods,
-        StorageProfiles, VirtualMachines,
+        Actor, CdiAdmission, ClaimBinder, DataSources, DataVolumes, GarbageCollector, Gateways,
+        Instances, KubeVirtAdmission, LoadBalancers, NamespaceDefaults, NamespaceLifecycle,
+        NoGuests, NodeAgent, Nodes, Pods, SUBRESOURCES, StorageProfiles, VirtualMachines,
+        VmSubresources,
     },
     clock::Clock,
     fault::Plan,
@@ -26,6 +27,7 @@ use kite_fake::{
 use kite_reconcile::{
     Context, image,
     keys::{KeyError, KeySource},
+    platform,
     triggers::{self, Listener},
     user, vm,
 };
@@ -107,10 +109,13 @@ fn builder(copies: usize) -> Builder {
         .crds(kite_core::crd::all())
         .crds(kite_core::kubevirt::crds())
         .crds(kite_core::cdi::crds())
+        .crds(kite_core::gateway_api::crds())
         .actors(actors)
         .prepare(|cluster| {
             cluster.admit_by(Arc::new(CdiAdmission));
             cluster.admit_by(Arc::new(KubeVirtAdmission));
+            let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()));
+            cluster.extend(SUBRESOURCES, Arc::new(subresources));
         })
         .controller(controller!(
             "users",
@@ -146,6 +151,7 @@ fn builder(copies: usize) -> Builder {
             "/status/phaseTransitionTimestamps",
         )
         .ignoring("VirtualMachineInstance", "/status/interfaces/0/mac")
+        .ignoring("KiteVirtualMachine", "/status/restart/instanceUid")
         .quiet()
 }
 
@@ -164,6 +170,8 @@ fn actors() -> Vec<Arc<dyn Actor>> {
         Arc::new(VirtualMachines::default()),
         Arc::new(Instances::default()),
         Arc::new(NodeAgent::new(Arc::new(NoGuests))),
+        Arc::new(LoadBalancers::default()),
+        Arc::new(Gateways::default()),
     ]
 }
 
@@ -174,6 +182,17 @@ pub fn installed(copies: usize) -> Builder {
             .into_iter()
             .fold(cluster, kite_fake::Builder::object)
     })
+}
+
+/// As [`installed`], with the controller of the platform.
+pub fn with_platform(copies: usize) -> Builder {
+    installed(copies).controller(controller!(
+        "platform",
+        KitePlatform,
+        platform::reconcile,
+        triggers::platforms,
+        copies
+    ))
 }
 
 /// A cluster with the image `debian-12`, imported, and the users `ann` and
@@ -218,7 +237,7 @@ fn foundations() -> Vec<Value> {
         allow_volume_expansion: Some(true),
         ..StorageClass::default()
     };
-    let platform = KitePlatformSpec {
+    let settings = KitePlatformSpec {
         base_domain: Some("vm.example.org".to_owned()),
         ..KitePlatformSpec::default()
     };
@@ -226,7 +245,7 @@ fn foundations() -> Vec<Value> {
         namespace(names::PLATFORM_NAMESPACE),
         namespace(names::IMAGE_NAMESPACE),
         serde_json::to_value(class),
-        serde_json::to_value(KitePlatform::new(names::PLATFORM, platform)),
+        serde_json::to_value(KitePlatform::new(names::PLATFORM, settings)),
     ]
     .into_iter()
     .map(Result::unwrap)

@@ -1,5 +1,7 @@
-//! Each scenario with each class of faults. A plain run takes a sample of each;
-//! `KITE_SWEEP=full` takes everything.
+//! Each scenario with each class of faults. A plain run takes a sample of each,
+//! `KITE_SWEEP=full` everything, `KITE_SWEEP=50` samples of fifty.
+//! `KITE_SWEEP_PAIRS=200` tries so many pairs of faults in each scenario;
+//! `KITE_SWEEP_SEED=7` other ones, and another order.
 
 use std::{env, sync::LazyLock, time::Duration};
 
@@ -87,13 +89,36 @@ const TWINS: Class = Class {
     sample: 1,
 };
 
+/// Every fault that comes in pairs, too.
+const PAIRS: &[Fault] = &[
+    Fault::CrashBeforeSend,
+    Fault::CrashAfterCommit,
+    Fault::ResetAfterCommit,
+    Fault::Conflict,
+    Fault::TooManyRequests,
+    Fault::ServerError,
+    Fault::Timeout,
+    Fault::WatchExpires,
+    Fault::WatchLags,
+    Fault::StaleRestart,
+    Fault::Coalesced,
+    Fault::RivalEdits,
+    Fault::RivalDeletes,
+    Fault::RivalRecreates,
+];
+
+/// A number that an environment variable says.
+fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    env::var(variable).ok()?.parse().ok()
+}
+
 fn is_full() -> bool {
     env::var("KITE_SWEEP").is_ok_and(|value| value == "full")
 }
 
 /// What `KITE_SWEEP` says of samples: so many runs for each scenario and class.
 fn asked_for() -> Option<usize> {
-    env::var("KITE_SWEEP").ok()?.parse().ok()
+    number("KITE_SWEEP")
 }
 
 fn simulation(scenario: Scenario, copies: usize) -> Simulation {
@@ -172,8 +197,64 @@ sweeps!(
     one_name_for_two,
     suspension,
     vm_before_walls,
+    vm_restart,
+    platform_life,
     drift,
 );
+
+/// Rows of a table of sweeps.
+#[derive(Default)]
+struct Table {
+    runs: usize,
+    injected: usize,
+    seconds: f64,
+    findings: Vec<String>,
+}
+
+impl Table {
+    fn begin() -> Self {
+        println!("| Scenario | Faults | Requests | Runs | Injected | Violations | Time |");
+        println!("|---|---|---|---|---|---|---|");
+        Self::default()
+    }
+
+    fn row(&mut self, scenario: &str, class: &str, summary: &Summary) {
+        let seconds = summary.elapsed.as_secs_f64();
+        println!(
+            "| {scenario} | {class} | {} | {} | {} | {} | {seconds:.1} s |",
+            summary.requests.iter().sum::<usize>(),
+            summary.runs,
+            summary.injected,
+            summary.findings.len(),
+        );
+        self.runs += summary.runs;
+        self.injected += summary.injected;
+        self.seconds += seconds;
+        let findings = summary.findings.iter();
+        self.findings
+            .extend(findings.map(|finding| format!("{scenario}, {class}: {finding}")));
+    }
+
+    fn end(self) {
+        println!(
+            "| all | | | {} | {} | {} | {:.1} s |",
+            self.runs,
+            self.injected,
+            self.findings.len(),
+            self.seconds
+        );
+        let shown: String = self.findings.iter().take(40).cloned().collect();
+        assert!(
+            self.findings.is_empty(),
+            "{} findings:\n{shown}",
+            self.findings.len()
+        );
+    }
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 /// All of it, with a table. Only with `KITE_SWEEP=full`.
 #[test]
@@ -182,48 +263,31 @@ fn everything() {
         println!("skipped: KITE_SWEEP=full runs every fault at every request");
         return;
     }
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut findings = Vec::new();
-    println!("| Scenario | Faults | Requests | Runs | Injected | Violations | Time |");
-    println!("|---|---|---|---|---|---|---|");
-    let mut total = (0, 0, 0.0);
+    let mut table = Table::begin();
     for (name, scenario) in ALL {
         let simulations = [1, 2].map(|copies| simulation(*scenario, copies));
         for class in [&CRASHES, &ANSWERS, &VIEWS, &RIVALS, &TWINS] {
-            let summary = run(&simulations[class.copies - 1], class, None, threads);
-            let seconds = summary.elapsed.as_secs_f64();
-            println!(
-                "| {name} | {} | {} | {} | {} | {} | {seconds:.1} s |",
-                class.name,
-                summary.requests.iter().sum::<usize>(),
-                summary.runs,
-                summary.injected,
-                summary.findings.len(),
-            );
-            total = (
-                total.0 + summary.runs,
-                total.1 + summary.injected,
-                total.2 + seconds,
-            );
-            findings.extend(
-                summary
-                    .findings
-                    .iter()
-                    .map(|f| format!("{name} {}: {f}", class.name)),
-            );
+            let summary = run(&simulations[class.copies - 1], class, None, threads());
+            table.row(name, class.name, &summary);
         }
     }
-    println!(
-        "| all | | | {} | {} | {} | {:.1} s |",
-        total.0,
-        total.1,
-        findings.len(),
-        total.2
-    );
-    let shown: Vec<&String> = findings.iter().take(40).collect();
-    assert!(
-        findings.is_empty(),
-        "{} findings: {shown:#?}",
-        findings.len()
-    );
+    table.end();
+}
+
+/// Two faults in one run. Only with `KITE_SWEEP_PAIRS`.
+#[test]
+fn pairs() {
+    let Some(count) = number("KITE_SWEEP_PAIRS") else {
+        println!("skipped: KITE_SWEEP_PAIRS=200 tries so many pairs in each scenario");
+        return;
+    };
+    let seed = number("KITE_SWEEP_SEED").unwrap_or_default();
+    let mut table = Table::begin();
+    for (name, scenario) in ALL {
+        let simulation = simulation(*scenario, 1);
+        let sweep = simulation.sweep().faults(PAIRS).threads(threads());
+        let summary = sweep.seeds([seed]).pairs(seed, count).run();
+        table.row(name, "pairs", &summary);
+    }
+    table.end();
 }
