@@ -368,21 +368,23 @@ mod tests {
         let edits = Edits::default();
         let mut vm = vm("first");
         vm.metadata.generation = Some(1);
-        assert!(edits.is_one(&vm), "made");
+        assert!(edits.is_one(&vm, false), "made");
         // Nothing holds it: this may be its end.
-        assert!(edits.is_one(&vm));
+        assert!(edits.is_one(&vm, false));
         vm.metadata.finalizers = Some(vec![labels::VM_FINALIZER.to_owned()]);
-        assert!(edits.is_one(&vm));
+        assert!(edits.is_one(&vm, false));
         vm.status = Some(kite_core::crd::KiteVirtualMachineStatus::default());
-        assert!(!edits.is_one(&vm), "a status");
+        assert!(!edits.is_one(&vm, false), "a status");
         vm.metadata.generation = Some(2);
-        assert!(edits.is_one(&vm), "an edit");
-        assert!(!edits.is_one(&vm));
+        assert!(edits.is_one(&vm, false), "an edit");
+        assert!(edits.is_one(&vm, true), "a fact in the status");
+        assert!(edits.is_one(&vm, false), "and its end");
+        assert!(!edits.is_one(&vm, false));
         vm.metadata.deletion_timestamp = Some(
             k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
         );
-        assert!(edits.is_one(&vm), "deleted");
-        assert!(edits.is_one(&vm), "gone");
+        assert!(edits.is_one(&vm, false), "deleted");
+        assert!(edits.is_one(&vm, false), "gone");
         assert!(edits.seen.lock().unwrap().is_empty());
     }
 

@@ -262,6 +262,7 @@ fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
                 let id = text(&vm.value()["spec"]["sshId"]).to_owned();
                 holds(state, &vm, &names::ssh_id_reservation(&id))
             }),
+        ("Ingress", _) if event.object.label(labels::VM_NAME).is_none() => true,
         ("Ingress", Change::Added | Change::Modified) if !event.object.is_deleting() => {
             owner(&event.object).is_some_and(|vm| ingress_is_held(&vm, &event.object))
         }

@@ -10,7 +10,8 @@ use kite_core::{
     cdi::DataVolume,
     conditions::is_true,
     crd::{
-        KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine, UserPhase, VmPhase,
+        KiteImage, KitePlatform, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine,
+        UserPhase, VmPhase,
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     names,
@@ -342,15 +343,19 @@ pub fn vm_restart(copies: usize) -> Builder {
 /// The platform is exposed, gets another domain, and is withdrawn.
 pub fn platform_life(copies: usize) -> Builder {
     with_platform(copies).scenario(async |world| {
+        let platform = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
+        let class = json!({"ingressClassName": "nginx"});
+        world
+            .patch(&platform, json!({"spec": {"exposure": class}}))
+            .await?;
         world.settle().await?;
         let platform: Option<KitePlatform> = world.get("", names::PLATFORM).await?;
         let Some(platform) = platform else {
             return Err(Stop::Unmet("there is no platform".to_owned()));
         };
         let conditions = platform.status.clone().unwrap_or_default().conditions;
-        world
-            .expect(is_true(&conditions, "Ready"), "the platform is exposed")
-            .await;
+        let text = format!("the platform is exposed: {conditions:?}");
+        world.expect(is_true(&conditions, "Ready"), &text).await;
         world
             .patch(&platform, json!({"spec": {"baseDomain": "vm.example.com"}}))
             .await?;
