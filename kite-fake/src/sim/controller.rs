@@ -1,7 +1,7 @@
 //! A controller that takes part in a simulation.
 
-use std::any::Any;
-use std::collections::BTreeSet;
+use std::any::{Any, TypeId};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
-use kube::runtime::watcher;
+use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
+use parking_lot::Mutex;
 
 use super::feed::{Feed, Mapped, Open, Relation, Watched, owners};
 use crate::clock::Clock;
@@ -30,7 +31,13 @@ pub struct Seat<K: Watched> {
     pub store: Store<K>,
     /// Its caches of what else it watches.
     caches: Vec<Box<dyn Any + Send + Sync>>,
+    /// Who wants to see events, by their kind.
+    taps: Arc<Mutex<Taps>>,
 }
+
+/// Who sees events, by their kind: a `Vec<Tap<W>>` for each `W`.
+pub(super) type Taps = HashMap<TypeId, Box<dyn Any + Send>>;
+pub(super) type Tap<W> = Box<dyn FnMut(Event<W>) + Send>;
 
 impl<K: Watched> Seat<K> {
     /// All that is in the cache, by namespace and name.
@@ -46,6 +53,30 @@ impl<K: Watched> Seat<K> {
         let others = self.caches.iter().map(|cache| &**cache as &dyn Any);
         let mut all = std::iter::once(own).chain(others);
         all.find_map(|cache| cache.downcast_ref::<Store<W>>().cloned())
+    }
+
+    /// Shows `tap` each event of the watch of kind `W` as the controller hears
+    /// it, before anything is triggered by it: for caches of its own making. Of
+    /// a kind that it does not watch nothing is shown.
+    pub fn tap<W: Watched>(&self, tap: impl FnMut(Event<W>) + Send + 'static) {
+        let mut taps = self.taps.lock();
+        let all = taps.entry(TypeId::of::<W>());
+        let all = all.or_insert_with(|| Box::new(Vec::<Tap<W>>::new()));
+        if let Some(all) = all.downcast_mut::<Vec<Tap<W>>>() {
+            all.push(Box::new(tap));
+        }
+    }
+}
+
+/// Shows events to whoever wants to see them.
+pub(super) fn show<W: Watched>(taps: &Mutex<Taps>, events: Vec<Event<W>>) {
+    let mut taps = taps.lock();
+    let taps = taps.get_mut(&TypeId::of::<W>());
+    let Some(taps) = taps.and_then(|taps| taps.downcast_mut::<Vec<Tap<W>>>()) else {
+        return;
+    };
+    for event in events {
+        taps.iter_mut().for_each(|tap| tap(event.clone()));
     }
 }
 
@@ -299,6 +330,7 @@ impl<K: Watched> Role for Controller<K> {
         let writer = Writer::<K>::default();
         let store = writer.as_reader();
         let feed = Feed::open(&client, self.config.clone());
+        let taps = Arc::<Mutex<Taps>>::default();
         let relations = self.relations.iter();
         let relations: Vec<_> = relations.map(|relation| relation.open(&client)).collect();
         Box::new(Running {
@@ -308,8 +340,10 @@ impl<K: Watched> Role for Controller<K> {
                 clock,
                 store: store.clone(),
                 caches: relations.iter().map(|open| open.cache()).collect(),
+                taps: Arc::clone(&taps),
             }),
             relations,
+            taps,
             writer,
             store,
             is_ready: false,
@@ -323,6 +357,7 @@ struct Running<K: Watched> {
     reconcile: Reconcile<K>,
     writer: Writer<K>,
     store: Store<K>,
+    taps: Arc<Mutex<Taps>>,
     is_ready: bool,
 }
 
@@ -366,9 +401,11 @@ impl<K: Watched> Life for Running<K> {
         let Some(relation) = watch.checked_sub(1) else {
             let batch = self.feed.next()?;
             self.is_ready |= matches!(batch, super::feed::Batch::Listed(_));
-            for event in batch.events() {
-                self.writer.apply_watcher_event(&event);
+            let events = batch.events();
+            for event in &events {
+                self.writer.apply_watcher_event(event);
             }
+            show(&self.taps, events);
             // What is gone cannot be reconciled.
             let about = match &batch {
                 super::feed::Batch::Deleted(_) => BTreeSet::new(),
@@ -377,7 +414,10 @@ impl<K: Watched> Life for Running<K> {
             let words = batch.describe();
             return Some(Heard { words, about });
         };
-        let (words, about) = self.relations.get_mut(relation)?.hear(&self.store)?;
+        let (words, about) = self
+            .relations
+            .get_mut(relation)?
+            .hear(&self.store, &self.taps)?;
         let about = about.iter().map(|object| self.name(object)).collect();
         Some(Heard { words, about })
     }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::task::AbortHandle;
 
+use super::controller::{Taps, show};
 use super::gate::{ERRAND, Errand};
 
 /// Pause before a watch that failed is tried again.
@@ -185,7 +186,8 @@ pub(super) trait Open<K: Watched>: Send {
     fn is_waiting(&self) -> bool;
     fn is_behind(&self) -> bool;
     /// The next event in words, and which objects it is about.
-    fn hear(&mut self, store: &Store<K>) -> Option<(String, Vec<ObjectRef<K>>)>;
+    fn hear(&mut self, store: &Store<K>, taps: &Mutex<Taps>)
+    -> Option<(String, Vec<ObjectRef<K>>)>;
     /// What it has heard: a `Store` of its kind.
     fn cache(&self) -> Box<dyn Any + Send + Sync>;
 }
@@ -224,11 +226,17 @@ impl<W: Watched, K: Watched> Open<K> for OpenMapped<W, K> {
         self.feed.is_behind()
     }
 
-    fn hear(&mut self, store: &Store<K>) -> Option<(String, Vec<ObjectRef<K>>)> {
+    fn hear(
+        &mut self,
+        store: &Store<K>,
+        taps: &Mutex<Taps>,
+    ) -> Option<(String, Vec<ObjectRef<K>>)> {
         let batch = self.feed.next()?;
-        for event in batch.events() {
-            self.writer.apply_watcher_event(&event);
+        let events = batch.events();
+        for event in &events {
+            self.writer.apply_watcher_event(event);
         }
+        show(taps, events);
         let touched = batch.touched().into_iter();
         let about = touched.flat_map(|object| (self.mapper)(&object, store));
         let about = about.collect();

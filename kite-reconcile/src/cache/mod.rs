@@ -47,7 +47,10 @@ use std::{
 };
 
 use kite_core::cluster::{Object, ObjectKey};
-use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
+use kube::runtime::{
+    reflector::{ObjectRef, Store, store::Writer},
+    watcher,
+};
 use tokio::sync::watch;
 
 pub(crate) use self::table::PATIENCE;
@@ -73,6 +76,12 @@ impl fmt::Debug for Caches {
             .field("kinds", &self.of.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Which objects of kind `K` the caches of Kite's own reconcilers hold: what
+/// feeds them has to watch these.
+pub fn selection<K: Object>() -> watcher::Config {
+    kinds::Kind::<K>::of().config
 }
 
 impl Caches {
@@ -157,6 +166,13 @@ impl Builder {
         let table = Arc::new(Table::new(writer.as_reader(), by.map(Index::new), narrow));
         self.insert(Arc::clone(&table));
         Feeder::new(writer, table)
+    }
+
+    /// As [`fed`](Self::fed), found by and narrowed to what Kite's own
+    /// reconcilers read. The watch has to select what [`selection`] says.
+    pub fn fed_for_kite<K: Object>(&mut self) -> Feeder<K> {
+        let kind = kinds::Kind::<K>::of();
+        self.fed(kind.by, kind.narrow)
     }
 
     fn insert<K: Object>(&mut self, table: Arc<Table<K>>) {

@@ -369,3 +369,23 @@ pub fn platform_life(copies: usize) -> Builder {
         Ok(())
     })
 }
+
+/// A VM's time ends: it is switched off, and deleted with its disk.
+pub fn vm_expiry(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let mut web = vm("ann", "web");
+        let patch = json!({"expiresAt": "2026-01-01T01:00:00Z", "expiryGracePeriod": "1h"});
+        let mut spec = serde_json::to_value(&web.spec).map_err(|e| Stop::Unmet(e.to_string()))?;
+        if let (Some(spec), Some(patch)) = (spec.as_object_mut(), patch.as_object()) {
+            spec.extend(patch.clone());
+        }
+        web.spec = serde_json::from_value(spec).map_err(|e| Stop::Unmet(e.to_string()))?;
+        let web = world.create(&web).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        world.run_for(Duration::from_secs(4000)).await?;
+        settle_in(&world, &web, VmPhase::Stopped).await?;
+        world.run_for(Duration::from_secs(4500)).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "web").await
+    })
+}

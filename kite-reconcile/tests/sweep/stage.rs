@@ -3,13 +3,22 @@
 
 use std::sync::{Arc, OnceLock};
 
-use k8s_openapi::api::{core::v1::Namespace, storage::v1::StorageClass};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    networking::v1::{Ingress, NetworkPolicy},
+    storage::v1::StorageClass,
+};
 use kite_core::{
+    cdi::{DataSource, DataVolume},
     cluster::{KubeCluster, Object},
     crd::{
         HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
-        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, OsFamily,
+        KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
+        OsFamily,
     },
+    gateway_api::{Gateway, HttpRoute},
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
     names,
 };
 use kite_fake::{
@@ -25,7 +34,9 @@ use kite_fake::{
     state::Snapshot,
 };
 use kite_reconcile::{
-    Context, image,
+    Context,
+    cache::{CachedCluster, Caches, selection},
+    image,
     keys::{KeyError, KeySource},
     platform,
     triggers::{self, Listener},
@@ -67,24 +78,60 @@ impl KeySource for KeysByTime {
 struct Heard<K: Object>(Controller<K>);
 
 impl<K: Object> Listener<K> for Heard<K> {
-    fn on<W, M>(self, config: watcher::Config, start: fn() -> M) -> Self
+    /// Whatever the trigger selects, the watch fills a cache too.
+    fn on<W, M>(self, _config: watcher::Config, start: fn() -> M) -> Self
     where
         W: Object,
         M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
     {
+        let config = selection::<W>();
         // With a list from the watch cache, which may show the past, a restart
         // is harder than it is for kube's default.
         Self(self.0.watches_anew(config.any_semantic(), start))
     }
 }
 
-fn context<K: Object>(seat: Seat<K>) -> Arc<Context<KubeCluster>> {
+/// Whether reconcilers read by requests instead of from caches.
+fn reads_live() -> bool {
+    std::env::var("KITE_SWEEP_READS").is_ok_and(|value| value == "live")
+}
+
+fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>> {
+    let mut caches = Caches::builder();
+    macro_rules! feed {
+        ($($kind:ty),* $(,)?) => { $( {
+            let mut feeder = caches.fed_for_kite::<$kind>();
+            seat.tap::<$kind>(move |event| feeder.apply(event, |_| {}));
+        } )* };
+    }
+    if !reads_live() {
+        feed!(
+            DataSource,
+            DataVolume,
+            Gateway,
+            HttpRoute,
+            Ingress,
+            KiteImage,
+            KitePlatform,
+            KiteReservation,
+            KiteUser,
+            KiteVirtualMachine,
+            Lease,
+            Namespace,
+            NetworkPolicy,
+            PersistentVolumeClaim,
+            ResourceQuota,
+            Secret,
+            Service,
+            VirtualMachine,
+            VirtualMachineInstance,
+        );
+    }
     let clock = Arc::clone(&seat.clock);
-    Arc::new(
-        Context::new(KubeCluster::new(seat.client))
-            .with_keys(KeysByTime(seat.clock))
-            .with_clock(move || clock.now()),
-    )
+    let context = Context::new(KubeCluster::new(seat.client))
+        .with_keys(KeysByTime(seat.clock))
+        .with_clock(move || clock.now());
+    Arc::new(context.cached(caches.build()))
 }
 
 macro_rules! controller {
@@ -96,7 +143,7 @@ macro_rules! controller {
                 async move { $reconcile(&object, &context).await }
             }
         });
-        let watching = watcher::Config::default().any_semantic();
+        let watching = selection::<$kind>().any_semantic();
         let heard = Heard(controller.watching(watching));
         $triggers(heard).0.replicas($copies)
     }};

@@ -198,6 +198,7 @@ sweeps!(
     suspension,
     vm_before_walls,
     vm_restart,
+    vm_expiry,
     platform_life,
     drift,
 );
