@@ -3,9 +3,11 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use kite_core::cluster::Object;
+use tokio::time::Instant;
 
 use crate::leader::{Leadership, Standing};
 
@@ -26,9 +28,23 @@ enum Watch {
     Starting,
     /// It is watched.
     Running,
-    /// It cannot be listed or watched, for this reason.
-    Failing(String),
+    /// It cannot be listed or watched.
+    Failing {
+        why: String,
+        /// Whether it was listed before: then its objects are known, and a watch
+        /// that runs again may have nothing to say.
+        listed: bool,
+        first: Instant,
+        last: Instant,
+    },
 }
+
+/// A watch that was running and breaks is begun anew at once; only when that
+/// fails for this long it is worth a word.
+const HICCUP: Duration = Duration::from_secs(5);
+/// A watch that fails says so again within less than this: one that has not runs
+/// again, in silence.
+const SILENCE: Duration = Duration::from_secs(120);
 
 impl Health {
     /// Objects of kind `K` are going to be watched.
@@ -43,7 +59,27 @@ impl Health {
 
     /// Objects of kind `K` cannot be watched at the moment.
     pub fn failing<K: Object>(&self, why: &dyn std::fmt::Display) {
-        self.set::<K>(Watch::Failing(why.to_string()));
+        let now = Instant::now();
+        let why = why.to_string();
+        let mut watches = self.lock();
+        let watch = watches.entry(Kind::of::<K>()).or_insert(Watch::Starting);
+        let (listed, first) = match watch {
+            Watch::Starting => (false, now),
+            Watch::Running => (true, now),
+            Watch::Failing {
+                listed,
+                first,
+                last,
+                ..
+            } if last.elapsed() < SILENCE => (*listed, *first),
+            Watch::Failing { listed, .. } => (*listed, now),
+        };
+        *watch = Watch::Failing {
+            why,
+            listed,
+            first,
+            last: now,
+        };
     }
 
     /// Forgets all kinds: who watched them has ended.
@@ -62,7 +98,13 @@ impl Health {
                 match watch {
                     Watch::Running => None,
                     Watch::Starting => Some(format!("{name}: not listed yet")),
-                    Watch::Failing(why) => Some(match kind.remedy() {
+                    Watch::Failing {
+                        listed: true,
+                        first,
+                        last,
+                        ..
+                    } if *last - *first < HICCUP || last.elapsed() > SILENCE => None,
+                    Watch::Failing { why, .. } => Some(match kind.remedy() {
                         Some(remedy) => format!("{name}: {why}; {remedy}"),
                         None => format!("{name}: {why}"),
                     }),
@@ -89,11 +131,7 @@ impl Health {
     }
 
     fn set<K: Object>(&self, watch: Watch) {
-        let kind = Kind {
-            name: K::kind(&()).into_owned(),
-            group: K::group(&()).into_owned(),
-        };
-        self.lock().insert(kind, watch);
+        self.lock().insert(Kind::of::<K>(), watch);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Kind, Watch>> {
@@ -102,6 +140,13 @@ impl Health {
 }
 
 impl Kind {
+    fn of<K: Object>() -> Self {
+        Self {
+            name: K::kind(&()).into_owned(),
+            group: K::group(&()).into_owned(),
+        }
+    }
+
     /// Whether Kite works without this kind.
     fn is_optional(&self) -> bool {
         self.group == "gateway.networking.k8s.io"
@@ -143,6 +188,28 @@ mod tests {
         );
         health.watching::<VirtualMachine>();
         assert_eq!(health.check(&alone).unwrap(), "ok");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_breaks_is_told_of_only_while_it_cannot_be_mended() {
+        let (health, alone) = (Health::default(), Leadership::alone());
+        health.watching::<Secret>();
+        health.failing::<Secret>(&"connection reset");
+        health.check(&alone).unwrap();
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            health.failing::<Secret>(&"connection refused");
+        }
+        let lacking = health.check(&alone).unwrap_err();
+        assert!(lacking.contains("Secret: connection refused"), "{lacking}");
+        // It runs again and has nothing to say.
+        tokio::time::sleep(Duration::from_secs(121)).await;
+        health.check(&alone).unwrap();
+        // What was never listed is lacking however silent it is.
+        health.expect::<VirtualMachine>();
+        health.failing::<VirtualMachine>(&"404");
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        health.check(&alone).unwrap_err();
     }
 
     #[test]

@@ -9,13 +9,14 @@ use kube::runtime::controller::Action;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-use crate::{Context, Error};
+use crate::{Context, Error, metrics::Waiting};
 
 /// `reconcile`, with each call in a task of its own, so that several processors
 /// work on them, within a span that says which object it is about, and with a
 /// panic turned into [`Error::Panicked`]. A call that is dropped is broken off.
 pub(crate) fn isolated<K, C, F, Fut>(
     mut reconcile: F,
+    waiting: Waiting,
 ) -> impl FnMut(Arc<K>, Arc<Context<C>>) -> futures::future::BoxFuture<'static, Result<Action, Error>>
 where
     K: Object,
@@ -26,6 +27,7 @@ where
     move |object, context| {
         let kind = K::kind(&());
         let key = ObjectKey::of(&*object);
+        waiting.remove(key.namespace.as_deref(), &key.name);
         let span = tracing::info_span!("reconcile", %kind, object = %key);
         let metrics = context.metrics.clone();
         let reconcile = AssertUnwindSafe(reconcile(object, context)).catch_unwind();
@@ -84,6 +86,7 @@ mod tests {
                 );
                 Ok(Action::await_change())
             },
+            Waiting::default(),
         );
         let bad = reconcile(image("bad"), Arc::clone(&context));
         let good = reconcile(image("good"), Arc::clone(&context));

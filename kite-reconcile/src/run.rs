@@ -27,7 +27,9 @@ use crate::{
         CachedCluster,
         watches::{Triggers, Watches},
     },
-    image, isolate, platform,
+    image, isolate,
+    metrics::Waiting,
+    platform,
     triggers::{self, Listener},
     user, vm,
 };
@@ -199,6 +201,7 @@ async fn watching<C, F, Fut>(
 struct Queue<K: Object> {
     store: Store<K>,
     due: BoxStream<'static, Result<ObjectRef<K>, Infallible>>,
+    waiting: Waiting,
 }
 
 /// A controller's queue, while it is told what to listen to.
@@ -213,6 +216,7 @@ fn queue<'a, K: Object>(
     listen: impl FnOnce(Listening<'a, K>) -> Listening<'a, K>,
 ) -> Queue<K> {
     let (triggers, due) = Triggers::new();
+    let waiting = triggers.waiting().clone();
     let store = watches.store::<K>();
     let own = triggers.clone();
     watches.listen::<K>(move |object| own.push(ObjectRef::from_obj(object)));
@@ -224,6 +228,7 @@ fn queue<'a, K: Object>(
     Queue {
         store,
         due: due.boxed(),
+        waiting,
     }
 }
 
@@ -262,20 +267,25 @@ async fn drive<K, C, F, Fut>(
     let config = controller::Config::default()
         .concurrency(CONCURRENCY)
         .debounce(DEBOUNCE);
+    context
+        .metrics
+        .count(queue.store.clone(), queue.waiting.clone());
+    let waiting = queue.waiting.clone();
     controller::applier(
-        isolate::isolated(reconcile),
+        isolate::isolated(reconcile, queue.waiting),
         error_policy::<K, C>,
         context,
         queue.store,
         queue.due.take_until(shutdown.cancelled_owned()),
         config,
     )
-    .for_each(|result| {
+    .for_each(move |result| {
         match result {
             Ok((object, action)) => {
                 tracing::debug!(kind = %K::kind(&()), object = %Name(&object), ?action, "reconciled");
             }
             Err(controller::Error::ObjectNotFound(object)) => {
+                waiting.remove(object.namespace.as_deref(), &object.name);
                 tracing::debug!(%object, "gone before it was reconciled");
             }
             // Somebody was faster, and what they wrote triggers again.

@@ -28,7 +28,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Builder, Caches, Feeder, kinds::Kind};
-use crate::health::Health;
+use crate::{health::Health, metrics::Waiting};
 
 /// Watches that are not running yet.
 pub(crate) struct Watches {
@@ -194,6 +194,7 @@ impl<K: Object> Run for Feed<K> {
 pub(crate) struct Triggers<K: Object> {
     due: Arc<Mutex<HashSet<ObjectRef<K>>>>,
     sender: mpsc::UnboundedSender<ObjectRef<K>>,
+    waiting: Waiting,
 }
 
 impl<K: Object> Clone for Triggers<K> {
@@ -201,6 +202,7 @@ impl<K: Object> Clone for Triggers<K> {
         Self {
             due: Arc::clone(&self.due),
             sender: self.sender.clone(),
+            waiting: self.waiting.clone(),
         }
     }
 }
@@ -222,11 +224,25 @@ impl<K: Object> Triggers<K> {
             taken.lock().remove(&next);
             Ok(next)
         });
-        (Self { due, sender }, out)
+        let waiting = Waiting::default();
+        (
+            Self {
+                due,
+                sender,
+                waiting,
+            },
+            out,
+        )
+    }
+
+    /// What was triggered and has not begun to be reconciled.
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// This object is to be reconciled, unless it waits for that already.
     pub(crate) fn push(&self, object: ObjectRef<K>) {
+        self.waiting.add(object.namespace.as_deref(), &object.name);
         if self.due.lock().insert(object.clone()) {
             // Nobody listens any more: the controller has ended.
             let _ = self.sender.send(object);

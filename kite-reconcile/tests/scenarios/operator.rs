@@ -13,7 +13,7 @@ use kite_fake::{
     actors::{Actors, Rules, everything},
 };
 use kite_reconcile::{
-    Context, RequestMetrics,
+    Context, Metrics, RequestMetrics,
     leader::{Election, ElectionError, Leadership},
     operator::Operator,
 };
@@ -72,8 +72,9 @@ impl Site {
     }
 
     fn run(&self, operator: Operator) -> Running {
-        let requests = RequestMetrics::default();
+        let (metrics, requests) = (Metrics::default(), RequestMetrics::default());
         let mut registry = Registry::default();
+        metrics.register(&mut registry);
         requests.register(&mut registry);
         operator.register(&mut registry);
         let operator = operator.counted(requests);
@@ -83,7 +84,9 @@ impl Site {
         let fake = self.fake.clone();
         let context = move |client| {
             let fake = fake.clone();
-            Context::new(KubeCluster::new(client)).with_clock(move || fake.now())
+            Context::new(KubeCluster::new(client))
+                .with_clock(move || fake.now())
+                .with_metrics(metrics.clone())
         };
         let task = tokio::spawn(operator.run(self.fake.client(), context, stop.clone()));
         Running {
@@ -167,6 +170,47 @@ impl Drop for Site {
     fn drop(&mut self) {
         self.actors.cancel();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_names_what_is_missing_until_it_is_there() {
+    let fake = FakeCluster::builder()
+        .crds(kite_core::crd::all())
+        .build()
+        .unwrap();
+    let stop = CancellationToken::new();
+    let (client, rules) = (fake.client(), Arc::new(Rules::instant()));
+    let site = Site {
+        cluster: fake.cluster(),
+        _actors: Actors::spawn(&client, fake.clock(), &rules, everything(false), &stop),
+        fake,
+        actors: stop,
+    };
+    let controller = site.run(Operator::alone());
+    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    site.cluster.create(&ann).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let check = || controller.health.check(&controller.leadership);
+    let lacking = check().unwrap_err();
+    for line in [
+        "VirtualMachine: ",
+        "install KubeVirt",
+        "DataVolume: ",
+        "install CDI",
+    ] {
+        assert!(lacking.contains(line), "{lacking}");
+    }
+    assert!(!lacking.contains("KiteUser"), "{lacking}");
+    let walled = site.cluster.find::<Namespace>(&ObjectKey::cluster(ANN));
+    assert!(walled.await.unwrap().is_some(), "users are none the worse");
+
+    let crds = kite_core::kubevirt::crds();
+    for crd in crds.into_iter().chain(kite_core::cdi::crds()) {
+        site.cluster.create(&crd).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(check(), Ok("ok".to_owned()));
+    controller.end().await;
 }
 
 struct Running {
@@ -313,6 +357,14 @@ async fn metrics_have_as_many_lines_for_many_vms_as_for_one() {
         assert_eq!(leaks, None);
     }
     assert!(many.contains("kite_leader 1"), "{many}");
+    for line in [
+        "kite_objects{kind=\"KiteVirtualMachine\",phase=\"Running\"} 4",
+        "kite_objects{kind=\"KiteUser\",phase=\"Ready\"} 1",
+        "kite_queue_depth{kind=\"KiteVirtualMachine\"} 0",
+        "kite_reconciles_running{kind=\"KiteVirtualMachine\"} 0",
+    ] {
+        assert!(many.contains(line), "{line} is not in\n{many}");
+    }
     assert!(many.contains("kite_build_info{version=\""), "{many}");
     let created = many
         .lines()

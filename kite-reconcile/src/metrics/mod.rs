@@ -1,18 +1,25 @@
 //! What reconcilers count.
 
+mod census;
+
 use std::time::Instant;
 
 use http::StatusCode;
+use kite_core::cluster::Object;
+use kube::runtime::reflector::Store;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
         counter::Counter,
         family::Family,
+        gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
     registry::Registry,
 };
 
+use self::census::Census;
+pub(crate) use self::census::Waiting;
 use crate::wire::Call;
 
 /// Reconciles by kind and how they ended. Labels have few values: kinds, and
@@ -22,6 +29,8 @@ pub struct Metrics {
     reconciles: Family<KindLabel, Counter>,
     errors: Family<ErrorLabels, Counter>,
     writes: Family<KindLabel, Counter>,
+    running: Family<KindLabel, Gauge>,
+    census: Census,
     duration: Family<KindLabel, Histogram, fn() -> Histogram>,
 }
 
@@ -42,6 +51,8 @@ impl Default for Metrics {
             reconciles: Family::default(),
             errors: Family::default(),
             writes: Family::default(),
+            running: Family::default(),
+            census: Census::default(),
             duration: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.001, 2.0, 14))
             }),
@@ -68,16 +79,31 @@ impl Metrics {
             self.writes.clone(),
         );
         registry.register(
+            "kite_reconciles_running",
+            "Reconciles that are under way",
+            self.running.clone(),
+        );
+        registry.register_collector(Box::new(self.census.clone()));
+        registry.register(
             "kite_reconcile_duration_seconds",
             "Time that a reconcile took",
             self.duration.clone(),
         );
     }
 
+    /// Counts the objects in `store` by phase whenever the metrics are asked for.
+    /// So with what is waiting.
+    pub(crate) fn count<K: Object>(&self, store: Store<K>, waiting: Waiting) {
+        self.census.add(store, waiting);
+    }
+
     /// Begins to measure a reconcile; the time is taken when the timer is dropped.
     pub(crate) fn start(&self, kind: &'static str) -> Timer {
         self.reconciles.get_or_create(&KindLabel { kind }).inc();
+        let running = self.running.get_or_create_owned(&KindLabel { kind });
+        running.inc();
         Timer {
+            running,
             histogram: self.duration.get_or_create_owned(&KindLabel { kind }),
             since: Instant::now(),
         }
@@ -109,12 +135,14 @@ impl Metrics {
 /// Measures from its making to its drop.
 #[derive(Debug)]
 pub(crate) struct Timer {
+    running: Gauge,
     histogram: Histogram,
     since: Instant,
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
+        self.running.dec();
         self.histogram.observe(self.since.elapsed().as_secs_f64());
     }
 }
