@@ -201,7 +201,8 @@ async fn readiness_names_what_is_missing_until_it_is_there() {
         assert!(lacking.contains(line), "{lacking}");
     }
     assert!(!lacking.contains("KiteUser"), "{lacking}");
-    let walled = site.cluster.find::<Namespace>(&ObjectKey::cluster(ANN));
+    let key = ObjectKey::cluster(ANN);
+    let walled = site.cluster.find::<Namespace>(&key);
     assert!(walled.await.unwrap().is_some(), "users are none the worse");
 
     let crds = kite_core::kubevirt::crds();

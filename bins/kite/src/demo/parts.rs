@@ -9,7 +9,7 @@ use kite_gateway::{
     Config, Gateway,
     kubernetes::{RouteTable, host_key, report_activity, watch_routes},
 };
-use kite_reconcile::Context;
+use kite_reconcile::{Context, operator::Operator};
 use kube::Client;
 use russh::keys::{PrivateKey, ssh_key::LineEnding};
 use tokio::net::TcpListener;
@@ -22,8 +22,14 @@ pub(super) async fn controller(
     client: Client,
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
-    let context = Context::new(KubeCluster::new(client.clone()));
-    kite_reconcile::run(client, context, shutdown).await;
+    // The only one of its cluster: no election.
+    Operator::alone()
+        .run(
+            client,
+            |client| Context::new(KubeCluster::new(client)),
+            shutdown,
+        )
+        .await?;
     Ok("controller")
 }
 

@@ -85,6 +85,16 @@ fn create_vm(platform: &Platform, token: &str) -> String {
         shown.contains("Running") && shown.contains("debian-12"),
         "{shown}"
     );
+    let describe = ["describe", "-n", "kite-user-ann", "ktvm", "web"];
+    eventually("the Events of the VM", || {
+        let shown = platform.kubectl_ok(&describe);
+        let events = shown.split("\nEvents:").nth(1).unwrap_or_default();
+        if events.contains("DiskReady") && events.contains("the VM runs") {
+            Ok(())
+        } else {
+            Err(shown)
+        }
+    });
     "ann-web".to_owned()
 }
 
