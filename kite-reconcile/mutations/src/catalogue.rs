@@ -4,6 +4,7 @@ mod caches;
 mod claims;
 mod cluster;
 mod drive;
+mod power;
 mod render;
 mod triggers;
 mod users;
@@ -60,6 +61,7 @@ pub fn all() -> Vec<&'static Mutation> {
         caches::ALL,
         claims::ALL,
         vms::ALL,
+        power::ALL,
         users::ALL,
         triggers::ALL,
         render::ALL,

@@ -25,6 +25,20 @@ fn is_theirs<K: Object>(there: &Option<K>) -> bool {
 
 /// A disk, and all that a VM cannot be made from again, goes on request only.
 fn nothing_is_lost_unasked(world: &World, step: &Step) -> Result<(), String> {
+    // Its own end is asked for by its spec, and its owner has read of it.
+    if matches!(step, Step::DeleteSelf) {
+        let told = world
+            .object
+            .status
+            .as_ref()
+            .and_then(|it| it.expiry.as_ref());
+        let expires_at = world.object.spec.expires_at.as_ref();
+        law(
+            expires_at.is_some_and(|at| at.0 <= world.seen.now),
+            "it has not expired",
+        )?;
+        return law(told.is_some(), "nobody was told");
+    }
     let Step::Delete(object, _) = step else {
         return Ok(());
     };
@@ -321,6 +335,7 @@ proptest! {
         prop_assume!(at.keys != Found::Drifted);
         prop_assume!(matches!(world.seen.image, kite_reconcile::vm::ImageSeen::Found(_)));
         prop_assume!(!matches!(at.disk, Found::Not | Found::Leaving));
+        world.object.spec.expires_at = None;
         world.to_rest(|_, _| Ok(()))?;
         prop_assume!(world.has_its_names());
         let seen = &world.seen;
@@ -345,6 +360,7 @@ proptest! {
             claim.state = ClaimState::Held { reservation, alive: true };
         }
         world.seen.claim = None;
+        world.object.spec.expires_at = None;
         let done = world.to_rest(|_, _| Ok(()))?;
         prop_assert!(
             done.iter().all(|step| matches!(step, Step::AddFinalizer(_) | Step::Unclaim(_))),

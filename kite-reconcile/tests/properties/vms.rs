@@ -2,15 +2,16 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimStatus},
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
+    apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
 };
 use kite_core::{
     cdi::DataVolumeStatus,
     cluster::Object,
     crd::{
-        KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
+        ExpiryStatus, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
         KiteVirtualMachineSpec, KiteVirtualMachineStatus, OsFamily, PowerState,
     },
     kubevirt::{
@@ -311,6 +312,18 @@ fn said() -> impl Strategy<Value = (Option<&'static str>, Option<&'static str>)>
     (of_disk, of_machine)
 }
 
+/// When the VM expires, if it does, and what was said of it: now is the first
+/// of January, and the default grace a matter of days.
+fn expiry() -> impl Strategy<Value = Option<(Timestamp, Option<Timestamp>)>> {
+    let at = |text: &str| text.parse::<Timestamp>().unwrap();
+    prop_oneof![
+        5 => Just(None),
+        1 => Just(Some((at("2026-02-01T00:00:00Z"), None))),
+        1 => Just(Some((at("2025-06-01T00:00:00Z"), None))),
+        1 => Just(Some((at("2025-06-01T00:00:00Z"), Some(at("2025-07-01T00:00:00Z"))))),
+    ]
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Instance {
     Not,
@@ -354,6 +367,7 @@ prop_compose! {
         (disk_says, machine_says) in said(),
         of_instance in prop_oneof![3 => Just(Instance::Not), 3 => Just(Instance::Ours), 1 => Just(Instance::Nobodys)],
         reported in any::<bool>(),
+        expiry in expiry(),
     ) -> (World, Places) {
         let power = if off { PowerState::Off } else { PowerState::On };
         let mut object = object(domain, power, deleting, held || held_anyway);
@@ -362,6 +376,14 @@ prop_compose! {
                 observed_generation: Some(2),
                 ..KiteVirtualMachineStatus::default()
             });
+        }
+        if let Some((expires_at, told)) = expiry {
+            object.spec.expires_at = Some(Time(expires_at));
+            let told = told.map(|delete_at| ExpiryStatus {
+                expired_at: Time(expires_at),
+                delete_at: Time(delete_at),
+            });
+            object.status.get_or_insert_default().expiry = told;
         }
         let seen = {
             let vm = Vm::of(&object).unwrap();
@@ -397,6 +419,7 @@ prop_compose! {
                 web_service: place(service::web(&vm), at.web),
                 ingress: place(exposure::ingress(&vm, &platform, "shop.vm.example.org").unwrap(), at.ingress),
                 platform,
+                now: now().0,
                 ..Observed::default()
             }
         };
@@ -464,6 +487,7 @@ impl World {
                 self.seen.absorb(Outcome::Stored(object));
             }
             Step::Delete(object, _) => self.seen.absorb(Outcome::Gone(object)),
+            Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
             Step::Restart { .. } => self.seen.absorb(Outcome::RestartAsked),
             #[allow(unreachable_patterns, reason = "a step that VMs may come to have")]
             other => panic!("{}: tell the model what comes of it", other.describe()),

@@ -94,13 +94,6 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Properties, "vm_laws::"),
     },
     Mutation {
-        name: "suspension-ignored",
-        what: "runs the VMs of a suspended user",
-        file: PLAN,
-        edits: &[("if suspended {", "if suspended && seen.disk.is_none() {")],
-        first: (Scenarios, "life::a_suspended"),
-    },
-    Mutation {
         name: "image-used-unready",
         what: "clones from an image that is not imported yet",
         file: PLAN,
