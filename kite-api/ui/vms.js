@@ -128,8 +128,11 @@ const CONDITIONS = {
   DiskReady: "Disk",
   VirtualMachineReady: "Virtual machine",
   Exposed: "Web address",
+  RestartRequired: "Restart",
 };
 
+// Only there while it holds, and then no good news.
+const NEEDED = { RestartRequired: ["!", "needed"] };
 const MARKS = { True: ["✓", "in order"], False: ["!", "not yet"], Unknown: ["?", "unknown"] };
 
 function makeCard(first) {
@@ -244,7 +247,7 @@ function renderConditions(list, conditions) {
   list.dataset.shown = text;
   list.replaceChildren(
     ...conditions.map((condition) => {
-      const [mark, word] = MARKS[condition.status] || MARKS.Unknown;
+      const [mark, word] = NEEDED[condition.type] || MARKS[condition.status] || MARKS.Unknown;
       return h(
         "li",
         { "data-status": condition.status },

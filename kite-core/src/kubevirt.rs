@@ -15,6 +15,9 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 mod crds;
+mod hardware;
+
+pub use self::hardware::*;
 
 /// Group and version under which `KubeVirt` serves what can be asked of VMs:
 /// `start`, `stop`, `restart` and others.
@@ -112,6 +115,15 @@ pub struct Domain {
     /// Machine type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
+    /// What the guest sees beside its devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<Features>,
+    /// Firmware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
+    /// Clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<VmClock>,
     /// Devices.
     #[serde(default)]
     pub devices: Devices,
@@ -167,6 +179,12 @@ pub struct Devices {
     /// A random number generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rng: Option<Empty>,
+    /// Devices to point or type with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Input>,
+    /// A trusted platform module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tpm: Option<Tpm>,
 }
 
 /// A setting that is on by being there.
@@ -182,6 +200,9 @@ pub struct Disk {
     /// How it is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskTarget>,
+    /// How it is attached, as a CD-ROM instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cdrom: Option<DiskTarget>,
     /// Position in the boot order, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_order: Option<u32>,
@@ -229,7 +250,10 @@ pub struct Volume {
     pub data_volume: Option<NamedVolume>,
     /// A cloud-init `NoCloud` disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cloud_init_no_cloud: Option<CloudInitNoCloud>,
+    pub cloud_init_no_cloud: Option<CloudInitSource>,
+    /// A cloud-init configuration drive, as `OpenStack` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_init_config_drive: Option<CloudInitSource>,
 }
 
 /// A volume source by name.
@@ -239,10 +263,10 @@ pub struct NamedVolume {
     pub name: String,
 }
 
-/// A cloud-init `NoCloud` disk. User data above 2,048 bytes must be in a Secret.
+/// What is on a cloud-init disk. User data above 2,048 bytes must be in a Secret.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct CloudInitNoCloud {
+pub struct CloudInitSource {
     /// Secret with the key `userdata`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<NamedVolume>,

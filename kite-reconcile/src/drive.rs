@@ -344,6 +344,18 @@ async fn execute<R: Reconciler, C: Cluster>(
                 },
             }
         }
+        Step::Expose(desired) => {
+            let manager = context.settings.manager;
+            match desired.apply(cluster, manager).await {
+                Ok(stored) => Done::outcome(Outcome::Stored(stored)),
+                Err(
+                    refusal @ (ClusterError::Invalid { .. }
+                    | ClusterError::Forbidden { .. }
+                    | ClusterError::NotFound { .. }),
+                ) => Done::outcome(Outcome::ExposureRefused(refusal.to_string())),
+                Err(error) => return Err(error.into()),
+            }
+        }
         Step::Restart { machine, instance } => {
             restart(cluster, machine, instance).await?;
             Done::outcome(Outcome::RestartAsked)

@@ -98,7 +98,10 @@ impl Reconciler for Images {
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         let (object, gone) = match outcome {
-            Outcome::Claimed(..) | Outcome::GrowthRefused(_) | Outcome::RestartAsked => return,
+            Outcome::Claimed(..)
+            | Outcome::GrowthRefused(_)
+            | Outcome::ExposureRefused(_)
+            | Outcome::RestartAsked => return,
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
         };

@@ -49,6 +49,9 @@ pub enum Step {
     /// refuses (storage that cannot grow, a quota), that is told, and the rest
     /// goes on.
     Grow(Box<PersistentVolumeClaim>),
+    /// Server-side apply of what exposes a VM. When the API server refuses (a
+    /// policy, a cluster without such a kind), that is told, and the rest goes on.
+    Expose(AnyObject),
     /// Restart the VM, if the instance of this uid is still the one that runs.
     Restart {
         /// Namespace and name of the `VirtualMachine`.
@@ -99,6 +102,7 @@ impl Step {
                 )
             }
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
+            Self::Expose(object) => format!("expose by {} {}", object.kind(), object.key()),
             Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
             Self::Delete(object, _) => format!("delete {} {}", object.kind(), object.key()),
         }
@@ -118,6 +122,8 @@ pub enum Outcome {
     Gone(AnyObject),
     /// The claim on storage may not grow, for this reason.
     GrowthRefused(String),
+    /// The VM may not be exposed, for this reason.
+    ExposureRefused(String),
     /// The VM's restart was asked for.
     RestartAsked,
     /// The claim stands like this now.

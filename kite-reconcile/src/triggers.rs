@@ -57,6 +57,7 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
         .on(managed(), || |o: &VirtualMachineInstance, _: &_| vm_of(o))
         .on(managed(), || |o: &Service, _: &_| vm_of(o))
         .on(managed(), || |o: &Ingress, _: &_| vm_of(o))
+        .on(managed(), || |o: &HttpRoute, _: &_| vm_of(o))
         .on(managed(), || {
             let claims = Claims::default();
             move |claim: &KiteReservation, vms: &_| claimants(&claims, vms, claim)

@@ -10,7 +10,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_core::{crd::OsFamily, names};
 use serde::{Deserialize, Serialize};
 
-use crate::{RenderError, Vm, keys::VmKeys};
+use crate::{RenderError, Vm, keys::VmKeys, windows};
 
 /// Key of the user data in its Secret, as `KubeVirt` reads it.
 pub const USER_DATA: &str = "userdata";
@@ -112,7 +112,8 @@ pub struct File {
     pub content: String,
 }
 
-/// The user data of a VM whose image is of the family `os`.
+/// The user data of a VM whose image is of the family `os`: any but Windows, for
+/// which there is [`windows::cloudbase_config`].
 pub fn cloud_config(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<CloudConfig, RenderError> {
     Ok(CloudConfig {
         hostname: vm.name.to_owned(),
@@ -143,7 +144,7 @@ fn account(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Account, RenderEr
     let ssh_id = &vm.object.spec.ssh_id;
     let (group, shell, sudo, doas) = match os {
         OsFamily::Debian => (Some("sudo"), "/bin/bash", Some(all_by_sudo), None),
-        OsFamily::RedHat => (Some("wheel"), "/bin/bash", Some(all_by_sudo), None),
+        OsFamily::RedHat | OsFamily::Arch => (Some("wheel"), "/bin/bash", Some(all_by_sudo), None),
         // SUSE has no group for administrators by default.
         OsFamily::Suse => (None, "/bin/bash", Some(all_by_sudo), None),
         OsFamily::Alpine => (
@@ -152,7 +153,8 @@ fn account(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Account, RenderEr
             None,
             Some(format!("permit nopass {ssh_id}")),
         ),
-        OsFamily::Windows => return Err(RenderError::UnsupportedOs(os)),
+        // See [`crate::windows`].
+        OsFamily::Windows => return Err(RenderError::NotCloudInit(os)),
     };
     Ok(Account {
         name: ssh_id.clone(),
@@ -170,7 +172,10 @@ fn account(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Account, RenderEr
 /// The Secret with the user data of a VM. A Secret, because it holds the host
 /// key, and because `KubeVirt` takes at most 2,048 bytes inline.
 pub fn secret(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Secret, RenderError> {
-    let user_data = to_user_data(&cloud_config(vm, keys, os)?)?;
+    let user_data = match os {
+        OsFamily::Windows => to_user_data(&windows::cloudbase_config(vm, keys)?)?,
+        _ => to_user_data(&cloud_config(vm, keys, os)?)?,
+    };
     Ok(Secret {
         metadata: vm.metadata(names::cloud_init_secret(vm.name)),
         data: Some(BTreeMap::from([(
@@ -181,7 +186,7 @@ pub fn secret(vm: &Vm<'_>, keys: &VmKeys, os: OsFamily) -> Result<Secret, Render
     })
 }
 
-fn to_user_data(config: &CloudConfig) -> Result<String, RenderError> {
+fn to_user_data(config: &impl Serialize) -> Result<String, RenderError> {
     let yaml =
         serde_saphyr::to_string(config).map_err(|error| RenderError::Yaml(error.to_string()))?;
     Ok(format!("{HEADER}{yaml}"))

@@ -28,9 +28,22 @@ pub enum RenderError {
         /// Most characters.
         most: usize,
     },
-    /// Kite cannot set up guests of this family yet.
-    #[error("guests of the family {0:?} cannot be set up yet: choose an image of another osFamily")]
-    UnsupportedOs(OsFamily),
+    /// What sets up guests of this family is not cloud-init.
+    #[error("guests of the family {0:?} are not set up by cloud-init")]
+    NotCloudInit(OsFamily),
+    /// A login name that guests of this family cannot have.
+    #[error(
+        "spec.sshId {ssh_id:?} cannot be the name of a user of {os:?}, which {problem}: create \
+         the VM with another sshId"
+    )]
+    LoginName {
+        /// Family of the guest.
+        os: OsFamily,
+        /// The name.
+        ssh_id: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
     /// A key Secret lacks a part or holds something that is no key.
     #[error(
         "Secret {secret}: key {key:?} {problem}; delete the Secret to have new keys made (the \
@@ -44,11 +57,6 @@ pub enum RenderError {
         /// What is wrong.
         problem: &'static str,
     },
-    /// The platform asks for an exposure that is not available.
-    #[error(
-        "KitePlatform spec.exposure.gateway: HTTPRoutes are not available yet: set ingressClassName instead"
-    )]
-    GatewayApi,
     /// User data could not be written as YAML.
     #[error("cloud-init user data: {0}")]
     Yaml(String),

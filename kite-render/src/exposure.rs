@@ -6,9 +6,15 @@ use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
     IngressServiceBackend, IngressSpec, IngressTLS, ServiceBackendPort,
 };
-use kite_core::{crd::KitePlatformSpec, names};
+use kite_core::{
+    crd::{GatewayReference, KitePlatformSpec},
+    gateway_api::{
+        BackendRef, HttpRoute, HttpRouteMatch, HttpRouteRule, HttpRouteSpec, ParentReference,
+    },
+    names,
+};
 
-use crate::{RenderError, Vm};
+use crate::Vm;
 
 /// Annotation with which cert-manager is asked for a certificate.
 const CLUSTER_ISSUER: &str = "cert-manager.io/cluster-issuer";
@@ -21,18 +27,56 @@ pub fn host(vm: &Vm<'_>, platform: &KitePlatformSpec) -> Option<String> {
     Some(format!("{prefix}.{base}"))
 }
 
+/// What leads from a VM's domain to its port 80.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Exposure {
+    /// An Ingress.
+    Ingress(Box<Ingress>),
+    /// An `HTTPRoute` of the Gateway API.
+    Route(Box<HttpRoute>),
+}
+
+/// What leads from `host` to the VM's port 80, by the means that the platform
+/// chose.
+pub fn exposure(vm: &Vm<'_>, platform: &KitePlatformSpec, host: &str) -> Exposure {
+    match &platform.exposure.gateway {
+        Some(gateway) => Exposure::Route(Box::new(route(vm, gateway, host))),
+        None => Exposure::Ingress(Box::new(ingress(vm, platform, host))),
+    }
+}
+
+/// The route that leads from `host` on all listeners of `gateway` to the VM's
+/// port 80. TLS is the Gateway's: its listener has the certificate, which in the
+/// Gateway API is not a route's to choose.
+pub fn route(vm: &Vm<'_>, gateway: &GatewayReference, host: &str) -> HttpRoute {
+    HttpRoute {
+        metadata: vm.metadata(vm.name.to_owned()),
+        spec: HttpRouteSpec {
+            parent_refs: vec![ParentReference::listener(
+                &gateway.namespace,
+                &gateway.name,
+                None,
+            )],
+            hostnames: vec![host.to_owned()],
+            rules: vec![HttpRouteRule {
+                matches: vec![HttpRouteMatch::everything()],
+                filters: Vec::new(),
+                backend_refs: vec![BackendRef::service(names::web_service(vm.name), 80)],
+            }],
+        },
+        status: None,
+    }
+}
+
 /// The Ingress that leads from `host` to the VM's port 80. TLS is terminated
 /// with the certificate that the platform names; without one, the ingress
 /// controller's default certificate is used.
-pub fn ingress(
-    vm: &Vm<'_>,
-    platform: &KitePlatformSpec,
-    host: &str,
-) -> Result<Ingress, RenderError> {
+///
+/// A Secret that the platform names must be in the VM's namespace: Kite copies no
+/// key to tenants. Where one wildcard certificate is for all, it belongs to the
+/// ingress controller, as its default.
+pub fn ingress(vm: &Vm<'_>, platform: &KitePlatformSpec, host: &str) -> Ingress {
     let exposure = &platform.exposure;
-    if exposure.gateway.is_some() {
-        return Err(RenderError::GatewayApi);
-    }
     let mut metadata = vm.metadata(vm.name.to_owned());
     let secret_name = match &exposure.certificate.cluster_issuer {
         Some(issuer) => {
@@ -44,7 +88,7 @@ pub fn ingress(
         }
         None => exposure.certificate.secret_name.clone(),
     };
-    Ok(Ingress {
+    Ingress {
         metadata,
         spec: Some(IngressSpec {
             ingress_class_name: exposure.ingress_class_name.clone(),
@@ -74,5 +118,5 @@ pub fn ingress(
             default_backend: None,
         }),
         status: None,
-    })
+    }
 }

@@ -41,6 +41,7 @@
 //! | [`platform`] | how the gateway, the web page and the API are reached |
 //! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
 //! | [`disk`], [`machine`] | the VM itself |
+//! | [`windows`] | what is different for Windows guests |
 //! | [`service`], [`exposure`] | how it is reached |
 //! | [`reservation`] | claims of which there can be one |
 
@@ -58,6 +59,7 @@ pub mod quota;
 pub mod reservation;
 pub mod service;
 pub mod walls;
+pub mod windows;
 
 pub use self::{
     error::RenderError,

@@ -2,16 +2,16 @@
 
 use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta};
 use kite_core::{
-    crd::PowerState,
+    crd::{OsFamily, PowerState},
     kubevirt::{
-        CloudInitNoCloud, Cpu, Devices, Disk, DiskTarget, Domain, Empty, InstanceTemplate,
+        CloudInitSource, Cpu, Devices, Disk, DiskTarget, Domain, Empty, InstanceTemplate,
         Interface, Memory, NamedVolume, Network, VirtualMachine, VirtualMachineInstanceSpec,
         VirtualMachineSpec, Volume,
     },
     labels, names,
 };
 
-use crate::Vm;
+use crate::{Vm, windows};
 
 /// Name of the root disk and its volume.
 const ROOT_DISK: &str = "rootdisk";
@@ -33,8 +33,14 @@ pub fn run_strategy(power: PowerState) -> &'static str {
 }
 
 /// The VM, in the given power state: that may differ from its spec's when its
-/// owner is suspended.
+/// owner is suspended. Its hardware is for guests that have virtio drivers of
+/// their own: every family but Windows, for which there is [`virtual_machine_for`].
 pub fn virtual_machine(vm: &Vm<'_>, power: PowerState) -> VirtualMachine {
+    virtual_machine_for(vm, OsFamily::default(), power)
+}
+
+/// The VM, with hardware for a guest of the family `os`.
+pub fn virtual_machine_for(vm: &Vm<'_>, os: OsFamily, power: PowerState) -> VirtualMachine {
     VirtualMachine {
         metadata: vm.metadata(vm.name.to_owned()),
         spec: VirtualMachineSpec {
@@ -45,39 +51,61 @@ pub fn virtual_machine(vm: &Vm<'_>, power: PowerState) -> VirtualMachine {
                     labels: Some(labels::for_vm(vm.namespace, vm.name)),
                     ..ObjectMeta::default()
                 }),
-                spec: instance(vm),
+                spec: instance(vm, os),
             },
         },
         status: None,
     }
 }
 
-fn instance(vm: &Vm<'_>) -> VirtualMachineInstanceSpec {
+/// The family of the guest that a `VirtualMachine` was rendered for, as far as
+/// that shows: for a VM whose image has left the catalogue.
+pub fn family_of(machine: &VirtualMachine) -> OsFamily {
+    let features = machine.spec.template.spec.domain.features.as_ref();
+    match features.and_then(|features| features.hyperv.as_ref()) {
+        Some(_) => OsFamily::Windows,
+        None => OsFamily::default(),
+    }
+}
+
+fn instance(vm: &Vm<'_>, os: OsFamily) -> VirtualMachineInstanceSpec {
     let spec = &vm.object.spec;
-    VirtualMachineInstanceSpec {
-        domain: Domain {
-            // Sockets are what can be plugged in while the VM runs.
-            cpu: Some(Cpu {
-                sockets: Some(spec.cpu),
-                cores: Some(1),
-                threads: Some(1),
-                max_sockets: None,
-            }),
-            memory: Some(Memory {
-                guest: Some(Quantity(spec.memory.as_str().to_owned())),
-                max_guest: None,
-            }),
-            machine: None,
-            devices: Devices {
-                disks: vec![disk(ROOT_DISK, Some(1)), disk(CLOUD_INIT_DISK, None)],
-                interfaces: vec![Interface {
-                    name: POD_NETWORK.to_owned(),
-                    masquerade: Some(Empty {}),
-                    model: None,
-                }],
-                rng: Some(Empty {}),
-            },
+    let is_windows = os == OsFamily::Windows;
+    let mut domain = Domain {
+        // Sockets are what can be plugged in while the VM runs. Up to how many,
+        // and up to how much memory, is left to KubeVirt: it takes a multiple of
+        // what the VM starts with, and a bound that followed the spec would make
+        // each change one that needs a restart.
+        cpu: Some(Cpu {
+            sockets: Some(spec.cpu),
+            cores: Some(1),
+            threads: Some(1),
+            max_sockets: None,
+        }),
+        memory: Some(Memory {
+            guest: Some(Quantity(spec.memory.as_str().to_owned())),
+            max_guest: None,
+        }),
+        devices: Devices {
+            disks: vec![
+                disk(ROOT_DISK, Some(1), is_windows),
+                disk(CLOUD_INIT_DISK, None, is_windows),
+            ],
+            interfaces: vec![Interface {
+                name: POD_NETWORK.to_owned(),
+                masquerade: Some(Empty {}),
+                model: is_windows.then(|| windows::NIC_MODEL.to_owned()),
+            }],
+            rng: Some(Empty {}),
+            ..Devices::default()
         },
+        ..Domain::default()
+    };
+    if is_windows {
+        windows::furnish(&mut domain);
+    }
+    VirtualMachineInstanceSpec {
+        domain,
         hostname: Some(vm.name.to_owned()),
         networks: vec![Network {
             name: POD_NETWORK.to_owned(),
@@ -89,17 +117,9 @@ fn instance(vm: &Vm<'_>) -> VirtualMachineInstanceSpec {
                 data_volume: Some(NamedVolume {
                     name: names::disk(vm.name),
                 }),
-                cloud_init_no_cloud: None,
+                ..Volume::default()
             },
-            Volume {
-                name: CLOUD_INIT_DISK.to_owned(),
-                data_volume: None,
-                cloud_init_no_cloud: Some(CloudInitNoCloud {
-                    secret_ref: Some(NamedVolume {
-                        name: names::cloud_init_secret(vm.name),
-                    }),
-                }),
-            },
+            cloud_init(vm, is_windows),
         ],
         termination_grace_period_seconds: Some(GRACE_PERIOD_SECONDS),
         // Moves the guest off a drained node if its disk allows, and does not
@@ -108,12 +128,39 @@ fn instance(vm: &Vm<'_>) -> VirtualMachineInstanceSpec {
     }
 }
 
-fn disk(name: &str, boot_order: Option<u32>) -> Disk {
+/// The volume with the user data: what looks for it in Windows by default looks
+/// for a configuration drive.
+fn cloud_init(vm: &Vm<'_>, is_windows: bool) -> Volume {
+    let source = CloudInitSource {
+        secret_ref: Some(NamedVolume {
+            name: names::cloud_init_secret(vm.name),
+        }),
+    };
+    let (config_drive, no_cloud) = if is_windows {
+        (Some(source), None)
+    } else {
+        (None, Some(source))
+    };
+    Volume {
+        name: CLOUD_INIT_DISK.to_owned(),
+        cloud_init_no_cloud: no_cloud,
+        cloud_init_config_drive: config_drive,
+        ..Volume::default()
+    }
+}
+
+fn disk(name: &str, boot_order: Option<u32>, is_windows: bool) -> Disk {
+    let bus = if is_windows {
+        windows::DISK_BUS
+    } else {
+        "virtio"
+    };
     Disk {
         name: name.to_owned(),
         disk: Some(DiskTarget {
-            bus: Some("virtio".to_owned()),
+            bus: Some(bus.to_owned()),
         }),
         boot_order,
+        ..Disk::default()
     }
 }

@@ -9,7 +9,7 @@ use kite_core::{
 };
 use kite_render::{
     RenderError, User, Vm, cloud_init, cloud_init::CloudConfig, disk, exposure, keys, machine,
-    quota, service, walls,
+    quota, service, walls, windows,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn objects(object: &KiteVirtualMachine) -> Vec<Value> {
         json(&machine::virtual_machine(&vm, PowerState::On)),
         json(&service::access(&vm)),
         json(&service::web(&vm)),
-        json(&exposure::ingress(&vm, &platform, "a.example.org").unwrap()),
+        json(&exposure::ingress(&vm, &platform, "a.example.org")),
     ]
 }
 
@@ -212,4 +212,44 @@ fn keys_survive_their_secret_and_a_broken_one_says_what_to_do() {
         error.contains("ssh_host_ed25519_key") && error.contains("delete the Secret"),
         "{error}"
     );
+}
+
+#[test]
+fn windows_is_told_of_no_login_name_that_it_cannot_have() {
+    let mut object = common::vm();
+    for (ssh_id, problem) in [
+        ("a-name-that-is-too-long", "at most 20"),
+        ("administrator", "already"),
+    ] {
+        object.spec.ssh_id = ssh_id.to_owned();
+        let vm = Vm::of(&object).unwrap();
+        let error = cloud_init::secret(&vm, &common::keys(), OsFamily::Windows).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(ssh_id) && error.contains(problem), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn hostile_strings_stay_values_in_a_windows_guest(
+        ssh_id in "[a-z: #\\n'\"{}\\[\\]|>&*!%@`\\-]{1,20}",
+        public in "(?s)ssh-.{0,60}",
+        private in "(?s).{0,200}",
+    ) {
+        let mut object = common::vm();
+        object.spec.ssh_id = ssh_id.clone();
+        let vm = Vm::of(&object).unwrap();
+        let mut keys = common::keys();
+        keys.client_public = public;
+        keys.host_private = private;
+        let written = windows::cloudbase_config(&vm, &keys).unwrap();
+        let secret = cloud_init::secret(&vm, &keys, OsFamily::Windows).unwrap();
+        let text = String::from_utf8(secret.data.unwrap()[cloud_init::USER_DATA].0.clone()).unwrap();
+        let read: windows::CloudbaseConfig =
+            serde_saphyr::from_str(text.strip_prefix("#cloud-config\n").unwrap()).unwrap();
+        // What becomes a command holds nothing of it.
+        prop_assert!(read.runcmd.iter().all(|line| line.is_ascii() && !line.contains('\n')));
+        prop_assert_eq!(&read.users[0].name, &ssh_id);
+        prop_assert_eq!(read, written);
+    }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use kite_core::crd::{KitePlatformSpec, PowerState};
+use kite_core::crd::{KitePlatformSpec, OsFamily, PowerState};
 use kite_fake::schema::{Schema, apply_defaults, prune, validate};
 use kite_render::{Image, Vm, disk, image, machine};
 use serde_json::Value;
@@ -72,6 +72,11 @@ fn disks_and_machines_are_valid() {
             "virtualmachines.kubevirt.io",
             "v1",
             &machine::virtual_machine(&vm, power),
+        );
+        check(
+            "virtualmachines.kubevirt.io",
+            "v1",
+            &machine::virtual_machine_for(&vm, OsFamily::Windows, power),
         );
     }
 }

@@ -40,10 +40,19 @@ fn what_a_vm_gets() {
         "virtual_machine",
         machine::virtual_machine(&vm, PowerState::On)
     );
+    insta::assert_yaml_snapshot!(
+        "virtual_machine_windows",
+        machine::virtual_machine_for(&vm, OsFamily::Windows, PowerState::On)
+    );
     insta::assert_yaml_snapshot!("access_service", service::access(&vm));
     insta::assert_yaml_snapshot!("web_service", service::web(&vm));
     let host = exposure::host(&vm, &platform).unwrap();
-    insta::assert_yaml_snapshot!("ingress", exposure::ingress(&vm, &platform, &host).unwrap());
+    insta::assert_yaml_snapshot!("ingress", exposure::ingress(&vm, &platform, &host));
+    let gateway = GatewayReference {
+        namespace: "edge".to_owned(),
+        name: "public".to_owned(),
+    };
+    insta::assert_yaml_snapshot!("http_route", exposure::route(&vm, &gateway, &host));
     insta::assert_yaml_snapshot!("vm_reservations", reservation::of_vm(&vm));
 }
 
@@ -56,6 +65,8 @@ fn what_guests_are_told() {
         OsFamily::RedHat,
         OsFamily::Suse,
         OsFamily::Alpine,
+        OsFamily::Arch,
+        OsFamily::Windows,
     ] {
         let secret = cloud_init::secret(&vm, &common::keys(), os).unwrap();
         let user_data = &secret.data.unwrap()[cloud_init::USER_DATA].0;
@@ -105,7 +116,7 @@ fn a_certificate_comes_from_where_the_platform_says() {
     let vm = Vm::of(&object).unwrap();
     let mut platform = common::platform();
     let tls = |platform: &KitePlatformSpec| {
-        let ingress = exposure::ingress(&vm, platform, "shop.vm.example.org").unwrap();
+        let ingress = exposure::ingress(&vm, platform, "shop.vm.example.org");
         let secret = ingress.spec.unwrap().tls.unwrap()[0].secret_name.clone();
         (ingress.metadata.annotations, secret)
     };

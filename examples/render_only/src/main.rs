@@ -41,7 +41,7 @@ fn main() -> anyhow::Result<()> {
         serde_saphyr::to_string(&machine::virtual_machine(&vm, PowerState::On))?,
         serde_saphyr::to_string(&service::access(&vm))?,
         serde_saphyr::to_string(&service::web(&vm))?,
-        serde_saphyr::to_string(&exposure::ingress(&vm, &platform, &host)?)?,
+        serde_saphyr::to_string(&exposure::ingress(&vm, &platform, &host))?,
     ]);
     let mut out = std::io::stdout().lock();
     for document in documents {

@@ -116,7 +116,9 @@ pub enum OsFamily {
     Suse,
     /// Alpine Linux (`OpenRC`, `doas`).
     Alpine,
-    /// Microsoft Windows.
+    /// Arch Linux.
+    Arch,
+    /// Microsoft Windows 10, 11, Server 2019 and newer, with Cloudbase-Init.
     Windows,
 }
 

@@ -81,6 +81,7 @@ impl KitePlatformSpec {
 /// How VMs are exposed by domain.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("!(has(self.ingressClassName) && has(self.gateway))").message("set ingressClassName or gateway, not both"))]
+#[x_kube(validation = Rule::new("!has(self.gateway) || !has(self.certificate) || !(has(self.certificate.clusterIssuer) || has(self.certificate.secretName))").message("with gateway the certificate is that of the Gateway's listener: leave certificate out and set it there"))]
 #[serde(rename_all = "camelCase")]
 pub struct Exposure {
     /// Class of the Ingresses; without one the cluster's default class is used.

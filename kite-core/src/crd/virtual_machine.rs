@@ -180,7 +180,7 @@ pub struct KiteVirtualMachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleStatus>,
     /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
-    /// `Expired`, `Idle`.
+    /// `Expired`, `Idle`, `RestartRequired`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -289,6 +289,8 @@ pub mod vm_condition {
     pub const DISK_READY: &str = "DiskReady";
     /// `KubeVirt` runs it (or keeps it off) as asked.
     pub const VIRTUAL_MACHINE_READY: &str = "VirtualMachineReady";
+    /// A change waits for the VM to be restarted. Only there while one does.
+    pub const RESTART_REQUIRED: &str = "RestartRequired";
     /// It is reachable under its domain.
     pub const EXPOSED: &str = "Exposed";
     /// Its time is over; says beforehand when that will be.

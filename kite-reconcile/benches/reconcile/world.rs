@@ -56,6 +56,7 @@ impl World {
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
+            .crds(kite_core::gateway_api::crds())
             .history(HISTORY)
             .build()
             .unwrap();

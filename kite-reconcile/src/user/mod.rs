@@ -167,7 +167,9 @@ impl Observed {
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
             Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
-            Outcome::GrowthRefused(_) | Outcome::RestartAsked => return,
+            Outcome::GrowthRefused(_) | Outcome::ExposureRefused(_) | Outcome::RestartAsked => {
+                return;
+            }
             Outcome::Stored(object) => (object, false),
             Outcome::Gone(object) => (object, true),
         };

@@ -61,9 +61,10 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     }
     let stages: [(&str, Vec<Left>); 4] = [
         (
-            "its Ingress and Services",
+            "its Ingress or HTTPRoute, and its Services",
             vec![
                 left(vm, seen.ingress.as_ref(), vm.name.to_owned()),
+                left(vm, seen.route.as_ref(), vm.name.to_owned()),
                 left(
                     vm,
                     seen.access_service.as_ref(),

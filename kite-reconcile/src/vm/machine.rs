@@ -5,10 +5,17 @@
 
 use kite_core::{
     cdi::DataVolume,
-    conditions::ConditionStatus,
-    crd::{PowerState, VmPhase},
+    conditions::{ConditionStatus, NewCondition},
+    crd::{PowerState, VmPhase, vm_condition::RESTART_REQUIRED},
     kubevirt::{StatusCondition, VirtualMachine, VirtualMachineInstance},
 };
+
+use super::observe::Observed;
+
+/// `KubeVirt`'s condition of a VM whose template cannot be given to its instance.
+const RESTART: &str = "RestartRequired";
+/// `KubeVirt`'s conditions of an instance that waits for more of something.
+const RESIZING: [&str; 2] = ["HotVCPUChange", "HotMemoryChange"];
 
 /// Where the root disk is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +109,7 @@ pub(super) fn judge(
         (DiskState::WaitingForStart | DiskState::Filled, PowerState::Off) => {
             off(printable, instance)
         }
-        (DiskState::Filled, PowerState::On) => on(printable, machine),
+        (DiskState::Filled, PowerState::On) => on(printable, machine, instance),
     }
 }
 
@@ -119,7 +126,11 @@ fn off(printable: Option<&str>, instance: Option<&VirtualMachineInstance>) -> Ju
     }
 }
 
-fn on(printable: Option<&str>, machine: Option<&VirtualMachine>) -> Judgement {
+fn on(
+    printable: Option<&str>,
+    machine: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Judgement {
     let starting =
         |reason: &str, message: &str| Judgement::new(VmPhase::Starting, false, reason, message);
     let failed =
@@ -128,7 +139,7 @@ fn on(printable: Option<&str>, machine: Option<&VirtualMachine>) -> Judgement {
         return starting("Starting", "KubeVirt has not seen the VM yet");
     };
     match printable {
-        "Running" => running(machine),
+        "Running" => running(machine, instance),
         "Stopped" | "Provisioning" | "Starting" => starting("Starting", "the VM is being started"),
         "WaitingForVolumeBinding" => starting(
             "WaitingForVolumeBinding",
@@ -143,12 +154,7 @@ fn on(printable: Option<&str>, machine: Option<&VirtualMachine>) -> Judgement {
             "Migrating",
             "the VM runs and is being moved to another node",
         ),
-        "Paused" => Judgement::new(
-            VmPhase::Paused,
-            false,
-            "Paused",
-            "the VM is paused: unpause it, or switch it off and on",
-        ),
+        "Paused" => paused(instance),
         "Stopping" | "Terminating" => Judgement::new(
             VmPhase::Stopping,
             false,
@@ -156,7 +162,11 @@ fn on(printable: Option<&str>, machine: Option<&VirtualMachine>) -> Judgement {
             "the former instance is shutting down",
         ),
         // Left over from the time of the clone until KubeVirt looks again.
-        "ErrorPvcNotFound" => starting("Starting", "KubeVirt has not seen the disk yet"),
+        "ErrorPvcNotFound" => starting(
+            "Starting",
+            "KubeVirt has not seen the disk yet: if it stays so, an administrator must look at \
+             the disk's PersistentVolumeClaim",
+        ),
         "ErrorUnschedulable" if !disks_are_ready(machine) => {
             starting("Starting", "KubeVirt has not seen the disk yet")
         }
@@ -194,25 +204,89 @@ fn on(printable: Option<&str>, machine: Option<&VirtualMachine>) -> Judgement {
     }
 }
 
-fn running(machine: Option<&VirtualMachine>) -> Judgement {
-    if condition(machine, "RestartRequired").is_some_and(|found| found.status == "True") {
-        return Judgement::new(
-            VmPhase::Running,
-            true,
+fn running(
+    machine: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Judgement {
+    let (reason, message) = if is_true(of_machine(machine, RESTART)) {
+        (
             "RestartRequired",
-            "the VM runs; changes to its size take effect when it is switched off and on",
-        );
-    }
-    Judgement::new(VmPhase::Running, true, "Running", "the VM runs")
+            "the VM runs; what was changed takes effect at its next restart",
+        )
+    } else if RESIZING
+        .iter()
+        .any(|type_| is_true(of_instance(instance, type_)))
+    {
+        (
+            "Resizing",
+            "the VM runs and is being given its new size, for which it moves to another launcher",
+        )
+    } else {
+        ("Running", "the VM runs")
+    };
+    Judgement::new(VmPhase::Running, true, reason, message)
+}
+
+/// A guest is paused by a person, or by `KubeVirt` when it cannot write.
+fn paused(instance: Option<&VirtualMachineInstance>) -> Judgement {
+    let paused = of_instance(instance, "Paused");
+    let reason = paused.and_then(|paused| paused.reason.as_deref());
+    let (reason, message) = match reason {
+        Some("PausedIOError") => (
+            "PausedIOError",
+            "the VM is paused because its disk could not be written: an administrator must look \
+             at the storage; it goes on when the disk can be written again",
+        ),
+        _ => (
+            "Paused",
+            "the VM is paused: unpause it, or switch it off and on",
+        ),
+    };
+    Judgement::new(VmPhase::Paused, false, reason, message)
+}
+
+/// That a change waits for a restart, with what `KubeVirt` says of it; nothing
+/// where none does, or where nothing runs that could be restarted.
+pub(super) fn restart_required(seen: &Observed) -> Option<NewCondition> {
+    let found = of_machine(seen.machine.as_ref(), RESTART).filter(|found| is_true(Some(found)))?;
+    seen.instance.as_ref()?;
+    let what = found.message.as_deref().unwrap_or_default();
+    let what = what.trim_end_matches('.');
+    Some(NewCondition::new(
+        RESTART_REQUIRED,
+        true,
+        "ChangedWhileRunning",
+        format!(
+            "a change cannot be made while the VM runs{}{what}: set spec.restartedAt to the \
+             present time, or switch the VM off and on",
+            if what.is_empty() { "" } else { ", " }
+        ),
+    ))
 }
 
 /// Whether `KubeVirt` itself has seen that the disk is filled. Without the
 /// condition it has no reason to doubt it.
 fn disks_are_ready(machine: Option<&VirtualMachine>) -> bool {
-    condition(machine, "DataVolumesReady").is_none_or(|found| found.status == "True")
+    of_machine(machine, "DataVolumesReady").is_none_or(|found| found.status == "True")
 }
 
-fn condition<'a>(machine: Option<&'a VirtualMachine>, type_: &str) -> Option<&'a StatusCondition> {
+fn of_machine<'a>(machine: Option<&'a VirtualMachine>, type_: &str) -> Option<&'a StatusCondition> {
     let status = machine?.status.as_ref()?;
     status.conditions.iter().find(|found| found.type_ == type_)
 }
+
+fn of_instance<'a>(
+    instance: Option<&'a VirtualMachineInstance>,
+    type_: &str,
+) -> Option<&'a StatusCondition> {
+    let status = instance?.status.as_ref()?;
+    status.conditions.iter().find(|found| found.type_ == type_)
+}
+
+fn is_true(condition: Option<&StatusCondition>) -> bool {
+    condition.is_some_and(|found| found.status == "True")
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -1,12 +1,14 @@
 //! `KiteVirtualMachine`: from its spec to a running VM, and back to nothing.
 //!
 //! ```text
-//! finalizer ► claims ► image ► keys ► cloud-init ► disk ► VirtualMachine ► Services ► Ingress
-//! deletion:  Ingress, Services ► VirtualMachine ► disk ► Secrets ► claims ► finalizer
+//! finalizer ► claims ► image ► keys ► cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
+//! deletion:  Ingress, HTTPRoute, Services ► VirtualMachine ► disk ► Secrets ► claims ► finalizer
 //! ```
 
 mod delete;
 mod expiry;
+mod exposed;
+mod growth;
 mod hold;
 mod idle;
 mod machine;

@@ -10,6 +10,7 @@ use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
     crd::{KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteVirtualMachine},
+    gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels, names,
 };
@@ -60,8 +61,12 @@ pub struct Observed {
     pub access_service: Option<Service>,
     /// Service for the domain.
     pub web_service: Option<Service>,
-    /// Exposure under the domain.
+    /// Exposure under the domain by an Ingress.
     pub ingress: Option<Ingress>,
+    /// Exposure under the domain by a route of the Gateway API.
+    pub route: Option<HttpRoute>,
+    /// Why the domain may not be exposed, once that was tried.
+    pub exposure_refused: Option<String>,
 }
 
 /// The image that a VM names.
@@ -111,9 +116,11 @@ impl Observed {
             find(cluster, own(vm.name.to_owned())),
             find(cluster, own(vm.name.to_owned())),
         )?;
-        let (access_service, web_service, ingress) = try_join!(
+        let (access_service, web_service, ingress, route) = try_join!(
             find(cluster, own(names::access_service(vm.name))),
             find(cluster, own(names::web_service(vm.name))),
+            find(cluster, own(vm.name.to_owned())),
+            // None, too, in a cluster without the Gateway API.
             find(cluster, own(vm.name.to_owned())),
         )?;
         let may_grow = disk.as_ref().is_some_and(|disk| {
@@ -164,6 +171,8 @@ impl Observed {
             access_service,
             web_service,
             ingress,
+            route,
+            exposure_refused: None,
         })
     }
 
@@ -177,6 +186,10 @@ impl Observed {
             }
             Outcome::RestartAsked => {
                 self.restart_asked = true;
+                return;
+            }
+            Outcome::ExposureRefused(why) => {
+                self.exposure_refused = Some(why);
                 return;
             }
             Outcome::Stored(object) => (object, false),
@@ -196,8 +209,8 @@ impl Observed {
             }
             AnyObject::Service(service) => self.web_service = (!gone).then_some(*service),
             AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
+            AnyObject::HttpRoute(route) => self.route = (!gone).then_some(*route),
             AnyObject::DataSource(_)
-            | AnyObject::HttpRoute(_)
             | AnyObject::KiteVirtualMachine(_)
             | AnyObject::Namespace(_)
             | AnyObject::NetworkPolicy(_)

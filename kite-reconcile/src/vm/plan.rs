@@ -11,18 +11,21 @@ use kite_core::{
     cluster::Object,
     conditions::NewCondition,
     crd::{
-        ImagePhase, KiteImage, KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase,
+        ImagePhase, KiteImage, KiteVirtualMachine, KiteVirtualMachineStatus, OsFamily, VmPhase,
         vm_condition::{IMAGE_READY, VIRTUAL_MACHINE_READY},
     },
     labels::VM_FINALIZER,
     quantity::Bytes,
 };
-use kite_render::{RenderError, Vm, cloud_init, disk, exposure, image, keys, machine, service};
+use kite_render::{
+    RenderError, Vm, cloud_init, disk, exposure, exposure::Exposure, image, keys, machine, service,
+};
 use kube::api::PropagationPolicy;
 
 use super::{
     delete,
     expiry::Expiry,
+    exposed,
     hold::power,
     idle::Idleness,
     observe::{ImageSeen, Observed},
@@ -42,6 +45,9 @@ const RESYNC: Duration = Duration::from_secs(600);
 /// When to look again at what waits for something that may not lead back here,
 /// such as a claim of CDI's that has to be bound before it grows.
 const SOON: Duration = Duration::from_secs(20);
+
+/// When to try again what the API server refused and nobody watches.
+const A_WHILE: Duration = Duration::from_secs(60);
 
 /// When to look again at a VM whose restart is only noted.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -72,6 +78,7 @@ pub fn plan(
             _ if restart.pending => AT_ONCE,
             (Some(claim), _) if !is_bound(claim) => SOON,
             (_, false) => SOON,
+            _ if seen.exposure_refused.is_some() => A_WHILE,
             (Some(_) | None, true) => RESYNC,
         }
         .min(until_next_deadline(&vm, seen)),
@@ -103,6 +110,15 @@ impl Obstacle {
             condition: NewCondition::new(type_, false, reason, message),
             phase,
         }
+    }
+}
+
+/// The family of the guest: as its image says, or as it was while there was one.
+fn family(seen: &Observed) -> OsFamily {
+    match (&seen.image, &seen.machine) {
+        (ImageSeen::Found(image), _) => image.spec.os_family,
+        (ImageSeen::Unknown { .. }, Some(machine)) => machine::family_of(machine),
+        (ImageSeen::Unknown { .. }, None) => OsFamily::default(),
     }
 }
 
@@ -167,7 +183,7 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     // What runs can always be switched off, whatever else is in the way.
     if is_prepared || seen.machine.is_some() {
         steps.wanted(
-            &machine::virtual_machine(vm, power(vm, seen)),
+            &machine::virtual_machine_for(vm, family(seen), power(vm, seen)),
             seen.machine.as_ref(),
         );
     }
@@ -179,9 +195,11 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         steps.exposure(vm, seen);
         steps.growth(vm, seen);
     }
-    // A former domain is given back when the Ingress does not serve it any more:
-    // till then another VM that got it would share it.
-    if steps.steps.is_empty() && (is_prepared || seen.ingress.is_none()) {
+    // A former domain is given back when nothing leads from it any more: till
+    // then another VM that got it would share it.
+    let is_unexposed = seen.ingress.is_none() && seen.route.is_none();
+    let may_have_moved = is_prepared && seen.exposure_refused.is_none();
+    if steps.steps.is_empty() && (may_have_moved || is_unexposed) {
         steps.steps.extend(seen.claims.give_back());
     }
     Ok(steps.steps)
@@ -300,7 +318,7 @@ impl Steps<'_> {
             .and_then(|keys| cloud_init::secret(vm, &keys, image.spec.os_family));
         match user_data {
             Ok(secret) => Ok(self.wanted(&secret, seen.cloud_init.as_ref())),
-            Err(error @ (RenderError::KeySecret { .. } | RenderError::UnsupportedOs(_))) => {
+            Err(error @ (RenderError::KeySecret { .. } | RenderError::LoginName { .. })) => {
                 self.obstacle(VmPhase::Failed, "CloudInit", error.to_string());
                 Ok(false)
             }
@@ -340,23 +358,58 @@ impl Steps<'_> {
         }
     }
 
+    /// What leads from the domain to the VM. The other means goes once this is
+    /// there; what leads from a domain that is not wanted any more, at once.
     fn exposure(&mut self, vm: &Vm<'_>, seen: &Observed) {
         let host = exposure::host(vm, &seen.platform).filter(|_| status::has_domain(seen));
-        let desired = host.and_then(|host| exposure::ingress(vm, &seen.platform, &host).ok());
-        match (desired, &seen.ingress) {
-            (Some(desired), stored) => {
-                self.wanted(&desired, stored.as_ref());
+        let desired = host
+            .as_deref()
+            .map(|host| exposure::exposure(vm, &seen.platform, host));
+        let (is_ingress, is_route) = match &desired {
+            Some(Exposure::Ingress(desired)) => {
+                self.exposed(&**desired, seen.ingress.as_ref(), seen);
+                (true, false)
             }
-            (None, Some(stored)) => {
-                let like = vm.metadata(vm.name.to_owned());
-                if standing(&stored.metadata, &like) == Standing::Ours {
-                    self.steps.push(Step::Delete(
-                        stored.clone().into(),
-                        PropagationPolicy::Background,
-                    ));
-                }
+            Some(Exposure::Route(desired)) => {
+                self.exposed(&**desired, seen.route.as_ref(), seen);
+                (false, true)
             }
-            (None, None) => {}
+            None => (false, false),
+        };
+        let host = host.as_deref();
+        let is_there = desired.is_none() || exposed::is_made(seen);
+        let mut old_ingress = seen.ingress.as_ref().filter(|_| !is_ingress);
+        let mut old_route = seen.route.as_ref().filter(|_| !is_route);
+        if !is_there {
+            old_ingress = old_ingress.filter(|it| exposed::host_of_ingress(it) != host);
+            old_route = old_route.filter(|it| exposed::host_of_route(it) != host);
+        }
+        self.withdraw(vm, old_ingress);
+        self.withdraw(vm, old_route);
+    }
+
+    /// Plans for what exposes the VM. An object of somebody else's that has its
+    /// name is told by the condition, and holds up nothing else.
+    fn exposed<K: Object>(&mut self, desired: &K, stored: Option<&K>, seen: &Observed)
+    where
+        AnyObject: From<K>,
+    {
+        if needed(desired, stored, "VM") == Needed::Apply && seen.exposure_refused.is_none() {
+            self.steps.push(Step::Expose(desired.clone().into()));
+        }
+    }
+
+    fn withdraw<K: Object>(&mut self, vm: &Vm<'_>, stored: Option<&K>)
+    where
+        AnyObject: From<K>,
+    {
+        let Some(stored) = stored else { return };
+        let like = vm.metadata(vm.name.to_owned());
+        if standing(stored.meta(), &like) == Standing::Ours {
+            self.steps.push(Step::Delete(
+                stored.clone().into(),
+                PropagationPolicy::Background,
+            ));
         }
     }
 

@@ -5,18 +5,20 @@ use kite_core::{
     crd::{
         AccessStatus, Claim, DiskStatus, KitePlatformSpec, KiteVirtualMachineStatus, PowerState,
         VmPhase,
-        vm_condition::{DISK_READY, EXPOSED, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY},
+        vm_condition::{DISK_READY, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY},
     },
     kubevirt::VirtualMachineInstance,
     names,
 };
-use kite_render::{RenderError, Vm, exposure};
+use kite_render::{Vm, exposure};
 
 use super::{
     expiry::Expiry,
+    exposed,
+    growth::{Growth, growth},
     hold::{Hold, power},
     idle::Idleness,
-    machine::{DiskState, Judgement, judge},
+    machine::{self, DiskState, Judgement, judge},
     observe::{ImageSeen, Observed},
     plan::Obstacle,
 };
@@ -86,7 +88,8 @@ pub(super) fn report(
     let expiry = Expiry::of(vm.object, seen.now);
     let idle = Idleness::of(vm, seen);
     conditions.insert(0, ready(&conditions, obstacles, &judgement, held.as_ref()));
-    conditions.extend(exposed(vm, seen));
+    conditions.extend(exposed::condition(vm, seen));
+    conditions.extend(machine::restart_required(seen));
     conditions.extend(expiry.as_ref().map(Expiry::condition));
     conditions.extend(idle.as_ref().map(Idleness::condition));
 
@@ -264,7 +267,7 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
             "WaitingForStart",
             "the disk is filled when the VM is first started",
         ),
-        DiskState::Filled => NewCondition::new(DISK_READY, true, "Filled", "the disk is ready"),
+        DiskState::Filled => filled(vm, seen),
         DiskState::Failed => {
             let reason = status
                 .and_then(|s| s.conditions.iter().find(|c| c.type_ == "Running"))
@@ -278,6 +281,33 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
                 format!("the disk could not be cloned from {image}: {reason}"),
             )
         }
+    }
+}
+
+/// Of a disk that is filled and may be growing. The guest is given the new size
+/// while it runs; its partitions grow at its next boot.
+fn filled(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
+    let size = &vm.object.spec.disk;
+    match seen.claim.as_ref().map(|claim| growth(claim, size)) {
+        None | Some(Growth::Done) => {
+            NewCondition::new(DISK_READY, true, "Filled", "the disk is ready")
+        }
+        Some(Growth::Going(what)) => NewCondition::new(
+            DISK_READY,
+            true,
+            "Growing",
+            format!("the disk can be used, and grows to {size}: {what}"),
+        ),
+        Some(Growth::Failed(why)) => NewCondition::new(
+            DISK_READY,
+            false,
+            "GrowthFailed",
+            format!(
+                "the disk does not grow to {size}: {why}; it can be used with the size it has, \
+                 and an administrator must look at its PersistentVolumeClaim {}",
+                names::disk(vm.name)
+            ),
+        ),
     }
 }
 
@@ -306,41 +336,6 @@ fn obstacle(obstacles: &[Obstacle], type_: &str) -> Option<NewCondition> {
     Some(found.condition.clone())
 }
 
-fn exposed(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
-    let prefix = vm.object.spec.domain_prefix.as_deref()?;
-    let Some(host) = exposure::host(vm, &seen.platform) else {
-        return Some(NewCondition::new(
-            EXPOSED,
-            false,
-            "NoBaseDomain",
-            "the platform has no base domain: an administrator must set spec.baseDomain of \
-             KitePlatform default",
-        ));
-    };
-    if !has_domain(seen) {
-        return Some(NewCondition::new(
-            EXPOSED,
-            false,
-            "DomainNotReserved",
-            format!("{prefix:?} does not belong to this VM: see the condition Reserved"),
-        ));
-    }
-    Some(match exposure::ingress(vm, &seen.platform, &host) {
-        Err(error @ RenderError::GatewayApi) => {
-            NewCondition::new(EXPOSED, false, "NotAvailable", error.to_string())
-        }
-        Ok(_) | Err(_) if seen.ingress.is_some() => NewCondition::new(
-            EXPOSED,
-            true,
-            "Exposed",
-            format!("port 80 is reached at {host}"),
-        ),
-        Ok(_) | Err(_) => {
-            NewCondition::new(EXPOSED, false, "NotMade", "the Ingress is not made yet")
-        }
-    })
-}
-
 fn disk_status(vm: &Vm<'_>, seen: &Observed) -> Option<DiskStatus> {
     let disk = seen.disk.as_ref()?;
     let status = disk.status.as_ref();
@@ -361,7 +356,7 @@ fn access(vm: &Vm<'_>, seen: &Observed) -> Option<AccessStatus> {
         key_secret: names::ssh_key_secret(vm.name),
         ssh_command: ssh_command(&vm.object.spec.ssh_id, &seen.platform),
         domain: exposure::host(vm, &seen.platform)
-            .filter(|_| has_domain(seen) && seen.ingress.is_some()),
+            .filter(|_| has_domain(seen) && exposed::is_made(seen)),
     })
 }
 

@@ -43,7 +43,7 @@ fn nothing_is_lost_unasked(world: &World, step: &Step) -> Result<(), String> {
         return Ok(());
     };
     law(
-        world.is_deleting() || object.kind() == "Ingress",
+        world.is_deleting() || ["Ingress", "HttpRoute"].contains(&object.kind()),
         "nobody has asked for it",
     )
 }
@@ -70,16 +70,19 @@ fn nothing_of_others_is_written_to(world: &World, step: &Step) -> Result<(), Str
         };
     }
     let there = match step {
-        Step::Apply(object) => match (object.kind(), object.key().name.as_str()) {
-            ("DataVolume", "web-disk") => at!(disk),
-            ("VirtualMachine", "web") => at!(machine),
-            ("Secret", "web-ssh-key") => at!(key_secret),
-            ("Secret", "web-cloud-init-userdata") => at!(cloud_init),
-            ("Service", "vps-access-web") => at!(access_service),
-            ("Service", "vps-web-web") => at!(web_service),
-            ("Ingress", "web") => at!(ingress),
-            (kind, name) => return Err(format!("{kind} {name} is no object of a VM")),
-        },
+        Step::Apply(object) | Step::Expose(object) => {
+            match (object.kind(), object.key().name.as_str()) {
+                ("DataVolume", "web-disk") => at!(disk),
+                ("VirtualMachine", "web") => at!(machine),
+                ("Secret", "web-ssh-key") => at!(key_secret),
+                ("Secret", "web-cloud-init-userdata") => at!(cloud_init),
+                ("Service", "vps-access-web") => at!(access_service),
+                ("Service", "vps-web-web") => at!(web_service),
+                ("Ingress", "web") => at!(ingress),
+                ("HttpRoute", "web") => at!(route),
+                (kind, name) => return Err(format!("{kind} {name} is no object of a VM")),
+            }
+        }
         Step::Grow(_) => at!(claim),
         Step::CreateKeys(_) => {
             return law(seen.key_secret.is_none(), "there are keys");
@@ -99,7 +102,7 @@ fn nothing_of_others_is_written_to(world: &World, step: &Step) -> Result<(), Str
 
 fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
     match step {
-        Step::Apply(object) => {
+        Step::Apply(object) | Step::Expose(object) => {
             law(
                 object.key().namespace.as_deref() == Some(ANN),
                 "it lies elsewhere",
@@ -155,7 +158,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
     }
     let left = world.left_behind();
     let is_left = |what: &[&str]| left.iter().any(|left| what.contains(left));
-    const WAYS_IN: [&str; 3] = ["ingress", "access_service", "web_service"];
+    const WAYS_IN: [&str; 4] = ["ingress", "route", "access_service", "web_service"];
     // That of somebody else's machine is theirs.
     let machine = world
         .seen
@@ -168,7 +171,7 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
     });
     match step {
         Step::Delete(object, _) => match object.kind() {
-            "Ingress" | "Service" => Ok(()),
+            "Ingress" | "HttpRoute" | "Service" => Ok(()),
             "VirtualMachine" => law(!is_left(&WAYS_IN), "it can still be reached"),
             "DataVolume" => {
                 law(!is_left(&WAYS_IN), "it can still be reached")?;
@@ -262,7 +265,7 @@ proptest! {
         let mut before = Vec::<String>::new();
         world.to_rest(|_, step| {
             let (verb, what) = match step {
-                Step::Apply(object) => ("put", format!("{} {}", object.kind(), object.key())),
+                Step::Apply(object) | Step::Expose(object) => ("put", format!("{} {}", object.kind(), object.key())),
                 Step::Delete(object, _) => ("take", format!("{} {}", object.kind(), object.key())),
                 Step::Claim(claim) => ("put", format!("claim {:?}", claim.metadata.name)),
                 // Freed of the dead, and then made: never the other way.
@@ -343,7 +346,9 @@ proptest! {
         prop_assert!(seen.disk.is_some() && seen.machine.is_some());
         prop_assert!(seen.access_service.is_some() && seen.web_service.is_some());
         let exposed = world.object.spec.domain_prefix.is_some() && seen.platform.base_domain.is_some();
-        prop_assert_eq!(seen.ingress.is_some(), exposed);
+        let by_gateway = seen.platform.exposure.gateway.is_some();
+        prop_assert_eq!(seen.ingress.is_some(), exposed && !by_gateway);
+        prop_assert_eq!(seen.route.is_some(), exposed && by_gateway);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use kite_core::{
     cdi::DataVolumeStatus,
     cluster::Object,
     crd::{
-        ExpiryStatus, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
+        ExpiryStatus, GatewayReference, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
         KiteVirtualMachineSpec, KiteVirtualMachineStatus, OsFamily, PowerState,
     },
     kubevirt::{
@@ -83,7 +83,8 @@ impl fmt::Debug for World {
             instance,
             access_service,
             web_service,
-            ingress
+            ingress,
+            route
         );
         world.finish_non_exhaustive()
     }
@@ -114,6 +115,7 @@ pub struct Places {
     pub access: Found,
     pub web: Found,
     pub ingress: Found,
+    pub route: Found,
 }
 
 fn places(found: fn() -> BoxedStrategy<Found>) -> impl Strategy<Value = Places> {
@@ -125,9 +127,10 @@ fn places(found: fn() -> BoxedStrategy<Found>) -> impl Strategy<Value = Places> 
         found(),
         found(),
         found(),
+        found(),
     )
         .prop_map(
-            |(disk, keys, user_data, machine, access, web, ingress)| Places {
+            |(disk, keys, user_data, machine, access, web, ingress, route)| Places {
                 disk,
                 keys,
                 user_data,
@@ -135,6 +138,7 @@ fn places(found: fn() -> BoxedStrategy<Found>) -> impl Strategy<Value = Places> 
                 access,
                 web,
                 ingress,
+                route,
             },
         )
 }
@@ -366,7 +370,7 @@ prop_compose! {
         owner in proptest::option::of(any::<(bool, bool)>()),
         (disk_says, machine_says) in said(),
         of_instance in prop_oneof![3 => Just(Instance::Not), 3 => Just(Instance::Ours), 1 => Just(Instance::Nobodys)],
-        reported in any::<bool>(),
+        (reported, by_gateway) in any::<(bool, bool)>(),
         expiry in expiry(),
     ) -> (World, Places) {
         let power = if off { PowerState::Off } else { PowerState::On };
@@ -387,10 +391,16 @@ prop_compose! {
         }
         let seen = {
             let vm = Vm::of(&object).unwrap();
-            let platform = KitePlatformSpec {
+            let gateway = GatewayReference {
+                namespace: "edge".to_owned(),
+                name: "public".to_owned(),
+            };
+            let route = exposure::route(&vm, &gateway, "shop.vm.example.org");
+            let mut platform = KitePlatformSpec {
                 base_domain: platform_known.then(|| "vm.example.org".to_owned()),
                 ..KitePlatformSpec::default()
             };
+            platform.exposure.gateway = by_gateway.then_some(gateway);
             let mut root = place(disk::data_volume(&vm, &platform, "kite-images"), at.disk);
             if let Some(root) = &mut root {
                 root.status = disk_says.map(|phase| DataVolumeStatus {
@@ -417,7 +427,8 @@ prop_compose! {
                 machine,
                 access_service: place(service::access(&vm), at.access),
                 web_service: place(service::web(&vm), at.web),
-                ingress: place(exposure::ingress(&vm, &platform, "shop.vm.example.org").unwrap(), at.ingress),
+                ingress: place(exposure::ingress(&vm, &platform, "shop.vm.example.org"), at.ingress),
+                route: place(route, at.route),
                 platform,
                 now: now().0,
                 ..Observed::default()
@@ -472,7 +483,7 @@ impl World {
                 let secret = keys::fill(*template, &some_keys());
                 self.seen.absorb(Outcome::Stored(secret.into()));
             }
-            Step::Apply(object) => {
+            Step::Apply(object) | Step::Expose(object) => {
                 let applied = self.applied(object);
                 self.seen.absorb(Outcome::Stored(applied));
             }
@@ -516,6 +527,7 @@ impl World {
             }
             AnyObject::Service(it) => over!(it, &seen.web_service),
             AnyObject::Ingress(it) => over!(it, &seen.ingress),
+            AnyObject::HttpRoute(it) => over!(it, &seen.route),
             other => panic!("{} {} is no object of a VM", other.kind(), other.key()),
         }
     }
@@ -570,7 +582,8 @@ impl World {
             machine,
             access_service,
             web_service,
-            ingress
+            ingress,
+            route
         );
         went
     }
@@ -622,7 +635,8 @@ impl World {
             machine,
             access_service,
             web_service,
-            ingress
+            ingress,
+            route
         );
         // As long as there is another's disk of this name, it is that one's.
         let disk = seen
@@ -674,6 +688,7 @@ fn leaving(object: AnyObject) -> AnyObject {
     }
     mark!(
         DataVolume,
+        HttpRoute,
         Ingress,
         PersistentVolumeClaim,
         Secret,

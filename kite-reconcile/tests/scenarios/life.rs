@@ -49,13 +49,17 @@ async fn from_nothing_to_running() {
         "ImageReady",
         "DiskReady",
         "VirtualMachineReady",
-        "Exposed",
     ] {
         assert!(
             is_true(&status.conditions, condition),
             "{condition}: {status:#?}"
         );
     }
+    assert_eq!(
+        reason(&vm, "Exposed"),
+        "NoAddress",
+        "there is no ingress controller"
+    );
     let access = status.access.as_ref().unwrap();
     assert_eq!(
         access.ssh_command.as_deref(),

@@ -4,7 +4,9 @@
 
 mod defects;
 mod deletion;
+mod drift;
 mod expiry;
+mod exposure;
 mod faults;
 mod growth;
 mod idle;
@@ -16,6 +18,7 @@ mod operator;
 mod platform;
 mod races;
 mod restarts;
+mod sizes;
 mod stage;
 mod users;
 mod walls_of_names;

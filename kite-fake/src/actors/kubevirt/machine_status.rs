@@ -255,7 +255,14 @@ fn difference(template: &Value, instance: &DynamicObject) -> Option<&'static str
     if let Some(obstacle) = live_update::obstacle(template, instance) {
         return Some(obstacle);
     }
-    (fixed(template) != fixed(&instance.data["spec"]))
+    let mut has = instance.data["spec"].clone();
+    // A bound that the template leaves open is set in the instance alone.
+    if template["domain"]["cpu"]["maxSockets"].is_null()
+        && let Some(cpu) = has["domain"]["cpu"].as_object_mut()
+    {
+        cpu.remove("maxSockets");
+    }
+    (fixed(template) != fixed(&has))
         .then_some("a non-live-updatable field was changed in the template spec")
 }
 

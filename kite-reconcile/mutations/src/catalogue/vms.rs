@@ -78,8 +78,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes an Ingress that has the VM's name without looking whose it is",
         file: PLAN,
         edits: &[(
-            "if standing(&stored.metadata, &like) == Standing::Ours {",
-            "if standing(&stored.metadata, &like) != Standing::Leaving {",
+            "if standing(stored.meta(), &like) == Standing::Ours {",
+            "if standing(stored.meta(), &like) != Standing::Leaving {",
         )],
         first: (Properties, "vm_laws::what_belongs"),
     },

@@ -1,0 +1,260 @@
+//! What is made of each word of `KubeVirt`'s.
+#![allow(clippy::unwrap_used)]
+
+use kite_core::kubevirt::{VirtualMachineInstanceStatus, VirtualMachineStatus};
+
+use super::*;
+use VmPhase::{Failed, Migrating, Paused, Running, Starting, Stopped, Stopping};
+
+/// Every `printableStatus` of `KubeVirt` 1.9, for a VM that is to run and whose
+/// disk is filled: the phase, the status and reason of `VirtualMachineReady`, and
+/// who has to do something about it.
+const TABLE: &[(&str, VmPhase, &str, &str, &str)] = &[
+    ("Stopped", Starting, "False", "Starting", ""),
+    ("Provisioning", Starting, "False", "Starting", ""),
+    ("Starting", Starting, "False", "Starting", ""),
+    ("Running", Running, "True", "Running", ""),
+    ("Paused", Paused, "False", "Paused", "unpause it"),
+    ("Stopping", Stopping, "False", "Restarting", ""),
+    ("Terminating", Stopping, "False", "Restarting", ""),
+    (
+        "CrashLoopBackOff",
+        Failed,
+        "False",
+        "CrashLoopBackOff",
+        "look at its console",
+    ),
+    ("Migrating", Migrating, "True", "Migrating", ""),
+    (
+        "Unknown",
+        Failed,
+        "Unknown",
+        "NodeUnreachable",
+        "an administrator must",
+    ),
+    (
+        "ErrorUnschedulable",
+        Failed,
+        "False",
+        "Unschedulable",
+        "make it smaller",
+    ),
+    (
+        "ErrImagePull",
+        Failed,
+        "False",
+        "ImagePull",
+        "an administrator must",
+    ),
+    (
+        "ImagePullBackOff",
+        Failed,
+        "False",
+        "ImagePull",
+        "an administrator must",
+    ),
+    (
+        "ErrorPvcNotFound",
+        Starting,
+        "False",
+        "Starting",
+        "an administrator must",
+    ),
+    (
+        "DataVolumeError",
+        Failed,
+        "False",
+        "DataVolumeError",
+        "an administrator must",
+    ),
+    (
+        "WaitingForVolumeBinding",
+        Starting,
+        "False",
+        "WaitingForVolumeBinding",
+        "",
+    ),
+    (
+        "WaitingForReceiver",
+        Starting,
+        "False",
+        "WaitingForReceiver",
+        "",
+    ),
+    // Of a newer KubeVirt.
+    (
+        "Hibernating",
+        Starting,
+        "Unknown",
+        "UnknownStatus",
+        "\"Hibernating\"",
+    ),
+];
+
+fn machine(printable: &str, conditions: &[&str]) -> VirtualMachine {
+    VirtualMachine {
+        status: Some(VirtualMachineStatus {
+            printable_status: Some(printable.to_owned()),
+            conditions: conditions.iter().map(|type_| holds(type_)).collect(),
+            ..VirtualMachineStatus::default()
+        }),
+        ..VirtualMachine::default()
+    }
+}
+
+fn instance(conditions: Vec<StatusCondition>) -> VirtualMachineInstance {
+    VirtualMachineInstance {
+        status: Some(VirtualMachineInstanceStatus {
+            phase: Some("Running".to_owned()),
+            conditions,
+            ..VirtualMachineInstanceStatus::default()
+        }),
+        ..VirtualMachineInstance::default()
+    }
+}
+
+fn holds(type_: &str) -> StatusCondition {
+    StatusCondition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        ..StatusCondition::default()
+    }
+}
+
+fn told(printable: &str, disk: DiskState, power: PowerState) -> Judgement {
+    judge(
+        power,
+        disk,
+        Some(&machine(printable, &[])),
+        Some(&instance(Vec::new())),
+    )
+}
+
+#[test]
+fn every_word_has_a_phase_a_reason_and_where_it_can_a_remedy() {
+    for (printable, phase, status, reason, remedy) in TABLE {
+        let judged = told(printable, DiskState::Filled, PowerState::On);
+        assert_eq!(
+            (judged.phase, judged.status.as_str(), judged.reason.as_str()),
+            (*phase, *status, *reason),
+            "{printable}"
+        );
+        assert!(
+            judged.message.contains(remedy),
+            "{printable}: {}",
+            judged.message
+        );
+        if *phase == Failed {
+            assert!(!remedy.is_empty(), "{printable} needs a remedy");
+        }
+    }
+}
+
+#[test]
+fn while_the_disk_is_cloned_no_word_is_a_failure() {
+    for (printable, ..) in TABLE {
+        for disk in [
+            DiskState::Missing,
+            DiskState::Filling,
+            DiskState::WaitingForStart,
+        ] {
+            let judged = told(printable, disk, PowerState::On);
+            assert_eq!(judged.phase, VmPhase::Provisioning, "{printable} {disk:?}");
+            assert_eq!(judged.reason, "DiskNotReady");
+        }
+    }
+}
+
+#[test]
+fn a_vm_that_is_to_be_off_is_off_or_going_off() {
+    for (printable, ..) in TABLE {
+        let phase = told(printable, DiskState::Filled, PowerState::Off).phase;
+        let expected = if *printable == "Stopped" {
+            Stopped
+        } else {
+            Stopping
+        };
+        assert_eq!(phase, expected, "{printable}");
+        let gone = judge(
+            PowerState::Off,
+            DiskState::Filled,
+            Some(&machine(printable, &[])),
+            None,
+        );
+        assert_eq!(gone.phase, Stopped, "{printable}, and nothing runs");
+    }
+}
+
+#[test]
+fn unschedulable_is_a_failure_only_when_kubevirt_has_seen_the_disk() {
+    let mut unseen = machine("ErrorUnschedulable", &["DataVolumesReady"]);
+    let judged = |machine: &VirtualMachine| {
+        judge(PowerState::On, DiskState::Filled, Some(machine), None).phase
+    };
+    assert_eq!(judged(&unseen), Failed);
+    unseen.status.as_mut().unwrap().conditions[0].status = "False".to_owned();
+    assert_eq!(judged(&unseen), Starting);
+}
+
+#[test]
+fn a_running_vm_says_what_it_waits_for() {
+    let of = |conditions: &[&str], instance: &VirtualMachineInstance| {
+        let machine = machine("Running", conditions);
+        judge(
+            PowerState::On,
+            DiskState::Filled,
+            Some(&machine),
+            Some(instance),
+        )
+    };
+    let plain = instance(Vec::new());
+    assert_eq!(of(&["RestartRequired"], &plain).reason, "RestartRequired");
+    let growing = instance(vec![holds("HotMemoryChange")]);
+    assert_eq!(of(&[], &growing).reason, "Resizing");
+    for judged in [of(&["RestartRequired"], &plain), of(&[], &growing)] {
+        assert_eq!(
+            (judged.phase, judged.status),
+            (Running, ConditionStatus::True)
+        );
+    }
+}
+
+#[test]
+fn a_guest_that_cannot_write_is_told_from_one_that_a_person_paused() {
+    let mut condition = holds("Paused");
+    condition.reason = Some("PausedIOError".to_owned());
+    let instance = instance(vec![condition]);
+    let machine = machine("Paused", &[]);
+    let judged = judge(
+        PowerState::On,
+        DiskState::Filled,
+        Some(&machine),
+        Some(&instance),
+    );
+    assert_eq!(
+        (judged.phase, judged.reason.as_str()),
+        (Paused, "PausedIOError")
+    );
+}
+
+#[test]
+fn a_restart_that_is_required_comes_with_its_remedy() {
+    let mut machine = machine("Running", &["RestartRequired"]);
+    machine.status.as_mut().unwrap().conditions[0].message =
+        Some("a non-live-updatable field was changed in the template spec".to_owned());
+    let mut seen = Observed {
+        machine: Some(machine),
+        instance: Some(instance(Vec::new())),
+        ..Observed::default()
+    };
+    let told = restart_required(&seen).unwrap();
+    for words in ["non-live-updatable", "spec.restartedAt", "off and on"] {
+        assert!(told.message.contains(words), "{}", told.message);
+    }
+    seen.instance = None;
+    assert_eq!(
+        restart_required(&seen),
+        None,
+        "a VM that is off starts with what it has"
+    );
+}

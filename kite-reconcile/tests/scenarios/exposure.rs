@@ -1,0 +1,211 @@
+//! How a VM's domain leads to it: by Ingress or by the Gateway API.
+
+use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
+use kite_core::{
+    conditions::find,
+    crd::{KitePlatform, KiteVirtualMachine, VmPhase},
+    gateway_api::{Gateway, HttpRoute},
+    kubevirt::VirtualMachine,
+};
+use kite_fake::actors::kind::GATEWAY_CLASS;
+use kube::api::{DynamicObject, PostParams};
+use serde_json::{Value, json};
+
+use crate::world::{Fault, FaultMode, World, vm_named};
+
+const ANN: &str = "kite-user-ann";
+
+fn shop() -> KiteVirtualMachine {
+    let mut vm = vm_named("web");
+    vm.spec.domain_prefix = Some("shop".to_owned());
+    vm
+}
+
+async fn expose_by(world: &World, exposure: Value) {
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let patch = json!({"spec": {"exposure": exposure}});
+    world.edit(&platform, patch).await;
+    world.settle().await;
+}
+
+/// Status and reason of the condition `Exposed`, and what it says.
+async fn exposed(world: &World) -> (String, String, String) {
+    let status = world.vm("web").await.status.unwrap();
+    let found = find(&status.conditions, "Exposed").unwrap().clone();
+    (found.status, found.reason, found.message)
+}
+
+async fn is(world: &World, status: &str, reason: &str) {
+    let found = exposed(world).await;
+    assert_eq!(
+        (found.0.as_str(), found.1.as_str()),
+        (status, reason),
+        "{}",
+        found.2
+    );
+}
+
+/// A Gateway that lets routes in from namespaces as `from` says.
+async fn gateway(world: &World, from: &str) {
+    let class = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
+        "metadata": {"name": "played"}, "spec": {"controllerName": "example.org/played"},
+    });
+    let class: DynamicObject = serde_json::from_value(class).unwrap();
+    let api = GATEWAY_CLASS.api(world.cluster.client(), None);
+    api.create(&PostParams::default(), &class).await.unwrap();
+    let gateway = json!({
+        "metadata": {"name": "public", "namespace": "kite"},
+        "spec": {"gatewayClassName": "played", "listeners": []},
+    });
+    let gateway = world
+        .create::<Gateway>(serde_json::from_value(gateway).unwrap())
+        .await;
+    let listener = json!([{
+        "name": "https", "port": 443, "protocol": "HTTPS",
+        "allowedRoutes": {"namespaces": {"from": from}},
+    }]);
+    world
+        .edit(&gateway, json!({"spec": {"listeners": listener}}))
+        .await;
+}
+
+fn by_gateway() -> Value {
+    json!({"gateway": {"namespace": "kite", "name": "public"}, "ingressClassName": null})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_is_exposed_when_the_ingress_controller_says_so() {
+    let world = World::played().await;
+    world.create(shop()).await;
+    world.settle().await;
+    // Nobody is responsible for an Ingress without a class here.
+    is(&world, "Unknown", "NoAddress").await;
+    let vm = world.vm("web").await;
+    assert_eq!(vm.status.unwrap().phase, Some(VmPhase::Running));
+
+    expose_by(&world, json!({"ingressClassName": "nginx"})).await;
+    is(&world, "True", "Exposed").await;
+    assert!(exposed(&world).await.2.contains("shop.vm.example.org"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_takes_the_place_of_the_ingress_and_gives_it_back() {
+    let world = World::played().await;
+    gateway(&world, "All").await;
+    world.create(shop()).await;
+    expose_by(&world, json!({"ingressClassName": "nginx"})).await;
+
+    expose_by(&world, by_gateway()).await;
+    is(&world, "True", "Exposed").await;
+    assert!(world.find::<Ingress>(ANN, "web").await.is_none());
+    let route = world.find::<HttpRoute>(ANN, "web").await.unwrap();
+    assert_eq!(route.spec.hostnames, ["shop.vm.example.org"]);
+    let access = world.vm("web").await.status.unwrap().access.unwrap();
+    assert_eq!(access.domain.as_deref(), Some("shop.vm.example.org"));
+    world.pass().await;
+    assert_eq!(world.writes(), Vec::<String>::new());
+
+    expose_by(
+        &world,
+        json!({"gateway": null, "ingressClassName": "nginx"}),
+    )
+    .await;
+    is(&world, "True", "Exposed").await;
+    assert!(world.find::<HttpRoute>(ANN, "web").await.is_none());
+    assert!(world.find::<Ingress>(ANN, "web").await.is_some());
+
+    let vm = world.vm("web").await;
+    world
+        .edit(&vm, json!({"spec": {"domainPrefix": null}}))
+        .await;
+    world.settle().await;
+    assert!(world.find::<Ingress>(ANN, "web").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_that_the_gateway_does_not_take_says_why() {
+    let world = World::played().await;
+    gateway(&world, "Same").await;
+    world.create(shop()).await;
+    expose_by(&world, by_gateway()).await;
+    is(&world, "False", "NotAllowedByListeners").await;
+    assert!(exposed(&world).await.2.contains("Gateway kite/public"));
+
+    let other = json!({"gateway": {"namespace": "kite", "name": "nowhere"}});
+    expose_by(&world, other).await;
+    is(&world, "Unknown", "NotTakenUp").await;
+    let vm = world.vm("web").await;
+    assert_eq!(vm.status.unwrap().phase, Some(VmPhase::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_goes_before_the_vm_and_its_services() {
+    let world = World::played().await;
+    gateway(&world, "All").await;
+    world.create(shop()).await;
+    expose_by(&world, by_gateway()).await;
+    world.delete(&world.vm("web").await).await;
+    let written = world.settle().await;
+    let at = |what: &str| written.iter().position(|line| line.contains(what)).unwrap();
+    assert!(at("delete HTTPRoute") < at("delete VirtualMachine"));
+    assert!(world.find::<HttpRoute>(ANN, "web").await.is_none());
+    assert!(world.find::<Service>(ANN, "vps-web-web").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_route_leaves_the_ingress_and_holds_up_nothing_else() {
+    let mut world = World::with_ann().await;
+    world.create(shop()).await;
+    world.settle().await;
+    world.only_vms = true;
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    world
+        .edit(&platform, json!({"spec": {"exposure": by_gateway()}}))
+        .await;
+    let vm = world.vm("web").await;
+    world
+        .edit(&vm, json!({"spec": {"powerState": "Off"}}))
+        .await;
+    // After the VirtualMachine, which is told to stop first.
+    world.inject(Fault {
+        after: 1,
+        mode: FaultMode::Refused,
+    });
+    assert!(
+        world.pass().await.is_empty(),
+        "a refusal is told, and no error"
+    );
+    is(&world, "False", "Refused").await;
+    assert!(exposed(&world).await.2.contains("spec.exposure"));
+    assert!(world.find::<Ingress>(ANN, "web").await.is_some());
+    let machine = world.find::<VirtualMachine>(ANN, "web").await.unwrap();
+    assert_eq!(machine.spec.run_strategy.as_deref(), Some("Halted"));
+
+    // It is tried again by and by.
+    world.settle().await;
+    is(&world, "Unknown", "NotTakenUp").await;
+    assert!(world.find::<Ingress>(ANN, "web").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ingress_of_somebody_else_is_left_alone_and_told() {
+    let world = World::with_ann().await;
+    let theirs = json!({
+        "metadata": {"name": "web", "namespace": ANN},
+        "spec": {"defaultBackend": {"service": {"name": "own", "port": {"number": 80}}}},
+    });
+    let theirs = world
+        .create::<Ingress>(serde_json::from_value(theirs).unwrap())
+        .await;
+    world.create(shop()).await;
+    world.settle().await;
+    is(&world, "False", "NameTaken").await;
+    let after = world.find::<Ingress>(ANN, "web").await.unwrap();
+    assert_eq!(
+        after.metadata.resource_version,
+        theirs.metadata.resource_version
+    );
+    let vm = world.vm("web").await;
+    assert_eq!(vm.status.unwrap().phase, Some(VmPhase::Running));
+}
