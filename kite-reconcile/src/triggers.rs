@@ -27,7 +27,7 @@ use kite_core::{
     names::{self, VmClaim},
 };
 use kube::{
-    ResourceExt as _,
+    Resource as _, ResourceExt as _,
     runtime::{
         reflector::{ObjectRef, Store},
         watcher,
@@ -182,15 +182,24 @@ impl Edits {
     }
 }
 
-/// The VM that an object belongs to, by its labels.
+/// The VM that an object belongs to: by its labels, and by its owner, should a
+/// label have been taken off or changed.
 fn vm_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteVirtualMachine>> {
     let labels = object.labels();
     let name = labels.get(labels::VM_NAME);
     let namespace = labels.get(labels::VM_NAMESPACE);
-    name.zip(namespace)
-        .map(|(name, namespace)| ObjectRef::new(name).within(namespace))
-        .into_iter()
-        .collect()
+    let by_label = name
+        .zip(namespace)
+        .map(|(name, namespace)| ObjectRef::new(name).within(namespace));
+    let mut owners = object.owner_references().iter();
+    let owner = owners.find(|owner| {
+        owner.controller == Some(true) && owner.kind == KiteVirtualMachine::kind(&())
+    });
+    let by_owner = owner
+        .zip(object.namespace())
+        .map(|(owner, namespace)| ObjectRef::new(&owner.name).within(&namespace))
+        .filter(|vm| by_label.as_ref() != Some(vm));
+    by_label.into_iter().chain(by_owner).collect()
 }
 
 fn user_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteUser>> {

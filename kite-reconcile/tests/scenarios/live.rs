@@ -3,10 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::api::{
+    core::v1::{Namespace, Secret, Service},
+    networking::v1::Ingress,
+};
 use kite_core::{
+    cdi::DataVolume,
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
     crd::{KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+    kubevirt::VirtualMachine,
+    labels,
 };
 use kite_fake::{
     FakeCluster,
@@ -14,8 +20,8 @@ use kite_fake::{
 };
 use kite_reconcile::Context;
 use kite_render::cloud_init::CloudConfig;
-use kube::api::PropagationPolicy;
-use serde_json::json;
+use kube::{ResourceExt as _, api::PropagationPolicy};
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -177,6 +183,49 @@ async fn a_vm_lives_and_goes_by_events_alone() {
         claim.is_none()
     })
     .await;
+    live.end().await;
+}
+
+/// Takes `labels` off an object of `web`, and waits until they are back.
+async fn labels_come_back<K: Object>(live: &Live, name: &str, labels: &[&str]) {
+    let none = labels
+        .iter()
+        .map(|label| ((*label).to_owned(), Value::Null));
+    let none = Value::Object(none.collect());
+    live.edit::<K>(ANN, name, json!({"metadata": {"labels": none}}))
+        .await;
+    let has = |object: &K, label: &&str| object.labels().contains_key(*label);
+    live.until(ANN, name, |object: Option<&K>| {
+        object.is_some_and(|object| labels.iter().all(|label| has(object, label)))
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_has_lost_its_labels_still_leads_back_to_its_vm() {
+    let live = Live::start().await;
+    live.cluster.create(&platform()).await.unwrap();
+    live.cluster.create(&image("debian-12")).await.unwrap();
+    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    live.cluster.create(&ann).await.unwrap();
+    live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_some())
+        .await;
+    let mut web = vm_named("web");
+    web.spec.domain_prefix = Some("shop".to_owned());
+    live.cluster.create(&web).await.unwrap();
+    live.until_phase("web", VmPhase::Running).await;
+    for lost in [
+        &[labels::MANAGED_BY][..],
+        &[labels::VM_NAME],
+        &[labels::MANAGED_BY, labels::VM_NAME, labels::VM_NAMESPACE],
+    ] {
+        labels_come_back::<Secret>(&live, "web-ssh-key", lost).await;
+        labels_come_back::<Secret>(&live, "web-cloud-init-userdata", lost).await;
+        labels_come_back::<DataVolume>(&live, "web-disk", lost).await;
+        labels_come_back::<VirtualMachine>(&live, "web", lost).await;
+        labels_come_back::<Service>(&live, "vps-access-web", lost).await;
+        labels_come_back::<Ingress>(&live, "web", lost).await;
+    }
     live.end().await;
 }
 
