@@ -20,6 +20,7 @@ use crate::{
     context::{Context, Settings},
     objects::AnyObject,
     plan::{Outcome, Plan, Step},
+    standing::{Standing, standing},
 };
 
 /// Rounds of planning and executing in one reconcile. The longest way, from
@@ -346,6 +347,14 @@ async fn execute<R: Reconciler, C: Cluster>(
         }
         Step::Expose(desired) => {
             let manager = context.settings.manager;
+            // A kind may have been installed a moment ago, and what others made of
+            // it be unknown yet.
+            if matches!(desired, AnyObject::HttpRoute(_))
+                && let Some(there) = live(desired.find(cluster)).await?
+                && standing(there.metadata(), desired.metadata()) != Standing::Ours
+            {
+                return Ok(Done::outcome(Outcome::Stored(there)));
+            }
             match desired.apply(cluster, manager).await {
                 Ok(stored) => Done::outcome(Outcome::Stored(stored)),
                 Err(

@@ -77,6 +77,7 @@ impl Step {
             | Self::Claim(_)
             | Self::CreateKeys(_)
             | Self::Apply(_)
+            | Self::Expose(_)
             | Self::Grow(_) => false,
         }
     }

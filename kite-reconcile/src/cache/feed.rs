@@ -38,6 +38,11 @@ impl<K: Object> Feeder<K> {
         self.table.store.clone()
     }
 
+    /// The kind is not installed: as long as it is not, there are no objects of it.
+    pub(super) fn not_installed(&self) {
+        self.table.filled.send_replace(true);
+    }
+
     /// Takes an event in. `touched` is told each object that the event is about;
     /// at the end of a list also those that are not in it any more, which went
     /// while nobody watched.

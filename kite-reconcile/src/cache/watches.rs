@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::{Stream, StreamExt as _, future::try_join_all, stream};
-use kite_core::cluster::Object;
+use kite_core::{cluster::Object, gateway_api};
 use kube::{
     Api, Client,
     runtime::{
@@ -181,12 +181,26 @@ impl<K: Object> Run for Feed<K> {
                 Err(error) => {
                     tracing::warn!(kind = %K::kind(&()), %error, "watch failed, will be tried again");
                     health.failing::<K>(&error);
+                    if is_not_installed::<K>(&error) {
+                        self.feeder.not_installed();
+                    }
                     is_running = false;
                     self.tried.send_replace(true);
                 }
             }
         }
     }
+}
+
+/// Whether the cluster lacks a kind that Kite can do without. Reads of such a kind
+/// are no requests: most clusters lack it. Of other kinds nothing is concluded
+/// from an answer that may be a mistake.
+fn is_not_installed<K: Object>(error: &watcher::Error) -> bool {
+    K::group(&()) == gateway_api::GROUP
+        && matches!(
+            error,
+            watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404
+        )
 }
 
 /// Objects that are to be reconciled, each once, in the order in which they came
