@@ -114,7 +114,15 @@ impl Observed {
             find(cluster, own(names::cloud_init_secret(vm.name))),
             find::<DataVolume, C>(cluster, own(names::disk(vm.name))),
             find(cluster, own(vm.name.to_owned())),
-            find(cluster, own(vm.name.to_owned())),
+            async {
+                let instance = find(cluster, own(vm.name.to_owned()));
+                // Which one a restart is to end may not be known from an old view.
+                if super::restart::is_new(object) {
+                    live(instance).await
+                } else {
+                    instance.await
+                }
+            },
         )?;
         let (access_service, web_service, ingress, route) = try_join!(
             find(cluster, own(names::access_service(vm.name))),

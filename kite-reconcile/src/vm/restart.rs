@@ -12,7 +12,7 @@
 
 use kite_core::{
     cluster::ObjectKey,
-    crd::{PowerState, RestartStatus},
+    crd::{KiteVirtualMachine, PowerState, RestartStatus},
     kubevirt::VirtualMachineInstance,
 };
 use kite_render::Vm;
@@ -64,6 +64,13 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Restart {
     }
 }
 
+/// Whether the spec asks for a restart of which the status knows nothing yet.
+pub(super) fn is_new(vm: &KiteVirtualMachine) -> bool {
+    let noted = vm.status.as_ref().and_then(|it| it.restart.as_ref());
+    let noted = noted.map(|restart| restart.restarted_at.as_str());
+    vm.spec.restarted_at.is_some() && noted != vm.spec.restarted_at.as_deref()
+}
+
 fn noted(asked: &str, instance_uid: Option<String>) -> Restart {
     Restart {
         status: Some(RestartStatus {
@@ -101,7 +108,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use kite_core::{
-        crd::{KiteVirtualMachine, KiteVirtualMachineSpec, KiteVirtualMachineStatus},
+        crd::{KiteVirtualMachineSpec, KiteVirtualMachineStatus},
         kubevirt::{
             StateChangeRequest, VirtualMachine, VirtualMachineInstanceStatus, VirtualMachineStatus,
         },
