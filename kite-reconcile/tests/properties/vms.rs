@@ -11,8 +11,8 @@ use kite_core::{
     cdi::DataVolumeStatus,
     cluster::Object,
     crd::{
-        ExpiryStatus, GatewayReference, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine,
-        KiteVirtualMachineSpec, KiteVirtualMachineStatus, OsFamily, PowerState,
+        ExpiryStatus, GatewayReference, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec,
+        KiteVirtualMachine, KiteVirtualMachineSpec, KiteVirtualMachineStatus, OsFamily, PowerState,
     },
     kubevirt::{
         VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineStatus,
