@@ -24,22 +24,19 @@ impl Allocations {
     /// not known any more.
     pub(crate) fn follow(&mut self, store: &Store) {
         let services = GroupResource::new("", "services");
-        match store.events_since(&services, self.revision) {
-            Ok(events) => {
-                for event in events {
-                    if let Some(previous) = &event.previous {
-                        self.give_back(previous);
-                    }
-                    if event.change != Change::Deleted {
-                        self.take(&event.object);
-                    }
+        if let Ok(events) = store.events_since(&services, self.revision) {
+            for event in events {
+                if let Some(previous) = &event.previous {
+                    self.give_back(previous);
+                }
+                if event.change != Change::Deleted {
+                    self.take(&event.object);
                 }
             }
-            Err(_) => {
-                *self = Self::default();
-                for (_, service) in store.range(&services, None, None) {
-                    self.take(service);
-                }
+        } else {
+            *self = Self::default();
+            for (_, service) in store.range(&services, None, None) {
+                self.take(service);
             }
         }
         self.revision = store.revision();

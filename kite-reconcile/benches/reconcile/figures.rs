@@ -24,6 +24,21 @@ pub fn bound<T: PartialOrd>(figure: &T, most: &T, text: &str) -> String {
     format!("{text}, {}", if met { "met" } else { "**missed**" })
 }
 
+/// The fleet of which the targets speak.
+const FULL: usize = 10_000;
+
+/// A target that speaks of the full fleet, and whether `figure` keeps to it; of a
+/// smaller fleet, what `figure` would come to if all beyond `fixed` grew with it.
+pub fn bound_of_fleet(figure: f64, fixed: f64, vms: usize, most: f64, unit: &str) -> String {
+    let text = format!("{most} {unit} at 10,000 VMs");
+    if vms >= FULL {
+        return bound(&figure, &most, &text);
+    }
+    let rate = (figure - fixed) / vms as f64;
+    let grown = fixed + rate * FULL as f64;
+    format!("{text}; at this rate {grown:.0} {unit}")
+}
+
 /// Processor time that this process has used, in all its threads.
 pub fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -40,21 +55,17 @@ pub fn processor_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Processor time of one run of `work`: the average over as many runs as give
-/// a figure beside which the clock's ticks of 10 ms do not count. What else runs
-/// on the machine says little.
-pub async fn average<F: Future<Output = ()>>(
-    mut work: impl FnMut(usize) -> F,
-) -> (Duration, usize) {
-    let (start, mut runs) = (processor_time(), 0);
+/// Processor time of one of the `each` things that `work` does: the average over
+/// as many as give a figure beside which the clock's ticks of 10 ms do not count.
+/// What else runs on the machine says little.
+pub async fn average<F: Future<Output = ()>>(each: usize, mut work: impl FnMut() -> F) -> Duration {
+    let (start, mut done) = (processor_time(), 0);
     loop {
-        for _ in 0..100 {
-            work(runs).await;
-            runs += 1;
-        }
+        work().await;
+        done += each;
         let used = processor_time() - start;
         if used >= Duration::from_secs(1) {
-            return (used / u32::try_from(runs).unwrap(), runs);
+            return used / u32::try_from(done).unwrap();
         }
     }
 }

@@ -22,7 +22,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stdout
+    clippy::print_stdout,
+    clippy::cast_precision_loss
 )]
 
 mod counted;

@@ -24,13 +24,12 @@ use kube::{
 };
 
 use crate::{
-    figures::{Table, bound, megabytes, time},
+    figures::{Table, bound_of_fleet, megabytes, time},
     fleet::{self, Size},
     options::{Options, Role},
     world::{Controllers, World, furnish, two_threads},
 };
 
-const MOST: u64 = 300_000_000;
 /// For the controllers to come to rest, and for freed memory to be seen.
 const REST: Duration = Duration::from_secs(10);
 
@@ -114,24 +113,28 @@ pub fn measure(options: &Options, table: &mut Table) {
     let plain = caches.memory("VmRSS");
     drop(caches);
     let peer = "full objects in kube-rs reflectors";
+    let target = |figure: u64| {
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        bound_of_fleet(mb(figure), mb(empty), size.vms, 300.0, "MB")
+    };
     table.row(
         &format!("controllers' memory, {} VMs settled", size.vms),
         &megabytes(now),
-        &bound(&now, &MOST, "300 MB at 10,000 VMs"),
+        &target(now),
         peer,
         &megabytes(plain),
     );
     table.row(
         "at most on the way there",
         &megabytes(most),
-        &bound(&most, &MOST, "300 MB at 10,000 VMs"),
+        &target(most),
         "before the first user",
         &megabytes(empty),
     );
     table.row(
         "started anew on the settled cluster",
         &megabytes(fresh),
-        &bound(&fresh, &MOST, "300 MB at 10,000 VMs"),
+        &target(fresh),
         peer,
         &megabytes(plain),
     );

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     counted::{Requests, total, writes},
-    figures::{Table, bound, processor_time, time},
+    figures::{Table, bound_of_fleet, processor_time, time},
     fleet::{self, Size},
     options::Options,
     world::{Controllers, World, furnish, lines, two_threads},
@@ -40,7 +40,7 @@ pub fn measure(options: &Options, table: &mut Table) {
             size.vms, size.users
         ),
         &time(all.took),
-        &bound(&all.took, &Duration::from_secs(90), "90 s at 10,000 VMs"),
+        &bound_of_fleet(all.took.as_secs_f64(), 0.0, size.vms, 90.0, "s"),
         &format!("{} VMs", tenth.vms),
         &time(small.took),
     );
