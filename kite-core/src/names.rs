@@ -110,11 +110,18 @@ pub fn domain_reservation(prefix: &str) -> String {
     format!("domain.{prefix}")
 }
 
-/// The login name or the domain's label that a reservation of this name stands
+/// Reservation of an offer by the VM that is made from it.
+pub fn offer_reservation(offer: &str) -> String {
+    format!("offer.{offer}")
+}
+
+/// The login name, the domain's label or the offer that a reservation of this name stands
 /// for; none for other reservations.
 pub fn vm_claim_of_reservation(reservation: &str) -> Option<VmClaim<'_>> {
     let ssh_id = reservation.strip_prefix("ssh-id.").map(VmClaim::SshId);
-    ssh_id.or_else(|| reservation.strip_prefix("domain.").map(VmClaim::Domain))
+    let domain = || reservation.strip_prefix("domain.").map(VmClaim::Domain);
+    let offer = || reservation.strip_prefix("offer.").map(VmClaim::Offer);
+    ssh_id.or_else(domain).or_else(offer)
 }
 
 /// What a VM can claim.
@@ -124,6 +131,8 @@ pub enum VmClaim<'a> {
     SshId(&'a str),
     /// This label below the base domain.
     Domain(&'a str),
+    /// This offer.
+    Offer(&'a str),
 }
 
 /// Reservation of a username.

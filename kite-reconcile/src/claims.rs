@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
-    crd::{Holder, HolderKind, KiteReservation, KiteUser, KiteVirtualMachine},
+    crd::{Claim, Holder, HolderKind, KiteReservation, KiteUser, KiteVirtualMachine},
 };
 use kube::{ResourceExt as _, api::ListParams};
 
@@ -77,6 +77,8 @@ impl Claims {
                 .items
                 .into_iter()
                 .filter(|held| held.spec.holder == *holder)
+                // An offer is given back by rules of its own.
+                .filter(|held| held.spec.claim != Claim::Offer)
                 .filter(|held| wanted.iter().all(|w| w.metadata.name != held.metadata.name))
                 .collect();
         }

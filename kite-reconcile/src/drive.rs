@@ -61,6 +61,12 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// Takes what came of a step into what was observed.
     fn absorb(observed: &mut Self::Observed, outcome: Outcome);
 
+    /// What to give back when the API server refuses a step for good, so that a
+    /// failure uses nothing up.
+    fn on_refusal(_object: &Self::Object, _observed: &Self::Observed) -> Option<Step> {
+        None
+    }
+
     /// The status that the object has.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 
@@ -164,6 +170,13 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Ok(Done::Finished) => return Ok(Action::await_change()),
                 Err(error) => {
                     tracing::debug!(step = step.describe(), %error, "step failed");
+                    if error.refusal().is_some()
+                        && let Some(back) = R::on_refusal(&object, &observed)
+                        && let Err(unmade) = execute::<R, C>(&back, &object, context).await
+                    {
+                        // Done by the next reconcile, which is refused again.
+                        tracing::debug!(step = back.describe(), error = %unmade, "step failed");
+                    }
                     return Err(report_refusal::<R, C>(&object, plan, error, context).await);
                 }
             }

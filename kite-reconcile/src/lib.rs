@@ -61,7 +61,7 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | [`vm`], [`user`], [`image`], [`platform`] | one reconciler each: `reconcile`, and the pure `plan` |
+//! | [`vm`], [`user`], [`image`], [`offer`], [`platform`] | one reconciler each: `reconcile`, and the pure `plan` |
 //! | [`plan`] | what a plan consists of |
 //! | [`cache`] | reads without requests |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
@@ -90,6 +90,7 @@ pub mod leader;
 pub mod matches;
 mod metrics;
 pub mod objects;
+pub mod offer;
 pub mod operator;
 mod pace;
 pub mod plan;
@@ -105,5 +106,7 @@ pub use self::{
     context::{Clock, Context, Settings},
     error::Error,
     metrics::{Metrics, RequestMetrics},
-    run::{error_policy, run, run_images, run_platform, run_users, run_virtual_machines},
+    run::{
+        error_policy, run, run_images, run_offers, run_platform, run_users, run_virtual_machines,
+    },
 };

@@ -9,7 +9,7 @@ use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 use futures::{StreamExt as _, stream::BoxStream};
 use kite_core::{
     cluster::{Cluster, ClusterError, Object, ObjectKey},
-    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
+    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer},
 };
 use kube::{
     Client,
@@ -29,7 +29,7 @@ use crate::{
     },
     image, isolate,
     metrics::Waiting,
-    platform,
+    offer, platform,
     triggers::{self, Listener},
     user, vm,
 };
@@ -52,6 +52,7 @@ pub async fn run<C: Cluster + Clone>(
     let mut watches = Watches::new(client);
     let users = queue(&mut watches, triggers::users);
     let images = queue(&mut watches, triggers::images);
+    let offers = queue(&mut watches, triggers::offers);
     let platforms = queue(&mut watches, triggers::platforms);
     let vms = queue(&mut watches, triggers::virtual_machines);
     let stop = shutdown.clone();
@@ -59,6 +60,7 @@ pub async fn run<C: Cluster + Clone>(
         tokio::join!(
             drive_users(users, Arc::clone(&context), stop.clone()),
             drive_images(images, Arc::clone(&context), stop.clone()),
+            drive_offers(offers, Arc::clone(&context), stop.clone()),
             drive_platforms(platforms, Arc::clone(&context), stop.clone()),
             drive_virtual_machines(vms, context, stop),
         );
@@ -141,6 +143,32 @@ async fn drive_images<C: Cluster>(
 ) {
     drive(queue, shutdown, context, |image, context| async move {
         image::reconcile(&image, &context).await
+    })
+    .await;
+}
+
+/// Runs the reconciler of offers only.
+pub async fn run_offers<C: Cluster + Clone>(
+    client: Client,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    let mut watches = Watches::new(client);
+    let offers = queue(&mut watches, triggers::offers);
+    let stop = shutdown.clone();
+    watching(watches, &context, shutdown, |context| {
+        drive_offers(offers, context, stop)
+    })
+    .await;
+}
+
+async fn drive_offers<C: Cluster>(
+    queue: Queue<KiteVirtualMachineOffer>,
+    context: Arc<Context<C>>,
+    shutdown: CancellationToken,
+) {
+    drive(queue, shutdown, context, |offer, context| async move {
+        offer::reconcile(&offer, &context).await
     })
     .await;
 }

@@ -20,7 +20,10 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::{DataSource, DataVolume},
     cluster::Object,
-    crd::{Claim, KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
+    crd::{
+        Claim, KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
+        KiteVirtualMachineOffer,
+    },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels,
@@ -85,6 +88,34 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
                 select(vms, |vm: &KiteVirtualMachine| {
                     vm.spec.image == name && !has_disk(vm)
                 })
+            }
+        })
+        .on(everything(), || {
+            |offer: &KiteVirtualMachineOffer, vms: &_| {
+                let name = offer.name_any();
+                select(vms, |vm: &KiteVirtualMachine| {
+                    vm.spec.offer.as_ref() == Some(&name) && !has_disk(vm)
+                })
+            }
+        })
+}
+
+/// All that the controller of offers hears of.
+pub fn offers<L: Listener<KiteVirtualMachineOffer>>(listener: L) -> L {
+    listener
+        .on(managed(), || {
+            |claim: &KiteReservation, _: &_| {
+                let name = claim.name_any();
+                match names::vm_claim_of_reservation(&name) {
+                    Some(VmClaim::Offer(offer)) => vec![ObjectRef::new(offer)],
+                    _ => Vec::new(),
+                }
+            }
+        })
+        .on(everything(), || {
+            |vm: &KiteVirtualMachine, _: &_| {
+                let offer = vm.spec.offer.as_deref().map(ObjectRef::new);
+                offer.into_iter().collect()
             }
         })
 }
@@ -275,6 +306,9 @@ fn claimants(
         Some(VmClaim::Domain(prefix)) => claims.concerned(claim, vms, |vm| {
             vm.spec.domain_prefix.as_deref() == Some(prefix)
         }),
+        Some(VmClaim::Offer(offer)) => claims.concerned(claim, vms, |vm| {
+            vm.spec.offer.as_deref() == Some(offer) && !has_disk(vm)
+        }),
         None => Vec::new(),
     }
 }
@@ -294,7 +328,7 @@ fn namesakes(
             let email = user.spec.email.as_deref();
             email.is_some_and(|email| names::email_reservation(email) == name)
         }),
-        Claim::SshId | Claim::Domain => Vec::new(),
+        Claim::SshId | Claim::Domain | Claim::Offer => Vec::new(),
     }
 }
 

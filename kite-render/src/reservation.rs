@@ -2,9 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kite_core::{
-    crd::{Claim, KiteReservation, KiteReservationSpec},
+    crd::{Claim, KiteReservation, KiteReservationSpec, KiteVirtualMachineOffer},
     labels, names,
 };
+use kube::{Resource as _, ResourceExt as _};
 
 use crate::{User, Vm};
 
@@ -29,6 +30,24 @@ pub fn of_vm(vm: &Vm<'_>) -> Vec<KiteReservation> {
         .as_deref()
         .map(|prefix| claim(names::domain_reservation(prefix), Claim::Domain));
     [ssh_id].into_iter().chain(domain).collect()
+}
+
+/// The claim of a VM to the offer that it is made from. It belongs to the offer
+/// and goes with it: once the VM is made it outlasts the VM, so that an offer is
+/// used once.
+pub fn of_offer(vm: &Vm<'_>, offer: &KiteVirtualMachineOffer) -> KiteReservation {
+    KiteReservation {
+        metadata: ObjectMeta {
+            name: Some(names::offer_reservation(&offer.name_any())),
+            labels: Some(labels::for_vm(vm.namespace, vm.name)),
+            owner_references: offer.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: KiteReservationSpec {
+            claim: Claim::Offer,
+            holder: vm.holder(),
+        },
+    }
 }
 
 /// The claims of a user: the username, and the email address if there is one.

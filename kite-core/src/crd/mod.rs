@@ -6,6 +6,7 @@
 
 pub(crate) mod foreign;
 mod image;
+mod offer;
 mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
@@ -18,7 +19,9 @@ mod virtual_machine;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
-pub use self::{image::*, platform::*, reservation::*, session::*, user::*, virtual_machine::*};
+pub use self::{
+    image::*, offer::*, platform::*, reservation::*, session::*, user::*, virtual_machine::*,
+};
 
 /// API group of Kite's kinds.
 pub const GROUP: &str = "hy3ons.github.io";
@@ -32,6 +35,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KiteImage::crd(),
         KiteUser::crd(),
         KiteVirtualMachine::crd(),
+        KiteVirtualMachineOffer::crd(),
         KiteReservation::crd(),
         KiteSession::crd(),
     ]

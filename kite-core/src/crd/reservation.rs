@@ -53,6 +53,8 @@ pub enum Claim {
     Username,
     /// An email address.
     Email,
+    /// A `KiteVirtualMachineOffer`.
+    Offer,
 }
 
 /// The object that holds a claim. The uid tells it from a later object of the

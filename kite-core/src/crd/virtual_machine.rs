@@ -35,6 +35,9 @@ use crate::{password::PasswordHash, quantity::Bytes};
     selectable = ".spec.sshId",
     validation = Rule::new("size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')").message("metadata.name must be at most 52 characters without dots: Services and the guest's hostname are named after it"),
 )]
+#[x_kube(validation = Rule::new("has(self.offer) == has(oldSelf.offer) && (!has(self.offer) || self.offer == oldSelf.offer)").message("offer cannot be changed: create another VM"))]
+#[x_kube(validation = Rule::new("!has(self.offer) || (self.cpu == oldSelf.cpu && self.memory == oldSelf.memory && self.disk == oldSelf.disk)").message("cpu, memory and disk of a VM from an offer are what was offered and cannot be changed: create another VM"))]
+#[x_kube(validation = Rule::new("!has(self.offer) || !has(oldSelf.expiresAt) || (has(self.expiresAt) && self.expiresAt <= oldSelf.expiresAt)").message("expiresAt of a VM from an offer can only be set to an earlier time: ask an administrator for another offer"))]
 #[serde(rename_all = "camelCase")]
 pub struct KiteVirtualMachineSpec {
     /// Number of virtual CPUs.
@@ -103,6 +106,15 @@ pub struct KiteVirtualMachineSpec {
     #[schemars(schema_with = "super::duration_schema")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('10m') && duration(self) <= duration('8784h')").message("idleTimeout must be from 10m to 8784h (a year), such as 2h"))]
     pub idle_timeout: Option<Duration>,
+    /// Name of the `KiteVirtualMachineOffer` that the VM is made from: it gets
+    /// nothing until it has claimed the offer, and has to be what is offered.
+    /// Cannot be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+    )]
+    pub offer: Option<String>,
 }
 
 /// How long an expired VM is kept when its spec does not say.
@@ -131,6 +143,7 @@ impl KiteVirtualMachineSpec {
             expires_at: None,
             expiry_grace_period: None,
             idle_timeout: None,
+            offer: None,
         }
     }
 }
@@ -180,7 +193,7 @@ pub struct KiteVirtualMachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleStatus>,
     /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
-    /// `Expired`, `Idle`, `RestartRequired`.
+    /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -297,4 +310,6 @@ pub mod vm_condition {
     pub const EXPIRED: &str = "Expired";
     /// Nobody has used it for its idle timeout.
     pub const IDLE: &str = "Idle";
+    /// The offer that it is made from is claimed for it.
+    pub const OFFER_CLAIMED: &str = "OfferClaimed";
 }

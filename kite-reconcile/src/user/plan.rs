@@ -148,7 +148,7 @@ fn reserved(user: &User<'_>, seen: &Observed) -> NewCondition {
     for wanted in &seen.claims.wanted {
         let (field, value) = match wanted.wanted.spec.claim {
             Claim::Email => ("spec.email", spec.email.as_deref().unwrap_or_default()),
-            Claim::Username | Claim::SshId | Claim::Domain => {
+            Claim::Username | Claim::SshId | Claim::Domain | Claim::Offer => {
                 ("spec.username", spec.username.as_str())
             }
         };

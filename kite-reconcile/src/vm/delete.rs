@@ -13,7 +13,7 @@ use kite_core::{
 use kite_render::Vm;
 use kube::api::PropagationPolicy;
 
-use super::observe::Observed;
+use super::{observe::Observed, offer};
 use crate::{
     objects::AnyObject,
     plan::{Plan, Step},
@@ -106,6 +106,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         }
     }
     let mut steps = seen.claims.release();
+    steps.extend(offer::unfulfilled(vm, seen).cloned().map(Step::Unclaim));
     steps.push(Step::RemoveFinalizer(VM_FINALIZER));
     (steps, None)
 }

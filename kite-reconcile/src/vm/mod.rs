@@ -13,6 +13,7 @@ mod hold;
 mod idle;
 mod machine;
 mod observe;
+mod offer;
 mod plan;
 mod quota;
 mod restart;
@@ -26,15 +27,17 @@ use kite_core::{
 };
 use kube::runtime::controller::Action;
 
+pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{
     observe::{ImageSeen, Observed},
+    offer::OfferSeen,
     plan::plan,
 };
 use crate::{
     Error,
     context::{Context, Settings},
     drive::{self, Reconciler},
-    plan::{Outcome, Plan},
+    plan::{Outcome, Plan, Step},
 };
 
 /// Reconciles one VM: makes the cluster match its spec as far as can be done
@@ -79,6 +82,12 @@ impl Reconciler for Vms {
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
+    }
+
+    fn on_refusal(object: &KiteVirtualMachine, observed: &Observed) -> Option<Step> {
+        let vm = kite_render::Vm::of(object).ok()?;
+        let claim = offer::unfulfilled(&vm, observed).filter(|_| observed.disk.is_none());
+        claim.cloned().map(Step::Unclaim)
     }
 
     fn status(object: &KiteVirtualMachine) -> Option<&KiteVirtualMachineStatus> {

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
-    crd::{KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteVirtualMachine},
+    crd::{Claim, KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteVirtualMachine},
     gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels, names,
@@ -17,6 +17,7 @@ use kite_core::{
 use kite_render::{Vm, reservation};
 use kube::{ResourceExt, api::ListParams};
 
+use super::offer::OfferSeen;
 use crate::{Error, cache::live, claims::Claims, objects::AnyObject, plan::Outcome};
 
 /// Names of images that are named to a person at most.
@@ -37,6 +38,9 @@ pub struct Observed {
     /// All VMs in the owner's namespace; only looked at before the disk is made,
     /// to judge the owner's quota.
     pub siblings: Vec<KiteVirtualMachine>,
+    /// The offer that the spec names; only looked at while the VM has no disk,
+    /// and when it goes.
+    pub offer: Option<OfferSeen>,
     /// The image that the spec names.
     pub image: ImageSeen,
     /// Who has the VM's login name and domain.
@@ -151,6 +155,12 @@ impl Observed {
         } else {
             None
         };
+        let offer = match &object.spec.offer {
+            Some(name) if disk.is_none() || deleting => {
+                Some(live(OfferSeen::read(cluster, name)).await?)
+            }
+            _ => None,
+        };
         let siblings = if disk.is_none() && owner.is_some() && !deleting {
             let all = ListParams::default();
             cluster
@@ -163,6 +173,7 @@ impl Observed {
         Ok(Self {
             now: jiff::Timestamp::default(),
             activity,
+            offer,
             platform: platform.map(|platform| platform.spec).unwrap_or_default(),
             owner,
             siblings,
@@ -187,7 +198,12 @@ impl Observed {
     /// Takes in what came of a step.
     pub fn absorb(&mut self, outcome: Outcome) {
         let (object, gone) = match outcome {
-            Outcome::Claimed(claim, state) => return self.claims.absorb(&claim, *state),
+            Outcome::Claimed(claim, state) => {
+                return match &mut self.offer {
+                    Some(offer) if claim.spec.claim == Claim::Offer => offer.absorb(*state),
+                    _ => self.claims.absorb(&claim, *state),
+                };
+            }
             Outcome::GrowthRefused(why) => {
                 self.growth_refused = Some(why);
                 return;

@@ -29,7 +29,7 @@ use super::{
     hold::power,
     idle::Idleness,
     observe::{ImageSeen, Observed},
-    quota, restart, status,
+    offer, quota, restart, status,
 };
 use crate::{
     Error,
@@ -202,7 +202,13 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     if steps.steps.is_empty() && (may_have_moved || is_unexposed) {
         steps.steps.extend(seen.claims.give_back());
     }
-    Ok(steps.steps)
+    let steps = steps.steps;
+    if seen.disk.is_some() {
+        return Ok(steps);
+    }
+    // Last of all, when it is known that nothing else is in the way.
+    let blocked = !entitled || !obstacles.is_empty();
+    Ok(offer::gate(vm, seen, steps, blocked, obstacles))
 }
 
 /// Nothing is made of a user's VM before the walls of their namespace stand.

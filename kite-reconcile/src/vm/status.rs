@@ -20,6 +20,7 @@ use super::{
     idle::Idleness,
     machine::{self, DiskState, Judgement, judge},
     observe::{ImageSeen, Observed},
+    offer,
     plan::Obstacle,
 };
 use crate::claims::{ClaimState, WantedClaim, holder_text};
@@ -90,6 +91,7 @@ pub(super) fn report(
     conditions.insert(0, ready(&conditions, obstacles, &judgement, held.as_ref()));
     conditions.extend(exposed::condition(vm, seen));
     conditions.extend(machine::restart_required(seen));
+    conditions.extend(offer::condition(vm, seen, obstacles));
     conditions.extend(expiry.as_ref().map(Expiry::condition));
     conditions.extend(idle.as_ref().map(Idleness::condition));
 
@@ -170,7 +172,7 @@ fn reserved(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
                 "DomainTaken",
                 "choose another; the VM itself is not affected",
             ),
-            Claim::SshId | Claim::Username | Claim::Email => (
+            Claim::SshId | Claim::Username | Claim::Email | Claim::Offer => (
                 "spec.sshId",
                 spec.ssh_id.as_str(),
                 "SshIdTaken",

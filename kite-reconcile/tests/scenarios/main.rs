@@ -14,6 +14,7 @@ mod images;
 mod leader;
 mod life;
 mod live;
+mod offers;
 mod operator;
 mod platform;
 mod races;

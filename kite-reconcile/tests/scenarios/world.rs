@@ -16,7 +16,8 @@ use kite_core::{
     },
     crd::{
         HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
-        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, OsFamily,
+        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteVirtualMachineSpec, OsFamily,
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
@@ -27,7 +28,7 @@ use kite_fake::{
         kubevirt_definitions, play, route_definitions,
     },
 };
-use kite_reconcile::{Context, Error, image, platform, user, vm};
+use kite_reconcile::{Context, Error, image, offer, platform, user, vm};
 use kube::api::{ListParams, ObjectList, ObjectMeta, PropagationPolicy};
 use kube::core::Status;
 use tokio_util::sync::CancellationToken;
@@ -423,6 +424,9 @@ impl World {
             for object in self.all::<KiteImage>().await {
                 errors.extend(image::reconcile(&object, &self.context).await.err());
             }
+        }
+        for object in self.all::<KiteVirtualMachineOffer>().await {
+            errors.extend(offer::reconcile(&object, &self.context).await.err());
         }
         for object in self.all::<KiteVirtualMachine>().await {
             errors.extend(vm::reconcile(&object, &self.context).await.err());

@@ -227,6 +227,8 @@ fn claims_stay(state: &Snapshot, event: &Event) -> bool {
             let is_wanted = match names::vm_claim_of_reservation(&event.name) {
                 Some(names::VmClaim::SshId(id)) => wanted[0] == id,
                 Some(names::VmClaim::Domain(prefix)) => wanted[1] == prefix,
+                // Given back by a VM that cannot be made.
+                Some(names::VmClaim::Offer(_)) => false,
                 None => {
                     event.name == names::username_reservation(text(&spec["username"]))
                         || event.name == names::email_reservation(text(&spec["email"]))
@@ -290,7 +292,8 @@ fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
                     let service = names::access_service(vm.meta("name"));
                     find(state, "", "services", namespace, &service).is_none()
                 }
-                None => true,
+                // Nobody is reached by an offer.
+                Some(names::VmClaim::Offer(_)) | None => true,
             }
         }
         _ => true,

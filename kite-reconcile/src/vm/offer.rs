@@ -1,0 +1,259 @@
+//! A VM that is made from an offer: it needs the offer's claim before anything
+//! is made of it, and gives the claim back when it cannot be made.
+//!
+//! The claim is a reservation, won by creating it, so of two VMs that want one
+//! offer the API server lets one through. It is made when nothing else is in the
+//! way any more, and stays for good once the disk is filled: then the offer is
+//! used up.
+
+use jiff::{SignedDuration, Timestamp};
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    conditions::NewCondition,
+    crd::{
+        KiteReservation, KiteVirtualMachine, KiteVirtualMachineOffer, VmPhase,
+        vm_condition::OFFER_CLAIMED,
+    },
+    names,
+};
+use kite_render::{Vm, reservation};
+use kube::ResourceExt as _;
+
+use super::{expiry::later, machine::DiskState, observe::Observed, plan::Obstacle};
+use crate::{claims::ClaimState, plan::Step};
+
+/// By how much a VM may outlast its offer's lifetime: who asked for it reckoned
+/// from a moment before its creation, and clocks differ.
+const LENIENCE: SignedDuration = SignedDuration::from_mins(5);
+
+/// What was seen of the offer that a VM names. Not looked at once the VM has its
+/// disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OfferSeen {
+    /// The offer.
+    pub offer: Option<KiteVirtualMachineOffer>,
+    /// The claim to it, whoever has it.
+    pub claim: Option<KiteReservation>,
+}
+
+impl OfferSeen {
+    /// Reads the offer `name`. Its claim decides of two VMs which is made: nothing
+    /// but what the API server itself answers will do.
+    pub(super) async fn read<C: Cluster>(cluster: &C, name: &str) -> Result<Self, ClusterError> {
+        let claim = names::offer_reservation(name);
+        Ok(Self {
+            // The claim first: it cannot be older than the offer that is read after it.
+            claim: cluster.find(&ObjectKey::cluster(claim)).await?,
+            offer: cluster.find(&ObjectKey::cluster(name)).await?,
+        })
+    }
+
+    /// Takes in how the claim stands now.
+    pub(super) fn absorb(&mut self, state: ClaimState) {
+        self.claim = match state {
+            ClaimState::Free => None,
+            ClaimState::Mine(claim)
+            | ClaimState::Held {
+                reservation: claim, ..
+            } => Some(claim),
+        };
+    }
+}
+
+/// Whether the VM has had what was offered. Its status remembers the disk to the
+/// end, also while the VM is deleted.
+pub(crate) fn is_fulfilled(vm: &KiteVirtualMachine) -> bool {
+    let disk = vm.status.as_ref().and_then(|status| status.disk.as_ref());
+    disk.is_some_and(|disk| disk.phase.as_deref() == Some("Succeeded"))
+}
+
+/// The claim, if it is the VM's to give back: it never got what was offered.
+pub(super) fn unfulfilled<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a KiteReservation> {
+    let has_it = DiskState::of(seen.disk.as_ref()) == DiskState::Filled || is_fulfilled(vm.object);
+    let claim = seen.offer.as_ref()?.claim.as_ref();
+    claim.filter(|claim| !has_it && claim.spec.holder == vm.holder())
+}
+
+/// What the offer has to say to the `steps` that make a VM without a disk, which
+/// can be taken unless it is `blocked` by something else.
+pub(super) fn gate(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    steps: Vec<Step>,
+    blocked: bool,
+    obstacles: &mut Vec<Obstacle>,
+) -> Vec<Step> {
+    let (Some(name), Some(found)) = (&vm.object.spec.offer, &seen.offer) else {
+        return steps;
+    };
+    let is_mine = |claim: &&KiteReservation| claim.spec.holder == vm.holder();
+    if found.claim.as_ref().filter(is_mine).is_some() {
+        return match unfulfilled(vm, seen) {
+            Some(claim) if blocked => vec![Step::Unclaim(claim.clone())],
+            _ => steps,
+        };
+    }
+    match refusal(vm, name, found, seen.now) {
+        Err(obstacle) => {
+            obstacles.push(obstacle);
+            Vec::new()
+        }
+        Ok(_) if blocked => steps,
+        Ok(offer) => vec![Step::Claim(reservation::of_offer(vm, offer))],
+    }
+}
+
+/// The offer, if the VM may claim it.
+fn refusal<'a>(
+    vm: &Vm<'_>,
+    name: &str,
+    found: &'a OfferSeen,
+    now: Timestamp,
+) -> Result<&'a KiteVirtualMachineOffer, Obstacle> {
+    let no = |reason: &str, message: String| Err(obstacle(VmPhase::Failed, reason, message));
+    let Some(offer) = &found.offer else {
+        return no(
+            "OfferUnknown",
+            format!(
+                "spec.offer: there is no offer {name:?}: create the VM again without one, or with \
+                 another"
+            ),
+        );
+    };
+    if let Some(user) = &offer.spec.user
+        && names::user_of_namespace(vm.namespace) != Some(user)
+    {
+        // Not told for whom it is.
+        return no(
+            "OfferNotYours",
+            format!("spec.offer: {name:?} is for another user: ask an administrator for one"),
+        );
+    }
+    if let Some(holder) = holder(vm, found, offer) {
+        return no(
+            "OfferTaken",
+            format!("spec.offer: {name:?} is taken by {holder}: ask for another offer"),
+        );
+    }
+    if found.claim.is_some() {
+        return Err(obstacle(
+            VmPhase::Pending,
+            "OfferNotFree",
+            format!("waiting until the claim to an earlier offer {name:?} is gone"),
+        ));
+    }
+    if offer.metadata.deletion_timestamp.is_some() {
+        return no(
+            "OfferWithdrawn",
+            format!("spec.offer: {name:?} is being withdrawn: ask for another offer"),
+        );
+    }
+    if let Some(expires_at) = offer.spec.expires_at.as_ref().filter(|at| at.0 <= now) {
+        return no(
+            "OfferExpired",
+            format!(
+                "spec.offer: {name:?} could be claimed until {}: ask for another offer",
+                expires_at.0
+            ),
+        );
+    }
+    if let Some(mismatch) = mismatch(vm.object, offer) {
+        return no("OfferMismatch", mismatch);
+    }
+    Ok(offer)
+}
+
+/// Who has this very offer.
+fn holder(vm: &Vm<'_>, found: &OfferSeen, offer: &KiteVirtualMachineOffer) -> Option<String> {
+    let text = |namespace: &str, name: &str| match names::user_of_namespace(namespace) {
+        Some(user) => format!("user {user} (VM {name})"),
+        None => format!("VM {namespace}/{name}"),
+    };
+    let used_up = offer.status.as_ref().and_then(|it| it.claimed_by.as_ref());
+    if let Some(by) = used_up.filter(|by| by.fulfilled && by.uid != vm.uid) {
+        return Some(text(&by.namespace, &by.name));
+    }
+    let claim = found.claim.as_ref()?;
+    let holder = &claim.spec.holder;
+    let namespace = holder.namespace.as_deref().unwrap_or_default();
+    is_of(claim, offer).then(|| text(namespace, &holder.name))
+}
+
+/// Whether a claim is one to this very offer, and not to an earlier one of the
+/// same name.
+pub(crate) fn is_of(claim: &KiteReservation, offer: &KiteVirtualMachineOffer) -> bool {
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == offer.metadata.uid.as_ref())
+}
+
+/// The first field in which the VM is not what is offered.
+fn mismatch(vm: &KiteVirtualMachine, offer: &KiteVirtualMachineOffer) -> Option<String> {
+    let (has, may) = (&vm.spec, &offer.spec);
+    let name = offer.name_any();
+    let remedy = |field: &str, has: String, may: String| {
+        format!(
+            "spec.{field} is {has}, and offer {name:?} is for {may}: create the VM again with \
+             what the offer has"
+        )
+    };
+    if has.cpu != may.cpu {
+        return Some(remedy("cpu", has.cpu.to_string(), may.cpu.to_string()));
+    }
+    for (field, has, may) in [
+        ("memory", &has.memory, &may.memory),
+        ("disk", &has.disk, &may.disk),
+    ] {
+        if has != may {
+            return Some(remedy(field, has.to_string(), may.to_string()));
+        }
+    }
+    if has.image != may.image {
+        return Some(remedy("image", has.image.clone(), may.image.clone()));
+    }
+    let lifetime = std::time::Duration::from(may.lifetime?);
+    let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
+    let created = vm.metadata.creation_timestamp.as_ref()?.0;
+    let latest = later(created, lifetime);
+    let expires_at = has.expires_at.as_ref().map(|at| at.0);
+    if expires_at.is_some_and(|at| at <= later(latest, LENIENCE)) {
+        return None;
+    }
+    let has = expires_at.map_or("not set".to_owned(), |at| at.to_string());
+    Some(format!(
+        "spec.expiresAt is {has}, and a VM of offer {name:?} lasts {lifetime:#}: set it to \
+         {latest} or earlier"
+    ))
+}
+
+fn obstacle(phase: VmPhase, reason: &str, message: String) -> Obstacle {
+    Obstacle {
+        condition: NewCondition::new(OFFER_CLAIMED, false, reason, message),
+        phase,
+    }
+}
+
+/// What is said of the claim, for a VM that names an offer.
+pub(super) fn condition(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    obstacles: &[Obstacle],
+) -> Option<NewCondition> {
+    let name = vm.object.spec.offer.as_ref()?;
+    let mut said = obstacles.iter().map(|obstacle| &obstacle.condition);
+    if let Some(said) = said.find(|condition| condition.type_ == OFFER_CLAIMED) {
+        return Some(said.clone());
+    }
+    let claim = seen.offer.as_ref().and_then(|it| it.claim.as_ref());
+    let is_mine = claim.is_some_and(|claim| claim.spec.holder == vm.holder());
+    if seen.disk.is_some() || is_mine {
+        let message = format!("the VM is made from offer {name}");
+        return Some(NewCondition::new(OFFER_CLAIMED, true, "Claimed", message));
+    }
+    let message = format!("offer {name} is claimed when nothing else is in the way");
+    Some(NewCondition::new(
+        OFFER_CLAIMED,
+        false,
+        "NotClaimed",
+        message,
+    ))
+}
