@@ -17,7 +17,9 @@ use std::{
 use futures::StreamExt as _;
 use kite_core::{
     cluster::{Object, ObjectKey},
-    crd::{KiteImage, KitePlatform, KiteSession, KiteUser, KiteVirtualMachine},
+    crd::{
+        KiteImage, KitePlatform, KiteSession, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+    },
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
@@ -182,6 +184,8 @@ pub struct Caches {
     pub vms: Cache<KiteVirtualMachine>,
     /// The catalogue of images.
     pub images: Cache<KiteImage>,
+    /// VMs that are offered.
+    pub offers: Cache<KiteVirtualMachineOffer>,
     /// The platform's settings.
     pub platforms: Cache<KitePlatform>,
     /// Login sessions.
@@ -197,6 +201,7 @@ impl Caches {
             users: Cache::start(client.clone(), &mut tasks),
             vms: Cache::start(client.clone(), &mut tasks),
             images: Cache::start(client.clone(), &mut tasks),
+            offers: Cache::start(client.clone(), &mut tasks),
             platforms: Cache::start(client.clone(), &mut tasks),
             sessions: Cache::start(client.clone(), &mut tasks),
             _tasks: tasks,
@@ -210,6 +215,7 @@ impl Caches {
             self.users.filled(),
             self.vms.filled(),
             self.images.filled(),
+            self.offers.filled(),
             self.platforms.filled(),
             self.sessions.filled(),
         );
@@ -221,6 +227,7 @@ impl Caches {
             ("KiteUser", self.users.is_live()),
             ("KiteVirtualMachine", self.vms.is_live()),
             ("KiteImage", self.images.is_live()),
+            ("KiteVirtualMachineOffer", self.offers.is_live()),
             ("KitePlatform", self.platforms.is_live()),
             ("KiteSession", self.sessions.is_live()),
         ]

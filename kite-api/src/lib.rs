@@ -39,6 +39,7 @@ mod auth;
 pub mod caches;
 mod images;
 pub mod metrics;
+mod offers;
 mod page;
 mod platform;
 pub mod policy;

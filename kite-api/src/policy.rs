@@ -11,6 +11,8 @@ pub enum Action {
     UseAccount,
     /// See the catalogue of images.
     SeeImages,
+    /// See the offers that one can claim.
+    SeeOffers,
     /// See a VM and its state.
     SeeVm,
     /// Create a VM.
@@ -23,6 +25,8 @@ pub enum Action {
     EditVmAccess,
     /// Delete a VM and its disk.
     DeleteVm,
+    /// See all offers and who has them, create and delete them.
+    ManageOffers,
     /// See accounts.
     SeeUsers,
     /// Create an account.
@@ -39,15 +43,17 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::UseAccount,
         Self::SeeImages,
+        Self::SeeOffers,
         Self::SeeVm,
         Self::CreateVm,
         Self::PowerVm,
         Self::EditVm,
         Self::EditVmAccess,
         Self::DeleteVm,
+        Self::ManageOffers,
         Self::SeeUsers,
         Self::CreateUser,
         Self::EditUser,
@@ -61,12 +67,14 @@ impl Action {
         match self {
             Self::UseAccount => "use an account",
             Self::SeeImages => "see images",
+            Self::SeeOffers => "see offers",
             Self::SeeVm => "see the VM",
             Self::CreateVm => "create a VM",
             Self::PowerVm => "start or stop the VM",
             Self::EditVm => "edit the VM",
             Self::EditVmAccess => "change the VM's password or keys",
             Self::DeleteVm => "delete the VM",
+            Self::ManageOffers => "manage offers",
             Self::SeeUsers => "see accounts",
             Self::CreateUser => "create an account",
             Self::EditUser => "edit the account",
@@ -109,7 +117,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
         (Action::UseAccount, whose) => whose == Whose::Own,
-        (Action::SeeImages, _) | (Action::SeeVm, Whose::Own) => true,
+        (Action::SeeImages | Action::SeeOffers, _) | (Action::SeeVm, Whose::Own) => true,
         (Action::SeeVm, Whose::Other(_)) => who >= Manager,
         (
             Action::CreateVm
@@ -123,7 +131,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             ReadOnly | User | Manager => who >= Manager,
             Admin => who >= Admin,
         },
-        (Action::SeeUsers | Action::CreateUser | Action::EditUser, _)
+        (Action::ManageOffers | Action::SeeUsers | Action::CreateUser | Action::EditUser, _)
         | (
             Action::CreateVm
             | Action::EditVmAccess
@@ -148,15 +156,17 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 14] = [
+    const EXPECTED: [(Action, &str); 16] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
+        (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),
         (Action::CreateVm, "-UMA ---A ---A ---A ---A"),
         (Action::PowerVm, "-UMA --MA --MA --MA ---A"),
         (Action::EditVm, "-UMA --MA --MA --MA ---A"),
         (Action::EditVmAccess, "-UMA ---A ---A ---A ---A"),
         (Action::DeleteVm, "-UMA --MA --MA --MA ---A"),
+        (Action::ManageOffers, "---A ---A ---A ---A ---A"),
         (Action::SeeUsers, "---A ---A ---A ---A ---A"),
         (Action::CreateUser, "---A ---A ---A ---A ---A"),
         (Action::EditUser, "---A ---A ---A ---A ---A"),

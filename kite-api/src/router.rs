@@ -11,7 +11,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
     auth::{bootstrap, sign_in, sign_up},
-    images, page, platform,
+    images, offers, page, platform,
     problem::{Problem, ProblemKind},
     state::ApiState,
     users, vms,
@@ -48,6 +48,13 @@ fn routes(state: &ApiState) -> Router<ApiState> {
         .route("/vms/{name}/start", post(vms::start))
         .route("/vms/{name}/stop", post(vms::stop))
         .route("/images", get(images::list))
+        .route("/offers", get(offers::list))
+        .route("/offers/{name}/claim", post(offers::claim))
+        .route("/admin/offers", get(offers::list_all).post(offers::create))
+        .route(
+            "/admin/offers/{name}",
+            axum::routing::delete(offers::delete),
+        )
         .route("/admin/users", get(users::list).post(users::create))
         .route(
             "/admin/users/{name}",

@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use common::{Bed, text};
 use k8s_openapi::ByteString;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kite_core::activity;
 use kite_core::crd::{AccessStatus, KiteVirtualMachine, KiteVirtualMachineSpec};
 use kite_core::{labels, names};
 use kite_fake::FakeCluster;
-use kite_gateway::kubernetes::{HostKeyError, RouteTable, host_key, watch_routes};
+use kite_gateway::kubernetes::{
+    HostKeyError, RouteTable, host_key, report_activity, watch_routes,
+};
 use kite_gateway::{LoginName, Routes, VmState};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -171,6 +175,63 @@ async fn logins_follow_the_cluster_and_go_on_without_it() {
         text(&output.stderr)
     );
     stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_use_of_a_vm_with_an_idle_timeout_is_reported() {
+    let cluster = cluster().await;
+    let client = cluster.client();
+    let table = RouteTable::default();
+    let bed = Bed::over(table.clone()).await;
+    let guest = bed.guest("ann-web").await;
+    let stop = CancellationToken::new();
+    tokio::spawn(watch_routes(client.clone(), table.clone(), stop.clone()));
+    let reports = tokio::spawn(report_activity(
+        client.clone(),
+        table.clone(),
+        bed.sessions.clone(),
+        stop.clone(),
+    ));
+    table.ready().await;
+    make_vm(&client, &bed, &guest).await;
+    table.slice(kube::runtime::watcher::Event::Apply(slice(guest.address())));
+    let login = LoginName::parse("ann-web").unwrap();
+    eventually("a route", || {
+        let route = table.find(&login);
+        route.is_some_and(|route| route.target.is_some() && route.state == VmState::Running)
+    })
+    .await;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let lease = || async { leases.get_opt("web-activity").await.unwrap() };
+
+    // Nobody asked for it: nothing is written.
+    bed.ssh("ann-web", "echo in").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(lease().await, None);
+
+    let vms: Api<KiteVirtualMachine> = Api::namespaced(client.clone(), NAMESPACE);
+    let timeout = Patch::Merge(json!({"spec": {"idleTimeout": "1h"}}));
+    let vm = vms.patch("web", &PatchParams::default(), &timeout).await;
+    let uid = vm.unwrap().metadata.uid.unwrap();
+    // Until the watch has told the gateway.
+    let mut reported = None;
+    for _ in 0..50 {
+        bed.ssh("ann-web", "echo in").await;
+        reported = lease().await;
+        if reported.is_some() {
+            break;
+        }
+    }
+    let first = activity::last_used(&reported.unwrap(), &uid).unwrap();
+    // What follows waits for its turn, and is not lost when the gateway ends.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    bed.ssh("ann-web", "echo in").await;
+    let unchanged = activity::last_used(&lease().await.unwrap(), &uid);
+    assert_eq!(unchanged, Some(first));
+    stop.cancel();
+    reports.await.unwrap();
+    let last = activity::last_used(&lease().await.unwrap(), &uid).unwrap();
+    assert!(last > first, "{last} {first}");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The image must be in the catalogue and fit on the disk.
-pub(super) fn check_image(state: &ApiState, form: &mut Form) {
+pub(crate) fn check_image(state: &ApiState, form: &mut Form) {
     let Some(name) = form.peek::<String>("image") else {
         return;
     };

@@ -1,6 +1,8 @@
 //! What a request for a VM may say.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{crd::PowerState, quantity::Bytes};
+use kube::core::Duration;
 use rand::RngExt as _;
 use serde_json::{Map, Value, json};
 
@@ -25,6 +27,9 @@ pub(super) struct NewVm {
     pub(super) ssh_password: Option<String>,
     pub(super) ssh_public_keys: Vec<String>,
     pub(super) domain_prefix: Option<String>,
+    pub(super) expires_at: Option<Time>,
+    pub(super) expiry_grace_period: Option<Duration>,
+    pub(super) idle_timeout: Option<Duration>,
 }
 
 impl NewVm {
@@ -40,6 +45,9 @@ impl NewVm {
         let ssh_password: Option<String> = form.optional("sshPassword");
         let ssh_public_keys = form.optional("sshPublicKeys").unwrap_or_default();
         let domain_prefix = form.optional("domainPrefix");
+        let expires_at = form.optional("expiresAt");
+        let expiry_grace_period = form.optional("expiryGracePeriod");
+        let idle_timeout = form.optional("idleTimeout");
         if let Some(password) = &ssh_password {
             read_password(
                 form,
@@ -59,6 +67,9 @@ impl NewVm {
             ssh_password,
             ssh_public_keys,
             domain_prefix,
+            expires_at,
+            expiry_grace_period,
+            idle_timeout,
         })
     }
 }
@@ -95,6 +106,7 @@ impl Edit {
         ] {
             form.fixed(field, why);
         }
+        form.fixed("offer", "cannot be changed: create another VM");
         let power: Option<PowerState> = form.changed("powerState");
         let cpu: Option<u32> = form.changed("cpu");
         let memory: Option<Bytes> = form.changed("memory");
@@ -102,6 +114,9 @@ impl Edit {
         let domain = form.change::<String>("domainPrefix");
         let keys = form.change::<Vec<String>>("sshPublicKeys");
         let password = form.change::<String>("sshPassword");
+        let expires_at = form.change::<Time>("expiresAt");
+        let grace = form.change::<Duration>("expiryGracePeriod");
+        let idle_timeout = form.change::<Duration>("idleTimeout");
         if let Change::Set(password) = &password {
             read_password(form, "sshPassword", password, &[]);
         }
@@ -129,6 +144,9 @@ impl Edit {
         let disk = edit.disk.as_ref().map(|size| ("disk", json!(size)));
         edit.put(Action::EditVm, disk);
         edit.put(Action::EditVm, change_to_json("domainPrefix", domain));
+        edit.put(Action::EditVm, change_to_json("expiresAt", expires_at));
+        edit.put(Action::EditVm, change_to_json("expiryGracePeriod", grace));
+        edit.put(Action::EditVm, change_to_json("idleTimeout", idle_timeout));
         edit.put(Action::EditVmAccess, change_to_json("sshPublicKeys", keys));
         match password {
             Change::Keep => {}

@@ -21,10 +21,10 @@ use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub(crate) use self::checks::check_image;
 use self::{
     checks::{
-        Demand, UniqueName, check_image, check_quota, check_unique, namespace_not_ready,
-        wait_for_namespace,
+        Demand, UniqueName, check_quota, check_unique, namespace_not_ready, wait_for_namespace,
     },
     input::{Edit, NewVm, generate_ssh_id},
     view::VmView,
@@ -93,14 +93,25 @@ pub(crate) async fn create(
     State(state): State<ApiState>,
     caller: Caller,
     Query(Owner { owner }): Query<Owner>,
-    mut form: Form,
+    form: Form,
 ) -> Result<Response, Problem> {
     let owner = find_owner(&state, &caller, owner.as_deref())?;
     caller.require(Action::CreateVm, whose(&caller, &owner))?;
+    make(&state, &caller, &owner, form, None).await
+}
+
+/// Creates a VM of `owner`, from an offer if one is named.
+pub(crate) async fn make(
+    state: &ApiState,
+    caller: &Caller,
+    owner: &KiteUser,
+    mut form: Form,
+    offer: Option<String>,
+) -> Result<Response, Problem> {
     let new = NewVm::read(&mut form);
-    check_image(&state, &mut form);
+    check_image(state, &mut form);
     if form.peek::<String>("domainPrefix").is_some() {
-        check_base_domain(&state, &mut form);
+        check_base_domain(state, &mut form);
     }
     form.finish()?;
     let Some(new) = new else {
@@ -115,12 +126,12 @@ pub(crate) async fn create(
         memory: &new.memory,
         disk: &new.disk,
     };
-    check_quota(&state, &owner, &demand, None)?;
-    let ssh_id = choose_ssh_id(&state, &new).await?;
+    check_quota(state, owner, &demand, None)?;
+    let ssh_id = choose_ssh_id(state, &new).await?;
     if let Some(prefix) = &new.domain_prefix {
-        check_unique(&state, UniqueName::Domain(prefix), None).await?;
+        check_unique(state, UniqueName::Domain(prefix), None).await?;
     }
-    wait_for_namespace(&state, &owner).await?;
+    wait_for_namespace(state, owner).await?;
 
     let mut vm = KiteVirtualMachine::new(
         &new.name,
@@ -132,6 +143,10 @@ pub(crate) async fn create(
             },
             ssh_public_keys: new.ssh_public_keys,
             domain_prefix: new.domain_prefix,
+            expires_at: new.expires_at,
+            expiry_grace_period: new.expiry_grace_period,
+            idle_timeout: new.idle_timeout,
+            offer,
             ..KiteVirtualMachineSpec::new(new.cpu, new.memory, new.disk, new.image, ssh_id)
         },
     );
@@ -217,7 +232,14 @@ async fn power(
     let Found { vm, whose, .. } = find(&state, &caller, &name, owner.as_deref())?;
     caller.require(Action::PowerVm, whose)?;
     let form = Form::new(serde_json::Map::new());
-    let edited = write(&state, &caller, &vm, json!({ "powerState": power }), &form).await?;
+    let mut spec = json!({ "powerState": power });
+    let is_idle = vm.status.as_ref().is_some_and(|it| it.idle.is_some());
+    if power == PowerState::On && is_idle {
+        // It is off though it is to be on: any edit starts it, and this one is
+        // there for that.
+        spec["restartedAt"] = json!(jiff::Timestamp::now().to_string());
+    }
+    let edited = write(&state, &caller, &vm, spec, &form).await?;
     Ok(Json(VmView::of(&edited)))
 }
 

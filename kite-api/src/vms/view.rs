@@ -1,12 +1,12 @@
 //! A VM as the API shows it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
     crd::{KiteVirtualMachine, PowerState, VmPhase},
     names,
     quantity::Bytes,
 };
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, core::Duration};
 use serde::Serialize;
 
 /// Desired and observed state, under the names of the custom resource.
@@ -29,6 +29,14 @@ pub(crate) struct VmView {
     ssh_public_keys: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     domain_prefix: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expiry_grace_period: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
     deleting: bool,
@@ -59,6 +67,11 @@ struct StatusView {
     ssh_command: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<String>,
+    /// When an expired VM is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delete_at: Option<Time>,
+    /// Whether it is off because nobody uses it.
+    idle: bool,
     conditions: Vec<Condition>,
 }
 
@@ -81,6 +94,10 @@ impl VmView {
             has_ssh_password: vm.spec.ssh_password_hash.is_some(),
             ssh_public_keys: vm.spec.ssh_public_keys.clone(),
             domain_prefix: vm.spec.domain_prefix.clone(),
+            expires_at: vm.spec.expires_at.clone(),
+            expiry_grace_period: vm.spec.expiry_grace_period,
+            idle_timeout: vm.spec.idle_timeout,
+            offer: vm.spec.offer.clone(),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
             deleting: vm.metadata.deletion_timestamp.is_some(),
             status: StatusView::of(vm),
@@ -111,6 +128,8 @@ impl StatusView {
             disk_progress,
             ssh_command,
             domain,
+            delete_at: status.expiry.map(|expiry| expiry.delete_at),
+            idle: status.idle.is_some(),
             conditions: status.conditions,
         }
     }

@@ -6,11 +6,13 @@ use axum::{
     extract::{FromRequest, Request},
 };
 use http::header;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ClusterError,
     crd::{AccessLevel, PowerState, Quota},
     quantity::Bytes,
 };
+use kube::core::Duration;
 use serde_json::{Map, Value};
 
 use crate::problem::{FieldError, Problem, ProblemKind};
@@ -116,6 +118,15 @@ impl Form {
         self.known.push(name);
         if self.fields.contains_key(name) {
             self.error(name, why);
+        }
+    }
+
+    /// Sets a field that the request may not, with the reason.
+    pub fn preset(&mut self, name: &'static str, value: Value, why: &str) {
+        if self.fields.contains_key(name) {
+            self.error(name, why);
+        } else {
+            self.fields.insert(name.to_owned(), value);
         }
     }
 
@@ -282,6 +293,22 @@ impl Field for Vec<String> {
             .iter()
             .map(|item| item.as_str().map(str::to_owned))
             .collect()
+    }
+}
+
+impl Field for Time {
+    const EXPECTED: &'static str = "a time such as 2026-12-31T18:00:00Z";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for Duration {
+    const EXPECTED: &'static str = "a span such as 90m or 72h";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value.as_str()?.parse().ok()
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod bootstrap;
 mod http;
+mod offers;
 mod sessions;
 mod sign_in;
 mod users;
