@@ -1,7 +1,7 @@
 //! Events (`events.k8s.io/v1`): the story of an object, for people who ask
 //! `kubectl describe`.
 //!
-//! What there is to tell follows from how a status changed ([`story`], pure), and
+//! What there is to tell follows from how a status changed ([`story()`], pure), and
 //! is told after the status was written. A pass that changes nothing tells
 //! nothing, and what is told has a name that follows from the change: a second
 //! controller, or a repeated request, makes no second Event of it. A crash

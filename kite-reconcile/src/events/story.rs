@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     conditions::find,
-    crd::vm_condition::{DISK_READY, EXPOSED, READY},
+    crd::vm_condition::{DISK_READY, EXPIRED, EXPOSED, READY},
 };
 
 /// Something worth an Event.
@@ -55,6 +55,9 @@ const ON_ITS_WAY: &[&str] = &[
     "WaitingForVolumeBinding",
 ];
 
+/// Reason of the condition `Expired` while there is time left, but not much.
+const EXPIRES_SOON: &str = "ExpiresSoon";
+
 /// What there is to tell of a status whose conditions were `old` and are `new`.
 ///
 /// `Ready` tells of what was reached and of what is in the way; other conditions
@@ -80,7 +83,12 @@ pub fn story(old: &[Condition], new: &[Condition]) -> Vec<Tale> {
             (EXPOSED, "True") => Some(tale(Severity::Normal, EXPOSED, now)),
             // Steps on the way to Ready, which tells of them.
             (other, _) if other.ends_with("Ready") || other == "Reserved" => None,
-            // What befalls an object beside that, such as its expiry.
+            // Its disk goes with it: whoever wants to keep it has to act.
+            (EXPIRED, "True") => Some(tale(Severity::Warning, &now.reason, now)),
+            (EXPIRED, _) if now.reason == EXPIRES_SOON => {
+                Some(tale(Severity::Warning, EXPIRES_SOON, now))
+            }
+            // What befalls an object beside that, such as being idle.
             (_, "True") => Some(tale(Severity::Normal, &now.reason, now)),
             _ => None,
         })
@@ -180,10 +188,20 @@ mod tests {
 
     #[test]
     fn what_befalls_an_object_is_told() {
+        let life: &[&[Said]] = &[
+            &[("Expired", false, "NotExpired"), ("Idle", false, "NotIdle")],
+            &[("Expired", false, "NotExpired"), ("Idle", true, "Idle")],
+            &[("Expired", false, "ExpiresSoon"), ("Idle", true, "Idle")],
+            &[("Expired", true, "Expired"), ("Idle", true, "Idle")],
+            &[("Expired", false, "NotExpired"), ("Idle", false, "NotIdle")],
+        ];
+        let lines: Vec<_> = life
+            .windows(2)
+            .flat_map(|step| told(step[0], step[1]))
+            .collect();
         assert_eq!(
-            told(&[], &[("Expired", true, "PastExpiry")]),
-            ["Normal PastExpiry"]
+            lines,
+            ["Normal Idle", "Warning ExpiresSoon", "Warning Expired"]
         );
-        assert_eq!(told(&[], &[("Expired", false, "NotYet")]), [""; 0]);
     }
 }
