@@ -14,9 +14,7 @@ use kite_core::activity;
 use kite_core::crd::{AccessStatus, KiteVirtualMachine, KiteVirtualMachineSpec};
 use kite_core::{labels, names};
 use kite_fake::FakeCluster;
-use kite_gateway::kubernetes::{
-    HostKeyError, RouteTable, host_key, report_activity, watch_routes,
-};
+use kite_gateway::kubernetes::{HostKeyError, RouteTable, host_key, report_activity, watch_routes};
 use kite_gateway::{LoginName, Routes, VmState};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
