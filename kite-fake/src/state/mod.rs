@@ -214,7 +214,7 @@ impl ApiServer {
 
     fn take_up(&mut self, snapshot: &Snapshot) {
         self.ids = snapshot.ids;
-        *self.allocations.get_mut() = Default::default();
+        drop(std::mem::take(self.allocations.get_mut()));
         self.tokens = snapshot.tokens.clone();
     }
 }

@@ -63,7 +63,7 @@ pub async fn average<F: Future<Output = ()>>(each: usize, mut work: impl FnMut()
     loop {
         work().await;
         done += each;
-        let used = processor_time() - start;
+        let used = processor_time().saturating_sub(start);
         if used >= Duration::from_secs(1) {
             return used / u32::try_from(done).unwrap();
         }

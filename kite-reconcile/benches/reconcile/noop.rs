@@ -36,6 +36,7 @@ const SIZE: Size = Size {
 };
 const REST: Duration = Duration::from_secs(3);
 
+#[allow(clippy::too_many_lines, reason = "one measurement after the other")]
 pub fn measure(table: &mut Table) {
     one_thread().block_on(async {
         let world = World::start();

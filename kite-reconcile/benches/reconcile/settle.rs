@@ -83,7 +83,7 @@ fn run(size: Size) -> Run {
         furnish(&people).await;
         let (begin, processor) = (Instant::now(), processor_time());
         let took = fleet::settle(&people, size).await;
-        let processor = processor_time() - processor;
+        let processor = processor_time().saturating_sub(processor);
         loop {
             let last = requests.last_write().unwrap_or(begin);
             if last.elapsed() >= QUIET {
