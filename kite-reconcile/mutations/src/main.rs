@@ -112,15 +112,14 @@ fn run(options: &Options) -> anyhow::Result<usize> {
             mutation.what,
             began.elapsed().as_secs()
         ));
-        match seen {
-            Some((suite, caught)) => say(&format!(
+        if let Some((suite, caught)) = seen {
+            say(&format!(
                 "        caught by {suite}: {}\n        {}",
                 caught.test, caught.assertion
-            )),
-            None => {
-                say("        SURVIVED: no suite noticed");
-                survivors.push(mutation.name);
-            }
+            ));
+        } else {
+            say("        SURVIVED: no suite noticed");
+            survivors.push(mutation.name);
         }
     }
     say(&format!(

@@ -106,10 +106,10 @@ impl Suite {
                 assertion: format!("not at an end after {} s", timeout.as_secs()),
             }),
             // Its panic would only be told at the end of the suite.
-            End::Failed(test) => {
-                let (_, text) = Self::call(workspace, &program, &["--exact", &test], timeout)?;
+            End::Failed(name) => {
+                let (_, text) = Self::call(workspace, &program, &["--exact", &name], timeout)?;
                 read(&text).ok_or_else(|| Caught {
-                    test,
+                    test: name,
                     assertion: "it failed beside the others, and not alone".to_owned(),
                 })
             }

@@ -20,7 +20,7 @@ use kite_core::{
     labels,
 };
 use kite_reconcile::{
-    claims::ClaimState,
+    claims::{ClaimState, WantedClaim},
     objects::AnyObject,
     plan::{Outcome, Plan, Step},
     vm::{ImageSeen, Observed, plan},
@@ -647,6 +647,12 @@ impl World {
             left.retain(|slot| *slot != "claim");
         }
         left
+    }
+
+    /// Whether it has a claim, wanted or not.
+    pub fn has_names(&self) -> bool {
+        let claims = &self.seen.claims;
+        !claims.stale.is_empty() || claims.wanted.iter().any(WantedClaim::is_mine)
     }
 
     /// Whether all claims are won.
