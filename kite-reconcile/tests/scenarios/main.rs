@@ -1,6 +1,10 @@
 //! Reconcilers against the in-memory API server: what the world looks like when
 //! everything has come to rest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::large_futures,
+    reason = "a test awaits its whole world, and nothing else is on its stack"
+)]
 
 mod defects;
 mod deletion;
