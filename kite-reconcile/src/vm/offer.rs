@@ -86,8 +86,8 @@ pub(super) fn gate(
     let (Some(name), Some(found)) = (&vm.object.spec.offer, &seen.offer) else {
         return steps;
     };
-    let is_mine = |claim: &&KiteReservation| claim.spec.holder == vm.holder();
-    if found.claim.as_ref().filter(is_mine).is_some() {
+    let is_mine = |claim: &KiteReservation| claim.spec.holder == vm.holder();
+    if found.claim.as_ref().is_some_and(is_mine) {
         return match unfulfilled(vm, seen) {
             Some(claim) if blocked => vec![Step::Unclaim(claim.clone())],
             _ => steps,
