@@ -38,7 +38,19 @@ const KINDS: &[ForeignKind] = &[
         short_names: &["das"],
         columns: &[COLUMN_AGE],
     },
+    ForeignKind {
+        group: "cdi.kubevirt.io",
+        version: "v1beta1",
+        kind: "DataImportCron",
+        plural: "dataimportcrons",
+        short_names: &["dic", "dics"],
+        columns: &[("Schedule", "string", ".spec.schedule"), COLUMN_AGE],
+    },
 ];
+
+/// Label that CDI puts on what a `DataImportCron` imports, and on the
+/// `DataSource` that it keeps: the name of the cron.
+pub const DATA_IMPORT_CRON_LABEL: &str = "cdi.kubevirt.io/dataImportCron";
 
 /// CRDs of the kinds in this module, for an API server that has no CDI: their
 /// fields are kept as they come and not judged.
@@ -203,4 +215,78 @@ pub struct DataSourceStatus {
     /// `Ready`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<StatusCondition>,
+}
+
+/// Looks for a newer image by a schedule, imports it, and leads a `DataSource`
+/// to it. The spec is immutable.
+#[derive(CustomResource, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "cdi.kubevirt.io",
+    version = "v1beta1",
+    kind = "DataImportCron",
+    plural = "dataimportcrons",
+    shortname = "dic",
+    namespaced,
+    schema = "disabled",
+    status = "DataImportCronStatus",
+    derive = "PartialEq",
+    derive = "Default"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DataImportCronSpec {
+    /// When to look, in cron format (UTC).
+    pub schedule: String,
+    /// Name of the `DataSource`, in the cron's namespace.
+    pub managed_data_source: String,
+    /// `Outdated` deletes imports beyond those that are kept; `Never` none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub garbage_collect: Option<String>,
+    /// How many imports are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imports_to_keep: Option<i32>,
+    /// What becomes of imports and `DataSource` when the cron goes: `None` of
+    /// them stays, or `All`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_policy: Option<String>,
+    /// The `DataVolume` that is made for each import.
+    pub template: DataVolumeTemplate,
+}
+
+/// A `DataVolume` without metadata: CDI's schema keeps none here, and CDI labels
+/// what it makes with [`DATA_IMPORT_CRON_LABEL`].
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct DataVolumeTemplate {
+    /// Source and size.
+    #[serde(default)]
+    pub spec: DataVolumeSpec,
+}
+
+/// Observed state of a `DataImportCron`.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct DataImportCronStatus {
+    /// The import that is under way, or the last one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub current_imports: Vec<CurrentImport>,
+    /// What the `DataSource` leads to, once there was an import.
+    #[serde(
+        default,
+        rename = "lastImportedPVC",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_imported_pvc: Option<SourceObject>,
+    /// `Progressing`, `UpToDate`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<StatusCondition>,
+}
+
+/// An import of a `DataImportCron`.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CurrentImport {
+    /// Its `DataVolume`.
+    #[serde(default, rename = "DataVolumeName")]
+    pub data_volume_name: String,
+    /// What it imports.
+    #[serde(default, rename = "Digest")]
+    pub digest: String,
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::{
     networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
-    cdi::{DataSource, DataVolume},
+    cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::KiteVirtualMachine,
     gateway_api::HttpRoute,
@@ -92,6 +92,7 @@ macro_rules! any_object {
 }
 
 any_object!(
+    DataImportCron,
     DataSource,
     DataVolume,
     HttpRoute,

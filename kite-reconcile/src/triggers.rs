@@ -14,11 +14,11 @@ use std::{
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
-    cdi::{DataSource, DataVolume},
+    cdi::{DATA_IMPORT_CRON_LABEL, DataImportCron, DataSource, DataVolume},
     cluster::Object,
     crd::{
         Claim, KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
@@ -29,6 +29,7 @@ use kite_core::{
     labels,
     names::{self, VmClaim},
 };
+use kite_render::walls;
 use kube::{
     Resource as _, ResourceExt as _,
     runtime::{
@@ -144,13 +145,29 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
         .on(everything(), || {
             |_: &KitePlatform, users: &_| select(users, |_| true)
         })
+        .on(everything(), || {
+            let seen = Mutex::new(HashMap::new());
+            move |node: &Node, users: &_| {
+                // A node reports all the time, and seldom moves.
+                let addresses = walls::addresses([node]);
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                if seen.insert(node.name_any(), addresses.clone()) == Some(addresses) {
+                    return Vec::new();
+                }
+                select(users, |_| true)
+            }
+        })
 }
 
 /// All that the controller of images hears of.
 pub fn images<L: Listener<KiteImage>>(listener: L) -> L {
     listener
         .on(managed(), || |o: &DataVolume, _: &_| image_of(o))
+        .on(managed(), || |o: &DataImportCron, _: &_| image_of(o))
         .on(managed(), || |o: &DataSource, _: &_| image_of(o))
+        // CDI makes these, and puts a label of its own on them.
+        .on(by_cron(), || |o: &DataVolume, _: &_| image_of(o))
+        .on(by_cron(), || |o: &DataSource, _: &_| image_of(o))
 }
 
 /// All that the controller of the platform hears of.
@@ -181,6 +198,11 @@ fn managed() -> watcher::Config {
         labels::MANAGED_BY,
         labels::MANAGED_BY_CONTROLLER
     ))
+}
+
+/// A watch of what CDI's crons made.
+fn by_cron() -> watcher::Config {
+    watcher::Config::default().labels(DATA_IMPORT_CRON_LABEL)
 }
 
 fn everything() -> watcher::Config {
@@ -244,7 +266,10 @@ fn platform_of<K: Object>(object: &K) -> Vec<ObjectRef<KitePlatform>> {
 }
 
 fn image_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteImage>> {
-    let name = object.labels().get(labels::IMAGE_NAME);
+    let labels = object.labels();
+    let name = labels
+        .get(labels::IMAGE_NAME)
+        .or_else(|| labels.get(DATA_IMPORT_CRON_LABEL));
     name.map(|name| ObjectRef::new(name)).into_iter().collect()
 }
 

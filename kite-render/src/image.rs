@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use kite_core::{
     cdi::{
-        DataSource, DataSourceSource, DataSourceSpec, DataVolume, DataVolumeHttp,
-        DataVolumeRegistry, DataVolumeSource, DataVolumeSpec, SourceObject,
+        DataImportCron, DataImportCronSpec, DataSource, DataSourceSource, DataSourceSpec,
+        DataVolume, DataVolumeHttp, DataVolumeRegistry, DataVolumeSource, DataVolumeSpec,
+        DataVolumeTemplate, SourceObject,
     },
     crd::{KiteImage, KitePlatformSpec},
 };
@@ -26,9 +27,52 @@ pub fn namespace<'a>(image: &'a KiteImage, platform: &'a KitePlatformSpec) -> &'
         .unwrap_or_else(|| platform.image_namespace())
 }
 
-/// The disk into which an image is imported; none for an image that is a claim
-/// or a snapshot already.
+/// Imports that are kept where the image does not say.
+const IMPORTS_KEPT: i32 = 2;
+
+/// The disk into which an image is imported once; none for an image that is a
+/// claim or a snapshot already, or is imported by a schedule.
 pub fn data_volume(image: &Image<'_>, platform: &KitePlatformSpec) -> Option<DataVolume> {
+    if image.object.spec.refresh_schedule.is_some() {
+        return None;
+    }
+    let mut metadata = image.metadata(platform.image_namespace());
+    metadata.annotations = Some(BTreeMap::from([(
+        BIND_IMMEDIATE.to_owned(),
+        "true".to_owned(),
+    )]));
+    Some(DataVolume {
+        metadata,
+        spec: import(image, platform)?,
+        status: None,
+    })
+}
+
+/// What imports the image again and again, where it has a schedule. CDI keeps
+/// the `DataSource` of the image's name by itself then, and deletes that and all
+/// imports when the cron goes.
+pub fn import_cron(image: &Image<'_>, platform: &KitePlatformSpec) -> Option<DataImportCron> {
+    let spec = &image.object.spec;
+    let schedule = spec.refresh_schedule.clone()?;
+    let metadata = image.metadata(platform.image_namespace());
+    Some(DataImportCron {
+        spec: DataImportCronSpec {
+            schedule,
+            managed_data_source: image.name.to_owned(),
+            garbage_collect: Some("Outdated".to_owned()),
+            imports_to_keep: Some(spec.imports_to_keep.unwrap_or(IMPORTS_KEPT)),
+            retention_policy: Some("None".to_owned()),
+            template: DataVolumeTemplate {
+                spec: import(image, platform)?,
+            },
+        },
+        metadata,
+        status: None,
+    })
+}
+
+/// What is fetched, and the disk that it is fetched to.
+fn import(image: &Image<'_>, platform: &KitePlatformSpec) -> Option<DataVolumeSpec> {
     let spec = &image.object.spec;
     let source = match (&spec.source.http, &spec.source.registry) {
         (Some(http), _) => DataVolumeSource {
@@ -46,24 +90,19 @@ pub fn data_volume(image: &Image<'_>, platform: &KitePlatformSpec) -> Option<Dat
         },
         (None, None) => return None,
     };
-    let mut metadata = image.metadata(platform.image_namespace());
-    metadata.annotations = Some(BTreeMap::from([(
-        BIND_IMMEDIATE.to_owned(),
-        "true".to_owned(),
-    )]));
-    Some(DataVolume {
-        metadata,
-        spec: DataVolumeSpec {
-            source: Some(source),
-            source_ref: None,
-            storage: Some(disk::storage(&spec.min_disk, platform)),
-        },
-        status: None,
+    Some(DataVolumeSpec {
+        source: Some(source),
+        source_ref: None,
+        storage: Some(disk::storage(&spec.min_disk, platform)),
     })
 }
 
-/// The name under which VM disks are cloned from the image.
-pub fn data_source(image: &Image<'_>, platform: &KitePlatformSpec) -> DataSource {
+/// The name under which VM disks are cloned from the image; none where CDI
+/// keeps it.
+pub fn data_source(image: &Image<'_>, platform: &KitePlatformSpec) -> Option<DataSource> {
+    if image.object.spec.refresh_schedule.is_some() {
+        return None;
+    }
     let namespace = platform.image_namespace();
     let object = |name: &str| SourceObject {
         namespace: namespace.to_owned(),
@@ -84,9 +123,9 @@ pub fn data_source(image: &Image<'_>, platform: &KitePlatformSpec) -> DataSource
             snapshot: None,
         },
     };
-    DataSource {
+    Some(DataSource {
         metadata: image.metadata(namespace),
         spec: DataSourceSpec { source },
         status: None,
-    }
+    })
 }

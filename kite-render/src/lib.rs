@@ -43,6 +43,7 @@
 //! | [`disk`], [`machine`] | the VM itself |
 //! | [`windows`] | what is different for Windows guests |
 //! | [`service`], [`exposure`] | how it is reached |
+//! | [`install`] | what has to be there before Kite starts |
 //! | [`reservation`] | claims of which there can be one |
 
 pub mod cloud_init;
@@ -50,6 +51,7 @@ pub mod disk;
 mod error;
 pub mod exposure;
 pub mod image;
+pub mod install;
 pub mod keys;
 pub mod machine;
 pub mod namespace;

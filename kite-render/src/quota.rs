@@ -12,6 +12,9 @@ use crate::User;
 /// Name of the quota object.
 pub const NAME: &str = "kite-quota";
 
+/// The number of VMs, as a quota counts it.
+const VMS: &str = "count/kitevirtualmachines.hy3ons.github.io";
+
 const MIB: u128 = 1 << 20;
 
 /// What pods and claims ask for beyond what VMs ask for.
@@ -63,10 +66,7 @@ pub fn resource_quota(user: &User<'_>, overhead: &Overhead) -> ResourceQuota {
     let disk = with_per_mille(u128::from(quota.disk.bytes()), overhead.disk_per_mille)
         * if overhead.clone_room { 2 } else { 1 };
     let hard = [
-        (
-            "count/kitevirtualmachines.hy3ons.github.io",
-            Quantity(quota.vms.to_string()),
-        ),
+        (VMS, Quantity(quota.vms.to_string())),
         ("requests.cpu", millicores(cpu)),
         ("requests.memory", mebibytes(memory)),
         ("requests.storage", mebibytes(disk)),
@@ -83,6 +83,17 @@ pub fn resource_quota(user: &User<'_>, overhead: &Overhead) -> ResourceQuota {
         }),
         status: None,
     }
+}
+
+/// The quota of a user who goes: the same, but with no room for a VM, so that
+/// none comes while those that are there go.
+pub fn closed(user: &User<'_>, overhead: &Overhead) -> ResourceQuota {
+    let mut quota = resource_quota(user, overhead);
+    let hard = quota.spec.as_mut().and_then(|spec| spec.hard.as_mut());
+    if let Some(vms) = hard.and_then(|hard| hard.get_mut(VMS)) {
+        *vms = Quantity("0".to_owned());
+    }
+    quota
 }
 
 fn with_per_mille(amount: u128, per_mille: u32) -> u128 {

@@ -8,6 +8,10 @@
 //! | `deny-from-other-namespaces` | all pods | in: 22 from the gateway, 80 from the ingress controller |
 //! | `cdi-workers` | CDI's worker pods | in: CDI's transfer port, from CDI and from the image namespace |
 //! | `tenant-isolation-egress` | all pods | out: DNS, and the internet without private ranges |
+//!
+//! Nodes and pods may have public addresses; [`Walls::around`] closes those too.
+
+mod infrastructure;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +22,9 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
-use kite_core::names::PLATFORM_NAMESPACE;
+use kite_core::{crd::Exposure, names::PLATFORM_NAMESPACE};
 
+pub use self::infrastructure::addresses;
 use crate::User;
 
 /// Name of the policy that guards what comes in.
@@ -31,6 +36,10 @@ pub const EGRESS_POLICY: &str = "tenant-isolation-egress";
 
 /// Label that Kubernetes puts on every namespace: its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// All IPv4 addresses.
+const IPV4: &str = "0.0.0.0/0";
+/// All IPv6 addresses of the internet (RFC 4291 §2.4, IANA's global unicast).
+const IPV6: &str = "2000::/3";
 /// Port on which CDI's workers take data in and report progress.
 const CDI_PORT: i32 = 8443;
 
@@ -140,6 +149,24 @@ impl Default for Walls {
     }
 }
 
+impl Walls {
+    /// The same walls, let through by whoever the platform says exposes VMs.
+    #[must_use]
+    pub fn exposed_by(&self, exposure: &Exposure) -> Self {
+        let mut walls = self.clone();
+        if !exposure.controller_namespaces.is_empty() {
+            let named = exposure.controller_namespaces.iter();
+            walls.ingress_controllers = named.map(Pods::all).collect();
+        } else if let Some(gateway) = &exposure.gateway {
+            let own = Pods::all(&gateway.namespace);
+            if !walls.ingress_controllers.contains(&own) {
+                walls.ingress_controllers.push(own);
+            }
+        }
+        walls
+    }
+}
+
 /// The network policies of a user's namespace. `image_namespaces` are where CDI
 /// clones disks from.
 pub fn policies(
@@ -218,8 +245,8 @@ fn egress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
     });
     let internet = NetworkPolicyEgressRule {
         to: Some(vec![
-            block("0.0.0.0/0", &walls.blocked_ipv4),
-            block("2000::/3", &walls.blocked_ipv6),
+            block(IPV4, &walls.blocked_ipv4),
+            block(IPV6, &walls.blocked_ipv6),
         ]),
         ports: None,
     };

@@ -97,7 +97,14 @@ fn images_are_valid() {
         if let Some(disk) = image::data_volume(&image, &platform) {
             check("datavolumes.cdi.kubevirt.io", "v1beta1", &disk);
         }
-        let source = image::data_source(&image, &platform);
+        let source = image::data_source(&image, &platform).unwrap();
         check("datasources.cdi.kubevirt.io", "v1beta1", &source);
     }
+    object.spec.source =
+        serde_json::from_value(serde_json::json!({"registry": {"url": "docker://example.org/i"}}))
+            .unwrap();
+    object.spec.refresh_schedule = Some("0 3 * * 0".to_owned());
+    let image = Image::of(&object).unwrap();
+    let cron = image::import_cron(&image, &platform).unwrap();
+    check("dataimportcrons.cdi.kubevirt.io", "v1beta1", &cron);
 }

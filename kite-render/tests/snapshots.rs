@@ -4,7 +4,8 @@
 mod common;
 
 use kite_core::crd::{
-    Certificate, GatewayReference, KitePlatform, KitePlatformSpec, OsFamily, PowerState,
+    Certificate, GatewayReference, ImageSource, KitePlatform, KitePlatformSpec, OsFamily,
+    PowerState, RegistrySource,
 };
 use kite_render::{
     Image, Platform, User, Vm, cloud_init, disk, exposure, image, keys, machine, namespace,
@@ -108,6 +109,20 @@ fn what_an_image_gets() {
     let platform = common::platform();
     insta::assert_yaml_snapshot!("image_disk", image::data_volume(&image, &platform));
     insta::assert_yaml_snapshot!("image_source", image::data_source(&image, &platform));
+    assert_eq!(image::import_cron(&image, &platform), None);
+
+    let mut object = object.clone();
+    object.spec.source = ImageSource {
+        registry: Some(RegistrySource {
+            url: "docker://quay.io/containerdisks/debian:12".to_owned(),
+        }),
+        ..ImageSource::default()
+    };
+    object.spec.refresh_schedule = Some("0 3 * * 0".to_owned());
+    let image = Image::of(&object).unwrap();
+    insta::assert_yaml_snapshot!("image_cron", image::import_cron(&image, &platform));
+    assert_eq!(image::data_volume(&image, &platform), None);
+    assert_eq!(image::data_source(&image, &platform), None);
 }
 
 #[test]

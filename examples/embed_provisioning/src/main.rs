@@ -175,6 +175,7 @@ mod tests {
                 default_user: None,
                 min_disk: "5Gi".parse().unwrap(),
                 refresh_schedule: None,
+                imports_to_keep: None,
             },
         )
     }

@@ -84,6 +84,7 @@ impl World {
                     default_user: None,
                     min_disk: "2Gi".parse().unwrap(),
                     refresh_schedule: None,
+                    imports_to_keep: None,
                 },
             ))
             .await

@@ -27,6 +27,9 @@ use crate::quantity::Bytes;
     validation = Rule::new("size(self.metadata.name) <= 63").message("metadata.name must be at most 63 characters"),
 )]
 #[x_kube(validation = Rule::new("!has(self.refreshSchedule) || has(self.source.registry)").message("refreshSchedule works with source.registry only"))]
+#[x_kube(validation = Rule::new("!has(self.importsToKeep) || has(self.refreshSchedule)").message("importsToKeep is for images with a refreshSchedule"))]
+#[x_kube(validation = Rule::new("has(self.refreshSchedule) == has(oldSelf.refreshSchedule) && (!has(self.refreshSchedule) || self.refreshSchedule == oldSelf.refreshSchedule)").message("refreshSchedule cannot be changed, for CDI keeps a schedule as it was made: create another image"))]
+#[x_kube(validation = Rule::new("has(self.importsToKeep) == has(oldSelf.importsToKeep) && (!has(self.importsToKeep) || self.importsToKeep == oldSelf.importsToKeep)").message("importsToKeep cannot be changed, for CDI keeps a schedule as it was made: create another image"))]
 #[serde(rename_all = "camelCase")]
 pub struct KiteImageSpec {
     /// Name for people, such as `Debian 12`.
@@ -49,10 +52,22 @@ pub struct KiteImageSpec {
     pub default_user: Option<String>,
     /// Smallest disk that holds the image.
     pub min_disk: Bytes,
-    /// When to look for a newer image (cron format, UTC). Only with `registry`.
+    /// When to look for a newer image (cron format, UTC), such as `0 3 * * 0`.
+    /// Only with `registry`. VMs that are there keep their disks; new ones are
+    /// cloned from the newest. Cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 9, max = 100))]
+    #[schemars(
+        length(min = 6, max = 100),
+        regex(
+            pattern = r"^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[^ ]+( [^ ]+){4})$"
+        )
+    )]
     pub refresh_schedule: Option<String>,
+    /// How many imports are kept where there is a `refreshSchedule`; by default
+    /// 2, so that clones of the last but one can end. Cannot be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 20))]
+    pub imports_to_keep: Option<i32>,
 }
 
 /// Where an image comes from: exactly one of the fields.
@@ -141,7 +156,7 @@ pub struct KiteImageStatus {
     /// Namespace of the `DataSource` from which VM disks are cloned; its name is the image's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// `Ready`.
+    /// `Ready`; `UpToDate` where there is a refresh schedule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -60,6 +60,31 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub image_namespace: Option<String>,
+    /// Networks that VMs are kept from, beside private ones, the nodes' and the
+    /// pods' own (CIDR notation).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "networks_schema")]
+    pub blocked_networks: Vec<String>,
+}
+
+/// A bounded set of names of namespaces.
+fn namespaces_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "items": { "type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" },
+        "x-kubernetes-list-type": "set",
+    })
+}
+
+/// A bounded set of ranges of addresses.
+fn networks_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "items": { "type": "string", "maxLength": 43, "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$" },
+        "x-kubernetes-list-type": "set",
+    })
 }
 
 impl KitePlatformSpec {
@@ -91,6 +116,12 @@ pub struct Exposure {
     /// The Gateway that `HTTPRoutes` attach to, instead of Ingresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayReference>,
+    /// Namespaces in which the pods of the ingress controller, or of the
+    /// Gateway's implementation, are: port 80 of VMs is open to them. By default
+    /// those of ingress-nginx and Traefik, and the Gateway's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "namespaces_schema")]
+    pub controller_namespaces: Vec<String>,
     /// Where certificates come from; by default the controller of the Ingress
     /// or Gateway brings its own.
     #[serde(default)]

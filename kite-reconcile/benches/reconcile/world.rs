@@ -114,6 +114,7 @@ pub async fn furnish(client: &Client) {
             default_user: None,
             min_disk: "5Gi".parse().unwrap(),
             refresh_schedule: None,
+            imports_to_keep: None,
         },
     );
     cluster.create(&image).await.unwrap();

@@ -9,7 +9,7 @@ use std::any::Any;
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{PersistentVolumeClaim, Secret, Service},
+    core::v1::{Node, PersistentVolumeClaim, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
@@ -140,7 +140,12 @@ fn narrow<K: Object>(object: &mut K) {
     }
     if !is_ours {
         let object: &mut dyn Any = object;
-        if let Some(secret) = object.downcast_mut::<Secret>() {
+        if let Some(node) = object.downcast_mut::<Node>() {
+            // Of nodes only the addresses matter, and they list all their images.
+            if let Some(status) = &mut node.status {
+                (status.images, status.conditions) = (None, None);
+            }
+        } else if let Some(secret) = object.downcast_mut::<Secret>() {
             secret.data = None;
             secret.metadata.annotations = None;
         } else if let Some(service) = object.downcast_mut::<Service>() {

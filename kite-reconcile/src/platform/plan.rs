@@ -40,6 +40,9 @@ use crate::{
 /// When to look at the platform again though nothing was heard.
 const RESYNC: Duration = Duration::from_secs(600);
 
+/// When to look again for a namespace.
+const SOON: Duration = Duration::from_secs(30);
+
 /// What to do about the platform `object`, given what was observed.
 pub fn plan(
     object: &KitePlatform,
@@ -80,7 +83,12 @@ pub fn plan(
         },
         steps: [gateway.steps, web.steps].concat(),
         conditions: vec![ready, gateway.condition, web.condition],
-        again: RESYNC,
+        again: if seen.namespace.is_some() {
+            RESYNC
+        } else {
+            // Nothing tells of a namespace that comes.
+            SOON
+        },
     })
 }
 
@@ -368,7 +376,7 @@ fn by_routes(
     }
     let routes = [seen.route.as_ref(), seen.redirect.as_ref()];
     let refusal = routes.into_iter().flatten().find_map(refusal);
-    let is_taken = seen.route.as_ref().is_some_and(|route| is_taken(route));
+    let is_taken = seen.route.as_ref().is_some_and(is_taken);
     let part = match refusal {
         Some(refusal) => Part::lacks(
             WEB_EXPOSED,

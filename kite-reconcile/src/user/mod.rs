@@ -9,17 +9,17 @@ use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::{
     api::{
-        core::v1::{Namespace, ResourceQuota},
+        core::v1::{Namespace, Node, ResourceQuota},
         networking::v1::NetworkPolicy,
     },
     apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
-    crd::{KiteImage, KitePlatform, KiteUser, KiteUserStatus, KiteVirtualMachine},
+    crd::{Exposure, KiteImage, KitePlatform, KiteUser, KiteUserStatus, KiteVirtualMachine},
     labels, names,
 };
-use kite_render::{User, image, quota, reservation};
+use kite_render::{User, image, quota, reservation, walls};
 use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
 pub use self::plan::plan;
@@ -43,6 +43,11 @@ pub struct Observed {
     /// Namespaces from which disks are cloned: the platform's, and those where
     /// older images are.
     pub image_namespaces: BTreeSet<String>,
+    /// Ranges of addresses that VMs are kept from beside the settings': those of
+    /// nodes and pods, and what the platform names.
+    pub blocked: BTreeSet<String>,
+    /// How VMs are exposed by domain, and so who comes in for that.
+    pub exposure: Exposure,
     /// Who has the username and the email address.
     pub claims: Claims,
     /// The user's namespace.
@@ -84,9 +89,10 @@ impl Reconciler for Users {
         let namespace_key = ObjectKey::cluster(&name);
         let quota_key = ObjectKey::namespaced(&name, quota::NAME);
         let all = ListParams::default();
-        let (platform, images, claims, namespace, policies, quota, vms) = try_join!(
+        let (platform, images, nodes, claims, namespace, policies, quota, vms) = try_join!(
             cluster.find::<KitePlatform>(&platform_key),
             cluster.list::<KiteImage>(None, &all),
+            cluster.list::<Node>(None, &all),
             Claims::observe(cluster, reservation::of_user(&user), held_by.as_ref()),
             cluster.find(&namespace_key),
             list::<NetworkPolicy, C>(cluster, &name),
@@ -101,6 +107,11 @@ impl Reconciler for Users {
                 .map(|found| image::namespace(found, &platform))
                 .chain([platform.image_namespace()])
                 .map(str::to_owned)
+                .collect(),
+            exposure: platform.exposure,
+            blocked: walls::addresses(&nodes.items)
+                .into_iter()
+                .chain(platform.blocked_networks.iter().cloned())
                 .collect(),
             claims,
             namespace,
@@ -186,7 +197,8 @@ impl Observed {
                 self.vms.retain(|other| other.name_any() != name);
                 self.vms.extend((!gone).then_some(*vm));
             }
-            AnyObject::DataSource(_)
+            AnyObject::DataImportCron(_)
+            | AnyObject::DataSource(_)
             | AnyObject::DataVolume(_)
             | AnyObject::HttpRoute(_)
             | AnyObject::Ingress(_)

@@ -40,7 +40,7 @@ pub fn plan(
 ) -> Result<Plan<KiteUserStatus>, Error> {
     let user = User::of(object)?;
     if object.metadata.deletion_timestamp.is_some() {
-        return Ok(plan_deletion(&user, seen));
+        return Ok(plan_deletion(&user, seen, settings));
     }
     let (steps, namespace) = steps(&user, seen, settings);
     let reserved = reserved(&user, seen);
@@ -116,10 +116,7 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
         Needed::Wait(message) => return (Vec::new(), waiting("WaitingForDeletion", message)),
         Needed::Blocked(message) => return (Vec::new(), waiting("NameTaken", message)),
     }
-    for policy in walls::policies(user, &settings.walls, &seen.image_namespaces) {
-        let stored = seen.policy(policy.metadata.name.as_deref());
-        want(&mut steps, &policy, stored);
-    }
+    want_walls(&mut steps, user, seen, settings);
     let quota = quota::resource_quota(user, &settings.overhead);
     want(&mut steps, &quota, seen.quota.as_ref());
     // Nobody is told that the namespace is there before its walls stand.
@@ -130,6 +127,15 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
         not_yet()
     };
     (steps, condition)
+}
+
+fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings: &Settings) {
+    let around = settings.walls.around(&seen.blocked);
+    let around = around.exposed_by(&seen.exposure);
+    for policy in walls::policies(user, &around, &seen.image_namespaces) {
+        let stored = seen.policy(policy.metadata.name.as_deref());
+        want(steps, &policy, stored);
+    }
 }
 
 /// Walls and quotas are put right whoever's they seem: a policy of ours that
@@ -188,8 +194,8 @@ fn usage(vms: &[KiteVirtualMachine]) -> Usage {
 
 /// VMs first, each by its own reconciler, while the walls stand; then the
 /// namespace; then the names are free.
-fn plan_deletion(user: &User<'_>, seen: &Observed) -> Plan<KiteUserStatus> {
-    let (steps, waiting_for) = next_of_deletion(user, seen);
+fn plan_deletion(user: &User<'_>, seen: &Observed, settings: &Settings) -> Plan<KiteUserStatus> {
+    let (steps, waiting_for) = next_of_deletion(user, seen, settings);
     let old = user.object.status.clone().unwrap_or_default();
     Plan {
         steps,
@@ -203,15 +209,19 @@ fn plan_deletion(user: &User<'_>, seen: &Observed) -> Plan<KiteUserStatus> {
             READY,
             false,
             "Deleting",
-            format!("waiting for {waiting_for} to go"),
+            format!("waiting for {waiting_for}"),
         )],
         again: LOOK_AGAIN,
     }
 }
 
-fn next_of_deletion(user: &User<'_>, seen: &Observed) -> (Vec<Step>, &'static str) {
+fn next_of_deletion(
+    user: &User<'_>,
+    seen: &Observed,
+    settings: &Settings,
+) -> (Vec<Step>, &'static str) {
     if !user.object.finalizers().iter().any(|f| f == USER_FINALIZER) {
-        return (Vec::new(), "the finalizers of others");
+        return (Vec::new(), "the finalizers of others to go");
     }
     let background = PropagationPolicy::Background;
     let ours = seen
@@ -220,6 +230,16 @@ fn next_of_deletion(user: &User<'_>, seen: &Observed) -> (Vec<Step>, &'static st
         .map(|stored| standing(&stored.metadata, &namespace::namespace(user).metadata));
     // Only what lies in the user's own namespace is the user's.
     if matches!(ours, Some(Standing::Ours | Standing::Leaving)) {
+        if ours == Some(Standing::Ours) {
+            // No VM comes any more, and the walls stand until the last one went.
+            let mut steps = Vec::new();
+            let closed = quota::closed(user, &settings.overhead);
+            want(&mut steps, &closed, seen.quota.as_ref());
+            want_walls(&mut steps, user, seen, settings);
+            if !steps.is_empty() {
+                return (steps, "the namespace to close");
+            }
+        }
         if !seen.vms.is_empty() {
             let steps = seen
                 .vms
@@ -227,7 +247,7 @@ fn next_of_deletion(user: &User<'_>, seen: &Observed) -> (Vec<Step>, &'static st
                 .filter(|vm| vm.metadata.deletion_timestamp.is_none())
                 .map(|vm| Step::Delete(vm.clone().into(), background.clone()))
                 .collect();
-            return (steps, "the user's VMs");
+            return (steps, "the user's VMs to go");
         }
         let steps = match (&seen.namespace, ours) {
             (Some(stored), Some(Standing::Ours)) => {
@@ -235,7 +255,7 @@ fn next_of_deletion(user: &User<'_>, seen: &Observed) -> (Vec<Step>, &'static st
             }
             _ => Vec::new(),
         };
-        return (steps, "the user's namespace");
+        return (steps, "the user's namespace to go");
     }
     let mut steps = seen.claims.release();
     steps.push(Step::RemoveFinalizer(USER_FINALIZER));

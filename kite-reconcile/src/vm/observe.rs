@@ -234,7 +234,8 @@ impl Observed {
             AnyObject::Service(service) => self.web_service = (!gone).then_some(*service),
             AnyObject::Ingress(ingress) => self.ingress = (!gone).then_some(*ingress),
             AnyObject::HttpRoute(route) => self.route = (!gone).then_some(*route),
-            AnyObject::DataSource(_)
+            AnyObject::DataImportCron(_)
+            | AnyObject::DataSource(_)
             | AnyObject::KiteVirtualMachine(_)
             | AnyObject::Namespace(_)
             | AnyObject::NetworkPolicy(_)

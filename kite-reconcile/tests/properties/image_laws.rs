@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use k8s_openapi::api::core::v1::Namespace;
 use kite_core::{
     cdi::{DataVolume, DataVolumeStatus},
     crd::{ImagePhase, KiteImage, KitePlatformSpec},
@@ -80,7 +81,9 @@ prop_compose! {
             }
             Observed {
                 disk,
-                source: place(image::data_source(&image, &platform), of_source),
+                source: image::data_source(&image, &platform)
+                    .and_then(|source| place(source, of_source)),
+                namespace: Some(Namespace::default()),
                 platform,
                 ..Observed::default()
             }

@@ -84,6 +84,10 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
             }
             kind => Err(format!("a {kind} goes with its namespace")),
         },
+        // No VM comes any more, and the walls are kept up.
+        Step::Apply(object) if ["ResourceQuota", "NetworkPolicy"].contains(&object.kind()) => {
+            law(has_namespace, "there is no namespace to close")
+        }
         Step::Unclaim(_) => law(!has_namespace, "the namespace is still there"),
         Step::RemoveFinalizer(_) => {
             law(!has_namespace, "the namespace is still there")?;

@@ -23,6 +23,7 @@ mod operator;
 mod platform;
 mod races;
 mod restarts;
+mod schedules;
 mod sizes;
 mod stage;
 mod users;

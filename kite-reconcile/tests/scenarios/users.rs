@@ -1,13 +1,13 @@
 //! Users: namespace, walls, quota, usage, names.
 
 use k8s_openapi::api::{
-    core::v1::{Namespace, ResourceQuota},
+    core::v1::{Namespace, Node, ResourceQuota},
     networking::v1::NetworkPolicy,
 };
 use kite_core::{
     cdi::DataVolume,
     conditions::find,
-    crd::{KiteReservation, KiteUser, KiteUserSpec, UserPhase, VmPhase},
+    crd::{KitePlatform, KiteReservation, KiteUser, KiteUserSpec, UserPhase, VmPhase},
 };
 use serde_json::json;
 
@@ -225,4 +225,85 @@ async fn a_wall_that_is_made_to_stand_around_fewer_pods_is_put_back() {
         let selector = serde_json::to_string(&policy.spec.unwrap().pod_selector).unwrap();
         assert!(!selector.contains("none"), "{selector}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn vms_are_kept_from_nodes_with_public_addresses() {
+    let world = World::with_ann().await;
+    let node: Node = serde_json::from_value(json!({
+        "metadata": {"name": "node-a"},
+        "spec": {"podCIDRs": ["10.42.0.0/24", "2a01:4f8:c0c:2::/64"]},
+        "status": {"addresses": [{"type": "InternalIP", "address": "203.0.113.10"}]},
+    }))
+    .unwrap();
+    world.create(node).await;
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let blocked = json!({"spec": {"blockedNetworks": ["198.51.100.0/24"]}});
+    world.edit(&platform, blocked).await;
+    world.settle().await;
+    let wall = world
+        .find::<NetworkPolicy>(ANN, "tenant-isolation-egress")
+        .await
+        .unwrap();
+    let egress = serde_json::to_string(&wall.spec.unwrap().egress).unwrap();
+    for range in ["203.0.113.10/32", "2a01:4f8:c0c:2::/64", "198.51.100.0/24"] {
+        assert!(egress.contains(range), "{range}: {egress}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_vm_comes_while_its_user_goes_and_the_walls_stand() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    // Somebody's finalizer holds the VM.
+    let mut finalizers = world.vm("web").await.metadata.finalizers.unwrap();
+    finalizers.push("example.org/backup".to_owned());
+    let held = json!({"metadata": {"finalizers": finalizers}});
+    world.edit(&world.vm("web").await, held).await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world.delete(&ann).await;
+    world.settle().await;
+    let error = world.try_create(vm_named("late")).await.unwrap_err();
+    assert!(error.to_string().contains("exceeded quota"), "{error}");
+    for policy in world.all::<NetworkPolicy>().await {
+        world.delete(&policy).await;
+    }
+    world.settle().await;
+    assert_eq!(world.all::<NetworkPolicy>().await.len(), 3);
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let ready = find(&ann.status.as_ref().unwrap().conditions, "Ready").cloned();
+    let ready = ready.unwrap();
+    assert!(
+        ready.message.contains("the user's VMs"),
+        "{}",
+        ready.message
+    );
+
+    let free = json!({"metadata": {"finalizers": null}});
+    world.edit(&world.vm("web").await, free).await;
+    world.settle().await;
+    assert!(world.find::<KiteUser>("", "ann").await.is_none());
+    assert!(world.find::<Namespace>("", ANN).await.is_none());
+    world.assert_no_trace_of("web").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_somebody_deletes_takes_its_vms_and_is_made_again() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let namespace = world.find::<Namespace>("", ANN).await.unwrap();
+    world.delete(&namespace).await;
+    // A VM that comes now is refused by the API server.
+    assert!(world.try_create(vm_named("late")).await.is_err());
+    world.settle().await;
+    world.assert_no_trace_of("web").await;
+    let again = world.find::<Namespace>("", ANN).await.unwrap();
+    assert_ne!(again.metadata.uid, namespace.metadata.uid);
+    assert_eq!(world.all::<NetworkPolicy>().await.len(), 3);
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let status = ann.status.unwrap();
+    assert_eq!(status.phase, Some(UserPhase::Ready));
+    assert_eq!(status.usage.unwrap().vms, 0);
 }

@@ -599,6 +599,7 @@ pub fn image(name: &str) -> KiteImage {
             default_user: None,
             min_disk: "5Gi".parse().unwrap(),
             refresh_schedule: None,
+            imports_to_keep: None,
         },
     )
 }

@@ -7,12 +7,13 @@ use k8s_openapi::api::{
     networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
-    cdi::DataVolume,
+    cdi::{DataImportCron, DataSource, DataVolume},
     conditions::is_true,
     crd::{
-        KiteImage, KitePlatform, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine,
-        UserPhase, VmPhase,
+        ImageSource, KiteImage, KitePlatform, KitePlatformSpec, KiteReservation, KiteUser,
+        KiteVirtualMachine, RegistrySource, UserPhase, VmPhase,
     },
+    gateway_api::{Gateway, GatewaySpec, HttpRoute, Listener},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     names,
 };
@@ -232,6 +233,105 @@ pub fn image_import(copies: usize) -> Builder {
         let left: Option<KiteImage> = world.get("", "debian-13").await?;
         world.expect(left.is_none(), "the image is gone").await;
         settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// An image is fetched by a schedule, a VM is cloned from it, the registry has a
+/// newer one, and the image goes while the VM stays.
+pub fn image_by_schedule(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let mut fresh = image("fresh");
+        fresh.spec.source = ImageSource {
+            registry: Some(RegistrySource {
+                url: "docker://images.example.org/fresh".to_owned(),
+            }),
+            ..ImageSource::default()
+        };
+        fresh.spec.refresh_schedule = Some("0 3 1 1 *".to_owned());
+        let fresh = world.create(&fresh).await?;
+        let mut web = vm("ann", "web");
+        web.spec.image = "fresh".to_owned();
+        let web = world.create(&web).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let mut cron = DataImportCron::default();
+        cron.metadata.name = Some("fresh".to_owned());
+        cron.metadata.namespace = Some(names::IMAGE_NAMESPACE.to_owned());
+        let digest = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";
+        let newer = json!({"metadata": {"annotations": {digest: "sha256:aaaaaaaaaaaaaaaa"}}});
+        world.patch(&cron, newer).await?;
+        world.settle().await?;
+        let source: Option<DataSource> = world.get(names::IMAGE_NAMESPACE, "fresh").await?;
+        let leads_to = source.and_then(|it| it.spec.source.pvc).map(|it| it.name);
+        world
+            .expect(
+                leads_to.as_deref() == Some("fresh-aaaaaaaaaaaa"),
+                "the newer image is cloned from now on",
+            )
+            .await;
+        world.delete(&fresh).await?;
+        world.settle().await?;
+        let left: Option<KiteImage> = world.get("", "fresh").await?;
+        let cron: Option<DataImportCron> = world.get(names::IMAGE_NAMESPACE, "fresh").await?;
+        let is_gone = left.is_none() && cron.is_none();
+        world.expect(is_gone, "the image is gone").await;
+        settle_in(&world, &web, VmPhase::Running).await
+    })
+}
+
+/// The platform is exposed in one way after the other, and goes.
+pub fn platform_exposure(copies: usize) -> Builder {
+    with_platform(copies).scenario(async |world| {
+        let here = names::PLATFORM_NAMESPACE;
+        let platform = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
+        let class = json!({"exposure": {"ingressClassName": "nginx"}});
+        world.patch(&platform, json!({"spec": class})).await?;
+        world.settle().await?;
+        let found: Option<KitePlatform> = world.get("", names::PLATFORM).await?;
+        let status = found.and_then(|it| it.status).unwrap_or_default();
+        let is_ready = is_true(&status.conditions, "Ready") && status.gateway_addresses.len() == 1;
+        world.expect(is_ready, "the platform has its addresses").await;
+        for spec in [
+            json!({"gateway": {"loadBalancerClass": "example.org/blue"}}),
+            json!({"gateway": {"loadBalancerClass": null, "serviceType": "NodePort", "nodePort": 30022}}),
+            json!({"gateway": {"enabled": false}, "web": {"enabled": false}}),
+        ] {
+            world.patch(&platform, json!({"spec": spec})).await?;
+            world.settle().await?;
+        }
+        let service: Option<Service> = world.get(here, names::GATEWAY_EXTERNAL_SERVICE).await?;
+        let ingress: Option<Ingress> = world.get(here, names::PLATFORM_WEB).await?;
+        let is_gone = service.is_none() && ingress.is_none();
+        world.expect(is_gone, "nothing is exposed").await;
+
+        let mut edge = Gateway::new("edge", GatewaySpec::default());
+        edge.metadata.namespace = Some(here.to_owned());
+        edge.spec.listeners = ["HTTP", "HTTPS"]
+            .map(|protocol| Listener {
+                name: protocol.to_lowercase(),
+                port: 443,
+                protocol: protocol.to_owned(),
+                hostname: None,
+            })
+            .into();
+        world.create(&edge).await?;
+        let gateway = json!({"namespace": here, "name": "edge"});
+        let spec = json!({
+            "gateway": {"enabled": true},
+            "web": {"enabled": true},
+            "exposure": {"ingressClassName": null, "gateway": gateway},
+        });
+        world.patch(&platform, json!({"spec": spec})).await?;
+        world.settle().await?;
+        let routes = world.list::<HttpRoute>().await?;
+        world.expect(routes.len() == 2, "a route and a redirect").await;
+        world.delete(&platform).await?;
+        world.settle().await?;
+        let routes = world.list::<HttpRoute>().await?;
+        let services = world.list::<Service>().await?;
+        let is_gone = routes.is_empty()
+            && !services.iter().any(|it| it.name_any() == names::GATEWAY_EXTERNAL_SERVICE);
+        world.expect(is_gone, "what the platform made is gone").await;
+        Ok(())
     })
 }
 

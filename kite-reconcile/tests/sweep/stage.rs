@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
     storage::v1::StorageClass,
 };
 use kite_core::{
-    cdi::{DataSource, DataVolume},
+    cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{KubeCluster, Object},
     crd::{
         HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
@@ -23,10 +23,10 @@ use kite_core::{
 };
 use kite_fake::{
     actors::{
-        Actor, CdiAdmission, ClaimBinder, DataSources, DataVolumes, GarbageCollector, Gateways,
-        Instances, KubeVirtAdmission, LoadBalancers, NamespaceDefaults, NamespaceLifecycle,
-        NoGuests, NodeAgent, Nodes, Pods, SUBRESOURCES, StorageProfiles, VirtualMachines,
-        VmSubresources,
+        Actor, CdiAdmission, ClaimBinder, DataImportCrons, DataSources, DataVolumes,
+        GarbageCollector, Gateways, Instances, KubeVirtAdmission, LoadBalancers, NamespaceDefaults,
+        NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Pods, SUBRESOURCES, StorageProfiles,
+        VirtualMachines, VmSubresources,
     },
     clock::Clock,
     fault::Plan,
@@ -106,6 +106,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
     }
     if !reads_live() {
         feed!(
+            DataImportCron,
             DataSource,
             DataVolume,
             Gateway,
@@ -119,6 +120,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             Lease,
             Namespace,
             NetworkPolicy,
+            Node,
             PersistentVolumeClaim,
             ResourceQuota,
             Secret,
@@ -213,6 +215,7 @@ fn actors() -> Vec<Arc<dyn Actor>> {
         Arc::new(Pods::default()),
         Arc::new(DataSources::default()),
         Arc::new(DataVolumes::default()),
+        Arc::new(DataImportCrons::default()),
         Arc::new(StorageProfiles),
         Arc::new(VirtualMachines::default()),
         Arc::new(Instances::default()),
@@ -322,6 +325,7 @@ pub fn image(name: &str) -> KiteImage {
             default_user: None,
             min_disk: "5Gi".parse().unwrap(),
             refresh_schedule: None,
+            imports_to_keep: None,
         },
     )
 }

@@ -194,6 +194,8 @@ sweeps!(
     recreation,
     user_deletion,
     image_import,
+    image_by_schedule,
+    platform_exposure,
     one_name_for_two,
     suspension,
     vm_before_walls,

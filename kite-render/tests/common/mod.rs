@@ -49,6 +49,7 @@ pub fn image() -> KiteImage {
             default_user: None,
             min_disk: "10Gi".parse().unwrap(),
             refresh_schedule: None,
+            imports_to_keep: None,
         },
     );
     image.metadata.uid = Some("aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".to_owned());

@@ -144,6 +144,7 @@ fn images() -> anyhow::Result<Vec<KiteImage>> {
                     default_user: Some(user.to_owned()),
                     min_disk: min_disk.parse()?,
                     refresh_schedule: None,
+                    imports_to_keep: None,
                 },
             ))
         })

@@ -4,7 +4,7 @@ use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios};
 
 const USER: &str = "kite-reconcile/src/user/plan.rs";
-const IMAGE: &str = "kite-reconcile/src/image.rs";
+const IMAGE: &str = "kite-reconcile/src/image/plan.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {

@@ -1,0 +1,224 @@
+//! `KiteImage`: a golden image in the image namespace, and how far it is.
+//!
+//! An image is a disk that is filled once (`DataVolume`), one that CDI fetches
+//! again by a schedule (`DataImportCron`), or a claim or snapshot that is there
+//! already. VMs clone it by the `DataSource` of its name, whatever stands behind
+//! that; their disks are copies of their own, and outlive it.
+
+mod judge;
+mod plan;
+
+use async_trait::async_trait;
+use futures::try_join;
+use k8s_openapi::{
+    api::core::v1::{Namespace, PersistentVolumeClaim},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
+use kite_core::{
+    cdi::{DataImportCron, DataSource, DataVolume},
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    crd::{
+        ImagePhase, KiteImage, KiteImageStatus, KitePlatform, KitePlatformSpec, KiteVirtualMachine,
+    },
+    names,
+};
+use kite_render::{Image, image};
+use kube::{api::ListParams, runtime::controller::Action};
+
+pub use self::plan::plan;
+use crate::{
+    Error,
+    context::{Context, Settings},
+    drive::{self, Reconciler},
+    objects::AnyObject,
+    plan::{Outcome, Plan},
+};
+
+/// Reconciles one image.
+pub async fn reconcile<C: Cluster>(
+    image: &KiteImage,
+    context: &Context<C>,
+) -> Result<Action, Error> {
+    drive::reconcile::<Images, C>(image, context).await
+}
+
+/// What was seen of an image.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The platform's settings; the defaults if there are none.
+    pub platform: KitePlatformSpec,
+    /// The namespace of golden images.
+    pub namespace: Option<Namespace>,
+    /// The disk into which it is imported once.
+    pub disk: Option<DataVolume>,
+    /// What imports it again and again.
+    pub cron: Option<DataImportCron>,
+    /// The import that the cron has under way, or its last one.
+    pub import: Option<DataVolume>,
+    /// The claim that it is, if it is one that was there already.
+    pub claim: Option<PersistentVolumeClaim>,
+    /// The name under which VM disks are cloned from it.
+    pub source: Option<DataSource>,
+    /// VMs whose disks are being cloned from it; only looked at when it goes.
+    pub cloning: Vec<ObjectKey>,
+}
+
+/// The reconciler of images.
+pub(crate) struct Images;
+
+#[async_trait]
+impl Reconciler for Images {
+    type Object = KiteImage;
+    type Status = KiteImageStatus;
+    type Observed = Observed;
+
+    const KIND: &'static str = "KiteImage";
+
+    async fn observe<C: Cluster>(
+        object: &KiteImage,
+        cluster: &C,
+        _: &Settings,
+    ) -> Result<Observed, Error> {
+        let image = Image::of(object)?;
+        let platform = cluster
+            .find::<KitePlatform>(&ObjectKey::cluster(names::PLATFORM))
+            .await?
+            .map(|platform| platform.spec)
+            .unwrap_or_default();
+        // An image stays where it was made, wherever new ones go.
+        let home = image::namespace(object, &platform).to_owned();
+        let space = ObjectKey::cluster(&home);
+        let here = |name: &str| ObjectKey::namespaced(&home, name);
+        let key = here(image.name);
+        let by_schedule = object.spec.refresh_schedule.is_some();
+        let given = object.spec.source.pvc.as_ref().map(|pvc| here(&pvc.name));
+        let (namespace, disk, cron, claim, source) = try_join!(
+            cluster.find(&space),
+            find_if(cluster, (!by_schedule).then_some(&key)),
+            find_if::<DataImportCron, C>(cluster, by_schedule.then_some(&key)),
+            find_if(cluster, given.as_ref()),
+            cluster.find(&key),
+        )?;
+        let status = cron.as_ref().and_then(|cron| cron.status.as_ref());
+        let import = status
+            .and_then(|status| status.current_imports.first())
+            .map(|import| here(&import.data_volume_name));
+        let import = find_if(cluster, import.as_ref()).await?;
+        let cloning = match object.metadata.deletion_timestamp {
+            Some(_) => cloning(image.name, cluster).await?,
+            None => Vec::new(),
+        };
+        Ok(Observed {
+            platform: KitePlatformSpec {
+                image_namespace: Some(home),
+                ..platform
+            },
+            namespace,
+            disk,
+            cron,
+            import,
+            claim,
+            source,
+            cloning,
+        })
+    }
+
+    fn plan(
+        object: &KiteImage,
+        observed: &Observed,
+        _: &Settings,
+    ) -> Result<Plan<KiteImageStatus>, Error> {
+        plan(object, observed)
+    }
+
+    fn absorb(observed: &mut Observed, outcome: Outcome) {
+        observed.absorb(outcome);
+    }
+
+    fn status(object: &KiteImage) -> Option<&KiteImageStatus> {
+        object.status.as_ref()
+    }
+
+    /// How far an import is can wait.
+    fn is_urgent(old: &KiteImageStatus, new: &KiteImageStatus) -> bool {
+        let is_on_its_way = matches!(new.phase, Some(ImagePhase::Pending | ImagePhase::Importing));
+        !is_on_its_way
+            || old.phase != new.phase
+            || old.observed_generation != new.observed_generation
+    }
+
+    fn conditions(status: &KiteImageStatus) -> &[Condition] {
+        &status.conditions
+    }
+
+    fn observed_generation(status: &KiteImageStatus) -> Option<i64> {
+        status.observed_generation
+    }
+
+    fn complete(
+        status: KiteImageStatus,
+        conditions: Vec<Condition>,
+        generation: Option<i64>,
+    ) -> KiteImageStatus {
+        KiteImageStatus {
+            conditions,
+            observed_generation: generation,
+            ..status
+        }
+    }
+
+    fn carrier(object: &KiteImage, status: KiteImageStatus) -> KiteImage {
+        KiteImage {
+            metadata: drive::carrier_metadata(&object.metadata),
+            spec: object.spec.clone(),
+            status: Some(status),
+        }
+    }
+}
+
+/// Reads an object, if one is meant.
+async fn find_if<K: Object, C: Cluster>(
+    cluster: &C,
+    key: Option<&ObjectKey>,
+) -> Result<Option<K>, ClusterError> {
+    match key {
+        Some(key) => cluster.find(key).await,
+        None => Ok(None),
+    }
+}
+
+/// The VMs whose disks are being cloned from the image `name`.
+async fn cloning<C: Cluster>(name: &str, cluster: &C) -> Result<Vec<ObjectKey>, ClusterError> {
+    let all = ListParams::default();
+    let vms = cluster.list::<KiteVirtualMachine>(None, &all).await?;
+    let is_cloning = |vm: &&KiteVirtualMachine| {
+        let status = vm.status.as_ref();
+        let disk = status.and_then(|status| status.disk.as_ref());
+        vm.spec.image == name
+            && vm.metadata.deletion_timestamp.is_none()
+            && disk.is_some_and(|disk| disk.phase.as_deref() != Some("Succeeded"))
+    };
+    Ok(vms
+        .items
+        .iter()
+        .filter(is_cloning)
+        .map(ObjectKey::of)
+        .collect())
+}
+
+impl Observed {
+    /// Takes in what came of a step.
+    pub fn absorb(&mut self, outcome: Outcome) {
+        let (object, gone) = match outcome {
+            Outcome::Stored(object) => (object, false),
+            Outcome::Gone(object) => (object, true),
+            _ => return,
+        };
+        match object {
+            AnyObject::DataVolume(disk) => self.disk = (!gone).then_some(*disk),
+            AnyObject::DataImportCron(cron) => self.cron = (!gone).then_some(*cron),
+            AnyObject::DataSource(source) => self.source = (!gone).then_some(*source),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The cluster's own addresses: those of its nodes, where the API server is
+//! too, and of its pods. They need not be private.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use k8s_openapi::api::core::v1::Node;
+
+use super::Walls;
+
+/// A range of addresses in CIDR notation.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    /// The first address, as a number.
+    base: u128,
+    /// How many bits are the same for all of it.
+    prefix: u32,
+    /// How many bits an address has.
+    bits: u32,
+}
+
+impl Range {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = text.split_once('/')?;
+        let (base, bits) = match address.parse().ok()? {
+            IpAddr::V4(address) => (u128::from(u32::from(address)), 32),
+            IpAddr::V6(address) => (u128::from(address), 128),
+        };
+        let prefix = prefix.parse().ok()?;
+        (prefix <= bits).then_some(Self { base, prefix, bits })
+    }
+
+    /// Whether all of `other` lies in it.
+    fn holds(&self, other: &Self) -> bool {
+        let differing = self.base ^ other.base;
+        self.bits == other.bits
+            && self.prefix <= other.prefix
+            && differing.checked_shr(self.bits - self.prefix).unwrap_or(0) == 0
+    }
+}
+
+/// The addresses of nodes and of the pods on them, in CIDR notation.
+pub fn addresses<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for node in nodes {
+        let status = node.status.as_ref();
+        let own = status.and_then(|status| status.addresses.as_ref());
+        // Host names are no addresses.
+        all.extend(own.into_iter().flatten().filter_map(|own| {
+            let address: IpAddr = own.address.parse().ok()?;
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            Some(format!("{address}/{bits}"))
+        }));
+        let spec = node.spec.as_ref();
+        let pods = spec.and_then(|spec| spec.pod_cidrs.as_ref());
+        all.extend(pods.into_iter().flatten().cloned());
+    }
+    all
+}
+
+impl Walls {
+    /// The same walls, with `ranges` blocked too. What is blocked already, and
+    /// what is no part of what would be open, is left out.
+    #[must_use]
+    pub fn around(&self, ranges: &BTreeSet<String>) -> Self {
+        let mut walls = self.clone();
+        for text in ranges {
+            let Some(range) = Range::parse(text) else {
+                continue;
+            };
+            let (open, blocked) = if range.bits == 32 {
+                (super::IPV4, &mut walls.blocked_ipv4)
+            } else {
+                (super::IPV6, &mut walls.blocked_ipv6)
+            };
+            let is_open = Range::parse(open)
+                .is_some_and(|open| open.holds(&range) && open.prefix < range.prefix);
+            let is_blocked = blocked
+                .iter()
+                .filter_map(|blocked| Range::parse(blocked))
+                .any(|blocked| blocked.holds(&range));
+            if is_open && !is_blocked {
+                blocked.push(text.clone());
+            }
+        }
+        walls
+    }
+}
