@@ -19,6 +19,7 @@ use crate::{
     claims,
     context::{Context, Settings},
     objects::AnyObject,
+    pace::Urgency,
     plan::{Outcome, Plan, Step},
     standing::{Standing, standing},
 };
@@ -70,10 +71,9 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// The status that the object has.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 
-    /// Whether `new` says something that cannot wait; what only tells how far
-    /// something is on its way can.
-    fn is_urgent(_old: &Self::Status, _new: &Self::Status) -> bool {
-        true
+    /// How soon `new` has to be written in the place of `old`.
+    fn urgency(_old: &Self::Status, _new: &Self::Status) -> Urgency {
+        Urgency::Now
     }
 
     /// The conditions in a status.
@@ -243,14 +243,13 @@ async fn rest<R: Reconciler, C: Cluster>(
         }
         return Ok(Action::requeue(again));
     }
-    let every = context.settings.progress_every;
-    if old.is_some_and(|old| !R::is_urgent(old, &status))
-        && let Some(wait) = context.pace.wait(R::KIND, key.clone(), now, every)
-    {
+    let urgency = old.map_or(Urgency::Now, |old| R::urgency(old, &status));
+    let pause = urgency.pause(&context.settings);
+    if let Some(wait) = context.pace.wait(R::KIND, key.clone(), now, pause) {
         return Ok(Action::requeue(again.min(wait)));
     }
     write_status::<R, C>(object, status, context).await?;
-    context.pace.written(R::KIND, key, now, every);
+    context.pace.written(R::KIND, key, now);
     Ok(Action::requeue(again))
 }
 

@@ -6,6 +6,37 @@ use jiff::Timestamp;
 use kite_core::cluster::ObjectKey;
 use parking_lot::Mutex;
 
+use crate::context::Settings;
+
+/// How soon a status has to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// At once.
+    Now,
+    /// An object goes through some phases in one breath: they can become one
+    /// write.
+    Soon,
+    /// It only says how far something is.
+    Later,
+}
+
+impl Urgency {
+    /// How long after the last write the next one may come.
+    pub(crate) fn pause(self, settings: &Settings) -> Duration {
+        match self {
+            Self::Now => Duration::ZERO,
+            Self::Soon => BREATH.min(settings.progress_every),
+            Self::Later => settings.progress_every,
+        }
+    }
+}
+
+/// What counts as one breath.
+const BREATH: Duration = Duration::from_secs(3);
+
+/// After what time nothing waits any more for what was written.
+const LONGEST: Duration = Duration::from_secs(600);
+
 /// Objects beyond which those are looked for that can be forgotten.
 const MANY: usize = 1024;
 
@@ -16,8 +47,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// How long a status that can wait has to, if it was written `every` or less
-    /// ago. Of what was never written, nothing waits: after a crash there is one
+    /// How long a status has to wait that was written `every` or less ago. Of what was never written, nothing waits: after a crash there is one
     /// write more.
     pub(crate) fn wait(
         &self,
@@ -32,17 +62,11 @@ impl Pace {
     }
 
     /// The status was written.
-    pub(crate) fn written(
-        &self,
-        kind: &'static str,
-        key: ObjectKey,
-        now: Timestamp,
-        every: Duration,
-    ) {
+    pub(crate) fn written(&self, kind: &'static str, key: ObjectKey, now: Timestamp) {
         let mut last = self.last.lock();
         last.insert((kind, key), now);
         if last.len() > MANY {
-            last.retain(|_, at| now.duration_since(*at).unsigned_abs() < every);
+            last.retain(|_, at| now.duration_since(*at).unsigned_abs() < LONGEST);
         }
     }
 }
@@ -59,7 +83,7 @@ mod tests {
         let every = Duration::from_secs(15);
         let wait = |second| pace.wait("K", key(), at(second), every);
         assert_eq!(wait(100), None);
-        pace.written("K", key(), at(100), every);
+        pace.written("K", key(), at(100));
         assert_eq!(wait(101), Some(Duration::from_secs(14)));
         assert_eq!(wait(115), None);
         assert_eq!(pace.wait("Other", key(), at(101), every), None);

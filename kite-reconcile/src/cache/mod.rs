@@ -54,6 +54,7 @@ use kube::runtime::{
 use tokio::sync::watch;
 
 pub(crate) use self::table::PATIENCE;
+pub use self::watches::Running;
 pub use self::{cluster::CachedCluster, feed::Feeder, index::IndexedBy, reading::live};
 use self::{index::Index, table::Table};
 
@@ -85,6 +86,33 @@ pub fn selection<K: Object>() -> watcher::Config {
 }
 
 impl Caches {
+    /// Caches of everything that Kite's reconcilers hear of, and the watches that
+    /// fill them: for whoever calls reconcilers by themselves.
+    /// [`run`](crate::run) has its own.
+    ///
+    /// ```no_run
+    /// use kite_core::cluster::KubeCluster;
+    /// use kite_reconcile::{Context, cache::Caches, vm};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// # async fn example(machine: kite_core::crd::KiteVirtualMachine)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = kube::Client::try_default().await?;
+    /// let (caches, watches) = Caches::watched(client.clone());
+    /// let context = Context::new(KubeCluster::new(client)).cached(caches);
+    /// let complete = watches.tried();
+    /// tokio::spawn(watches.run(context.health.clone(), CancellationToken::new()));
+    /// complete.await;
+    /// vm::reconcile(&machine, &context).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watched(client: kube::Client) -> (Self, Running) {
+        let mut watches = watches::Watches::new(client);
+        watches.store_all();
+        watches.build()
+    }
+
     /// Caches of no kind yet.
     pub fn builder() -> Builder {
         Builder::default()

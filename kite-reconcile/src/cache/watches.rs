@@ -11,7 +11,11 @@ use std::{
 
 use async_trait::async_trait;
 use futures::{Stream, StreamExt as _, future::try_join_all, stream};
-use kite_core::{cluster::Object, gateway_api};
+use kite_core::{
+    cluster::Object,
+    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
+    gateway_api,
+};
 use kube::{
     Api, Client,
     runtime::{
@@ -28,7 +32,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Builder, Caches, Feeder, kinds::Kind};
-use crate::{health::Health, metrics::Waiting};
+use crate::{
+    health::Health,
+    metrics::Waiting,
+    triggers::{self, Listener},
+};
 
 /// Watches that are not running yet.
 pub(crate) struct Watches {
@@ -57,6 +65,18 @@ impl Watches {
     /// Watches objects of kind `K` too.
     pub(crate) fn store<K: Object>(&mut self) -> Store<K> {
         self.feed::<K>().feeder.store()
+    }
+
+    /// Watches all that any of Kite's controllers hears of.
+    pub(super) fn store_all(&mut self) {
+        self.store::<KiteVirtualMachine>();
+        self.store::<KiteUser>();
+        self.store::<KiteImage>();
+        self.store::<KitePlatform>();
+        triggers::virtual_machines(Kinds(self));
+        triggers::users(Kinds(self));
+        triggers::images(Kinds(self));
+        triggers::platforms(Kinds(self));
     }
 
     /// Tells `listener` each object of kind `W` that an event is about.
@@ -92,15 +112,37 @@ impl Watches {
     }
 }
 
-/// Watches that run when they are polled.
-pub(crate) struct Running {
+/// Has the kinds watched that a controller listens to, and tells nobody.
+struct Kinds<'a>(&'a mut Watches);
+
+impl<K: Object> Listener<K> for Kinds<'_> {
+    fn on<W, M>(self, _config: watcher::Config, _start: fn() -> M) -> Self
+    where
+        W: Object,
+        M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
+    {
+        self.0.store::<W>();
+        self
+    }
+}
+
+/// Watches that fill caches. They do so while [`run`](Self::run) is polled.
+pub struct Running {
     feeds: Vec<Box<dyn Run>>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("kinds", &self.feeds.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Running {
     /// Waits until every first list is complete, or has failed: kinds that are
     /// not installed keep nobody waiting.
-    pub(crate) fn tried(&self) -> impl Future<Output = ()> + use<> {
+    pub fn tried(&self) -> impl Future<Output = ()> + use<> {
         let tried: Vec<_> = self.feeds.iter().map(|feed| feed.tried()).collect();
         async {
             let waits = tried
@@ -112,7 +154,7 @@ impl Running {
     }
 
     /// Watches until `shutdown`, and tells `health` of it.
-    pub(crate) async fn run(self, health: Health, shutdown: CancellationToken) {
+    pub async fn run(self, health: Health, shutdown: CancellationToken) {
         let mut tasks = JoinSet::new();
         for feed in self.feeds {
             feed.expect(&health);

@@ -37,6 +37,7 @@ use crate::{
     Error,
     context::{Context, Settings},
     drive::{self, Reconciler},
+    pace::Urgency,
     plan::{Outcome, Plan, Step},
 };
 
@@ -94,8 +95,8 @@ impl Reconciler for Vms {
         object.status.as_ref()
     }
 
-    fn is_urgent(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> bool {
-        status::is_urgent(old, new)
+    fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
+        status::urgency(old, new)
     }
 
     fn conditions(status: &KiteVirtualMachineStatus) -> &[Condition] {

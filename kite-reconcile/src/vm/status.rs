@@ -23,30 +23,41 @@ use super::{
     offer,
     plan::Obstacle,
 };
-use crate::claims::{ClaimState, WantedClaim, holder_text};
+use crate::{
+    claims::{ClaimState, WantedClaim, holder_text},
+    pace::Urgency,
+};
 
-/// Whether `new` says something that cannot wait. While a VM is on its way to its
-/// first start, disks tell every second how far they are, and `KubeVirt` which
-/// step it has taken: of that, what changes neither the phase nor whether a
-/// condition holds can wait.
-pub(super) fn is_urgent(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> bool {
-    let is_on_its_way = matches!(
-        new.phase,
-        Some(VmPhase::Pending | VmPhase::Provisioning | VmPhase::Starting)
-    );
+/// How soon a status is to be written. While a VM is on its way to its first
+/// start, disks tell every second how far they are, and `KubeVirt` which step it
+/// has taken: that can wait. Where it has arrived, and whether it is reached,
+/// cannot.
+pub(super) fn urgency(
+    old: &KiteVirtualMachineStatus,
+    new: &KiteVirtualMachineStatus,
+) -> Urgency {
+    let is_on_its_way = |status: &KiteVirtualMachineStatus| {
+        matches!(
+            status.phase,
+            Some(VmPhase::Pending | VmPhase::Provisioning | VmPhase::Starting)
+        )
+    };
+    let is_same = old.power_state == new.power_state
+        && old.observed_generation == new.observed_generation
+        && old.access == new.access;
+    if !is_same || !is_on_its_way(old) || !is_on_its_way(new) {
+        return Urgency::Now;
+    }
     let gist = |status: &KiteVirtualMachineStatus| {
         let conditions = status.conditions.iter();
         let conditions = conditions.map(|it| (it.type_.clone(), it.status.clone()));
-        (
-            status.phase,
-            status.power_state,
-            status.observed_generation,
-            status.access.clone(),
-            status.disk.is_some(),
-            conditions.collect::<Vec<_>>(),
-        )
+        (status.phase, conditions.collect::<Vec<_>>())
     };
-    !is_on_its_way || gist(old) != gist(new)
+    if gist(old) == gist(new) {
+        Urgency::Later
+    } else {
+        Urgency::Soon
+    }
 }
 
 /// Whether the VM has its login name.

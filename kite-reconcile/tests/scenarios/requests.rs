@@ -1,0 +1,201 @@
+//! What the controllers ask of the API server: little for a new VM, nothing for
+//! a settled one.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::api::{
+    core::v1::Namespace,
+    rbac::v1::{ClusterRoleBinding, RoleRef, Subject},
+};
+use kite_core::{
+    cluster::{Cluster as _, KubeCluster, ObjectKey},
+    crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+};
+use kite_fake::{
+    FakeCluster,
+    actors::{Actors, Rules, everything},
+};
+use kite_reconcile::Context;
+use kube::api::ListParams;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{image, named, platform, vm_named};
+
+/// Who the controllers are to the API server.
+const CONTROLLER: &str = "kite-controller";
+/// What is rendered for a VM with a domain: two reservations, two Secrets, the
+/// disk, the VirtualMachine, two Services, the Ingress.
+const RENDERED: usize = 9;
+/// Long enough for every echo of what was written.
+const REST: Duration = Duration::from_secs(30);
+
+/// A cluster in which everything runs by itself, and which knows what the
+/// controllers ask for.
+struct Counted {
+    fake: FakeCluster,
+    cluster: KubeCluster,
+    stop: CancellationToken,
+    controller: JoinHandle<()>,
+    _actors: Actors,
+}
+
+impl Counted {
+    async fn start(rules: Rules) -> Self {
+        let fake = FakeCluster::builder()
+            .crds(kite_core::crd::all())
+            .crds(kite_core::kubevirt::crds())
+            .crds(kite_core::cdi::crds())
+            .crds(kite_core::gateway_api::crds())
+            .build()
+            .unwrap();
+        let stop = CancellationToken::new();
+        let people = fake.client();
+        let actors = Actors::spawn(
+            &people,
+            fake.clock(),
+            &Arc::new(rules),
+            everything(false),
+            &stop,
+        );
+        let cluster = KubeCluster::new(people);
+        for name in ["kite", "kite-images"] {
+            let namespace = Namespace {
+                metadata: named(name),
+                ..Namespace::default()
+            };
+            cluster.create(&namespace).await.unwrap();
+        }
+        let rights = ClusterRoleBinding {
+            metadata: named(CONTROLLER),
+            role_ref: RoleRef {
+                api_group: Some("rbac.authorization.k8s.io".to_owned()),
+                kind: "ClusterRole".to_owned(),
+                name: "cluster-admin".to_owned(),
+            },
+            subjects: Some(vec![Subject {
+                api_group: Some("rbac.authorization.k8s.io".to_owned()),
+                kind: "User".to_owned(),
+                name: CONTROLLER.to_owned(),
+                namespace: None,
+            }]),
+        };
+        cluster.create(&rights).await.unwrap();
+        cluster.create(&platform()).await.unwrap();
+        cluster.create(&image("debian-12")).await.unwrap();
+
+        let client = fake.client_as(CONTROLLER);
+        let clock = fake.clone();
+        let context =
+            Context::new(KubeCluster::new(client.clone())).with_clock(move || clock.now());
+        let controller = tokio::spawn(kite_reconcile::run(client, context, stop.clone()));
+        tokio::time::sleep(REST).await;
+        Self {
+            fake,
+            cluster,
+            stop,
+            controller,
+            _actors: actors,
+        }
+    }
+
+    async fn user(&self, name: &str) {
+        let user = KiteUser::new(name, KiteUserSpec::new(name));
+        self.cluster.create(&user).await.unwrap();
+        tokio::time::sleep(REST).await;
+    }
+
+    async fn create(&self, user: &str, name: &str) -> ObjectKey {
+        let mut vm = vm_named(name);
+        vm.metadata.namespace = Some(format!("kite-user-{user}"));
+        vm.spec.domain_prefix = Some(name.to_owned());
+        vm.spec.cpu = 1;
+        vm.spec.memory = "1Gi".parse().unwrap();
+        self.cluster.create(&vm).await.unwrap();
+        ObjectKey::of(&vm)
+    }
+
+    /// Waits, in virtual time, until all VMs run and a while longer.
+    async fn settle(&self) {
+        for _ in 0..600 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let all = ListParams::default();
+            let vms = self.cluster.list::<KiteVirtualMachine>(None, &all).await;
+            let vms = vms.unwrap().items;
+            let runs = |vm: &KiteVirtualMachine| {
+                let status = vm.status.as_ref();
+                status.is_some_and(|status| status.phase == Some(VmPhase::Running))
+            };
+            if vms.iter().all(runs) {
+                tokio::time::sleep(REST).await;
+                return;
+            }
+        }
+        panic!("not all VMs run");
+    }
+
+    /// What the controllers asked for while `work` was done, watches aside.
+    async fn asked(&self, work: impl Future<Output = ()>) -> BTreeMap<String, usize> {
+        let mark = self.fake.log().mark();
+        work.await;
+        let mut asked = BTreeMap::new();
+        let since = self.fake.log().since(&mark);
+        let all: u64 = since.counts.values().sum();
+        assert_eq!(all, since.entries.len() as u64, "the log forgot some");
+        for entry in since.entries {
+            if entry.user == CONTROLLER && entry.verb != "watch" {
+                let what = format!("{} {}", entry.verb, entry.resource);
+                *asked.entry(what).or_default() += 1;
+            }
+        }
+        asked
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.controller.await.unwrap();
+    }
+}
+
+fn total(asked: &BTreeMap<String, usize>) -> usize {
+    asked.values().sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_costs_its_objects_and_four_requests_more() {
+    for rules in [Rules::instant(), Rules::demo()] {
+        let world = Counted::start(rules).await;
+        world.user("ann").await;
+        world.create("ann", "first").await;
+        world.settle().await;
+        let asked = world
+            .asked(async {
+                world.create("ann", "second").await;
+                world.settle().await;
+            })
+            .await;
+        // The user's usage among them.
+        assert!(total(&asked) <= RENDERED + 4, "{asked:#?}");
+        let reads = asked.keys().filter(|what| what.starts_with("get ")).count();
+        assert_eq!(reads, 0, "{asked:#?}");
+        world.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_settled_costs_nothing_however_often_it_is_looked_at() {
+    let world = Counted::start(Rules::instant()).await;
+    for user in 0..10 {
+        let name = format!("u{user}");
+        world.user(&name).await;
+        for vm in 0..5 {
+            world.create(&name, &format!("vm-{user}-{vm}")).await;
+        }
+    }
+    world.settle().await;
+    // Every object is looked at again several times in an hour.
+    let hour = Duration::from_secs(3600);
+    let asked = world.asked(tokio::time::sleep(hour)).await;
+    assert_eq!(total(&asked), 0, "{asked:#?}");
+    world.end().await;
+}

@@ -1,0 +1,187 @@
+//! Reconcilers whose caches are behind: what they believe is old, and what they
+//! do is right all the same.
+
+use k8s_openapi::api::{
+    core::v1::{PersistentVolumeClaim, Secret, Service},
+    networking::v1::Ingress,
+};
+use kite_core::{
+    cdi::DataVolume,
+    cluster::Object,
+    crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine, VmPhase},
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
+};
+use kite_reconcile::{
+    Context,
+    cache::{CachedCluster, Caches, Feeder},
+    vm,
+};
+use kube::{ResourceExt as _, api::PropagationPolicy, runtime::watcher::Event};
+use serde_json::json;
+
+use crate::world::{Recorder, World, vm_named};
+
+const ANN: &str = "kite-user-ann";
+
+/// Caches of all that VMs depend on, which hear nothing unless they are told.
+struct Behind {
+    context: Context<CachedCluster<Recorder>>,
+    vms: Feeder<KiteVirtualMachine>,
+    claims: Feeder<KiteReservation>,
+    ingresses: Feeder<Ingress>,
+}
+
+impl Behind {
+    /// Caches that know of a platform, a user and an image, and of nothing that
+    /// belongs to a VM.
+    async fn of(world: &World) -> Self {
+        let mut caches = Caches::builder();
+        macro_rules! empty {
+            ($($kind:ty),*) => { $( drop(listed(caches.fed::<$kind>(None, |_| {}), Vec::new())); )* };
+        }
+        empty!(
+            Secret,
+            Service,
+            PersistentVolumeClaim,
+            DataVolume,
+            VirtualMachine,
+            VirtualMachineInstance
+        );
+        listed(caches.fed(None, |_| {}), world.all::<KitePlatform>().await);
+        listed(caches.fed(None, |_| {}), world.all::<KiteUser>().await);
+        listed(caches.fed(None, |_| {}), world.all::<KiteImage>().await);
+        let vms = listed(caches.fed(None, |_| {}), Vec::new());
+        let claims = listed(caches.fed(None, |_| {}), Vec::new());
+        let ingresses = listed(caches.fed(None, |_| {}), Vec::new());
+        Self {
+            context: world.context.cached(caches.build()),
+            vms,
+            claims,
+            ingresses,
+        }
+    }
+}
+
+fn listed<K: Object>(mut feeder: Feeder<K>, objects: Vec<K>) -> Feeder<K> {
+    let objects = objects.into_iter().map(Event::InitApply);
+    for event in [Event::Init]
+        .into_iter()
+        .chain(objects)
+        .chain([Event::InitDone])
+    {
+        feeder.apply(event, |_| {});
+    }
+    feeder
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_made_is_not_made_again_though_no_watch_shows_it() {
+    let world = World::with_ann().await;
+    let behind = Behind::of(&world).await;
+    let seen = world.create(vm_named("web")).await;
+    world.writes();
+    vm::reconcile(&seen, &behind.context).await.unwrap();
+    let made = world.writes();
+    assert!(made.len() > 8, "{made:#?}");
+    world.reads();
+    // The controller's own store may be behind too.
+    for vm in [seen, world.vm("web").await] {
+        vm::reconcile(&vm, &behind.context).await.unwrap();
+        assert_eq!((world.writes(), world.reads()), (Vec::new(), 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_no_cache_knows_keeps_its_claim() {
+    let world = World::with_ann().await;
+    world.create(vm_named("first")).await;
+    world.settle().await;
+    let mut behind = Behind::of(&world).await;
+    for claim in world.all::<KiteReservation>().await {
+        behind.claims.apply(Event::Apply(claim), |_| {});
+    }
+    let mut second = vm_named("second");
+    second.spec.ssh_id = "id-first".to_owned();
+    let second = world.create(second).await;
+    behind.vms.apply(Event::Apply(second.clone()), |_| {});
+    for _ in 0..3 {
+        vm::reconcile(&second, &behind.context).await.unwrap();
+    }
+    let claim = world.find::<KiteReservation>("", "ssh-id.id-first").await;
+    assert_eq!(claim.unwrap().spec.holder.name, "first");
+    let status = world.vm("second").await.status.unwrap();
+    assert_eq!(status.phase, Some(VmPhase::Failed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_does_not_go_before_what_no_cache_knows_of() {
+    let world = World::with_ann().await;
+    let vm = world.create(vm_named("web")).await;
+    world.settle().await;
+    let behind = Behind::of(&world).await;
+    world.delete(&vm).await;
+    for _ in 0..20 {
+        let Some(vm) = world.find::<KiteVirtualMachine>(ANN, "web").await else {
+            break;
+        };
+        let is_left = world.find::<DataVolume>(ANN, "web-disk").await.is_some();
+        vm::reconcile(&vm, &behind.context).await.unwrap();
+        if world.find::<KiteVirtualMachine>(ANN, "web").await.is_none() {
+            assert!(!is_left, "the VM went before its disk");
+        }
+        world.stage.play().await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    let left = world.find::<KiteVirtualMachine>(ANN, "web").await;
+    assert!(left.is_none(), "{:#?}", left.unwrap().status);
+    world.assert_no_trace_of("web").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_others_made_in_the_place_of_ours_stays() {
+    let world = World::with_ann().await;
+    let mut vm = vm_named("web");
+    vm.spec.domain_prefix = Some("web".to_owned());
+    world.create(vm).await;
+    world.settle().await;
+    let mut behind = Behind::of(&world).await;
+    let ours = world.find::<Ingress>(ANN, "web").await.unwrap();
+    behind.ingresses.apply(Event::Apply(ours.clone()), |_| {});
+    world.delete(&ours).await;
+    let mut theirs = ours.clone();
+    theirs.metadata = crate::world::named("web");
+    theirs.metadata.namespace = Some(ANN.to_owned());
+    let theirs = world.create(theirs).await;
+
+    // The cache still shows ours, and it is not wanted any more.
+    let vm = world.vm("web").await;
+    let vm = world
+        .edit(&vm, json!({"spec": {"domainPrefix": null}}))
+        .await;
+    let _ = vm::reconcile(&vm, &behind.context).await;
+    let left = world.find::<Ingress>(ANN, "web").await.unwrap();
+    assert_eq!(left.uid(), theirs.uid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_object_is_put_back_though_the_cache_has_it_still() {
+    let world = World::with_ann().await;
+    let behind = Behind::of(&world).await;
+    let vm = world.create(vm_named("web")).await;
+    vm::reconcile(&vm, &behind.context).await.unwrap();
+    let service = world.find::<Service>(ANN, "vps-web-web").await.unwrap();
+    world.delete(&service).await;
+    // No watch ever tells: what was written is not believed for ever.
+    tokio::time::sleep(std::time::Duration::from_secs(11)).await;
+    vm::reconcile(&world.vm("web").await, &behind.context)
+        .await
+        .unwrap();
+    let again = world.find::<Service>(ANN, "vps-web-web").await.unwrap();
+    assert_ne!(again.uid(), service.uid());
+    let gone = kite_core::cluster::ClusterExt::remove(
+        &world.cluster,
+        &again,
+        PropagationPolicy::Background,
+    );
+    gone.await.unwrap();
+}
