@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
@@ -15,7 +15,11 @@ use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
 
 use crate::{
     Error,
-    cache::{self, Newest, PATIENCE, live, reading::noted},
+    cache::{
+        self, Newest, PATIENCE, live,
+        memo::Holds,
+        reading::{Account, noted},
+    },
     claims,
     context::{Context, Settings},
     objects::AnyObject,
@@ -50,7 +54,17 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     ) -> Result<Self::Observed, Error>;
 
     /// Takes in what time it is, for kinds whose plan depends on that.
-    fn at(_observed: &mut Self::Observed, _now: jiff::Timestamp) {}
+    fn at(_observed: &mut Self::Observed, _now: Timestamp) {}
+
+    /// The next moment at which time alone changes the plan, if there is one;
+    /// `again` is when the plan asked to be made again.
+    fn holds_until(
+        _object: &Self::Object,
+        _observed: &Self::Observed,
+        again: Timestamp,
+    ) -> Option<Timestamp> {
+        Some(again)
+    }
 
     /// What to do. Pure.
     fn plan(
@@ -113,8 +127,8 @@ async fn rounds<R: Reconciler, C: Cluster>(
     context: &Context<C>,
 ) -> Result<Action, Error> {
     let now = (context.clock)();
-    if let Some(until) = context.memos.settled_until(R::KIND, object, now) {
-        return Ok(Action::requeue(until.duration_since(now).unsigned_abs()));
+    if let Some(left) = context.memos.settled_for(R::KIND, object, now) {
+        return Ok(Action::requeue(left));
     }
     let mut object = newest(object, context).await?;
     context.memos.forget(R::KIND, &ObjectKey::of(&object));
@@ -122,21 +136,21 @@ async fn rounds<R: Reconciler, C: Cluster>(
     let mut observed = observed?;
     R::at(&mut observed, now);
     // A cluster without caches does not tell what was read.
-    let mut reads = account.reads.filter(|_| context.caches.is_some());
+    let mut account = context.caches.as_ref().map(|_| account);
     let mut wanted = String::new();
     let mut is_live = false;
     // Without caches everything is.
     let mut is_observed_live = context.caches.is_none();
     for _ in 0..MAX_ROUNDS {
         let plan = R::plan(&object, &observed, &context.settings)?;
-        // Only of the first round there is an account.
-        let reads = reads.take();
         let (late, is_guarded) = match plan.steps.first() {
-            None => match rest::<R, C>(&object, &plan, reads, account.is_ahead, context).await {
+            None => match rest::<R, C>(&object, &plan, &observed, account.take(), context).await {
                 Err(error) if !is_live && is_conflict(&error) => (Some(error), false),
                 rested => return rested,
             },
             Some(first) => {
+                // It speaks of what was read before the steps.
+                account = account.map(Account::outdated);
                 wanted = first.describe();
                 (None, is_guarded(first))
             }
@@ -223,23 +237,31 @@ fn is_guarded(step: &Step) -> bool {
 async fn rest<R: Reconciler, C: Cluster>(
     object: &R::Object,
     plan: &Plan<R::Status>,
-    reads: Option<cache::memo::Reads>,
-    is_ahead: bool,
+    observed: &R::Observed,
+    account: Option<Account>,
     context: &Context<C>,
 ) -> Result<Action, Error> {
     let key = ObjectKey::of(object);
     let now = (context.clock)();
     let status = completed_status::<R, C>(object, plan, context);
     let mut again = plan.again;
-    if is_ahead {
-        // Should the watch never show what was written, it is looked for.
-        again = again.min(PATIENCE.saturating_add(Duration::from_secs(1)));
-    }
+    let reads = match account {
+        Some(account) => {
+            if account.is_ahead {
+                // Should the watch never show what was written, it is looked for.
+                again = again.min(PATIENCE.saturating_add(Duration::from_secs(1)));
+            }
+            account.reads
+        }
+        None => None,
+    };
     let old = R::status(object);
     if old == Some(&status) {
-        let until = SignedDuration::try_from(again).map(|again| now.saturating_add(again));
-        if let (Some(reads), Ok(Ok(until))) = (reads, until) {
-            context.memos.settled(R::KIND, object, reads, until);
+        let planned = SignedDuration::try_from(again).map(|again| now.saturating_add(again));
+        if let (Some(reads), Ok(Ok(planned))) = (reads.filter(|_| again >= PATIENCE), planned) {
+            let until = R::holds_until(object, observed, planned);
+            let holds = Holds { until, again };
+            context.memos.settled(R::KIND, object, reads, holds);
         }
         return Ok(Action::requeue(again));
     }

@@ -2,14 +2,15 @@
 //!
 //! A plan is a function of the object, of what was read, of the settings and of
 //! the time. When nothing was to be done, and every read would be answered with
-//! the same versions now, nothing is to be done now, until the time at which the
-//! plan itself asked to be made again.
+//! the same versions now, nothing is to be done now, until the next moment at
+//! which time alone calls for something.
 
 use std::{
     collections::HashMap,
     fmt,
     hash::{DefaultHasher, Hash, Hasher as _},
     sync::Arc,
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -70,12 +71,32 @@ pub(super) fn digest(mut versions: Vec<u64>) -> u64 {
     hasher.finish()
 }
 
+/// For how long nothing is to be done if nothing changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holds {
+    /// When time alone calls for something, if it ever does.
+    pub(crate) until: Option<Timestamp>,
+    /// How often to look again all the same.
+    pub(crate) again: Duration,
+}
+
+impl Holds {
+    /// How long from `now`; none if it is over.
+    fn after(self, now: Timestamp) -> Option<Duration> {
+        match self.until {
+            Some(until) if until <= now => None,
+            Some(until) => Some(self.again.min(until.duration_since(now).unsigned_abs())),
+            None => Some(self.again),
+        }
+    }
+}
+
 struct Memo {
     /// The settled object: its uid and version.
     uid: Option<String>,
     version: Option<String>,
     reads: Box<[Read]>,
-    until: Timestamp,
+    holds: Holds,
 }
 
 /// What each object was settled by.
@@ -91,34 +112,35 @@ impl fmt::Debug for Memos {
 }
 
 impl Memos {
-    /// Until when nothing is to be done for the object, if that is certain.
-    pub(crate) fn settled_until<K: kube::Resource>(
+    /// How long nothing is to be done for the object, if that is certain.
+    pub(crate) fn settled_for<K: kube::Resource>(
         &self,
         kind: &'static str,
         object: &K,
         now: Timestamp,
-    ) -> Option<Timestamp> {
+    ) -> Option<Duration> {
         let key = (kind, ObjectKey::of(object));
         let memo = Arc::clone(self.of.lock().get(&key)?);
         let meta = object.meta();
         let is_same = memo.uid == meta.uid && memo.version == meta.resource_version;
-        let holds = is_same && now < memo.until && memo.reads.iter().all(Read::would_be_the_same);
-        holds.then_some(memo.until)
+        let left = memo.holds.after(now).filter(|_| is_same)?;
+        let is_settled = memo.reads.iter().all(Read::would_be_the_same);
+        is_settled.then_some(left)
     }
 
-    /// Nothing was to be done for the object, by these reads, until then.
+    /// Nothing was to be done for the object, by these reads.
     pub(crate) fn settled<K: kube::Resource>(
         &self,
         kind: &'static str,
         object: &K,
         reads: Reads,
-        until: Timestamp,
+        holds: Holds,
     ) {
         let memo = Memo {
             uid: object.meta().uid.clone(),
             version: object.meta().resource_version.clone(),
             reads: reads.into_boxed_slice(),
-            until,
+            holds,
         };
         let key = (kind, ObjectKey::of(object));
         self.of.lock().insert(key, Arc::new(memo));

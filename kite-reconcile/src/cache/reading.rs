@@ -36,6 +36,16 @@ pub(crate) struct Account {
     pub(crate) is_ahead: bool,
 }
 
+impl Account {
+    /// The same, after something was changed.
+    pub(crate) fn outdated(self) -> Self {
+        Self {
+            reads: None,
+            ..self
+        }
+    }
+}
+
 /// Carries `work` out with reads that the API server itself answers, whatever
 /// caches know: for what destroys, or takes from others.
 ///

@@ -121,6 +121,10 @@ impl Reconciler for Users {
         })
     }
 
+    fn holds_until(_: &KiteUser, _: &Observed, _again: jiff::Timestamp) -> Option<jiff::Timestamp> {
+        None
+    }
+
     fn plan(
         object: &KiteUser,
         observed: &Observed,

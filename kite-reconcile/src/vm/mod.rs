@@ -25,6 +25,7 @@ use kite_core::{
     cluster::Cluster,
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus},
 };
+use kite_render::Vm;
 use kube::runtime::controller::Action;
 
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
@@ -71,6 +72,17 @@ impl Reconciler for Vms {
 
     fn at(observed: &mut Observed, now: jiff::Timestamp) {
         observed.now = now;
+    }
+
+    fn holds_until(
+        object: &KiteVirtualMachine,
+        observed: &Observed,
+        again: jiff::Timestamp,
+    ) -> Option<jiff::Timestamp> {
+        match Vm::of(object) {
+            Ok(vm) => plan::next_deadline(&vm, observed),
+            Err(_) => Some(again),
+        }
     }
 
     fn plan(

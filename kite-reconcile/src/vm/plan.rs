@@ -85,12 +85,16 @@ pub fn plan(
     })
 }
 
-/// How long until time alone calls for something.
-fn until_next_deadline(vm: &Vm<'_>, seen: &Observed) -> Duration {
+/// When time alone calls for something.
+pub(super) fn next_deadline(vm: &Vm<'_>, seen: &Observed) -> Option<jiff::Timestamp> {
     let expiry = Expiry::of(vm.object, seen.now).and_then(|expiry| expiry.next());
     let idle = Idleness::of(vm, seen).and_then(|idle| idle.next(seen.now));
-    let next = expiry.into_iter().chain(idle).min();
-    next.map_or(Duration::MAX, |next| {
+    expiry.into_iter().chain(idle).min()
+}
+
+/// How long until time alone calls for something.
+fn until_next_deadline(vm: &Vm<'_>, seen: &Observed) -> Duration {
+    next_deadline(vm, seen).map_or(Duration::MAX, |next| {
         Duration::try_from(next.duration_since(seen.now)).unwrap_or_default()
     })
 }

@@ -32,10 +32,7 @@ use crate::{
 /// start, disks tell every second how far they are, and `KubeVirt` which step it
 /// has taken: that can wait. Where it has arrived, and whether it is reached,
 /// cannot.
-pub(super) fn urgency(
-    old: &KiteVirtualMachineStatus,
-    new: &KiteVirtualMachineStatus,
-) -> Urgency {
+pub(super) fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
     let is_on_its_way = |status: &KiteVirtualMachineStatus| {
         matches!(
             status.phase,

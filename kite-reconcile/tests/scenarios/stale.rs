@@ -130,7 +130,8 @@ async fn a_vm_does_not_go_before_what_no_cache_knows_of() {
             assert!(!is_left, "the VM went before its disk");
         }
         world.stage.play().await;
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        // Garbage is collected in its own time.
+        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
     }
     let left = world.find::<KiteVirtualMachine>(ANN, "web").await;
     assert!(left.is_none(), "{:#?}", left.unwrap().status);
