@@ -9,6 +9,7 @@ use kite_core::{
     cdi::DataVolume,
     cluster::Object,
     crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine, VmPhase},
+    gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
 use kite_reconcile::{
@@ -44,6 +45,7 @@ impl Behind {
             Service,
             PersistentVolumeClaim,
             DataVolume,
+            HttpRoute,
             VirtualMachine,
             VirtualMachineInstance
         );
