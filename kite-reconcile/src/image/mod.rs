@@ -140,11 +140,14 @@ impl Reconciler for Images {
     }
 
     /// How far an import is can wait.
-    fn is_urgent(old: &KiteImageStatus, new: &KiteImageStatus) -> bool {
+    fn urgency(old: &KiteImageStatus, new: &KiteImageStatus) -> crate::pace::Urgency {
         let is_on_its_way = matches!(new.phase, Some(ImagePhase::Pending | ImagePhase::Importing));
-        !is_on_its_way
-            || old.phase != new.phase
-            || old.observed_generation != new.observed_generation
+        let is_same = old.phase == new.phase && old.observed_generation == new.observed_generation;
+        if is_on_its_way && is_same {
+            crate::pace::Urgency::Later
+        } else {
+            crate::pace::Urgency::Now
+        }
     }
 
     fn conditions(status: &KiteImageStatus) -> &[Condition] {
