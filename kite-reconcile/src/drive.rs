@@ -114,7 +114,12 @@ pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
 ) -> Result<Action, Error> {
     let _timer = context.metrics.start(R::KIND);
     let key = ObjectKey::of(object);
-    let done = rounds::<R, C>(object, context).await;
+    let now = (context.clock)();
+    let done = match context.memos.settled_for(R::KIND, object, now) {
+        Some(left) => Ok(Action::requeue(left)),
+        // Large, and most reconciles do without.
+        None => Box::pin(rounds::<R, C>(object, now, context)).await,
+    };
     match &done {
         Ok(_) => context.backoff.reset(R::KIND, key),
         Err(error) => context.metrics.error(R::KIND, error.category()),
@@ -124,12 +129,9 @@ pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
 
 async fn rounds<R: Reconciler, C: Cluster>(
     object: &R::Object,
+    now: Timestamp,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    let now = (context.clock)();
-    if let Some(left) = context.memos.settled_for(R::KIND, object, now) {
-        return Ok(Action::requeue(left));
-    }
     let mut object = newest(object, context).await?;
     context.memos.forget(R::KIND, &ObjectKey::of(&object));
     let (observed, account) = noted(R::observe(&object, &context.cluster, &context.settings)).await;

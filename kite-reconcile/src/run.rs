@@ -270,9 +270,9 @@ impl<K: Object> Listener<K> for Listening<'_, K> {
     {
         let (mapper, store, triggers) = (start(), self.store.clone(), self.triggers.clone());
         self.watches.listen::<W>(move |object| {
-            mapper(object, &store)
-                .into_iter()
-                .for_each(|due| triggers.push(due));
+            for due in mapper(object, &store) {
+                triggers.push(due);
+            }
         });
         self
     }

@@ -64,7 +64,8 @@ fn is_escaped(text: &str) -> bool {
 
 /// Percent-decoding; in queries `+` is a space.
 pub fn decode(text: &str, plus: bool) -> String {
-    if !text.contains('%') && !(plus && text.contains('+')) {
+    let is_plain = |byte| byte != b'%' && !(plus && byte == b'+');
+    if text.bytes().all(is_plain) {
         return text.to_owned();
     }
     let bytes = text.as_bytes();

@@ -76,7 +76,9 @@ pub(super) fn show<W: Watched>(taps: &Mutex<Taps>, events: Vec<Event<W>>) {
         return;
     };
     for event in events {
-        taps.iter_mut().for_each(|tap| tap(event.clone()));
+        for tap in taps.iter_mut() {
+            tap(event.clone());
+        }
     }
 }
 

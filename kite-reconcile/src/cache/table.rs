@@ -104,12 +104,12 @@ impl<K: Object> Table<K> {
             match written.beside(self.stored(key).as_deref()) {
                 Verdict::Confirmed => {}
                 Verdict::Ask => return None,
-                Verdict::Absent => is_confirmed &= found.remove(key).is_none(),
                 Verdict::There(object) if query.selects(&*object) => {
                     is_confirmed = false;
                     found.insert(key.clone(), object);
                 }
-                Verdict::There(_) => is_confirmed &= found.remove(key).is_none(),
+                // Not there, or not among those that are asked for.
+                Verdict::Absent | Verdict::There(_) => is_confirmed &= found.remove(key).is_none(),
             }
         }
         drop(written);
@@ -167,7 +167,9 @@ impl<K: Object> Table<K> {
     /// The API server has listed all that the query finds: whatever else was
     /// believed is wrong.
     pub(super) fn note_all(&self, query: &Query, found: &[K]) {
-        found.iter().for_each(|object| self.note(object));
+        for object in found {
+            self.note(object);
+        }
         if !query.labels.is_empty() {
             return;
         }

@@ -210,7 +210,9 @@ impl<K: Object> Run for Feed<K> {
                         matches!(event, watcher::Event::Apply(_) | watcher::Event::Delete(_));
                     let listeners = &self.listeners;
                     self.feeder.apply(event, |object| {
-                        listeners.iter().for_each(|tell| tell(object));
+                        for tell in listeners {
+                            tell(object);
+                        }
                     });
                     if is_complete {
                         self.tried.send_replace(true);

@@ -87,10 +87,9 @@ impl<K: Object> Written<K> {
             State::Gone { .. } => match stored {
                 Some(stored) if self.is_shown(stored) => Verdict::Confirmed,
                 Some(_) if is_old => Verdict::Ask,
-                Some(_) => Verdict::Absent,
-                // The store may have to show it yet, and that it went.
                 None if is_old => Verdict::Confirmed,
-                None => Verdict::Absent,
+                // The store has still to show that it went, or even that it came.
+                Some(_) | None => Verdict::Absent,
             },
         }
     }

@@ -51,22 +51,18 @@ fn judge_cron(image: &Image<'_>, seen: &Observed) -> (ImagePhase, NewCondition) 
     if source_ready(seen).is_some_and(|ready| ready.status == "True") {
         return ready("Available");
     }
-    match &seen.import {
-        Some(import) => {
-            let (phase, condition) = judge_disk(image, Some(import));
-            if phase == ImagePhase::Ready {
-                let message = "the image is imported and its DataSource is being set";
-                return not_ready(ImagePhase::Importing, "Importing", message);
-            }
-            (phase, condition)
-        }
-        None => {
-            let why = cron_condition(seen).and_then(said);
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            let message = format!("CDI has not begun the first import{why}");
-            not_ready(ImagePhase::Pending, "Pending", message)
-        }
+    let Some(import) = &seen.import else {
+        let why = cron_condition(seen).and_then(said);
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let message = format!("CDI has not begun the first import{why}");
+        return not_ready(ImagePhase::Pending, "Pending", message);
+    };
+    let (phase, condition) = judge_disk(image, Some(import));
+    if phase == ImagePhase::Ready {
+        let message = "the image is imported and its DataSource is being set";
+        return not_ready(ImagePhase::Importing, "Importing", message);
     }
+    (phase, condition)
 }
 
 /// Whether the newest image is imported, where a schedule looks for one.

@@ -173,7 +173,7 @@ fn gateway_part(platform: &Platform<'_>, seen: &Observed) -> Part {
         };
     }
     if let Err(part) = want(&mut steps, &desired, seen.service.as_ref(), GATEWAY_EXPOSED) {
-        return part;
+        return *part;
     }
     let (addresses, node_port) = match &seen.service {
         Some(stored) if steps.is_empty() => (balancer_of(stored), node_port(stored)),
@@ -288,7 +288,7 @@ fn by_ingress(platform: &Platform<'_>, host: &str, seen: &Observed) -> Part {
     let mut steps = Vec::new();
     let desired = web::ingress(platform, host);
     if let Err(part) = want(&mut steps, &desired, seen.ingress.as_ref(), WEB_EXPOSED) {
-        return part;
+        return *part;
     }
     // The new way stands before the old one goes.
     if steps.is_empty() {
@@ -365,7 +365,7 @@ fn by_routes(
             },
         );
     if let Err(part) = wanted {
-        return part;
+        return *part;
     }
     // The new way stands before the old one goes.
     if steps.is_empty() {
@@ -469,7 +469,7 @@ fn want<K: Object>(
     desired: &K,
     stored: Option<&K>,
     type_: &'static str,
-) -> Result<(), Part>
+) -> Result<(), Box<Part>>
 where
     AnyObject: From<K>,
 {
@@ -479,15 +479,15 @@ where
             steps.push(Step::Apply(desired.clone().into()));
             Ok(())
         }
-        Needed::Wait(message) => Err(Part::lacks(type_, "WaitingForDeletion", message)),
+        Needed::Wait(message) => Err(Box::new(Part::lacks(type_, "WaitingForDeletion", message))),
         Needed::Blocked(_) => {
             let name = desired.meta().name.as_deref().unwrap_or_default();
             let kind = K::kind(&());
-            Err(Part::lacks(
+            Err(Box::new(Part::lacks(
                 type_,
                 "NameTaken",
                 format!("{kind} {name} is there and belongs to something else: delete it"),
-            ))
+            )))
         }
     }
 }
