@@ -15,7 +15,7 @@ use crate::cache::reading::noted;
 
 const ME: FieldManager = FieldManager::new("me");
 
-/// A cluster, and a cache of its ConfigMaps that hears what it is told.
+/// A cluster, and a cache of its `ConfigMaps` that hears what it is told.
 struct Lagging {
     fake: FakeCluster,
     plain: KubeCluster,

@@ -54,7 +54,7 @@ pub(super) fn growth(claim: &PersistentVolumeClaim, size: &Bytes) -> Growth {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
     use serde_json::{Value, json};
 

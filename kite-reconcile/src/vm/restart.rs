@@ -182,8 +182,8 @@ mod tests {
             .deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
             ASKED.parse().unwrap(),
         ));
-        for seen in [seen("b"), none, leaving] {
-            let restart = planned(&vm, &seen);
+        for seen in [&seen("b"), &none, &leaving] {
+            let restart = planned(&vm, seen);
             assert_eq!((restart.step, restart.pending), (None, false));
             assert_eq!(
                 restart.status.as_ref(),

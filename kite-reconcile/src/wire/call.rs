@@ -98,8 +98,8 @@ fn resource(path: &str) -> (String, bool) {
 mod tests {
     use super::*;
 
-    fn call(method: Method, uri: &str) -> String {
-        let call = Call::of(&method, &uri.parse().unwrap());
+    fn call(method: &Method, uri: &str) -> String {
+        let call = Call::of(method, &uri.parse().unwrap());
         format!("{} {}", call.verb.as_str(), call.resource)
     }
 
@@ -155,7 +155,7 @@ mod tests {
                 "get kiteusers",
             ),
         ] {
-            assert_eq!(call(method, uri), expected, "{uri}");
+            assert_eq!(call(&method, uri), expected, "{uri}");
         }
     }
 }

@@ -176,7 +176,7 @@ async fn cluster() -> FakeCluster {
 }
 
 /// Waits until one of `processes` leads.
-async fn leader<'a>(processes: &'a [Process]) -> &'a Process {
+async fn leader(processes: &[Process]) -> &Process {
     for _ in 0..1000 {
         if let Some(leader) = processes.iter().find(|process| process.leads()) {
             return leader;
@@ -458,7 +458,9 @@ async fn there_is_never_more_than_one_leader() {
             }
         }
         assert!(led > 500, "seed {seed}: hardly anybody ever led");
-        processes.iter().for_each(|process| process.set(Line::Up));
+        for process in &processes {
+            process.set(Line::Up);
+        }
         leader(&processes).await;
     }
 }

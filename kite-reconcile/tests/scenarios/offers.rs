@@ -168,6 +168,9 @@ async fn of_two_users_at_once_one_wins_and_the_other_is_told_who() {
     assert_eq!(world.all::<DataVolume>().await.len(), 2, "image and disk");
 }
 
+/// Makes a VM impossible.
+type Spoil = fn(&mut KiteVirtualMachine);
+
 #[tokio::test(start_paused = true)]
 async fn defect_14_a_vm_that_cannot_be_made_does_not_use_up_its_offer() {
     let world = with_bob().await;
@@ -175,7 +178,6 @@ async fn defect_14_a_vm_that_cannot_be_made_does_not_use_up_its_offer() {
     taken.spec.ssh_id = "id-web".to_owned();
     world.create(taken).await;
     world.settle().await;
-    type Spoil = fn(&mut KiteVirtualMachine);
     let spoiled: [(&str, Spoil); 4] = [
         ("SshIdTaken", |_| {}),
         ("OfferMismatch", |vm| {
@@ -378,8 +380,8 @@ async fn claim_with(mode: FaultMode) {
             get(&world, ANN, "web").await,
             get(&world, BOB, "shop").await,
         ];
-        let made = vms.iter().filter(|vm| phase(vm) == VmPhase::Provisioning);
-        assert_eq!(made.count(), 1, "{mode:?} at write {after}");
+        let provisioned = vms.iter().filter(|vm| phase(vm) == VmPhase::Provisioning);
+        assert_eq!(provisioned.count(), 1, "{mode:?} at write {after}");
         let was_last = world.fault_is_left();
         for vm in vms {
             remove(&world, &vm).await;

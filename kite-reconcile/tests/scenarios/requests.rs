@@ -25,7 +25,7 @@ use crate::world::{image, named, platform, vm_named};
 /// Who the controllers are to the API server.
 const CONTROLLER: &str = "kite-controller";
 /// What is rendered for a VM with a domain: two reservations, two Secrets, the
-/// disk, the VirtualMachine, two Services, the Ingress.
+/// disk, the `VirtualMachine`, two Services, the Ingress.
 const RENDERED: usize = 9;
 /// Long enough for every echo of what was written.
 const REST: Duration = Duration::from_secs(30);

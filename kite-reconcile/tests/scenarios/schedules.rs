@@ -61,7 +61,7 @@ async fn world() -> World {
 
 async fn vm_of_fresh(world: &World, name: &str) {
     let mut vm = vm_named(name);
-    vm.spec.image = "fresh".to_owned();
+    "fresh".clone_into(&mut vm.spec.image);
     world.create(vm).await;
     world.settle().await;
     let phase = world.vm(name).await.status.unwrap().phase;

@@ -1,6 +1,7 @@
 //! Every fault at every request of Kite's reconcilers, and what must come of it:
 //! the same as without. `docs/reliability.md` says how to run all of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::print_stdout, reason = "a sweep prints its table")]
 
 mod invariants;
 mod scenarios;

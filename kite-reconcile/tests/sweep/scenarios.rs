@@ -223,7 +223,7 @@ pub fn user_deletion(copies: usize) -> Builder {
 pub fn image_import(copies: usize) -> Builder {
     inhabited(copies).scenario(async |world| {
         let mut web = vm("ann", "web");
-        web.spec.image = "debian-13".to_owned();
+        "debian-13".clone_into(&mut web.spec.image);
         let web = world.create(&web).await?;
         world.settle().await?;
         let new = world.create(&image("debian-13")).await?;
@@ -250,7 +250,7 @@ pub fn image_by_schedule(copies: usize) -> Builder {
         fresh.spec.refresh_schedule = Some("0 3 1 1 *".to_owned());
         let fresh = world.create(&fresh).await?;
         let mut web = vm("ann", "web");
-        web.spec.image = "fresh".to_owned();
+        "fresh".clone_into(&mut web.spec.image);
         let web = world.create(&web).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
         let mut cron = DataImportCron::default();
@@ -342,7 +342,7 @@ pub fn one_name_for_two(copies: usize) -> Builder {
         let first = world.create(&vm("ann", "web")).await?;
         world.settle().await?;
         let mut second = vm("bob", "other");
-        second.spec.ssh_id = "web".to_owned();
+        "web".clone_into(&mut second.spec.ssh_id);
         second.spec.domain_prefix = Some("web".to_owned());
         let second = world.create(&second).await?;
         settle_in(&world, &second, VmPhase::Failed).await?;
