@@ -84,13 +84,15 @@ impl FromStr for Bytes {
         let thousandths = format!("{fraction:0<3}");
         let parse = |part: &str| part.parse::<u128>().map_err(|_| error());
         let value = ((parse(whole)? * 1000 + parse(&thousandths)?) * unit).div_ceil(1000);
-        match u64::try_from(value) {
-            Ok(value) if value > 0 => Ok(Self {
-                text: text.to_owned(),
-                value,
-            }),
-            _ => Err(error()),
+        if value == 0 {
+            return Err(error());
         }
+        // What the CRDs admit has to be read: one object that cannot be would
+        // spoil the lists that it is in.
+        Ok(Self {
+            text: text.to_owned(),
+            value: u64::try_from(value).unwrap_or(u64::MAX),
+        })
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
 /// use kite_reconcile::{Context, leader::Election, operator::Operator};
 /// use tokio_util::sync::CancellationToken;
 ///
-/// # async fn example() -> anyhow::Result<()> {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = kube::Client::try_default().await?;
 /// let shutdown = CancellationToken::new();
 /// Operator::contending(Election::new("kite", "kite-controller", "pod-7_4f1c"))

@@ -255,9 +255,18 @@ fn vm_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteVirtualMachine>> {
     by_label.into_iter().chain(by_owner).collect()
 }
 
+/// The user whose namespace it is or lies in, and whom its label names: somebody
+/// may have taken the label off together with what it was there for.
 fn user_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteUser>> {
-    let name = object.labels().get(labels::USER_NAME);
-    name.map(|name| ObjectRef::new(name)).into_iter().collect()
+    let namespace = object.namespace().unwrap_or_else(|| object.name_any());
+    let by_place = names::user_of_namespace(&namespace);
+    let by_label = object.labels().get(labels::USER_NAME).map(String::as_str);
+    let others = by_label.filter(|name| Some(*name) != by_place);
+    by_place
+        .into_iter()
+        .chain(others)
+        .map(ObjectRef::new)
+        .collect()
 }
 
 fn platform_of<K: Object>(object: &K) -> Vec<ObjectRef<KitePlatform>> {

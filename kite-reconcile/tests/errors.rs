@@ -42,7 +42,7 @@ fn ann() -> KiteUser {
 
 fn nothing_there(cluster: &mut MockCluster) {
     use k8s_openapi::api::{
-        core::v1::{Namespace, ResourceQuota},
+        core::v1::{Namespace, Node, ResourceQuota},
         networking::v1::NetworkPolicy,
     };
     use kite_core::crd::{KitePlatform, KiteReservation};
@@ -66,6 +66,7 @@ fn nothing_there(cluster: &mut MockCluster) {
     empty::<KiteReservation>(cluster);
     empty::<kite_core::crd::KiteImage>(cluster);
     empty::<NetworkPolicy>(cluster);
+    empty::<Node>(cluster);
     empty::<KiteVirtualMachine>(cluster);
 }
 

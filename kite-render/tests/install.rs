@@ -92,7 +92,7 @@ fn cluster() -> FakeCluster {
             },
         );
         source.metadata.namespace = Some(home.to_owned());
-        cluster.create(&json_of(&source)).unwrap();
+        cluster.create(json_of(&source)).unwrap();
     }
     cluster
 }

@@ -38,6 +38,7 @@ use crate::{password::PasswordHash, quantity::Bytes};
 #[x_kube(validation = Rule::new("has(self.offer) == has(oldSelf.offer) && (!has(self.offer) || self.offer == oldSelf.offer)").message("offer cannot be changed: create another VM"))]
 #[x_kube(validation = Rule::new("!has(self.offer) || (self.cpu == oldSelf.cpu && self.memory == oldSelf.memory && self.disk == oldSelf.disk)").message("cpu, memory and disk of a VM from an offer are what was offered and cannot be changed: create another VM"))]
 #[x_kube(validation = Rule::new("!has(self.offer) || !has(oldSelf.expiresAt) || (has(self.expiresAt) && self.expiresAt <= oldSelf.expiresAt)").message("expiresAt of a VM from an offer can only be set to an earlier time: ask an administrator for another offer"))]
+#[x_kube(validation = Rule::new("!has(self.offer) || !has(self.expiryGracePeriod) || duration(self.expiryGracePeriod) <= duration('72h')").message("expiryGracePeriod of a VM from an offer must be at most 72h: an offer lasts as long as it says"))]
 #[serde(rename_all = "camelCase")]
 pub struct KiteVirtualMachineSpec {
     /// Number of virtual CPUs.
@@ -45,10 +46,12 @@ pub struct KiteVirtualMachineSpec {
     pub cpu: u32,
     /// Memory, at least 64Mi.
     #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('64Mi')) >= 0").message("memory must be at least 64Mi"))]
+    #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1024Ti')) <= 0").message("memory must be at most 1024Ti"))]
     pub memory: Bytes,
     /// Size of the root disk, at least 1Gi and at least the image's. It can
     /// grow and never shrinks.
     #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1Gi')) >= 0").message("disk must be at least 1Gi"))]
+    #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1024Ti')) <= 0").message("disk must be at most 1024Ti"))]
     #[x_kube(validation = Rule::new("!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0").message("disk can only grow: a smaller disk would lose data"))]
     pub disk: Bytes,
     /// Name of the `KiteImage` that the disk is cloned from. Cannot be changed.
@@ -92,6 +95,7 @@ pub struct KiteVirtualMachineSpec {
     /// when `expiryGracePeriod` is over, too. Whoever moves this into the future
     /// before that keeps the VM. Without it the VM does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000: leave it out if the VM is not to expire"))]
     pub expires_at: Option<Time>,
     /// How long the VM is kept, switched off, once it has expired: a span such
     /// as `72h`, at most a year; `72h` if not given.

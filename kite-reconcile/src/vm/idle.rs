@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     activity::last_used,
-    conditions::NewCondition,
+    conditions::{self, NewCondition},
     crd::{IdleStatus, PowerState, vm_condition::IDLE},
     kubevirt::VirtualMachineInstance,
 };
@@ -56,7 +56,8 @@ impl Idleness {
         let Some(started) = seen.instance.as_ref().and_then(started) else {
             return Some(Self::NotRunning(timeout));
         };
-        let until = later(used.map_or(started, |used| used.max(started)), timeout);
+        let begun = started.max(known_since(vm, seen.now));
+        let until = later(used.map_or(begun, |used| used.max(begun)), timeout);
         if seen.now < until {
             return Some(Self::InUse(timeout, until));
         }
@@ -108,10 +109,20 @@ impl Idleness {
     }
 }
 
-/// Since when the instance is there, unless it has ended.
+/// Since when somebody may report the use of the VM: the gateway does not of one
+/// without an idle timeout, which may be in use when it gets one.
+fn known_since(vm: &Vm<'_>, now: Timestamp) -> Timestamp {
+    let status = vm.object.status.as_ref();
+    let known = status.and_then(|status| conditions::find(&status.conditions, IDLE));
+    known.map_or(now, |known| known.last_transition_time.0)
+}
+
+/// Since when the instance is there, unless it has ended or is on its way out:
+/// an edit while it shuts down wants the next one.
 fn started(instance: &VirtualMachineInstance) -> Option<Timestamp> {
     let phase = instance.status.as_ref()?.phase.as_deref();
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
     let created = instance.metadata.creation_timestamp.as_ref()?.0;
-    (!ended).then_some(created)
+    let is_leaving = instance.metadata.deletion_timestamp.is_some();
+    (!ended && !is_leaving).then_some(created)
 }

@@ -215,3 +215,23 @@ async fn crashes_leave_an_idle_vm_off() {
         assert!(writes >= 3, "{mode:?}: {writes} writes");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_runs_for_long_is_not_idle_when_it_gets_a_timeout() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    wait(9 * HALF).await;
+    let vm = world.vm("web").await;
+    // Nobody has reported its use: it had no timeout, and somebody may be on it.
+    world
+        .edit(&vm, json!({"spec": {"idleTimeout": "10m"}}))
+        .await;
+    world.settle().await;
+    wait(HALF).await;
+    world.settle().await;
+    assert_eq!(phase(&world.vm("web").await), VmPhase::Running);
+    wait(HALF).await;
+    world.settle().await;
+    assert_eq!(phase(&world.vm("web").await), VmPhase::Stopped);
+}

@@ -88,9 +88,10 @@ async fn a_settled_world_is_not_written_to() {
         assert!(errors.is_empty(), "{errors:?}");
     }
     assert_eq!(world.writes(), Vec::<String>::new());
+    let reads = world.reads();
     assert!(
-        world.reads() <= 3 * 30,
-        "a settled pass over one user, image and VM stays small"
+        reads <= 3 * 32,
+        "a settled pass without caches over one user, image and VM stays small: {reads}"
     );
 }
 

@@ -13,9 +13,9 @@ use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{KubeCluster, Object},
     crd::{
-        HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
-        KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
-        OsFamily,
+        Exposure, HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
+        KitePlatformSpec, KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine,
+        KiteVirtualMachineSpec, OsFamily,
     },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
@@ -289,6 +289,11 @@ fn foundations() -> Vec<Value> {
     };
     let settings = KitePlatformSpec {
         base_domain: Some("vm.example.org".to_owned()),
+        exposure: Exposure {
+            // The one that the load balancers here look after.
+            ingress_class_name: Some("nginx".to_owned()),
+            ..Exposure::default()
+        },
         ..KitePlatformSpec::default()
     };
     [

@@ -258,7 +258,9 @@ fn difference(template: &Value, instance: &DynamicObject) -> Option<&'static str
     let mut has = instance.data["spec"].clone();
     // A bound that the template leaves open is set in the instance alone.
     if template["domain"]["cpu"]["maxSockets"].is_null()
-        && let Some(cpu) = has["domain"]["cpu"].as_object_mut()
+        && let Some(cpu) = has
+            .pointer_mut("/domain/cpu")
+            .and_then(Value::as_object_mut)
     {
         cpu.remove("maxSockets");
     }

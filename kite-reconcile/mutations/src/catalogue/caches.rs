@@ -21,8 +21,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "sees again in an old view what it has deleted",
         file: FILE,
         edits: &[(
-            "Some(_) => Verdict::Absent,",
-            "Some(_) => Verdict::Confirmed,",
+            "None if is_old => Verdict::Confirmed,",
+            "None if is_old => Verdict::Confirmed,\n                Some(_) => Verdict::Confirmed,",
         )],
         first: (Lib, "cache"),
     },

@@ -56,8 +56,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "stops a VM as idle that is in use",
         file: IDLE,
         edits: &[(
-            "used.map_or(started, |used| used.max(started))",
-            "used.map_or(started, |_| started)",
+            "used.map_or(begun, |used| used.max(begun))",
+            "used.map_or(begun, |_| begun)",
         )],
         first: (Scenarios, "idle::"),
     },
