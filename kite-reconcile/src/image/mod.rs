@@ -47,8 +47,9 @@ pub async fn reconcile<C: Cluster>(
 pub struct Observed {
     /// The platform's settings; the defaults if there are none.
     pub platform: KitePlatformSpec,
-    /// The namespace of golden images.
-    pub namespace: Option<Namespace>,
+    /// The namespace of golden images is not there; only asked while nothing of
+    /// the image is.
+    pub is_homeless: bool,
     /// The disk into which it is imported once.
     pub disk: Option<DataVolume>,
     /// What imports it again and again.
@@ -92,13 +93,14 @@ impl Reconciler for Images {
         let key = here(image.name);
         let by_schedule = object.spec.refresh_schedule.is_some();
         let given = object.spec.source.pvc.as_ref().map(|pvc| here(&pvc.name));
-        let (namespace, disk, cron, claim, source) = try_join!(
-            cluster.find(&space),
+        let (disk, cron, claim, source) = try_join!(
             find_if(cluster, (!by_schedule).then_some(&key)),
             find_if::<DataImportCron, C>(cluster, by_schedule.then_some(&key)),
             find_if(cluster, given.as_ref()),
             cluster.find(&key),
         )?;
+        let is_at_home = disk.is_some() || cron.is_some() || claim.is_some() || source.is_some();
+        let is_homeless = !is_at_home && cluster.find::<Namespace>(&space).await?.is_none();
         let status = cron.as_ref().and_then(|cron| cron.status.as_ref());
         let import = status
             .and_then(|status| status.current_imports.first())
@@ -113,7 +115,7 @@ impl Reconciler for Images {
                 image_namespace: Some(home),
                 ..platform
             },
-            namespace,
+            is_homeless,
             disk,
             cron,
             import,

@@ -82,7 +82,7 @@ fn steps(image: &Image<'_>, seen: &Observed) -> Result<Vec<Step>, NewCondition> 
     if !has_finalizer(image) {
         return Ok(vec![Step::AddFinalizer(IMAGE_FINALIZER)]);
     }
-    if seen.namespace.is_none() {
+    if seen.is_homeless {
         let message = format!(
             "namespace {}, in which golden images are kept, is not there: create it, or name \
              another in KitePlatform spec.imageNamespace before images are made",

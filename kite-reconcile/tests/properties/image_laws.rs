@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Namespace;
 use kite_core::{
     cdi::{DataVolume, DataVolumeStatus},
     crd::{ImagePhase, KiteImage, KitePlatformSpec},
@@ -83,7 +82,7 @@ prop_compose! {
                 disk,
                 source: image::data_source(&image, &platform)
                     .and_then(|source| place(source, of_source)),
-                namespace: Some(Namespace::default()),
+                is_homeless: false,
                 platform,
                 ..Observed::default()
             }
