@@ -297,6 +297,14 @@ impl Builder {
         self
     }
 
+    /// As [`snapshot`](Self::snapshot), of a cluster with the same settings: its
+    /// CRDs and objects are there already, and need not be looked for.
+    pub(crate) fn again(mut self, snapshot: Snapshot) -> Self {
+        self.crds.clear();
+        self.objects.clear();
+        self.snapshot(snapshot)
+    }
+
     fn fail(&mut self, what: &str, why: &str) {
         self.error.get_or_insert_with(|| BuildError::Unreadable {
             what: what.to_owned(),

@@ -46,6 +46,13 @@ impl FaultLayer {
         let _ = down.wait_for(|down| *down).await;
     }
 
+    /// The participant is gone as `other` is, with which it shared a process.
+    pub(crate) fn crash_with(&self, other: &Self) {
+        if !self.is_down() {
+            self.0.crash(other.0.past());
+        }
+    }
+
     /// Whether watch events are held back.
     pub fn is_holding(&self) -> bool {
         let hold = self.0.control.borrow().hold;

@@ -188,6 +188,11 @@ impl Participant {
         self.down.send_replace(true);
     }
 
+    /// The revision that its next life begins with, if that is of the past.
+    pub(super) fn past(&self) -> Option<u64> {
+        self.state.lock().stale.as_ref().map(|(past, _)| *past)
+    }
+
     /// The revision that a first list of this collection is to show.
     pub(super) fn stale_view(&self, call: &Call) -> Option<u64> {
         let mut state = self.state.lock();

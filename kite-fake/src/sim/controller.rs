@@ -120,8 +120,12 @@ impl<K: Watched> fmt::Debug for Seat<K> {
 /// It gets what kube gives a controller: objects from a reflector's store, which
 /// may be behind; triggers that are deduplicated by object; never the same
 /// object twice at once; nothing before the store is filled. What a watch missed
-/// is not made up for: a list that follows on a break shows what is there, and
-/// does not tell what is gone.
+/// is not made up for: a list that follows on a break triggers all that is there
+/// and nothing that went meanwhile, though the store has forgotten it, for kube's
+/// watcher makes no event of that (`Controller` goes by its `touched_objects`). A
+/// deletion of what the controller itself reconciles triggers nothing either
+/// (`applied_objects`). Objects of a list are triggered when the store shows it,
+/// as those of a list of one page are by kube.
 pub struct Controller<K: Watched> {
     name: String,
     replicas: usize,

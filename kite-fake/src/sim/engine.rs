@@ -183,8 +183,22 @@ impl Engine {
         for text in std::mem::take(&mut self.observer.unseen) {
             self.violate(Rule::Scenario, text);
         }
+        self.end_processes();
         for at in 0..self.participants.len() {
             self.look_after(at).await;
+        }
+    }
+
+    /// Whoever is in a process with one that crashed is gone too.
+    fn end_processes(&mut self) {
+        let is_gone = |p: &&Participant| p.layer.is_down() && p.is_alive();
+        let gone = self.participants.iter().filter(is_gone);
+        let gone: Vec<_> = gone.map(|p| (p.process, p.layer.clone())).collect();
+        for (process, crashed) in gone {
+            let others = self.participants.iter();
+            for other in others.filter(|p| p.process == process && p.is_alive()) {
+                other.layer.crash_with(&crashed);
+            }
         }
     }
 

@@ -58,8 +58,8 @@ impl<W: Watched> Batch<W> {
         }
     }
 
-    /// The objects that kube's `touched_objects` shows of it: a list does not
-    /// tell what is gone.
+    /// The objects that kube's `touched_objects` shows of it, by which its
+    /// `Controller` triggers: a list does not tell what is gone.
     pub(super) fn touched(&self) -> Vec<W> {
         match self {
             Self::Listed(all) => all.clone(),
@@ -256,4 +256,57 @@ pub(super) fn owners<W: Watched, K: Watched>(object: &W) -> Vec<ObjectRef<K>> {
         .iter()
         .filter_map(|owner| ObjectRef::from_owner_ref(namespace, owner, ()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures::{TryStreamExt as _, stream};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::runtime::WatchStreamExt as _;
+
+    use super::*;
+
+    fn map(name: &str) -> ConfigMap {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.to_owned());
+        map
+    }
+
+    fn all() -> Vec<Batch<ConfigMap>> {
+        vec![
+            Batch::Listed(vec![map("a"), map("b")]),
+            Batch::Applied(Box::new(map("c"))),
+            Batch::Deleted(Box::new(map("b"))),
+            // "c" went while nobody watched.
+            Batch::Listed(vec![map("a")]),
+            Batch::Listed(Vec::new()),
+        ]
+    }
+
+    #[tokio::test]
+    async fn what_is_touched_is_what_kube_says_is_touched() {
+        for batch in all() {
+            let events = batch.events().into_iter().map(Ok);
+            let touched = stream::iter(events).touched_objects();
+            let touched: Vec<ConfigMap> = touched.try_collect().await.unwrap();
+            assert_eq!(batch.touched(), touched, "{}", batch.describe());
+        }
+    }
+
+    #[test]
+    fn the_store_forgets_what_a_list_does_not_show() {
+        let mut writer = Writer::<ConfigMap>::default();
+        let store = writer.as_reader();
+        let mut seen = Vec::new();
+        for batch in all() {
+            for event in batch.events() {
+                writer.apply_watcher_event(&event);
+            }
+            let known = super::super::controller::sorted(&store);
+            let known = known.iter().map(|map| map.name_any()).collect::<String>();
+            seen.push(known);
+        }
+        assert_eq!(seen, ["ab", "abc", "ac", "a", ""]);
+    }
 }

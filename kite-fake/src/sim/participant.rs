@@ -31,6 +31,8 @@ pub(super) enum Landing {
 /// A participant: see [`super::Controller`].
 pub(super) struct Participant {
     pub(super) name: Arc<str>,
+    /// Which process it is part of: with that it crashes.
+    pub(super) process: usize,
     role: Arc<dyn Role>,
     pub(super) layer: FaultLayer,
     pub(super) requests: Requests,
@@ -41,9 +43,15 @@ pub(super) struct Participant {
 }
 
 impl Participant {
-    pub(super) fn new(name: String, role: Arc<dyn Role>, layer: FaultLayer) -> Self {
+    pub(super) fn new(
+        name: String,
+        process: usize,
+        role: Arc<dyn Role>,
+        layer: FaultLayer,
+    ) -> Self {
         Self {
             name: name.into(),
+            process,
             role,
             layer,
             requests: Requests::default(),

@@ -72,6 +72,7 @@ pub struct Builder {
     limits: Limits,
     is_quiet: bool,
     is_uncounted: bool,
+    is_one_process: bool,
 }
 
 impl fmt::Debug for Builder {
@@ -190,6 +191,16 @@ impl Builder {
         self
     }
 
+    /// All controllers run in one process, as those of one binary do: when one
+    /// crashes, all are gone. Of several copies, the first of each make one
+    /// process, the second another, and so on. If not set, each controller is a
+    /// process by itself.
+    #[must_use]
+    pub fn one_process(mut self) -> Self {
+        self.is_one_process = true;
+        self
+    }
+
     /// Requeues that are further off are not waited for; a minute if not set.
     #[must_use]
     pub fn horizon(mut self, horizon: Duration) -> Self {
@@ -243,6 +254,7 @@ impl Simulation {
             },
             is_quiet: false,
             is_uncounted: false,
+            is_one_process: false,
         }
     }
 
@@ -288,7 +300,9 @@ impl Simulation {
     fn beginning(&self) -> Result<Snapshot, String> {
         let beginning = self.beginning.get_or_init(|| {
             let clock = Arc::new(ManualClock::new(beginning_of_time()));
-            let cluster = self.settings().clock(clock).build();
+            let crds = self.parts.crds.iter().cloned();
+            let builder = (self.parts.settings)(FakeCluster::builder().crds(crds));
+            let cluster = builder.clock(clock).build();
             cluster
                 .map(|cluster| cluster.snapshot())
                 .map_err(|error| in_words(&error))
@@ -296,15 +310,12 @@ impl Simulation {
         beginning.clone()
     }
 
-    fn settings(&self) -> crate::Builder {
-        let builder = FakeCluster::builder().crds(self.parts.crds.iter().cloned());
-        (self.parts.settings)(builder)
-    }
-
     fn cluster(&self) -> Result<FakeCluster, String> {
         let beginning = self.beginning()?;
         let clock = Arc::new(TokioClock::starting_at(beginning_of_time()));
-        let builder = self.settings().snapshot(beginning).clock(clock);
+        // Turning CRDs into JSON takes longer than many a whole run.
+        let builder = (self.parts.settings)(FakeCluster::builder());
+        let builder = builder.again(beginning).clock(clock);
         let cluster = builder.build().map_err(|error| in_words(&error))?;
         (self.parts.prepare)(&cluster);
         Ok(cluster)
@@ -318,8 +329,12 @@ impl Simulation {
                     1 => role.name().to_owned(),
                     _ => format!("{}-{copy}", role.name()),
                 };
+                let process = match self.parts.is_one_process {
+                    true => copy,
+                    false => all.len(),
+                };
                 let layer = faults.layer(name.clone());
-                all.push(Participant::new(name, Arc::clone(role), layer));
+                all.push(Participant::new(name, process, Arc::clone(role), layer));
             }
         }
         all

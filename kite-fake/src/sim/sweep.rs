@@ -16,7 +16,6 @@ use crate::fault::{Fault, Plan};
 
 /// Runs a simulation once with each fault at each request: see
 /// [`Simulation::sweep`].
-#[derive(Debug)]
 pub struct Sweep<'a> {
     simulation: &'a Simulation,
     faults: Vec<Fault>,
@@ -25,6 +24,16 @@ pub struct Sweep<'a> {
     sample: Option<usize>,
     pairs: Option<(u64, usize)>,
     threads: usize,
+    tell: Option<Box<dyn Fn(&Finding) + Send + Sync + 'a>>,
+}
+
+impl fmt::Debug for Sweep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sweep")
+            .field("faults", &self.faults)
+            .field("seeds", &self.seeds)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Sweep<'a> {
@@ -38,6 +47,7 @@ impl<'a> Sweep<'a> {
             sample: None,
             pairs: None,
             threads,
+            tell: None,
         }
     }
 
@@ -88,6 +98,14 @@ impl<'a> Sweep<'a> {
         self
     }
 
+    /// Calls `tell` with each finding as soon as it is made, in whatever order
+    /// that is: a long sweep need not come to its end to be of use.
+    #[must_use]
+    pub fn telling(mut self, tell: impl Fn(&Finding) + Send + Sync + 'a) -> Self {
+        self.tell = Some(Box::new(tell));
+        self
+    }
+
     /// Runs all of it.
     pub fn run(&self) -> Summary {
         let begun = Instant::now();
@@ -102,9 +120,11 @@ impl<'a> Sweep<'a> {
         for (at, reference) in references.iter().enumerate() {
             summary.runs += 1;
             // Whatever the order of the steps, the outcome is the same.
-            summary
-                .findings
-                .extend(reference.check(first).err().map(|finding| *finding));
+            let finding = reference.check(first).err();
+            if let (Some(tell), Some(finding)) = (&self.tell, &finding) {
+                tell(finding);
+            }
+            summary.findings.extend(finding.map(|finding| *finding));
             summary.requests.push(reference.requests.len());
             for (number, call) in (1..).zip(&reference.requests) {
                 if self.most.is_some_and(|most| number > most) {
@@ -139,6 +159,9 @@ impl<'a> Sweep<'a> {
                 let mut finding = run.check(&references[*at]).err();
                 if self.pairs.is_some() {
                     finding = finding.and_then(without_unfired);
+                }
+                if let (Some(tell), Some(finding)) = (&self.tell, &finding) {
+                    tell(finding);
                 }
                 let outcome = Outcome {
                     planned: plan.faults().collect(),

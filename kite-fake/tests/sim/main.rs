@@ -4,4 +4,5 @@
 mod flaws;
 mod operator;
 mod order;
+mod processes;
 mod world;

@@ -29,6 +29,7 @@ pub fn always(builder: Builder) -> Builder {
         )
         .always("a machine has what it starts from", machines_are_complete)
         .always("who is gone has left nothing", nothing_is_left)
+        .always("what is offered goes to who holds it", offers_are_held)
 }
 
 fn by_rival(event: &Event) -> bool {
@@ -253,20 +254,20 @@ fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
         let name = object.label(labels::VM_NAME)?.into_owned();
         vm(state, &event.namespace, &name).cloned()
     };
-    let ingress_is_held = |vm: &Object, ingress: &Object| {
-        let host = text(&ingress.value()["spec"]["rules"][0]["host"]).to_owned();
-        let prefix = host.split('.').next().unwrap_or_default();
-        holds(state, vm, &names::domain_reservation(prefix))
-    };
     match (event.kind.as_str(), event.change) {
         ("Service", Change::Added) if event.name.starts_with("vps-access-") => owner(&event.object)
             .is_some_and(|vm| {
                 let id = text(&vm.value()["spec"]["sshId"]).to_owned();
                 holds(state, &vm, &names::ssh_id_reservation(&id))
             }),
-        ("Ingress", _) if event.object.label(labels::VM_NAME).is_none() => true,
-        ("Ingress", Change::Added | Change::Modified) if !event.object.is_deleting() => {
-            owner(&event.object).is_some_and(|vm| ingress_is_held(&vm, &event.object))
+        ("Ingress" | "HTTPRoute", _) if event.object.label(labels::VM_NAME).is_none() => true,
+        ("Ingress" | "HTTPRoute", Change::Added | Change::Modified)
+            if !event.object.is_deleting() =>
+        {
+            owner(&event.object).is_some_and(|vm| {
+                let prefix = prefix_of(&event.object).to_owned();
+                holds(state, &vm, &names::domain_reservation(&prefix))
+            })
         }
         // Before a name is given up, nobody is reached by it any more.
         ("KiteReservation", Change::Deleted) => {
@@ -275,19 +276,10 @@ fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
             };
             let namespace = vm.meta("namespace");
             match names::vm_claim_of_reservation(&event.name) {
-                Some(names::VmClaim::Domain(prefix)) => {
-                    let ingress = find(
-                        state,
-                        "networking.k8s.io",
-                        "ingresses",
-                        namespace,
-                        vm.meta("name"),
-                    );
-                    ingress.is_none_or(|ingress| {
-                        let host = text(&ingress.value()["spec"]["rules"][0]["host"]);
-                        host.split('.').next() != Some(prefix)
-                    })
-                }
+                Some(names::VmClaim::Domain(prefix)) => ROADS.iter().all(|(group, plural)| {
+                    let road = find(state, group, plural, namespace, vm.meta("name"));
+                    road.is_none_or(|road| prefix_of(road) != prefix)
+                }),
                 Some(names::VmClaim::SshId(_)) => {
                     let service = names::access_service(vm.meta("name"));
                     find(state, "", "services", namespace, &service).is_none()
@@ -298,6 +290,22 @@ fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
         }
         _ => true,
     }
+}
+
+/// What leads to the domain of a VM.
+const ROADS: &[(&str, &str)] = &[
+    ("networking.k8s.io", "ingresses"),
+    ("gateway.networking.k8s.io", "httproutes"),
+];
+
+/// The first label of the host that an Ingress or a route is for.
+fn prefix_of(road: &Object) -> &str {
+    let spec = &road.value()["spec"];
+    let host = match text(&spec["rules"][0]["host"]) {
+        "" => text(&spec["hostnames"][0]),
+        host => host,
+    };
+    host.split('.').next().unwrap_or_default()
 }
 
 /// A machine is made when its disk and its user data are there, and the user
@@ -344,6 +352,7 @@ fn nothing_is_left(state: &Snapshot, event: &Event) -> bool {
                 "DataVolume",
                 "Service",
                 "Ingress",
+                "HTTPRoute",
                 "Secret",
                 "VirtualMachine",
             ];
@@ -368,6 +377,19 @@ fn nothing_is_left(state: &Snapshot, event: &Event) -> bool {
         }
         _ => true,
     }
+}
+
+/// A disk of a VM that names an offer is made only while the VM holds its claim.
+fn offers_are_held(state: &Snapshot, event: &Event) -> bool {
+    if event.kind != "DataVolume" || event.change != Change::Added || by_rival(event) {
+        return true;
+    }
+    let owner = event.object.label(labels::VM_NAME);
+    let owner = owner.and_then(|name| vm(state, &event.namespace, &name));
+    owner.is_none_or(|vm| {
+        let offer = text(&vm.value()["spec"]["offer"]);
+        offer.is_empty() || holds(state, vm, &names::offer_reservation(offer))
+    })
 }
 
 /// The kind is known by its name in several places above.

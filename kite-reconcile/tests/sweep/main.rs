@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::print_stdout, reason = "a sweep prints its table")]
 
+mod circumstances;
 mod invariants;
+mod offers;
 mod scenarios;
 mod stage;
 mod sweeps;

@@ -29,17 +29,19 @@ use crate::stage::{image, inhabited, installed, user, vm, with_platform};
 /// A scenario, with so many copies of each controller.
 pub type Scenario = fn(usize) -> Builder;
 
-type Done = Result<(), Stop>;
+/// How a scenario ends.
+pub type Done = Result<(), Stop>;
 
-const ANN: &str = "kite-user-ann";
+pub const ANN: &str = "kite-user-ann";
 
-async fn phase(world: &World, namespace: &str, name: &str) -> Result<Option<VmPhase>, Stop> {
+/// The phase of a VM, if it is there and has one.
+pub async fn phase(world: &World, namespace: &str, name: &str) -> Result<Option<VmPhase>, Stop> {
     let vm: Option<KiteVirtualMachine> = world.get(namespace, name).await?;
     Ok(vm.and_then(|vm| vm.status).and_then(|status| status.phase))
 }
 
 /// Settles, and expects a VM to be in a phase.
-async fn settle_in(world: &World, vm: &KiteVirtualMachine, expected: VmPhase) -> Done {
+pub async fn settle_in(world: &World, vm: &KiteVirtualMachine, expected: VmPhase) -> Done {
     world.settle().await?;
     let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
     let found = phase(world, &namespace, &name).await?;
@@ -49,7 +51,7 @@ async fn settle_in(world: &World, vm: &KiteVirtualMachine, expected: VmPhase) ->
 }
 
 /// Expects that nothing is left that carries the labels of a VM, and no claim.
-async fn nothing_is_left_of(world: &World, name: &str) -> Done {
+pub async fn nothing_is_left_of(world: &World, name: &str) -> Done {
     macro_rules! none {
         ($($kind:ty),*) => { $(
             for left in world.list::<$kind>().await? {

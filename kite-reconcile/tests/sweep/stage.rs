@@ -15,7 +15,7 @@ use kite_core::{
     crd::{
         Exposure, HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
         KitePlatformSpec, KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine,
-        KiteVirtualMachineSpec, OsFamily,
+        KiteVirtualMachineOffer, KiteVirtualMachineSpec, OsFamily,
     },
     gateway_api::{Gateway, HttpRoute},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
@@ -38,7 +38,7 @@ use kite_reconcile::{
     cache::{CachedCluster, Caches, selection},
     image,
     keys::{KeyError, KeySource},
-    platform,
+    offer, platform,
     triggers::{self, Listener},
     user, vm,
 };
@@ -117,6 +117,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             KiteReservation,
             KiteUser,
             KiteVirtualMachine,
+            KiteVirtualMachineOffer,
             Lease,
             Namespace,
             NetworkPolicy,
@@ -201,6 +202,8 @@ fn builder(copies: usize) -> Builder {
         )
         .ignoring("VirtualMachineInstance", "/status/interfaces/0/mac")
         .ignoring("KiteVirtualMachine", "/status/restart/instanceUid")
+        // One binary runs all of them.
+        .one_process()
         .quiet()
 }
 
@@ -223,6 +226,28 @@ fn actors() -> Vec<Arc<dyn Actor>> {
         Arc::new(LoadBalancers::default()),
         Arc::new(Gateways::default()),
     ]
+}
+
+/// As [`inhabited`], with the controller of offers.
+pub fn with_offers(copies: usize) -> Builder {
+    inhabited(copies).controller(controller!(
+        "offers",
+        KiteVirtualMachineOffer,
+        offer::reconcile,
+        triggers::offers,
+        copies
+    ))
+}
+
+/// As [`inhabited`], with the controller of the platform.
+pub fn inhabited_with_platform(copies: usize) -> Builder {
+    inhabited(copies).controller(controller!(
+        "platform",
+        KitePlatform,
+        platform::reconcile,
+        triggers::platforms,
+        copies
+    ))
 }
 
 /// A cluster on which Kite was just installed.

@@ -1,17 +1,18 @@
 //! Each scenario with each class of faults. A plain run takes a sample of each,
 //! `KITE_SWEEP=full` everything, `KITE_SWEEP=50` samples of fifty.
 //! `KITE_SWEEP_PAIRS=200` tries so many pairs of faults in each scenario;
-//! `KITE_SWEEP_SEED=7` other ones, and another order.
+//! `KITE_SWEEP_SEED=7` other ones, and another order. `KITE_SWEEP_SCENARIOS` and
+//! `KITE_SWEEP_CLASSES` pick some of them, separated by commas.
 
 use std::{env, sync::LazyLock, time::Duration};
 
 use kite_fake::{
-    fault::Fault,
+    fault::{Fault, Plan},
     sim::{Simulation, Summary},
 };
 
 use crate::{
-    invariants,
+    circumstances, invariants, offers,
     scenarios::{self, Scenario},
 };
 
@@ -130,6 +131,7 @@ fn simulation(scenario: Scenario, copies: usize) -> Simulation {
 
 fn run(simulation: &Simulation, class: &Class, sample: Option<usize>, threads: usize) -> Summary {
     let sweep = simulation.sweep().faults(class.faults).threads(threads);
+    let sweep = sweep.telling(|finding| eprintln!("{}: {finding}", class.name));
     match sample {
         Some(sample) => sweep.sample(sample).run(),
         None => sweep.seeds(class.seeds.clone()).run(),
@@ -147,9 +149,9 @@ fn slice(simulation: &Simulation, class: &Class) {
 }
 
 macro_rules! sweeps {
-    ($($scenario:ident),* $(,)?) => {
+    ($($file:ident::$scenario:ident),* $(,)?) => {
         /// All scenarios, by name.
-        const ALL: &[(&str, Scenario)] = &[$((stringify!($scenario), scenarios::$scenario)),*];
+        const ALL: &[(&str, Scenario)] = &[$((stringify!($scenario), $file::$scenario)),*];
 
         $(
             mod $scenario {
@@ -157,7 +159,7 @@ macro_rules! sweeps {
 
                 /// One for all classes: what they are compared with is played once.
                 static ALONE: LazyLock<Simulation> =
-                    LazyLock::new(|| simulation(scenarios::$scenario, 1));
+                    LazyLock::new(|| simulation($file::$scenario, 1));
 
                 #[test]
                 fn crashes() {
@@ -177,7 +179,7 @@ macro_rules! sweeps {
                 }
                 #[test]
                 fn twins() {
-                    slice(&simulation(scenarios::$scenario, 2), &TWINS);
+                    slice(&simulation($file::$scenario, 2), &TWINS);
                 }
             }
         )*
@@ -185,24 +187,34 @@ macro_rules! sweeps {
 }
 
 sweeps!(
-    sign_up,
-    vm_life,
-    vm_edits,
-    vm_deletion,
-    deleted_while_filling,
-    deleted_on_the_way,
-    recreation,
-    user_deletion,
-    image_import,
-    image_by_schedule,
-    platform_exposure,
-    one_name_for_two,
-    suspension,
-    vm_before_walls,
-    vm_restart,
-    vm_expiry,
-    platform_life,
-    drift,
+    scenarios::sign_up,
+    scenarios::vm_life,
+    scenarios::vm_edits,
+    scenarios::vm_deletion,
+    scenarios::deleted_while_filling,
+    scenarios::deleted_on_the_way,
+    scenarios::recreation,
+    scenarios::user_deletion,
+    scenarios::image_import,
+    scenarios::image_by_schedule,
+    scenarios::platform_exposure,
+    scenarios::one_name_for_two,
+    scenarios::suspension,
+    scenarios::vm_before_walls,
+    scenarios::vm_restart,
+    scenarios::vm_expiry,
+    scenarios::platform_life,
+    scenarios::drift,
+    circumstances::idle_stop,
+    circumstances::vm_by_route,
+    circumstances::windows_vm,
+    circumstances::image_replaced,
+    circumstances::over_quota,
+    circumstances::platform_again,
+    offers::offer_claimed,
+    offers::offer_given_back,
+    offers::offer_for_two,
+    offers::offer_expired,
 );
 
 /// Rows of a table of sweeps.
@@ -256,8 +268,36 @@ impl Table {
 }
 
 fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    let all = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    number("KITE_SWEEP_THREADS").unwrap_or(all)
 }
+
+/// Those of `all` that a variable picks by their names; all if it is not set.
+fn picked<T: Copy>(variable: &str, all: &[(&'static str, T)]) -> Vec<(&'static str, T)> {
+    let Ok(wanted) = env::var(variable) else {
+        return all.to_vec();
+    };
+    let wanted = wanted.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let pick = |name: &str| {
+        let found = all.iter().find(|(known, _)| *known == name);
+        *found.unwrap_or_else(|| {
+            let known: Vec<&str> = all.iter().map(|(known, _)| *known).collect();
+            panic!(
+                "{variable}: there is no {name:?}; there are {}",
+                known.join(", ")
+            )
+        })
+    };
+    wanted.map(pick).collect()
+}
+
+const CLASSES: &[(&str, &Class)] = &[
+    (CRASHES.name, &CRASHES),
+    (ANSWERS.name, &ANSWERS),
+    (VIEWS.name, &VIEWS),
+    (RIVALS.name, &RIVALS),
+    (TWINS.name, &TWINS),
+];
 
 /// All of it, with a table. Only with `KITE_SWEEP=full`.
 #[test]
@@ -266,10 +306,11 @@ fn everything() {
         println!("skipped: KITE_SWEEP=full runs every fault at every request");
         return;
     }
+    let classes = picked("KITE_SWEEP_CLASSES", CLASSES);
     let mut table = Table::begin();
-    for (name, scenario) in ALL {
-        let simulations = [1, 2].map(|copies| simulation(*scenario, copies));
-        for class in [&CRASHES, &ANSWERS, &VIEWS, &RIVALS, &TWINS] {
+    for (name, scenario) in picked("KITE_SWEEP_SCENARIOS", ALL) {
+        let simulations = [1, 2].map(|copies| simulation(scenario, copies));
+        for (_, class) in &classes {
             let summary = run(&simulations[class.copies - 1], class, None, threads());
             table.row(name, class.name, &summary);
         }
@@ -286,11 +327,48 @@ fn pairs() {
     };
     let seed = number("KITE_SWEEP_SEED").unwrap_or_default();
     let mut table = Table::begin();
-    for (name, scenario) in ALL {
-        let simulation = simulation(*scenario, 1);
+    for (name, scenario) in picked("KITE_SWEEP_SCENARIOS", ALL) {
+        let simulation = simulation(scenario, 1);
         let sweep = simulation.sweep().faults(PAIRS).threads(threads());
+        let sweep = sweep.telling(|finding| eprintln!("{name}, pairs: {finding}"));
         let summary = sweep.seeds([seed]).pairs(seed, count).run();
         table.row(name, "pairs", &summary);
     }
     table.end();
+}
+
+/// What a finding of `pairs` printed, once more and with its trace: its scenario,
+/// the place and name of both faults, and the seed, in `KITE_SWEEP_SHOW`.
+#[test]
+fn show() {
+    let Ok(wanted) = env::var("KITE_SWEEP_SHOW") else {
+        println!("skipped: KITE_SWEEP_SHOW=vm_life,7,CrashAfterCommit,9,Conflict,0 shows a run");
+        return;
+    };
+    let words: Vec<&str> = wanted.split(',').map(str::trim).collect();
+    let (scenario, rest) = words.split_first().expect("a scenario");
+    let (seed, faults) = rest.split_last().expect("a seed");
+    let (_, scenario) = *ALL
+        .iter()
+        .find(|(name, _)| name == scenario)
+        .expect("known");
+    let mut plan = Plan::none();
+    for (at, pair) in faults.chunks_exact(2).enumerate() {
+        let number = pair[0].parse().expect("the number of a request");
+        let named = |fault: &&Fault| format!("{fault:?}") == pair[1];
+        let fault = *Fault::ALL.iter().find(named).expect("a fault");
+        plan = match at {
+            0 => plan.and_at(number, fault),
+            _ => plan.and_from(number, fault),
+        };
+    }
+    let seed = seed.parse().expect("a seed");
+    let copies = number("KITE_SWEEP_COPIES").unwrap_or(1);
+    let simulation = simulation(scenario, copies);
+    let run = simulation.run(plan, seed);
+    println!("{}", run.trace);
+    match run.check(&simulation.reference(seed)) {
+        Ok(()) => println!("nothing is wrong"),
+        Err(finding) => println!("{finding}"),
+    }
 }
