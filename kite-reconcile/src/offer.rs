@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     cluster::{Cluster, ClusterExt as _, ObjectKey},
     conditions::NewCondition,
@@ -104,41 +103,6 @@ impl Reconciler for Offers {
         if let Outcome::Claimed(..) = outcome {
             // The only step is to free it.
             observed.claim = None;
-        }
-    }
-
-    fn status(object: &KiteVirtualMachineOffer) -> Option<&KiteVirtualMachineOfferStatus> {
-        object.status.as_ref()
-    }
-
-    fn conditions(status: &KiteVirtualMachineOfferStatus) -> &[Condition] {
-        &status.conditions
-    }
-
-    fn observed_generation(status: &KiteVirtualMachineOfferStatus) -> Option<i64> {
-        status.observed_generation
-    }
-
-    fn complete(
-        status: KiteVirtualMachineOfferStatus,
-        conditions: Vec<Condition>,
-        generation: Option<i64>,
-    ) -> KiteVirtualMachineOfferStatus {
-        KiteVirtualMachineOfferStatus {
-            conditions,
-            observed_generation: generation,
-            ..status
-        }
-    }
-
-    fn carrier(
-        object: &KiteVirtualMachineOffer,
-        status: KiteVirtualMachineOfferStatus,
-    ) -> KiteVirtualMachineOffer {
-        KiteVirtualMachineOffer {
-            metadata: drive::carrier_metadata(&object.metadata),
-            spec: object.spec.clone(),
-            status: Some(status),
         }
     }
 }

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     Context,
@@ -131,6 +131,7 @@ impl Operator {
             .wrap(client.clone());
         let clock = context(client_of_work.clone()).clock;
         let (health, drain) = (self.health, self.drain);
+        let is_alone = self.election.is_none();
         let work = |stop: CancellationToken| {
             health.clear();
             let client = client_of_work.clone();
@@ -139,13 +140,18 @@ impl Operator {
                 .with_health(health.clone())
                 .with_events(events);
             let ended = stop.clone();
-            // What is still to be told when the rest has ended is told too.
-            let both = Box::pin(async move {
-                tokio::join!(run(client, context, stop), recorder.run());
+            let reconciling = Box::pin(async move {
+                let recording = AbortOnDropHandle::new(tokio::spawn(recorder.run()));
+                run(client, context, stop).await;
+                // No successor waits for what is still to be told.
+                if is_alone {
+                    let told = recording.await;
+                    drop(told);
+                }
             });
             async move {
                 tokio::select! {
-                    () = both => {}
+                    () = reconciling => {}
                     () = too_late(ended, drain) => {
                         tracing::warn!(?drain, "what did not end in time is broken off");
                     }

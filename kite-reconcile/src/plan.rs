@@ -43,7 +43,9 @@ pub enum Step {
     /// Make the key Secret of a VM, unless there is one. The object has
     /// everything but the keys.
     CreateKeys(Box<k8s_openapi::api::core::v1::Secret>),
-    /// Server-side apply.
+    /// Server-side apply. A uid in the metadata names the object that it is for,
+    /// and [`ABSENT`](kite_core::cluster::ABSENT) as its resourceVersion says that
+    /// there must be none yet; so with the other two that apply.
     Apply(AnyObject),
     /// Server-side apply of a claim with its new size. When the API server
     /// refuses (storage that cannot grow, a quota), that is told, and the rest
@@ -80,6 +82,12 @@ impl Step {
             | Self::Expose(_)
             | Self::Grow(_) => false,
         }
+    }
+
+    /// Whether it applies an object that others may have made, or made anew,
+    /// unseen.
+    pub(crate) fn is_apply(&self) -> bool {
+        matches!(self, Self::Apply(_) | Self::Expose(_) | Self::Grow(_))
     }
 
     /// What it does, for logs: kinds and names, never contents.

@@ -1,7 +1,10 @@
 //! Whose an observed object is, and what it needs.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kite_core::{cluster::Object, labels};
+use kite_core::{
+    cluster::{ABSENT, Object},
+    labels,
+};
 
 use crate::matches::is_applied;
 
@@ -89,4 +92,17 @@ pub(crate) fn needed<K: Object>(desired: &K, stored: Option<&K>, whose: &str) ->
              needs another name"
         )),
     }
+}
+
+/// `desired`, to be applied over the object that was seen and over no other: what
+/// was seen may be old. Where nothing was seen, nothing may be there: an object
+/// that somebody else has made meanwhile is not taken over.
+pub(crate) fn guarded<K: Object>(desired: &K, stored: Option<&K>) -> K {
+    let mut guarded = desired.clone();
+    let metadata = guarded.meta_mut();
+    match stored {
+        Some(stored) => metadata.uid.clone_from(&stored.meta().uid),
+        None => metadata.resource_version = Some(ABSENT.to_owned()),
+    }
+    guarded
 }

@@ -6,9 +6,12 @@
 //! spec. Whoever does the listening is a [`Listener`]: kube's `Controller` in
 //! production, a simulated one in tests, so that both hear of the same.
 
+mod claims;
+mod edits;
+mod owners;
+
 use std::{
-    collections::{HashMap, HashSet},
-    hash::{BuildHasher as _, RandomState},
+    collections::HashMap,
     sync::{Mutex, PoisonError},
 };
 
@@ -21,7 +24,7 @@ use kite_core::{
     cdi::{DATA_IMPORT_CRON_LABEL, DataImportCron, DataSource, DataVolume},
     cluster::Object,
     crd::{
-        Claim, KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
+        KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
         KiteVirtualMachineOffer,
     },
     gateway_api::{Gateway, HttpRoute},
@@ -31,18 +34,27 @@ use kite_core::{
 };
 use kite_render::walls;
 use kube::{
-    Resource as _, ResourceExt as _,
+    ResourceExt as _,
     runtime::{
         reflector::{ObjectRef, Store},
         watcher,
     },
 };
 
+use self::{
+    claims::{Claims, claimants, namesakes},
+    edits::Edits,
+    owners::{image_of, platform_of, user_of, vm_of},
+};
+
 /// Listens for the controller of `K`.
 pub trait Listener<K: Object>: Sized {
     /// A change of an object of kind `W`, if `config` selects it, triggers what
     /// the mapper says; it gets the controller's cache. `start` makes the mapper
-    /// when the controller starts: what a mapper remembers is lost in a crash.
+    /// when the controller starts: what a mapper remembers is lost in a crash. An
+    /// object that is gone should be handed over with a deletionTimestamp, as a
+    /// [`Feeder`](crate::cache::Feeder) tells of it: only then is it certain that
+    /// whoever waits for a name hears that it is free.
     #[must_use]
     fn on<W, M>(self, config: watcher::Config, start: fn() -> M) -> Self
     where
@@ -209,163 +221,6 @@ fn everything() -> watcher::Config {
     watcher::Config::default()
 }
 
-/// Tells edits of a spec and deletions from changes of a status: a user's status
-/// changes with each of their VMs, and a VM's with each step of its start.
-#[derive(Default)]
-struct Edits {
-    /// Generations, and what else was told, by the hash of the object's uid.
-    seen: Mutex<HashMap<u64, (Option<i64>, bool)>>,
-    hasher: RandomState,
-}
-
-impl Edits {
-    /// Whether it is an edit, a deletion, or a change of `fact`, something that
-    /// the status says.
-    fn is_one<K: Object>(&self, object: &K, fact: bool) -> bool {
-        let metadata = object.meta();
-        let id = self.hasher.hash_one(&metadata.uid);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whatever is heard of these may be the last: they may be gone.
-        if metadata.deletion_timestamp.is_some() || object.finalizers().is_empty() {
-            seen.remove(&id);
-            return true;
-        }
-        let now = (metadata.generation, fact);
-        seen.insert(id, now) != Some(now)
-    }
-}
-
-/// The VM that an object belongs to: by its labels, and by its owner, should a
-/// label have been taken off or changed.
-fn vm_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteVirtualMachine>> {
-    let labels = object.labels();
-    let name = labels.get(labels::VM_NAME);
-    let namespace = labels.get(labels::VM_NAMESPACE);
-    let by_label = name
-        .zip(namespace)
-        .map(|(name, namespace)| ObjectRef::new(name).within(namespace));
-    let mut owners = object.owner_references().iter();
-    let owner = owners.find(|owner| {
-        owner.controller == Some(true) && owner.kind == KiteVirtualMachine::kind(&())
-    });
-    let by_owner = owner
-        .zip(object.namespace())
-        .map(|(owner, namespace)| ObjectRef::new(&owner.name).within(&namespace))
-        .filter(|vm| by_label.as_ref() != Some(vm));
-    by_label.into_iter().chain(by_owner).collect()
-}
-
-/// The user whose namespace it is or lies in, and whom its label names: somebody
-/// may have taken the label off together with what it was there for.
-fn user_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteUser>> {
-    let namespace = object.namespace().unwrap_or_else(|| object.name_any());
-    let by_place = names::user_of_namespace(&namespace);
-    let by_label = object.labels().get(labels::USER_NAME).map(String::as_str);
-    let others = by_label.filter(|name| Some(*name) != by_place);
-    by_place
-        .into_iter()
-        .chain(others)
-        .map(ObjectRef::new)
-        .collect()
-}
-
-fn platform_of<K: Object>(object: &K) -> Vec<ObjectRef<KitePlatform>> {
-    let name = object.labels().get(labels::PLATFORM_NAME);
-    name.map(|name| ObjectRef::new(name)).into_iter().collect()
-}
-
-fn image_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteImage>> {
-    let labels = object.labels();
-    let name = labels
-        .get(labels::IMAGE_NAME)
-        .or_else(|| labels.get(DATA_IMPORT_CRON_LABEL));
-    name.map(|name| ObjectRef::new(name)).into_iter().collect()
-}
-
-/// Tells claims that were made from those that may be free again. A reservation
-/// cannot be changed: the first that is heard of it concerns its holder alone,
-/// as long as there is one; only what comes after that may concern the others
-/// who want the claim, and is worth a look at all of them.
-#[derive(Default)]
-struct Claims {
-    /// Hashes of the uids of reservations that were heard of.
-    known: Mutex<HashSet<u64>>,
-    hasher: RandomState,
-}
-
-impl Claims {
-    /// The objects that `claim` concerns, of which `wants` picks those that want
-    /// the same.
-    fn concerned<K: Object>(
-        &self,
-        claim: &KiteReservation,
-        store: &Store<K>,
-        wants: impl Fn(&K) -> bool,
-    ) -> Vec<ObjectRef<K>> {
-        let holder = &claim.spec.holder;
-        let mut reference = ObjectRef::<K>::new(&holder.name);
-        reference.namespace.clone_from(&holder.namespace);
-        let is_held = store
-            .get(&reference)
-            .is_some_and(|held_by| held_by.meta().uid.as_ref() == Some(&holder.uid));
-        let id = self.hasher.hash_one(&claim.metadata.uid);
-        let is_new = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if is_held {
-                known.insert(id)
-            } else {
-                // Nothing is remembered for the departed: whatever is heard of
-                // their claims concerns everybody.
-                known.remove(&id);
-                false
-            }
-        };
-        if is_new {
-            return vec![reference];
-        }
-        select(store, wants)
-    }
-}
-
-/// The VMs that `claim` concerns: when it goes, one that wants the same may have
-/// it.
-fn claimants(
-    claims: &Claims,
-    vms: &Store<KiteVirtualMachine>,
-    claim: &KiteReservation,
-) -> Vec<ObjectRef<KiteVirtualMachine>> {
-    let name = claim.name_any();
-    match names::vm_claim_of_reservation(&name) {
-        Some(VmClaim::SshId(ssh_id)) => claims.concerned(claim, vms, |vm| vm.spec.ssh_id == ssh_id),
-        Some(VmClaim::Domain(prefix)) => claims.concerned(claim, vms, |vm| {
-            vm.spec.domain_prefix.as_deref() == Some(prefix)
-        }),
-        Some(VmClaim::Offer(offer)) => claims.concerned(claim, vms, |vm| {
-            vm.spec.offer.as_deref() == Some(offer) && !has_disk(vm)
-        }),
-        None => Vec::new(),
-    }
-}
-
-/// The users that `claim` concerns.
-fn namesakes(
-    claims: &Claims,
-    users: &Store<KiteUser>,
-    claim: &KiteReservation,
-) -> Vec<ObjectRef<KiteUser>> {
-    let name = claim.name_any();
-    match claim.spec.claim {
-        Claim::Username => claims.concerned(claim, users, |user| {
-            names::username_reservation(&user.spec.username) == name
-        }),
-        Claim::Email => claims.concerned(claim, users, |user| {
-            let email = user.spec.email.as_deref();
-            email.is_some_and(|email| names::email_reservation(email) == name)
-        }),
-        Claim::SshId | Claim::Domain | Claim::Offer => Vec::new(),
-    }
-}
-
 /// The known objects that `wanted` picks.
 fn select<K: Object>(store: &Store<K>, wanted: impl Fn(&K) -> bool) -> Vec<ObjectRef<K>> {
     store
@@ -380,97 +235,4 @@ fn has_disk(vm: &KiteVirtualMachine) -> bool {
     vm.status
         .as_ref()
         .is_some_and(|status| status.disk.is_some())
-}
-
-#[cfg(test)]
-mod tests {
-    use kite_core::crd::{Holder, HolderKind, KiteReservationSpec, KiteVirtualMachineSpec};
-    use kube::runtime::reflector;
-
-    use super::*;
-
-    fn vm(name: &str) -> KiteVirtualMachine {
-        let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
-        let spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian-12", "web");
-        let mut vm = KiteVirtualMachine::new(name, spec);
-        vm.metadata.namespace = Some("dev".to_owned());
-        vm.metadata.uid = Some(format!("uid-of-{name}"));
-        vm
-    }
-
-    fn claim_of(vm: &KiteVirtualMachine) -> KiteReservation {
-        let holder = Holder {
-            kind: HolderKind::KiteVirtualMachine,
-            namespace: vm.namespace(),
-            name: vm.name_any(),
-            uid: vm.uid().unwrap(),
-        };
-        let claim = Claim::SshId;
-        let mut reservation = KiteReservation::new(
-            &names::ssh_id_reservation("web"),
-            KiteReservationSpec { claim, holder },
-        );
-        reservation.metadata.uid = Some("uid-of-the-claim".to_owned());
-        reservation
-    }
-
-    #[test]
-    fn a_claim_concerns_its_holder_first_and_everybody_when_it_goes() {
-        let (vms, mut writer) = reflector::store();
-        let (first, second) = (vm("first"), vm("second"));
-        for vm in [&first, &second] {
-            writer.apply_watcher_event(&watcher::Event::Apply(vm.clone()));
-        }
-        let claims = Claims::default();
-        let claim = claim_of(&first);
-        let concerned = || {
-            let mut names: Vec<String> = claimants(&claims, &vms, &claim)
-                .into_iter()
-                .map(|vm| vm.name)
-                .collect();
-            names.sort();
-            names
-        };
-        // Made.
-        assert_eq!(concerned(), ["first"]);
-        // Released, though its holder lives on.
-        assert_eq!(concerned(), ["first", "second"]);
-        // Whatever is heard of the claim of one that is gone.
-        writer.apply_watcher_event(&watcher::Event::Delete(first));
-        assert_eq!(concerned(), ["second"]);
-        assert_eq!(concerned(), ["second"]);
-    }
-
-    #[test]
-    fn edits_and_deletions_are_told_from_changes_of_a_status() {
-        let edits = Edits::default();
-        let mut vm = vm("first");
-        vm.metadata.generation = Some(1);
-        assert!(edits.is_one(&vm, false), "made");
-        // Nothing holds it: this may be its end.
-        assert!(edits.is_one(&vm, false));
-        vm.metadata.finalizers = Some(vec![labels::VM_FINALIZER.to_owned()]);
-        assert!(edits.is_one(&vm, false));
-        vm.status = Some(kite_core::crd::KiteVirtualMachineStatus::default());
-        assert!(!edits.is_one(&vm, false), "a status");
-        vm.metadata.generation = Some(2);
-        assert!(edits.is_one(&vm, false), "an edit");
-        assert!(edits.is_one(&vm, true), "a fact in the status");
-        assert!(edits.is_one(&vm, false), "and its end");
-        assert!(!edits.is_one(&vm, false));
-        vm.metadata.deletion_timestamp = Some(
-            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
-        );
-        assert!(edits.is_one(&vm, false), "deleted");
-        assert!(edits.is_one(&vm, false), "gone");
-        assert!(edits.seen.lock().unwrap().is_empty());
-    }
-
-    #[test]
-    fn users_do_not_hear_of_claims_of_vms() {
-        let (users, _writer) = reflector::store();
-        let claims = Claims::default();
-        assert!(namesakes(&claims, &users, &claim_of(&vm("first"))).is_empty());
-        assert!(claims.known.lock().unwrap().is_empty());
-    }
 }

@@ -126,6 +126,7 @@ impl ClusterError {
             (404, _) => Self::NotFound { operation, status },
             (409, "AlreadyExists") => Self::AlreadyExists { operation, status },
             (409, _) => Self::Conflict { operation, status },
+            (422, _) if is_of_another(&status) => Self::Conflict { operation, status },
             (401 | 403, _) => Self::Forbidden { operation, status },
             (400 | 405 | 406 | 413 | 415 | 422, _) => Self::Invalid { operation, status },
             (408 | 410 | 429 | 500..=599, _) => Self::Unavailable {
@@ -163,6 +164,15 @@ impl ClusterError {
     pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Invalid { .. })
     }
+}
+
+/// Whether a patch was refused because it names another uid than the object of
+/// this name has. An API server calls that invalid where the object is there, and
+/// a conflict where it is not; it means the same.
+fn is_of_another(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut fields = causes.map(|cause| cause.field.as_str()).peekable();
+    fields.peek().is_some() && fields.all(|field| field == "metadata.uid")
 }
 
 /// An error with its causes on one line: what failed is often only in the last.
@@ -209,6 +219,26 @@ mod tests {
         ] {
             assert_eq!(error(code, reason).category(), category, "{code} {reason}");
         }
+    }
+
+    #[test]
+    fn another_uid_is_a_conflict_and_no_fault_of_the_object() {
+        let refused = |fields: &[&str]| {
+            let causes = fields.iter().map(|field| {
+                serde_json::json!({"reason": "FieldValueInvalid", "message": "field is immutable", "field": field})
+            });
+            let status = serde_json::json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "ConfigMap \"u\" is invalid", "reason": "Invalid", "code": 422,
+                "details": {"name": "u", "kind": "ConfigMap", "causes": causes.collect::<Vec<_>>()},
+            });
+            let status: Status = serde_json::from_value(status).unwrap();
+            ClusterError::from_kube("apply", kube::Error::Api(status.boxed())).category()
+        };
+        // The API server lists the cause twice.
+        assert_eq!(refused(&["metadata.uid", "metadata.uid"]), "conflict");
+        assert_eq!(refused(&["metadata.uid", "spec.cpu"]), "invalid");
+        assert_eq!(refused(&[]), "invalid");
     }
 
     #[test]

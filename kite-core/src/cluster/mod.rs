@@ -125,6 +125,12 @@ impl FieldManager {
     }
 }
 
+/// A resourceVersion that no object ever has: an apply that names it makes the
+/// object, and is refused ([`ClusterError::Conflict`]) if there is one already.
+/// An API server looks at a resourceVersion only where something is stored, and
+/// etcd's first revision, 1, is older than the first thing that is.
+pub const ABSENT: &str = "1";
+
 /// The verbs with which Kite reads and changes a cluster.
 ///
 /// Every method is one request, and its error keeps what the API server said.
@@ -147,7 +153,10 @@ pub trait Cluster: Send + Sync + 'static {
     /// reservations and generated keys are decided.
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError>;
 
-    /// Server-side apply of `object`, taking over the fields it sets.
+    /// Server-side apply of `object`, taking over the fields it sets. A uid or
+    /// resourceVersion in its metadata is a precondition
+    /// ([`ClusterError::Conflict`]): with a uid, the object must be there and be
+    /// this one; with [`ABSENT`], there must be none.
     async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError>;
 
     /// Changes only the fields that `patch` names (a JSON merge patch, RFC 7386:

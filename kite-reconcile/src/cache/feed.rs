@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::cluster::{Object, ObjectKey};
 use kube::runtime::{reflector::store::Writer, watcher::Event};
 
@@ -45,7 +47,8 @@ impl<K: Object> Feeder<K> {
 
     /// Takes an event in. `touched` is told each object that the event is about;
     /// at the end of a list also those that are not in it any more, which went
-    /// while nobody watched.
+    /// while nobody watched. An object that is gone has a deletionTimestamp: if
+    /// it never had one, that of 1970.
     pub fn apply(&mut self, mut event: Event<K>, mut touched: impl FnMut(&K)) {
         if let Event::Apply(object) | Event::InitApply(object) = &mut event {
             (self.table.narrow)(object);
@@ -72,7 +75,7 @@ impl<K: Object> Feeder<K> {
                 self.writer.apply_watcher_event(&event);
                 self.index(old.as_deref(), None);
                 self.table.shown_gone(object);
-                touched(object);
+                touched(&gone(object));
             }
         }
     }
@@ -90,16 +93,16 @@ impl<K: Object> Feeder<K> {
             self.index(old.map(|old| &**old), Some(&object));
             self.table.shown(&object);
         }
-        let gone = before.iter().filter(|(key, _)| !listed.contains(*key));
-        for (_, object) in gone.clone() {
+        let absent = before.iter().filter(|(key, _)| !listed.contains(*key));
+        for (_, object) in absent.clone() {
             self.index(Some(object), None);
         }
         self.table.filled.send_replace(true);
         for object in self.table.store.state() {
             touched(&object);
         }
-        for (_, object) in gone {
-            touched(object);
+        for (_, object) in absent {
+            touched(&gone(object));
         }
     }
 
@@ -108,4 +111,12 @@ impl<K: Object> Feeder<K> {
             index.change(old, new);
         }
     }
+}
+
+/// The object as it is told of when it is gone.
+fn gone<K: Object>(object: &K) -> K {
+    let mut gone = object.clone();
+    let deleted = &mut gone.meta_mut().deletion_timestamp;
+    deleted.get_or_insert(Time(Timestamp::UNIX_EPOCH));
+    gone
 }

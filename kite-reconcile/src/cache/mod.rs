@@ -33,6 +33,7 @@ mod index;
 pub(crate) mod kinds;
 pub(crate) mod memo;
 pub(crate) mod reading;
+mod retry;
 mod table;
 #[cfg(test)]
 mod tests;

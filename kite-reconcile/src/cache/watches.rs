@@ -19,7 +19,6 @@ use kite_core::{
 use kube::{
     Api, Client,
     runtime::{
-        WatchStreamExt as _,
         reflector::{ObjectRef, Store},
         watcher,
     },
@@ -28,10 +27,11 @@ use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
+    time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Builder, Caches, Feeder, kinds::Kind};
+use super::{Builder, Caches, Feeder, kinds::Kind, retry::Retry};
 use crate::{
     health::Health,
     metrics::Waiting,
@@ -200,8 +200,10 @@ impl<K: Object> Run for Feed<K> {
 
     async fn run(mut self: Box<Self>, health: Health, shutdown: CancellationToken) {
         let mut is_running = false;
-        let events = watcher(self.api.clone(), self.config.clone()).default_backoff();
-        let mut events = std::pin::pin!(events.take_until(shutdown.cancelled_owned()));
+        let mut retry = Retry::default();
+        let events = watcher(self.api.clone(), self.config.clone());
+        let ended = shutdown.clone();
+        let mut events = std::pin::pin!(events.take_until(ended.cancelled_owned()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
@@ -223,13 +225,23 @@ impl<K: Object> Run for Feed<K> {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(kind = %K::kind(&()), %error, "watch failed, will be tried again");
+                    let is_absent = is_not_installed::<K>(&error);
+                    let wait = retry.after(is_absent);
+                    let kind = K::kind(&());
                     health.failing::<K>(&error);
-                    if is_not_installed::<K>(&error) {
+                    if is_absent {
+                        tracing::debug!(%kind, ?wait, "is not installed, will be looked for again");
                         self.feeder.not_installed();
+                    } else {
+                        tracing::warn!(%kind, %error, ?wait, "watch failed, will be tried again");
                     }
                     is_running = false;
                     self.tried.send_replace(true);
+                    // The stream does nothing until it is asked.
+                    tokio::select! {
+                        () = sleep(wait) => {}
+                        () = shutdown.cancelled() => {}
+                    }
                 }
             }
         }

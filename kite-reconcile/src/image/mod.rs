@@ -10,10 +10,7 @@ mod plan;
 
 use async_trait::async_trait;
 use futures::try_join;
-use k8s_openapi::{
-    api::core::v1::{Namespace, PersistentVolumeClaim},
-    apimachinery::pkg::apis::meta::v1::Condition,
-};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
@@ -137,10 +134,6 @@ impl Reconciler for Images {
         observed.absorb(outcome);
     }
 
-    fn status(object: &KiteImage) -> Option<&KiteImageStatus> {
-        object.status.as_ref()
-    }
-
     /// How far an import is can wait.
     fn urgency(old: &KiteImageStatus, new: &KiteImageStatus) -> crate::pace::Urgency {
         let is_on_its_way = matches!(new.phase, Some(ImagePhase::Pending | ImagePhase::Importing));
@@ -149,34 +142,6 @@ impl Reconciler for Images {
             crate::pace::Urgency::Later
         } else {
             crate::pace::Urgency::Now
-        }
-    }
-
-    fn conditions(status: &KiteImageStatus) -> &[Condition] {
-        &status.conditions
-    }
-
-    fn observed_generation(status: &KiteImageStatus) -> Option<i64> {
-        status.observed_generation
-    }
-
-    fn complete(
-        status: KiteImageStatus,
-        conditions: Vec<Condition>,
-        generation: Option<i64>,
-    ) -> KiteImageStatus {
-        KiteImageStatus {
-            conditions,
-            observed_generation: generation,
-            ..status
-        }
-    }
-
-    fn carrier(object: &KiteImage, status: KiteImageStatus) -> KiteImage {
-        KiteImage {
-            metadata: drive::carrier_metadata(&object.metadata),
-            spec: object.spec.clone(),
-            status: Some(status),
         }
     }
 }

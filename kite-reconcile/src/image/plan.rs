@@ -22,7 +22,7 @@ use crate::{
     Error,
     objects::AnyObject,
     plan::{Plan, Step},
-    standing::{Needed, Standing, needed, standing},
+    standing::{Needed, Standing, guarded, needed, standing},
 };
 
 /// When to look at an image again that waits for nothing.
@@ -141,7 +141,7 @@ where
     match needed(desired, stored, "image") {
         Needed::Nothing => Ok(()),
         Needed::Apply => {
-            steps.push(Step::Apply(desired.clone().into()));
+            steps.push(Step::Apply(guarded(desired, stored).into()));
             Ok(())
         }
         Needed::Wait(message) => Err(stopped("WaitingForDeletion", message)),

@@ -10,12 +10,9 @@ mod plan;
 
 use async_trait::async_trait;
 use futures::try_join;
-use k8s_openapi::{
-    api::{
-        core::v1::{Namespace, Service},
-        networking::v1::Ingress,
-    },
-    apimachinery::pkg::apis::meta::v1::Condition,
+use k8s_openapi::api::{
+    core::v1::{Namespace, Service},
+    networking::v1::Ingress,
 };
 use kite_core::{
     cluster::{Cluster, ClusterExt as _, ObjectKey},
@@ -117,38 +114,6 @@ impl Reconciler for Platforms {
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
-    }
-
-    fn status(object: &KitePlatform) -> Option<&KitePlatformStatus> {
-        object.status.as_ref()
-    }
-
-    fn conditions(status: &KitePlatformStatus) -> &[Condition] {
-        &status.conditions
-    }
-
-    fn observed_generation(status: &KitePlatformStatus) -> Option<i64> {
-        status.observed_generation
-    }
-
-    fn complete(
-        status: KitePlatformStatus,
-        conditions: Vec<Condition>,
-        generation: Option<i64>,
-    ) -> KitePlatformStatus {
-        KitePlatformStatus {
-            conditions,
-            observed_generation: generation,
-            ..status
-        }
-    }
-
-    fn carrier(object: &KitePlatform, status: KitePlatformStatus) -> KitePlatform {
-        KitePlatform {
-            metadata: drive::carrier_metadata(&object.metadata),
-            spec: object.spec.clone(),
-            status: Some(status),
-        }
     }
 }
 

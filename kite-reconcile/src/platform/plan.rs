@@ -34,7 +34,7 @@ use crate::{
     context::Settings,
     objects::AnyObject,
     plan::{Plan, Step},
-    standing::{Needed, Standing, needed, standing},
+    standing::{Needed, Standing, guarded, needed, standing},
 };
 
 /// When to look at the platform again though nothing was heard.
@@ -476,7 +476,7 @@ where
     match needed(desired, stored, "platform") {
         Needed::Nothing => Ok(()),
         Needed::Apply => {
-            steps.push(Step::Apply(desired.clone().into()));
+            steps.push(Step::Apply(guarded(desired, stored).into()));
             Ok(())
         }
         Needed::Wait(message) => Err(Box::new(Part::lacks(type_, "WaitingForDeletion", message))),

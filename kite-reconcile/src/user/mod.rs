@@ -7,12 +7,9 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use futures::try_join;
-use k8s_openapi::{
-    api::{
-        core::v1::{Namespace, Node, ResourceQuota},
-        networking::v1::NetworkPolicy,
-    },
-    apimachinery::pkg::apis::meta::v1::Condition,
+use k8s_openapi::api::{
+    core::v1::{Namespace, Node, ResourceQuota},
+    networking::v1::NetworkPolicy,
 };
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
@@ -135,38 +132,6 @@ impl Reconciler for Users {
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
-    }
-
-    fn status(object: &KiteUser) -> Option<&KiteUserStatus> {
-        object.status.as_ref()
-    }
-
-    fn conditions(status: &KiteUserStatus) -> &[Condition] {
-        &status.conditions
-    }
-
-    fn observed_generation(status: &KiteUserStatus) -> Option<i64> {
-        status.observed_generation
-    }
-
-    fn complete(
-        status: KiteUserStatus,
-        conditions: Vec<Condition>,
-        generation: Option<i64>,
-    ) -> KiteUserStatus {
-        KiteUserStatus {
-            conditions,
-            observed_generation: generation,
-            ..status
-        }
-    }
-
-    fn carrier(object: &KiteUser, status: KiteUserStatus) -> KiteUser {
-        KiteUser {
-            metadata: drive::carrier_metadata(&object.metadata),
-            spec: object.spec.clone(),
-            status: Some(status),
-        }
     }
 }
 

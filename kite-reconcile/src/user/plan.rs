@@ -19,7 +19,7 @@ use crate::{
     matches::is_applied,
     objects::AnyObject,
     plan::{Plan, Step},
-    standing::{Needed, Standing, needed, standing},
+    standing::{Needed, Standing, guarded, needed, standing},
 };
 
 /// When to look at a user again that waits for nothing.
@@ -112,7 +112,10 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
     let mut steps = Vec::new();
     match needed(&desired, seen.namespace.as_ref(), "user") {
         Needed::Nothing => {}
-        Needed::Apply => steps.push(Step::Apply(desired.into())),
+        Needed::Apply => {
+            let desired = guarded(&desired, seen.namespace.as_ref());
+            steps.push(Step::Apply(desired.into()));
+        }
         Needed::Wait(message) => return (Vec::new(), waiting("WaitingForDeletion", message)),
         Needed::Blocked(message) => return (Vec::new(), waiting("NameTaken", message)),
     }
@@ -145,7 +148,7 @@ where
     AnyObject: From<K>,
 {
     if !stored.is_some_and(|stored| is_applied(desired, stored)) {
-        steps.push(Step::Apply(desired.clone().into()));
+        steps.push(Step::Apply(guarded(desired, stored).into()));
     }
 }
 

@@ -20,7 +20,6 @@ mod restart;
 mod status;
 
 use async_trait::async_trait;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     cluster::Cluster,
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus},
@@ -103,42 +102,7 @@ impl Reconciler for Vms {
         claim.cloned().map(Step::Unclaim)
     }
 
-    fn status(object: &KiteVirtualMachine) -> Option<&KiteVirtualMachineStatus> {
-        object.status.as_ref()
-    }
-
     fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
         status::urgency(old, new)
-    }
-
-    fn conditions(status: &KiteVirtualMachineStatus) -> &[Condition] {
-        &status.conditions
-    }
-
-    fn observed_generation(status: &KiteVirtualMachineStatus) -> Option<i64> {
-        status.observed_generation
-    }
-
-    fn complete(
-        status: KiteVirtualMachineStatus,
-        conditions: Vec<Condition>,
-        generation: Option<i64>,
-    ) -> KiteVirtualMachineStatus {
-        KiteVirtualMachineStatus {
-            conditions,
-            observed_generation: generation,
-            ..status
-        }
-    }
-
-    fn carrier(
-        object: &KiteVirtualMachine,
-        status: KiteVirtualMachineStatus,
-    ) -> KiteVirtualMachine {
-        KiteVirtualMachine {
-            metadata: drive::carrier_metadata(&object.metadata),
-            spec: object.spec.clone(),
-            status: Some(status),
-        }
     }
 }

@@ -35,7 +35,7 @@ use crate::{
     Error,
     objects::AnyObject,
     plan::{Plan, Step},
-    standing::{Needed, Standing, needed, standing},
+    standing::{Needed, Standing, guarded, needed, standing},
 };
 
 /// When to look at a VM again that waits for nothing: everything that concerns
@@ -364,7 +364,8 @@ impl Steps<'_> {
             .and_then(bound_size)
             .is_some_and(|size| size < vm.object.spec.disk);
         if is_smaller && seen.growth_refused.is_none() {
-            self.steps.push(Step::Grow(Box::new(disk::grown_claim(vm))));
+            let grown = guarded(&disk::grown_claim(vm), claim);
+            self.steps.push(Step::Grow(Box::new(grown)));
         }
     }
 
@@ -405,7 +406,8 @@ impl Steps<'_> {
         AnyObject: From<K>,
     {
         if needed(desired, stored, "VM") == Needed::Apply && seen.exposure_refused.is_none() {
-            self.steps.push(Step::Expose(desired.clone().into()));
+            self.steps
+                .push(Step::Expose(guarded(desired, stored).into()));
         }
     }
 
@@ -432,7 +434,8 @@ impl Steps<'_> {
         match needed(desired, stored, "VM") {
             Needed::Nothing => true,
             Needed::Apply => {
-                self.steps.push(Step::Apply(desired.clone().into()));
+                self.steps
+                    .push(Step::Apply(guarded(desired, stored).into()));
                 true
             }
             Needed::Wait(message) => {

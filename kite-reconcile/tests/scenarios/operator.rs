@@ -6,7 +6,8 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1, core::v1::Namespace, events};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
-    crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+    crd::{KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+    gateway_api::{Gateway, GatewaySpec},
 };
 use kite_fake::{
     FakeCluster,
@@ -17,7 +18,7 @@ use kite_reconcile::{
     leader::{Election, ElectionError, Leadership},
     operator::Operator,
 };
-use kube::api::ListParams;
+use kube::{Client, api::ListParams, client::Body};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -72,6 +73,10 @@ impl Site {
     }
 
     fn run(&self, operator: Operator) -> Running {
+        self.run_with(self.fake.client(), operator)
+    }
+
+    fn run_with(&self, client: Client, operator: Operator) -> Running {
         let (metrics, requests) = (Metrics::default(), RequestMetrics::default());
         let mut registry = Registry::default();
         metrics.register(&mut registry);
@@ -88,7 +93,7 @@ impl Site {
                 .with_clock(move || fake.now())
                 .with_metrics(metrics.clone())
         };
-        let task = tokio::spawn(operator.run(self.fake.client(), context, stop.clone()));
+        let task = tokio::spawn(operator.run(client, context, stop.clone()));
         Running {
             leadership,
             health,
@@ -371,5 +376,89 @@ async fn metrics_have_as_many_lines_for_many_vms_as_for_one() {
         .lines()
         .find(|line| line.starts_with("kite_api_requests_total{verb=\"patch\",resource=\"kitevirtualmachines/status\",code=\"2xx\"}"));
     assert!(created.is_some(), "{many}");
+    controller.end().await;
+}
+
+/// A client of an API server that never answers whoever tells an Event.
+fn deaf_to_events(client: Client) -> Client {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            if request.method() == http::Method::POST && request.uri().path().ends_with("/events") {
+                std::future::pending::<()>().await;
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn hand_over_waits_for_no_event() {
+    let site = Site::new().await;
+    let election = Election::new("kite", "kite-controller", "first");
+    let first = site.run_with(
+        deaf_to_events(site.fake.client()),
+        Operator::contending(election),
+    );
+    site.create_vm("web").await;
+    site.until_phase("web", VmPhase::Running).await;
+    let second = site.start("second");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(site.told("web").await.is_empty(), "all of it is to be told");
+    let since = tokio::time::Instant::now();
+    first.stop.cancel();
+    while !second.leadership.is_held() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    first.end().await;
+    second.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_installed_is_asked_for_rarely_and_noticed_when_it_comes() {
+    let site = Site::new().await;
+    let by_gateway =
+        json!({"spec": {"exposure": {"gateway": {"namespace": "kite", "name": "front"}}}});
+    let key = ObjectKey::cluster("default");
+    let person = FieldManager::new("person");
+    let edited = site.cluster.edit::<KitePlatform>(person, &key, &by_gateway);
+    edited.await.unwrap();
+    let controller = site.run(Operator::alone());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    let asked = || {
+        let metrics = controller.metrics();
+        let absent = ["httproutes", "gateways"].map(|resource| {
+            format!(
+                "kite_api_requests_total{{verb=\"list\",resource=\"{resource}\",code=\"404\"}} "
+            )
+        });
+        let counts = absent.map(|line| {
+            let count = metrics.lines().find_map(|it| it.strip_prefix(&line));
+            count.unwrap_or("0").parse::<usize>().unwrap()
+        });
+        counts[0] + counts[1]
+    };
+    let before = asked();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let asked = asked() - before;
+    // Each of two kinds every two minutes, more or less.
+    assert!((30..=90).contains(&asked), "{asked} requests in an hour");
+
+    for crd in kite_core::gateway_api::crds() {
+        site.cluster.create(&crd).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(151)).await;
+    let mut front = Gateway::new("front", GatewaySpec::default());
+    front.metadata.namespace = Some("kite".to_owned());
+    site.cluster.create(&front).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let platform = site.cluster.get::<KitePlatform>(&key).await.unwrap();
+    let conditions = platform.status.unwrap().conditions;
+    let web = conditions.iter().find(|c| c.type_ == "WebExposed").unwrap();
+    assert_eq!(web.reason, "NoListener", "the Gateway is seen: {web:?}");
     controller.end().await;
 }

@@ -188,3 +188,77 @@ async fn a_deleted_object_is_put_back_though_the_cache_has_it_still() {
     );
     gone.await.unwrap();
 }
+
+/// An object as somebody else makes it: under a name of ours, with nothing of ours.
+fn somebodys<K: Object>(ours: &K) -> K {
+    let mut theirs = ours.clone();
+    *theirs.meta_mut() = crate::world::named(&ours.name_any());
+    theirs.meta_mut().namespace = Some(ANN.to_owned());
+    theirs
+}
+
+/// Who has applied the object: people create theirs.
+fn appliers<K: Object>(object: &K) -> Vec<String> {
+    let fields = object.managed_fields().iter();
+    let applied = fields.filter(|field| field.operation.as_deref() == Some("Apply"));
+    applied.filter_map(|field| field.manager.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_others_have_made_unseen_is_told_of_and_not_taken() {
+    let world = World::with_ann().await;
+    world.create(vm_named("model")).await;
+    world.settle().await;
+    let behind = Behind::of(&world).await;
+    let mut theirs = world.find::<DataVolume>(ANN, "model-disk").await.unwrap();
+    theirs.metadata.name = Some("web-disk".to_owned());
+    let theirs = world.create(somebodys(&theirs)).await;
+
+    // No cache knows of it.
+    let vm = world.create(vm_named("web")).await;
+    vm::reconcile(&vm, &behind.context).await.unwrap();
+    let left = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+    assert_eq!((left.uid(), &left.metadata.labels), (theirs.uid(), &None));
+    assert_eq!(appliers(&left), Vec::<String>::new());
+    let status = world.vm("web").await.status.unwrap();
+    let told = status.conditions.iter().find(|c| c.reason == "NameTaken");
+    let told = told.unwrap_or_else(|| panic!("{:#?}", status.conditions));
+    assert!(told.message.contains("DataVolume web-disk"), "{told:?}");
+
+    // Nor does it go with the VM.
+    let vm = world.vm("web").await;
+    world.delete(&vm).await;
+    world.settle().await;
+    let left = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+    assert_eq!(left.uid(), theirs.uid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_others_made_in_the_place_of_ours_is_not_taken_over() {
+    let world = World::with_ann().await;
+    let mut vm = vm_named("web");
+    vm.spec.domain_prefix = Some("web".to_owned());
+    world.create(vm).await;
+    world.settle().await;
+    let mut behind = Behind::of(&world).await;
+    let ours = world.find::<Ingress>(ANN, "web").await.unwrap();
+    behind.ingresses.apply(Event::Apply(ours.clone()), |_| {});
+    world.delete(&ours).await;
+    let theirs = world.create(somebodys(&ours)).await;
+
+    // The cache still shows ours, which is to lead from another domain.
+    let vm = world.vm("web").await;
+    let vm = world
+        .edit(&vm, json!({"spec": {"domainPrefix": "shop"}}))
+        .await;
+    vm::reconcile(&vm, &behind.context).await.unwrap();
+    let left = world.find::<Ingress>(ANN, "web").await.unwrap();
+    assert_eq!((left.uid(), &left.spec), (theirs.uid(), &theirs.spec));
+    assert_eq!(appliers(&left), Vec::<String>::new());
+    let status = world.vm("web").await.status.unwrap();
+    assert!(
+        status.conditions.iter().any(|c| c.reason == "NameTaken"),
+        "{:#?}",
+        status.conditions
+    );
+}

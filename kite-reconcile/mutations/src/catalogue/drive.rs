@@ -4,6 +4,8 @@ use super::Mutation;
 use crate::suite::Suite::{Scenarios, Sweep};
 
 const FILE: &str = "kite-reconcile/src/drive.rs";
+const EXECUTE: &str = "kite-reconcile/src/drive/execute.rs";
+const REPORT: &str = "kite-reconcile/src/drive/report.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -21,7 +23,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "status-without-version",
         what: "writes a status over one that was made of a newer view",
-        file: FILE,
+        file: REPORT,
         edits: &[("resource_version: of.resource_version.clone(),", "")],
         first: (Scenarios, "races::a_status_is"),
     },
@@ -38,7 +40,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "status-lost",
         what: "takes any refusal of a status as written",
-        file: FILE,
+        file: REPORT,
         edits: &[(
             "// Deleted meanwhile: nobody is left to read it.
              Err(ClusterError::NotFound { .. }) => Ok(()),",
@@ -49,10 +51,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "generation-not-noted",
         what: "leaves status.observedGeneration out",
-        file: FILE,
+        file: REPORT,
         edits: &[(
-            "R::complete(plan.status.clone(), conditions, Some(generation))",
-            "R::complete(plan.status.clone(), conditions, None)",
+            "plan.status.clone().complete(conditions, Some(generation))",
+            "plan.status.clone().complete(conditions, None)",
         )],
         first: (Scenarios, "races::a_status_says"),
     },
@@ -89,7 +91,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "finalizers-of-others-dropped",
         what: "takes the finalizers of others off with its own",
-        file: FILE,
+        file: EXECUTE,
         edits: &[(
             "finalizers.retain(|finalizer| finalizer != name);",
             "finalizers.clear();",
@@ -99,7 +101,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "finalizers-of-others-replaced",
         what: "puts its finalizer in the place of the others'",
-        file: FILE,
+        file: EXECUTE,
         edits: &[(
             "finalizers.push((*name).to_owned());",
             "finalizers.clear(); finalizers.push((*name).to_owned());",
@@ -109,7 +111,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "keys-replaced",
         what: "applies a VM's keys over those that another was first to make",
-        file: FILE,
+        file: EXECUTE,
         edits: &[(
             "match secret.create(&context.cluster).await {",
             "match secret.apply(&context.cluster, context.settings.manager).await {",
@@ -119,7 +121,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "own-keys-believed",
         what: "goes on with its own keys though another was first to make some",
-        file: FILE,
+        file: EXECUTE,
         edits: &[(
             "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
             "{ let _ = error; Ok(secret) }",
@@ -129,7 +131,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "deleted-means-gone",
         what: "takes what was told to go for gone",
-        file: FILE,
+        file: EXECUTE,
         edits: &[(
             "Some(left) => Outcome::Stored(left), None => Outcome::Gone(object.clone())",
             "_ => Outcome::Gone(object.clone())",
@@ -139,7 +141,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "lost-answer-means-done",
         what: "takes an apply for done that the API server did not answer",
-        file: FILE,
+        file: EXECUTE,
         edits: &[(
             "Done::outcome(Outcome::Stored(desired.apply(cluster, manager).await?))",
             "Done::outcome(Outcome::Stored(match desired.apply(cluster, manager).await {
@@ -159,5 +161,21 @@ pub(super) const ALL: &[Mutation] = &[
              return Ok(Action::await_change());",
         )],
         first: (Sweep, ""),
+    },
+    Mutation {
+        name: "applies-unguarded",
+        what: "applies over whatever has the name, not over what was seen",
+        file: "kite-reconcile/src/standing.rs",
+        edits: &[
+            (
+                "metadata.uid.clone_from(&stored.meta().uid)",
+                "let _ = stored",
+            ),
+            (
+                "metadata.resource_version = Some(ABSENT.to_owned())",
+                "let _ = (&metadata, ABSENT)",
+            ),
+        ],
+        first: (Scenarios, "stale::a"),
     },
 ];

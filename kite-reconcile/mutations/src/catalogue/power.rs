@@ -7,7 +7,7 @@ const HOLD: &str = "kite-reconcile/src/vm/hold.rs";
 const EXPIRY: &str = "kite-reconcile/src/vm/expiry.rs";
 const IDLE: &str = "kite-reconcile/src/vm/idle.rs";
 const RESTART: &str = "kite-reconcile/src/vm/restart.rs";
-const DRIVE: &str = "kite-reconcile/src/drive.rs";
+const EXECUTE: &str = "kite-reconcile/src/drive/execute.rs";
 const WIRE: &str = "kite-reconcile/src/wire/mod.rs";
 
 pub(super) const ALL: &[Mutation] = &[
@@ -44,7 +44,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "more-time-overlooked",
         what: "deletes an expired VM that was given more time a moment ago",
-        file: DRIVE,
+        file: EXECUTE,
         edits: &[(
             "cluster.delete_unchanged(object, propagation)",
             "cluster.remove(object, propagation)",

@@ -1,0 +1,168 @@
+//! Carries the steps of a plan out, one request or two for each.
+
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    kubevirt::{self, VirtualMachine, VirtualMachineInstance},
+};
+use kube::ResourceExt as _;
+
+use super::Reconciler;
+use crate::{
+    Error,
+    cache::live,
+    claims,
+    context::Context,
+    objects::AnyObject,
+    plan::{Outcome, Step},
+};
+
+/// What came of a step.
+pub(super) enum Done<K> {
+    /// Something else changed.
+    Outcome(Box<Outcome>),
+    /// The reconciled object changed.
+    Changed(Box<K>),
+    /// The reconciled object may be gone.
+    Finished,
+}
+
+impl<K> Done<K> {
+    fn outcome(outcome: Outcome) -> Self {
+        Self::Outcome(Box::new(outcome))
+    }
+}
+
+/// Carries out one step for `object`.
+pub(super) async fn execute<R: Reconciler, C: Cluster>(
+    step: &Step,
+    object: &R::Object,
+    context: &Context<C>,
+) -> Result<Done<R::Object>, Error> {
+    let cluster = &context.cluster;
+    tracing::debug!(step = step.describe(), "step");
+    context.metrics.write(R::KIND);
+    Ok(match step {
+        Step::AddFinalizer(name) => {
+            let mut finalizers = object.finalizers().to_vec();
+            finalizers.push((*name).to_owned());
+            match cluster.set_finalizers(object, finalizers).await {
+                Ok(changed) => Done::Changed(Box::new(changed)),
+                // Gone meanwhile: there is nothing to do for it.
+                Err(ClusterError::NotFound { .. }) => Done::Finished,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Step::RemoveFinalizer(name) => {
+            let mut finalizers = object.finalizers().to_vec();
+            finalizers.retain(|finalizer| finalizer != name);
+            match cluster.set_finalizers(object, finalizers).await {
+                Ok(_) | Err(ClusterError::NotFound { .. }) => Done::Finished,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Step::DeleteSelf => {
+            let propagation = kube::api::PropagationPolicy::Background;
+            match cluster.delete_unchanged(object, propagation).await {
+                Ok(()) | Err(ClusterError::NotFound { .. }) => Done::Finished,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Step::Claim(claim) => {
+            let state = claims::make(cluster, claim).await?;
+            Done::outcome(Outcome::claimed(claim, state))
+        }
+        Step::Unclaim(claim) => {
+            cluster
+                .remove(claim, kube::api::PropagationPolicy::Background)
+                .await?;
+            Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
+        }
+        Step::CreateKeys(template) => {
+            let stored = create_keys(template, context).await?;
+            Done::outcome(Outcome::Stored(stored))
+        }
+        Step::Apply(desired) => {
+            let manager = context.settings.manager;
+            Done::outcome(Outcome::Stored(desired.apply(cluster, manager).await?))
+        }
+        Step::Grow(claim) => {
+            let manager = context.settings.manager;
+            let grown = cluster.apply(manager, &**claim).await.map_err(Error::from);
+            match grown {
+                Ok(grown) => Done::outcome(Outcome::Stored(grown.into())),
+                Err(error) => match error.refusal() {
+                    Some(refusal) => Done::outcome(Outcome::GrowthRefused(refusal.to_string())),
+                    None => return Err(error),
+                },
+            }
+        }
+        Step::Expose(desired) => {
+            let manager = context.settings.manager;
+            match desired.apply(cluster, manager).await {
+                Ok(stored) => Done::outcome(Outcome::Stored(stored)),
+                Err(
+                    refusal @ (ClusterError::Invalid { .. }
+                    | ClusterError::Forbidden { .. }
+                    | ClusterError::NotFound { .. }),
+                ) => Done::outcome(Outcome::ExposureRefused(refusal.to_string())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Step::Restart { machine, instance } => {
+            restart(cluster, machine, instance).await?;
+            Done::outcome(Outcome::RestartAsked)
+        }
+        Step::Delete(object, propagation) => {
+            object.remove(cluster, propagation.clone()).await?;
+            Done::outcome(match object.find(cluster).await? {
+                Some(left) => Outcome::Stored(left),
+                None => Outcome::Gone(object.clone()),
+            })
+        }
+    })
+}
+
+/// Restarts a VM, unless another instance runs already. `KubeVirt` takes the name
+/// of a VM and no uid, so this looks right before it asks.
+async fn restart<C: Cluster>(
+    cluster: &C,
+    machine: &ObjectKey,
+    instance: &str,
+) -> Result<(), ClusterError> {
+    let running = live(cluster.find::<VirtualMachineInstance>(machine)).await?;
+    let is_meant = running.is_some_and(|running| {
+        running.uid().as_deref() == Some(instance) && running.metadata.deletion_timestamp.is_none()
+    });
+    if !is_meant {
+        return Ok(());
+    }
+    let options = serde_json::json!({});
+    let asked =
+        cluster.invoke::<VirtualMachine>(kubevirt::SUBRESOURCES, machine, "restart", &options);
+    match asked.await {
+        // It is restarting already, or is not running any more.
+        Ok(()) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Creates the key Secret of a VM, or reads the one that another was first to
+/// create: keys are never replaced.
+async fn create_keys<C: Cluster>(
+    template: &k8s_openapi::api::core::v1::Secret,
+    context: &Context<C>,
+) -> Result<AnyObject, Error> {
+    let vm = template.labels().get(kite_core::labels::VM_NAME);
+    let keys = context
+        .keys
+        .generate(vm.map(String::as_str).unwrap_or_default())?;
+    let secret = AnyObject::from(kite_render::keys::fill(template.clone(), &keys));
+    match secret.create(&context.cluster).await {
+        Ok(made) => Ok(made),
+        Err(error @ ClusterError::AlreadyExists { .. }) => {
+            // Gone again within the same breath: let it be tried anew.
+            Ok(secret.find(&context.cluster).await?.ok_or(error)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

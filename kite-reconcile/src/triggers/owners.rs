@@ -1,0 +1,56 @@
+//! Whose an object is: by Kite's labels, by where it lies, by its owner.
+
+use kite_core::{
+    cdi::DATA_IMPORT_CRON_LABEL,
+    cluster::Object,
+    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
+    labels, names,
+};
+use kube::{Resource as _, ResourceExt as _, runtime::reflector::ObjectRef};
+
+/// The VM that an object belongs to: by its labels, and by its owner, should a
+/// label have been taken off or changed.
+pub(super) fn vm_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteVirtualMachine>> {
+    let labels = object.labels();
+    let name = labels.get(labels::VM_NAME);
+    let namespace = labels.get(labels::VM_NAMESPACE);
+    let by_label = name
+        .zip(namespace)
+        .map(|(name, namespace)| ObjectRef::new(name).within(namespace));
+    let mut owners = object.owner_references().iter();
+    let owner = owners.find(|owner| {
+        owner.controller == Some(true) && owner.kind == KiteVirtualMachine::kind(&())
+    });
+    let by_owner = owner
+        .zip(object.namespace())
+        .map(|(owner, namespace)| ObjectRef::new(&owner.name).within(&namespace))
+        .filter(|vm| by_label.as_ref() != Some(vm));
+    by_label.into_iter().chain(by_owner).collect()
+}
+
+/// The user whose namespace it is or lies in, and whom its label names: somebody
+/// may have taken the label off together with what it was there for.
+pub(super) fn user_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteUser>> {
+    let namespace = object.namespace().unwrap_or_else(|| object.name_any());
+    let by_place = names::user_of_namespace(&namespace);
+    let by_label = object.labels().get(labels::USER_NAME).map(String::as_str);
+    let others = by_label.filter(|name| Some(*name) != by_place);
+    by_place
+        .into_iter()
+        .chain(others)
+        .map(ObjectRef::new)
+        .collect()
+}
+
+pub(super) fn platform_of<K: Object>(object: &K) -> Vec<ObjectRef<KitePlatform>> {
+    let name = object.labels().get(labels::PLATFORM_NAME);
+    name.map(|name| ObjectRef::new(name)).into_iter().collect()
+}
+
+pub(super) fn image_of<K: Object>(object: &K) -> Vec<ObjectRef<KiteImage>> {
+    let labels = object.labels();
+    let name = labels
+        .get(labels::IMAGE_NAME)
+        .or_else(|| labels.get(DATA_IMPORT_CRON_LABEL));
+    name.map(|name| ObjectRef::new(name)).into_iter().collect()
+}
