@@ -4,6 +4,9 @@ mod caches;
 mod claims;
 mod cluster;
 mod drive;
+mod leader;
+mod offers;
+mod platform;
 mod power;
 mod render;
 mod triggers;
@@ -26,11 +29,17 @@ pub struct Mutation {
     /// exactly once; white space does not count.
     pub edits: &'static [(&'static str, &'static str)],
     /// The tests that are run first, because they are expected to notice: the
-    /// suite, and a part of their names.
+    /// suite, and parts of their names. If it is the sweep, that must notice by
+    /// itself; otherwise every suite may.
     pub first: (Suite, &'static str),
 }
 
 impl Mutation {
+    /// Whether the sweep must notice, and no other suite is asked.
+    pub fn is_for_the_sweep(&self) -> bool {
+        self.first.0 == Suite::Sweep
+    }
+
     /// The broken text of the file whose text is `original`.
     pub fn apply(&self, original: &str) -> anyhow::Result<String> {
         let mut text = original.to_owned();
@@ -63,6 +72,9 @@ pub fn all() -> Vec<&'static Mutation> {
         vms::ALL,
         power::ALL,
         users::ALL,
+        offers::ALL,
+        platform::ALL,
+        leader::ALL,
         triggers::ALL,
         render::ALL,
         cluster::ALL,
@@ -101,6 +113,8 @@ mod tests {
     fn names_are_unique_and_there_are_enough() {
         let names: HashSet<_> = all().into_iter().map(|mutation| mutation.name).collect();
         assert_eq!(names.len(), all().len());
-        assert!(names.len() >= 25);
+        assert!(names.len() >= 100);
+        let for_the_sweep = all().into_iter().filter(|it| it.is_for_the_sweep());
+        assert!(for_the_sweep.count() >= 30);
     }
 }

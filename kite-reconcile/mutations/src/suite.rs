@@ -10,15 +10,16 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
+use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::workspace::Workspace;
+use crate::{switch, workspace::Workspace};
 
 /// The crate whose suites these are, and where it is.
 const CRATE: &str = "kite-reconcile";
 
 /// A test target of the reconcilers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
     /// Scenarios on the in-memory API server.
     Scenarios,
@@ -30,6 +31,19 @@ pub enum Suite {
     Errors,
     /// Unit tests.
     Lib,
+}
+
+/// What of a suite is run, and how.
+pub struct Order<'a> {
+    /// Words of which one is in the names of the tests that are run; all tests
+    /// if there is none.
+    pub tests: &'a str,
+    /// The mutation that is carried out, of those that sleep in the code.
+    pub mutation: Option<&'a str>,
+    /// How many faults of each class the tests of the sweep try, if that is said.
+    pub faults: Option<usize>,
+    /// After how long tests that have not ended have failed.
+    pub timeout: Duration,
 }
 
 /// What a suite says.
@@ -50,7 +64,7 @@ pub struct Caught {
 
 impl fmt::Display for Suite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
@@ -85,16 +99,16 @@ impl Suite {
         }
     }
 
-    /// Builds it and runs those of its tests whose names contain `tests`, until
-    /// one fails.
-    pub fn run(
-        self,
-        workspace: &Workspace,
-        tests: &str,
-        timeout: Duration,
-    ) -> anyhow::Result<Seen> {
+    /// Builds it and carries out `order`.
+    pub fn run(self, workspace: &Workspace, order: &Order<'_>) -> anyhow::Result<Seen> {
         let program = self.build(workspace)?;
-        let (end, text) = Self::call(workspace, &program, &[tests], timeout)?;
+        let call = Call {
+            workspace,
+            program: &program,
+            order,
+        };
+        let tests: Vec<&str> = order.tests.split_whitespace().collect();
+        let (end, text) = call.until_one_fails(&tests)?;
         let failed = match end {
             End::Exit(status) if status.success() => return Ok(Seen::Green),
             End::Exit(status) => read(&text).ok_or_else(|| Caught {
@@ -103,11 +117,11 @@ impl Suite {
             }),
             End::Timeout => Err(Caught {
                 test: unfinished(&text),
-                assertion: format!("not at an end after {} s", timeout.as_secs()),
+                assertion: format!("not at an end after {} s", order.timeout.as_secs()),
             }),
             // Its panic would only be told at the end of the suite.
             End::Failed(name) => {
-                let (_, text) = Self::call(workspace, &program, &["--exact", &name], timeout)?;
+                let (_, text) = call.of_one(&name)?;
                 read(&text).ok_or_else(|| Caught {
                     test: name,
                     assertion: "it failed beside the others, and not alone".to_owned(),
@@ -115,50 +129,6 @@ impl Suite {
             }
         };
         Ok(Seen::Red(failed.unwrap_or_else(|caught| caught)))
-    }
-
-    /// Runs the suite's program until its end or the first failure.
-    fn call(
-        workspace: &Workspace,
-        program: &Path,
-        arguments: &[&str],
-        timeout: Duration,
-    ) -> anyhow::Result<(End, String)> {
-        let folder = workspace.root.join(CRATE);
-        let output = workspace.target_dir.join("output");
-        let file = fs::File::create(&output)?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .current_dir(&folder)
-            .env("CARGO_MANIFEST_DIR", &folder)
-            // A property fails by what it finds, not by what an earlier run noted.
-            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
-            .env("PROPTEST_MAX_SHRINK_ITERS", "200")
-            .env("INSTA_UPDATE", "no")
-            .env("RUST_BACKTRACE", "0")
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file)
-            .spawn()
-            .with_context(|| format!("run {}", program.display()))?;
-        let start = Instant::now();
-        loop {
-            let text = || anyhow::Ok(String::from_utf8_lossy(&fs::read(&output)?).into_owned());
-            if let Some(status) = child.try_wait()? {
-                return Ok((End::Exit(status), text()?));
-            }
-            let failed = if arguments.len() == 1 {
-                failed(&text()?)
-            } else {
-                None
-            };
-            if failed.is_some() || start.elapsed() > timeout {
-                child.kill()?;
-                child.wait()?;
-                return Ok((failed.map_or(End::Timeout, End::Failed), text()?));
-            }
-            thread::sleep(Duration::from_millis(200));
-        }
     }
 
     /// Builds the suite; gives the program.
@@ -201,6 +171,73 @@ impl Suite {
     }
 }
 
+/// How a suite's program is run.
+struct Call<'a> {
+    workspace: &'a Workspace,
+    program: &'a Path,
+    order: &'a Order<'a>,
+}
+
+impl Call<'_> {
+    /// Runs the tests with these names until their end or the first failure.
+    fn until_one_fails(&self, tests: &[&str]) -> anyhow::Result<(End, String)> {
+        self.run(tests, true)
+    }
+
+    /// Runs a single test until its end.
+    fn of_one(&self, test: &str) -> anyhow::Result<(End, String)> {
+        self.run(&["--exact", test], false)
+    }
+
+    fn run(&self, arguments: &[&str], until_one_fails: bool) -> anyhow::Result<(End, String)> {
+        let folder = self.workspace.root.join(CRATE);
+        let output = self.workspace.target_dir.join("output");
+        let file = fs::File::create(&output)?;
+        let mut command = Command::new(self.program);
+        command
+            .args(arguments)
+            .current_dir(&folder)
+            .env("CARGO_MANIFEST_DIR", &folder)
+            // A property fails by what it finds, not by what an earlier run noted.
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+            .env("PROPTEST_MAX_SHRINK_ITERS", "200")
+            .env("INSTA_UPDATE", "no")
+            .env("RUST_BACKTRACE", "0")
+            .env_remove("KITE_SWEEP")
+            .env_remove(switch::VARIABLE)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file);
+        if let Some(mutation) = self.order.mutation {
+            command.env(switch::VARIABLE, mutation);
+        }
+        if let Some(faults) = self.order.faults {
+            command.env("KITE_SWEEP", faults.to_string());
+        }
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("run {}", self.program.display()))?;
+        let start = Instant::now();
+        loop {
+            let text = || anyhow::Ok(String::from_utf8_lossy(&fs::read(&output)?).into_owned());
+            if let Some(status) = child.try_wait()? {
+                return Ok((End::Exit(status), text()?));
+            }
+            let failed = if until_one_fails {
+                failed(&text()?)
+            } else {
+                None
+            };
+            if failed.is_some() || start.elapsed() > self.order.timeout {
+                child.kill()?;
+                child.wait()?;
+                return Ok((failed.map_or(End::Timeout, End::Failed), text()?));
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
 /// How a call came to its end.
 enum End {
     /// By itself.
@@ -235,11 +272,15 @@ fn read(output: &str) -> Option<Caught> {
         Some(at) => block.iter().skip(at + 1).copied().collect(),
         None => block,
     };
-    let assertion = said
+    let said = said
         .into_iter()
-        .map(str::trim)
         .take_while(|line| !line.starts_with("note: "))
-        .filter(|line| !line.is_empty())
+        .filter(|line| !line.trim().is_empty());
+    let said: Vec<&str> = said.collect();
+    let assertion = finding(&said)
+        .unwrap_or(&said)
+        .iter()
+        .map(|line| line.trim())
         .take(4)
         .collect::<Vec<_>>()
         .join(" ");
@@ -247,6 +288,22 @@ fn read(output: &str) -> Option<Caught> {
         test: test.to_owned(),
         assertion: shortened(&assertion),
     })
+}
+
+/// The first finding in the report of a sweep, which begins with how many runs
+/// there were: the fault, and what was wrong then.
+fn finding<'a, 'b>(said: &'a [&'b str]) -> Option<&'a [&'b str]> {
+    let is_report = said.first()?.contains(" runs over ");
+    let from = 1 + said
+        .get(1..)?
+        .iter()
+        .position(|line| !line.starts_with(' '))?;
+    let violation = from
+        + said
+            .get(from..)?
+            .iter()
+            .position(|line| line.starts_with(' '))?;
+    said.get(from..=violation).filter(|_| is_report)
 }
 
 /// The tests that had begun and not ended, as far as libtest says so.
@@ -299,6 +356,19 @@ mod tests {
         assert_eq!(failed(output).as_deref(), Some("b::c"));
         assert!(read("test result: ok").is_none());
         assert!(failed("test a ... ok\ntest b ... ").is_none());
+    }
+
+    #[test]
+    fn of_a_sweep_the_first_finding_is_told() {
+        let output = "---- a::crashes stdout ----\n\nthread 'a' (7) panicked at b.rs:3:9:\n\
+            crashes: 3 runs over 7 requests, 2 faults injected, 1 findings, 0.1 s\n  \
+            crash: 1 of 2\n\
+            a crash at request 3:\n  orphan: Secret a/b is left\n  state: there is more\n";
+        let caught = read(output).unwrap();
+        assert_eq!(
+            caught.assertion,
+            "a crash at request 3: orphan: Secret a/b is left"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A copy of the workspace to break things in.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fs, io,
     path::{Path, PathBuf},
     process::Command,
@@ -21,9 +21,14 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Copies the workspace at `source` to below its target directory. Only what
-    /// differs from an earlier copy is written, so that little is built anew.
-    pub fn copy(source: &Path, target_dir: Option<PathBuf>) -> anyhow::Result<Self> {
+    /// Copies the workspace at `source` to below its target directory, with other
+    /// texts for some files. Only what differs from an earlier copy is written, so
+    /// that little is built anew.
+    pub fn copy(
+        source: &Path,
+        target_dir: Option<PathBuf>,
+        texts: &BTreeMap<PathBuf, String>,
+    ) -> anyhow::Result<Self> {
         let source = source
             .canonicalize()
             .with_context(|| format!("--workspace {}", source.display()))?;
@@ -42,6 +47,10 @@ impl Workspace {
         };
         let files = copy.files()?;
         for file in &files {
+            if let Some(text) = texts.get(file) {
+                copy.write(file, text.as_bytes())?;
+                continue;
+            }
             let wanted = fs::read(copy.source.join(file))
                 .with_context(|| format!("read {}", file.display()))?;
             copy.write(file, &wanted)?;
@@ -51,7 +60,7 @@ impl Workspace {
     }
 
     /// The text of a file of the copy.
-    pub fn text(&self, file: &str) -> anyhow::Result<String> {
+    fn text(&self, file: &str) -> anyhow::Result<String> {
         let path = self.root.join(file);
         fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
     }

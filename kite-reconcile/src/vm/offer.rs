@@ -20,7 +20,7 @@ use kite_render::{Vm, reservation};
 use kube::ResourceExt as _;
 
 use super::{expiry::later, machine::DiskState, observe::Observed, plan::Obstacle};
-use crate::{claims::ClaimState, plan::Step};
+use crate::{claims::ClaimState, objects::AnyObject, plan::Step};
 
 /// By how much a VM may outlast its offer's lifetime: who asked for it reckoned
 /// from a moment before its creation, and clocks differ.
@@ -98,8 +98,19 @@ pub(super) fn gate(
             obstacles.push(obstacle);
             Vec::new()
         }
-        Ok(_) if blocked => steps,
+        // What is made of an offer is made under its claim.
+        Ok(_) if blocked => steps.into_iter().filter(|it| is_free(it, seen)).collect(),
         Ok(offer) => vec![Step::Claim(reservation::of_offer(vm, offer))],
+    }
+}
+
+/// Whether a step makes nothing new: what runs can be switched off by it, and what
+/// is not wanted any more can go.
+fn is_free(step: &Step, seen: &Observed) -> bool {
+    match step {
+        Step::Apply(AnyObject::VirtualMachine(_)) => seen.machine.is_some(),
+        Step::Delete(..) | Step::Unclaim(_) => true,
+        _ => false,
     }
 }
 

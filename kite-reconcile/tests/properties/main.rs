@@ -14,6 +14,7 @@
 
 mod found;
 mod image_laws;
+mod offer_laws;
 mod platform_laws;
 mod user_laws;
 mod users;

@@ -267,14 +267,19 @@ pub fn some_keys() -> keys::VmKeys {
     }
 }
 
-fn object(domain: bool, power: PowerState, deleting: bool, held: bool) -> KiteVirtualMachine {
-    let spec = KiteVirtualMachineSpec::new(
+/// A VM of which nothing special is asked.
+pub fn plain_spec(ssh_id: &str) -> KiteVirtualMachineSpec {
+    KiteVirtualMachineSpec::new(
         2,
         "4Gi".parse().unwrap(),
         "20Gi".parse().unwrap(),
         "debian-12",
-        "annweb",
-    );
+        ssh_id,
+    )
+}
+
+fn object(domain: bool, power: PowerState, deleting: bool, held: bool) -> KiteVirtualMachine {
+    let spec = plain_spec("annweb");
     let mut vm = KiteVirtualMachine::new(
         "web",
         KiteVirtualMachineSpec {

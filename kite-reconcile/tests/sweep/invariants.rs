@@ -30,6 +30,9 @@ pub fn always(builder: Builder) -> Builder {
         .always("a machine has what it starts from", machines_are_complete)
         .always("who is gone has left nothing", nothing_is_left)
         .always("what is offered goes to who holds it", offers_are_held)
+        .always("who is gone holds no name", nobody_gone_holds_a_name)
+        .always("nobody writes to a disk that goes", disks_go_unused)
+        .always("nobody clones an image that goes", images_go_unnamed)
 }
 
 fn by_rival(event: &Event) -> bool {
@@ -389,6 +392,77 @@ fn offers_are_held(state: &Snapshot, event: &Event) -> bool {
     owner.is_none_or(|vm| {
         let offer = text(&vm.value()["spec"]["offer"]);
         offer.is_empty() || holds(state, vm, &names::offer_reservation(offer))
+    })
+}
+
+fn nobody_gone_holds_a_name(state: &Snapshot, event: &Event) -> bool {
+    let may_hold = matches!(event.kind.as_str(), "KiteVirtualMachine" | "KiteUser");
+    if !may_hold || event.change != Change::Deleted || by_rival(event) {
+        return true;
+    }
+    let uid = event.object.meta("uid");
+    let mut claims = within(state, KITE, "kitereservations", "");
+    !claims.any(|claim| {
+        // Who has had what an offer was for keeps it from others for good.
+        let of_offer = matches!(
+            names::vm_claim_of_reservation(claim.meta("name")),
+            Some(names::VmClaim::Offer(_))
+        );
+        text(&claim.value()["spec"]["holder"]["uid"]) == uid && !of_offer
+    })
+}
+
+/// The uid of what an object is controlled by.
+fn controller(object: &Object) -> Option<&str> {
+    let owners = object.value()["metadata"]["ownerReferences"].as_array()?;
+    let controller = owners.iter().find(|owner| owner["controller"] == true)?;
+    controller["uid"].as_str()
+}
+
+/// A disk goes after the machine that has it, and after its instance; the claim
+/// after the disk, and the VM after both.
+fn disks_go_unused(state: &Snapshot, event: &Event) -> bool {
+    if by_rival(event) {
+        return true;
+    }
+    let namespace = &event.namespace;
+    if event.kind == "KiteVirtualMachine" && event.change == Change::Deleted {
+        let name = names::disk(&event.name);
+        let claim = find(state, "", "persistentvolumeclaims", namespace, &name);
+        // With a disk of somebody else's, the claim is that one's.
+        return find(state, CDI, "datavolumes", namespace, &name).is_some()
+            || claim.and_then(controller).is_none();
+    }
+    let vm_name = event.name.strip_suffix("-disk");
+    let (Some(vm_name), "DataVolume", true) = (vm_name, event.kind.as_str(), is_deletion(event))
+    else {
+        return true;
+    };
+    let machine = find(state, KUBEVIRT, "virtualmachines", namespace, vm_name);
+    let owner = controller(&event.object);
+    let is_foreign = machine.is_some_and(|machine| controller(machine) != owner);
+    let instance = find(
+        state,
+        KUBEVIRT,
+        "virtualmachineinstances",
+        namespace,
+        vm_name,
+    );
+    is_foreign || (machine.is_none() && instance.is_none())
+}
+
+/// The `DataSource` that clones begin with goes before the disk that they are
+/// made of.
+fn images_go_unnamed(state: &Snapshot, event: &Event) -> bool {
+    let is_images = event.kind == "DataVolume" && event.namespace == names::IMAGE_NAMESPACE;
+    if !is_images || !is_deletion(event) || by_rival(event) {
+        return true;
+    }
+    let owner = controller(&event.object);
+    let mut sources = within(state, CDI, "datasources", names::IMAGE_NAMESPACE);
+    !sources.any(|source| {
+        let leads_to = &source.value()["spec"]["source"]["pvc"]["name"];
+        text(leads_to) == event.name && owner.is_some() && controller(source) == owner
     })
 }
 

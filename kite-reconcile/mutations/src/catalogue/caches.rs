@@ -1,9 +1,12 @@
-//! What is believed of objects that were just written.
+//! What is believed of what was read before, and of what was just written.
 
 use super::Mutation;
-use crate::suite::Suite::Lib;
+use crate::suite::Suite::Sweep;
 
 const FILE: &str = "kite-reconcile/src/cache/written.rs";
+const CLUSTER: &str = "kite-reconcile/src/cache/cluster.rs";
+const TABLE: &str = "kite-reconcile/src/cache/table.rs";
+const MEMO: &str = "kite-reconcile/src/cache/memo.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -14,7 +17,7 @@ pub(super) const ALL: &[Mutation] = &[
             "State::There { object, .. } => Verdict::There(Arc::clone(object)),",
             "State::There { .. } => Verdict::Confirmed,",
         )],
-        first: (Lib, "cache"),
+        first: (Sweep, "vm_life::views vm_edits::views"),
     },
     Mutation {
         name: "own-deletes-forgotten",
@@ -24,7 +27,7 @@ pub(super) const ALL: &[Mutation] = &[
             "None if is_old => Verdict::Confirmed,",
             "None if is_old => Verdict::Confirmed,\n                Some(_) => Verdict::Confirmed,",
         )],
-        first: (Lib, "cache"),
+        first: (Sweep, "vm_edits::views vm_deletion::views"),
     },
     Mutation {
         name: "unknown-outcome-believed",
@@ -34,6 +37,80 @@ pub(super) const ALL: &[Mutation] = &[
             "State::Unsure { .. } => Verdict::Ask,",
             "State::Unsure { .. } => Verdict::Confirmed,",
         )],
-        first: (Lib, "cache"),
+        first: (Sweep, "vm_life::answers vm_deletion::answers"),
+    },
+    Mutation {
+        name: "own-answers-not-noted",
+        what: "reads from its caches without what the last write answered",
+        file: CLUSTER,
+        edits: &[(
+            "Ok(object) => table.note(object),
+             Err(_) => table.doubt(key), }",
+            "Ok(_) => {}
+             Err(_) => table.doubt(key), }",
+        )],
+        first: (Sweep, "vm_life::views vm_life::crashes"),
+    },
+    Mutation {
+        name: "deletes-not-doubted",
+        what: "believes its caches of what it has told to go",
+        file: CLUSTER,
+        edits: &[(
+            "if let Some(table) = self.caches.table::<K>() {
+                 table.doubt(key.clone());
+             }",
+            "",
+        )],
+        first: (Sweep, "vm_deletion::views user_deletion::views"),
+    },
+    Mutation {
+        name: "asks-nobody",
+        what: "answers from caches what the API server itself is to be asked",
+        file: CLUSTER,
+        edits: &[(
+            "table.filter(|_| !reading::is_live())",
+            "table.filter(|_| true)",
+        )],
+        first: (
+            Sweep,
+            "vm_deletion::views recreation::views vm_edits::views",
+        ),
+    },
+    Mutation {
+        name: "empty-cache-believed",
+        what: "takes a cache whose first list is not there for an empty cluster",
+        file: TABLE,
+        edits: &[("if !self.is_filled() { return Known::Ask; }", "")],
+        first: (Sweep, "vm_life::crashes vm_deletion::crashes"),
+    },
+    Mutation {
+        name: "settled-for-good",
+        what: "takes an object for settled whatever has become of what it rests on",
+        file: MEMO,
+        edits: &[(
+            "memo.reads.iter().all(Read::would_be_the_same)",
+            "memo.reads.iter().all(|read| read.would_be_the_same() || true)",
+        )],
+        first: (Sweep, "drift::crashes suspension::crashes"),
+    },
+    Mutation {
+        name: "edits-unseen",
+        what: "takes an edited object for settled",
+        file: MEMO,
+        edits: &[(
+            "memo.uid == meta.uid && memo.version == meta.resource_version",
+            "memo.uid == meta.uid",
+        )],
+        first: (Sweep, "vm_life::crashes"),
+    },
+    Mutation {
+        name: "time-unseen",
+        what: "takes an object for settled though time alone calls for something",
+        file: MEMO,
+        edits: &[(
+            "Some(until) if until <= now => None,",
+            "Some(until) if until <= now => Some(self.again),",
+        )],
+        first: (Sweep, "vm_expiry::crashes"),
     },
 ];

@@ -1,7 +1,7 @@
 //! Names of which there can be one.
 
 use super::Mutation;
-use crate::suite::Suite::{Properties, Scenarios};
+use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const FILE: &str = "kite-reconcile/src/claims.rs";
 
@@ -14,7 +14,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(uid.as_deref() == Some(holder.uid.as_str()))",
             "Ok(uid.is_some_and(|_| false))",
         )],
-        first: (Scenarios, "walls_of_names::"),
+        first: (Sweep, "one_name_for_two::crashes"),
     },
     Mutation {
         name: "claim-left-to-a-namesake",
@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Err(ClusterError::AlreadyExists { .. }) => inspect(cluster, wanted).await,",
             "Err(ClusterError::AlreadyExists { .. }) => Ok(ClaimState::Mine(wanted.clone())),",
         )],
-        first: (Scenarios, "races::a_name"),
+        first: (Sweep, "one_name_for_two::"),
     },
     Mutation {
         name: "claim-of-a-namesake",
@@ -54,7 +54,7 @@ pub(super) const ALL: &[Mutation] = &[
             "self.stale.iter().cloned().map(Step::Unclaim).collect()",
             "self.stale.iter().cloned().map(Step::Unclaim).take(0).collect()",
         )],
-        first: (Scenarios, "walls_of_names::"),
+        first: (Sweep, "vm_edits::crashes"),
     },
     Mutation {
         name: "stale-claims-left-behind",

@@ -35,7 +35,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if old == Some(&status) {",
             "if old.is_none() && old == Some(&status) {",
         )],
-        first: (Scenarios, "life::a_settled"),
+        first: (Sweep, "sign_up::crashes"),
     },
     Mutation {
         name: "status-lost",
@@ -46,7 +46,7 @@ pub(super) const ALL: &[Mutation] = &[
              Err(ClusterError::NotFound { .. }) => Ok(()),",
             "Err(_) => Ok(()),",
         )],
-        first: (Sweep, ""),
+        first: (Sweep, "vm_life::answers user_deletion::answers"),
     },
     Mutation {
         name: "generation-not-noted",
@@ -66,7 +66,10 @@ pub(super) const ALL: &[Mutation] = &[
             "if !is_live && !is_guarded {",
             "if false && !is_live && !is_guarded {",
         )],
-        first: (Scenarios, "faults::for_a_vm"),
+        first: (
+            Sweep,
+            "vm_deletion::views deleted_on_the_way::views recreation::views",
+        ),
     },
     Mutation {
         name: "cached-view-deletes",
@@ -76,7 +79,10 @@ pub(super) const ALL: &[Mutation] = &[
             "if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
             "if false && !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
         )],
-        first: (Sweep, ""),
+        first: (
+            Sweep,
+            "recreation::views one_name_for_two::views vm_edits::views",
+        ),
     },
     Mutation {
         name: "namesake-believed",
@@ -86,7 +92,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(live) if live.uid() != object.uid() => Liveness::Gone,",
             "",
         )],
-        first: (Scenarios, "faults::a_view"),
+        first: (Sweep, "recreation::views recreation::crashes"),
     },
     Mutation {
         name: "finalizers-of-others-dropped",
@@ -116,7 +122,7 @@ pub(super) const ALL: &[Mutation] = &[
             "match secret.create(&context.cluster).await {",
             "match secret.apply(&context.cluster, context.settings.manager).await {",
         )],
-        first: (Scenarios, "races::defect_13"),
+        first: (Sweep, "vm_life::twins"),
     },
     Mutation {
         name: "own-keys-believed",
@@ -126,7 +132,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
             "{ let _ = error; Ok(secret) }",
         )],
-        first: (Scenarios, "races::defect_13"),
+        first: (Sweep, "vm_life::twins"),
     },
     Mutation {
         name: "deleted-means-gone",
@@ -136,7 +142,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(left) => Outcome::Stored(left), None => Outcome::Gone(object.clone())",
             "_ => Outcome::Gone(object.clone())",
         )],
-        first: (Scenarios, "deletion::nobody"),
+        first: (Sweep, "vm_deletion::crashes user_deletion::crashes"),
     },
     Mutation {
         name: "lost-answer-means-done",
@@ -149,7 +155,7 @@ pub(super) const ALL: &[Mutation] = &[
                 answer => answer?,
             }))",
         )],
-        first: (Scenarios, "races::nothing"),
+        first: (Sweep, "vm_life::answers"),
     },
     Mutation {
         name: "errors-forgotten",
@@ -160,7 +166,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let _ = report_refusal::<R, C>(&object, plan, error, context).await;
              return Ok(Action::await_change());",
         )],
-        first: (Sweep, ""),
+        first: (Sweep, "vm_life::answers"),
     },
     Mutation {
         name: "applies-unguarded",

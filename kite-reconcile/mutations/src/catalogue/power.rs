@@ -1,14 +1,14 @@
 //! When VMs are on, off, restarted, and gone; and who may say so.
 
 use super::Mutation;
-use crate::suite::Suite::Scenarios;
+use crate::suite::Suite::{Scenarios, Sweep};
 
 const HOLD: &str = "kite-reconcile/src/vm/hold.rs";
 const EXPIRY: &str = "kite-reconcile/src/vm/expiry.rs";
 const IDLE: &str = "kite-reconcile/src/vm/idle.rs";
 const RESTART: &str = "kite-reconcile/src/vm/restart.rs";
 const EXECUTE: &str = "kite-reconcile/src/drive/execute.rs";
-const WIRE: &str = "kite-reconcile/src/wire/mod.rs";
+const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -19,7 +19,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if owner.is_some_and(|owner| owner.spec.suspended) {",
             "if owner.is_some_and(|owner| owner.spec.suspended && seen.disk.is_none()) {",
         )],
-        first: (Scenarios, "life::a_suspended"),
+        first: (Sweep, "suspension::crashes"),
     },
     Mutation {
         name: "expired-without-a-word",
@@ -39,7 +39,7 @@ pub(super) const ALL: &[Mutation] = &[
             "self.expired_at.map(|at| later(at, self.grace))",
             "self.expired_at",
         )],
-        first: (Scenarios, "expiry::an_expired"),
+        first: (Sweep, "vm_expiry::crashes"),
     },
     Mutation {
         name: "more-time-overlooked",
@@ -50,6 +50,73 @@ pub(super) const ALL: &[Mutation] = &[
             "cluster.remove(object, propagation)",
         )],
         first: (Scenarios, "expiry::more_time"),
+    },
+    Mutation {
+        name: "expired-runs-on",
+        what: "leaves a VM on whose time is over",
+        file: HOLD,
+        edits: &[(
+            "Expiry::of(vm.object, seen.now).filter(Expiry::is_expired);",
+            "Expiry::of(vm.object, seen.now).filter(|it| it.is_expired() && it.is_due());",
+        )],
+        first: (Sweep, "vm_expiry::crashes"),
+    },
+    Mutation {
+        name: "earlier-end-believed",
+        what: "deletes a VM by what was told of an end that was moved since",
+        file: EXPIRY,
+        edits: &[(
+            ".filter(|expired_at| *expired_at >= expires_at && now >= expires_at);",
+            ".filter(|expired_at| *expired_at > Timestamp::MIN);",
+        )],
+        first: (Scenarios, "expiry::whoever"),
+    },
+    Mutation {
+        name: "end-of-time-slept-through",
+        what: "does not look again when a VM's time is over",
+        file: EXPIRY,
+        edits: &[(
+            "moments.into_iter().filter(|at| *at > self.now).min()",
+            "moments.into_iter().filter(|at| *at > self.now).take(0).min()",
+        )],
+        first: (Scenarios, "expiry::"),
+    },
+    Mutation {
+        name: "idle-without-a-word",
+        what: "stops an idle VM before that stands in its status",
+        file: IDLE,
+        edits: &[(
+            "matches!(self, Self::Decided(..))",
+            "matches!(self, Self::Decided(..) | Self::Found(..))",
+        )],
+        first: (Scenarios, "idle::use_that"),
+    },
+    Mutation {
+        name: "idle-for-good",
+        what: "keeps an idle VM off though its owner edits it",
+        file: IDLE,
+        edits: &[(
+            "&& idle.generation == generation",
+            "&& idle.generation <= generation",
+        )],
+        first: (Scenarios, "idle::any_edit"),
+    },
+    Mutation {
+        name: "idle-before-anybody-could-say",
+        what: "takes a VM for idle as of its start, though nobody reported its use yet",
+        file: IDLE,
+        edits: &[(
+            "started.max(known_since(vm, seen.now))",
+            "started.max(known_since(vm, seen.now).min(started))",
+        )],
+        first: (Scenarios, "idle::a_vm_that_runs"),
+    },
+    Mutation {
+        name: "use-by-an-old-view",
+        what: "stops a VM as idle by what its caches know of its use",
+        file: OBSERVE,
+        edits: &[("live(lease).await?", "lease.await?")],
+        first: (Scenarios, "stale::"),
     },
     Mutation {
         name: "use-overlooked",
@@ -69,16 +136,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let is_due = running.is_some() && running == note.instance_uid;",
             "let is_due = running.is_some();",
         )],
-        first: (Scenarios, "restarts::"),
-    },
-    Mutation {
-        name: "writes-after-leadership",
-        what: "goes on writing after another leads",
-        file: WIRE,
-        edits: &[(
-            "let lost = leadership.lost();",
-            "let lost = std::future::pending::<()>(); let _ = leadership;",
-        )],
-        first: (Scenarios, "leader::"),
+        first: (Sweep, "vm_restart::crashes"),
     },
 ];

@@ -1,7 +1,7 @@
 //! The reconcilers of users and images.
 
 use super::Mutation;
-use crate::suite::Suite::{Properties, Scenarios};
+use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const USER: &str = "kite-reconcile/src/user/plan.rs";
 const IMAGE: &str = "kite-reconcile/src/image/plan.rs";
@@ -17,7 +17,7 @@ pub(super) const ALL: &[Mutation] = &[
             }",
             "",
         )],
-        first: (Scenarios, "users::"),
+        first: (Sweep, "user_deletion::crashes"),
     },
     Mutation {
         name: "walls-before-vms",
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !seen.vms.is_empty() {",
             "if false && !seen.vms.is_empty() {",
         )],
-        first: (Scenarios, "deletion::defect_15"),
+        first: (Sweep, "user_deletion::crashes"),
     },
     Mutation {
         name: "walls-not-put-right",
@@ -63,7 +63,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let mut steps = seen.claims.release();",
             "let mut steps = Vec::new();",
         )],
-        first: (Scenarios, "deletion::defect_15"),
+        first: (Sweep, "user_deletion::crashes"),
     },
     Mutation {
         name: "image-disk-before-its-name",
@@ -74,6 +74,76 @@ pub(super) const ALL: &[Mutation] = &[
              seen.disk.clone().map(AnyObject::from)",
             "seen.disk.clone().map(AnyObject::from),
              seen.source.clone().map(AnyObject::from)",
+        )],
+        first: (Properties, "image_laws::"),
+    },
+    Mutation {
+        name: "suspended-means-deleted",
+        what: "deletes the VMs of a user who is only suspended",
+        file: USER,
+        edits: &[(
+            "if object.metadata.deletion_timestamp.is_some() {
+                return Ok(plan_deletion(&user, seen, settings));",
+            "if object.metadata.deletion_timestamp.is_some() || object.spec.suspended {
+                return Ok(plan_deletion(&user, seen, settings));",
+        )],
+        first: (Sweep, "suspension::crashes"),
+    },
+    Mutation {
+        name: "namespace-of-others-used",
+        what: "builds a user's walls in a namespace that is somebody else's",
+        file: USER,
+        edits: &[(
+            "Needed::Blocked(message) => return (Vec::new(), waiting(\"NameTaken\", message)), }",
+            "Needed::Blocked(_) => {} }",
+        )],
+        first: (Properties, "user_laws::no_tenant"),
+    },
+    Mutation {
+        name: "quota-not-made",
+        what: "tells a user of a namespace without a quota",
+        file: USER,
+        edits: &[(
+            "let quota = quota::resource_quota(user, &settings.overhead);
+             want(&mut steps, &quota, seen.quota.as_ref());",
+            "",
+        )],
+        first: (Properties, "user_laws::a_namespace"),
+    },
+    Mutation {
+        name: "failed-image-deleted",
+        what: "deletes an image's disk whose import failed, to make it anew",
+        file: IMAGE,
+        edits: &[(
+            "if let Some(mut desired) = image::data_volume(image, &seen.platform) {",
+            "if let Some(disk) = seen.disk.clone().filter(|disk| {
+                 disk.metadata.deletion_timestamp.is_none()
+                     && disk.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(\"Failed\")
+             }) {
+                 return Ok(vec![Step::Delete(disk.into(), PropagationPolicy::Background)]);
+             }
+             if let Some(mut desired) = image::data_volume(image, &seen.platform) {",
+        )],
+        first: (Properties, "image_laws::"),
+    },
+    Mutation {
+        name: "image-elsewhere",
+        what: "makes an image's disk in a tenant's namespace",
+        file: IMAGE,
+        edits: &[(
+            "want(&mut steps, &desired, seen.disk.as_ref())?;",
+            "desired.metadata.namespace = Some(\"kite-user-bob\".to_owned());
+             want(&mut steps, &desired, seen.disk.as_ref())?;",
+        )],
+        first: (Properties, "image_laws::"),
+    },
+    Mutation {
+        name: "image-without-a-name",
+        what: "does not make the DataSource that VMs clone an image by",
+        file: IMAGE,
+        edits: &[(
+            "Some(desired) => want(&mut steps, &desired, seen.source.as_ref())?,",
+            "Some(desired) => want(&mut Vec::new(), &desired, seen.source.as_ref())?,",
         )],
         first: (Properties, "image_laws::"),
     },

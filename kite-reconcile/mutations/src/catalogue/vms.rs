@@ -1,7 +1,7 @@
 //! The reconciler of VMs.
 
 use super::Mutation;
-use crate::suite::Suite::{Properties, Scenarios};
+use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
@@ -18,7 +18,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !has_finalizer(&vm.object.metadata) {",
             "if false && !has_finalizer(&vm.object.metadata) {",
         )],
-        first: (Scenarios, "deletion::"),
+        first: (Sweep, "vm_deletion::crashes"),
     },
     Mutation {
         name: "machine-before-its-needs",
@@ -28,7 +28,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if is_prepared || seen.machine.is_some() {",
             "if may_be_made {",
         )],
-        first: (Scenarios, "life::defect_14"),
+        first: (Sweep, "vm_life::crashes"),
     },
     Mutation {
         name: "loser-served",
@@ -38,7 +38,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let entitled = status::has_ssh_id(seen);",
             "let entitled = true;",
         )],
-        first: (Scenarios, "walls_of_names::"),
+        first: (Sweep, "one_name_for_two::crashes"),
     },
     Mutation {
         name: "failed-disk-deleted",
@@ -64,14 +64,14 @@ pub(super) const ALL: &[Mutation] = &[
             "ImageSeen::Found(image) => image::namespace(image, &seen.platform),",
             "ImageSeen::Found(_) => \"kite-user-bob\",",
         )],
-        first: (Scenarios, "life::from"),
+        first: (Sweep, "vm_life::crashes"),
     },
     Mutation {
         name: "disk-spec-rewritten",
         what: "applies a changed size to the DataVolume, whose spec is immutable",
         file: PLAN,
         edits: &[("desired.spec = stored.spec.clone();", "let _ = stored;")],
-        first: (Scenarios, "life::a_disk_grows"),
+        first: (Sweep, "vm_edits::crashes"),
     },
     Mutation {
         name: "exposure-of-others-deleted",
@@ -124,7 +124,7 @@ pub(super) const ALL: &[Mutation] = &[
                 "( \"its VirtualMachine\", vec![left(vm, seen.machine.as_ref(), vm.name.to_owned())], ),",
             ),
         ],
-        first: (Scenarios, "deletion::nobody"),
+        first: (Sweep, "vm_deletion::crashes"),
     },
     Mutation {
         name: "disk-before-instance",
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if index == 1 && instance_is_ours(vm, seen) {",
             "if false && index == 1 && instance_is_ours(vm, seen) {",
         )],
-        first: (Properties, "vm_laws::"),
+        first: (Sweep, "vm_deletion::crashes"),
     },
     Mutation {
         name: "reachable-while-it-goes",
@@ -151,7 +151,7 @@ pub(super) const ALL: &[Mutation] = &[
             "!matches!(self, Self::Nothing)",
             "matches!(self, Self::Delete(_))",
         )],
-        first: (Scenarios, "deletion::nobody"),
+        first: (Sweep, "vm_deletion::crashes"),
     },
     Mutation {
         name: "things-of-others-deleted",
@@ -181,7 +181,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let mut steps = seen.claims.release();",
             "let mut steps = Vec::new();",
         )],
-        first: (Scenarios, "deletion::deletion"),
+        first: (Sweep, "vm_deletion::crashes"),
     },
     Mutation {
         name: "vm-claims-freed-first",
@@ -193,7 +193,7 @@ pub(super) const ALL: &[Mutation] = &[
              if !names.is_empty() { return (names, Some(\"its names\")); }
              let stages: [(&str, Vec<Left>); 4] = [",
         )],
-        first: (Scenarios, "deletion::nobody"),
+        first: (Sweep, "vm_deletion::crashes"),
     },
     Mutation {
         name: "owner-by-name",
@@ -220,7 +220,7 @@ pub(super) const ALL: &[Mutation] = &[
             "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
             "covers(&observed, &desired, &mut Vec::new()) || !leftovers::any(&observed, &desired)",
         )],
-        first: (Scenarios, "life::defect_11"),
+        first: (Sweep, "drift::crashes"),
     },
     Mutation {
         name: "leftovers-unseen",
@@ -240,6 +240,6 @@ pub(super) const ALL: &[Mutation] = &[
             "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
             "!covers(&observed, &desired, &mut Vec::new()) && leftovers::any(&observed, &desired)",
         )],
-        first: (Scenarios, "life::from"),
+        first: (Sweep, "sign_up::crashes"),
     },
 ];

@@ -1,0 +1,150 @@
+//! Offers: claimed once, and used up by nothing but a VM that was made.
+
+use super::Mutation;
+use crate::suite::Suite::{Properties, Scenarios};
+
+const OFFER: &str = "kite-reconcile/src/offer.rs";
+const OF_VM: &str = "kite-reconcile/src/vm/offer.rs";
+const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
+const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
+const DRIVE: &str = "kite-reconcile/src/drive.rs";
+
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "offer-claimed-twice",
+        what: "makes a VM from an offer that another VM has claimed",
+        file: OF_VM,
+        edits: &[(
+            "let is_mine = |claim: &KiteReservation| claim.spec.holder == vm.holder();",
+            "let is_mine = |_: &KiteReservation| true;",
+        )],
+        first: (Scenarios, "offers::of_two"),
+    },
+    Mutation {
+        name: "made-before-the-claim",
+        what: "makes a VM's disk before the offer is claimed for it",
+        file: OF_VM,
+        edits: &[(
+            "steps.into_iter().filter(|it| is_free(it, seen)).collect(),",
+            "steps,",
+        )],
+        first: (Properties, "offer_laws::without"),
+    },
+    Mutation {
+        name: "offer-used-again",
+        what: "gives an offer out again that was used up, once its claim is gone",
+        file: OF_VM,
+        edits: &[(
+            "used_up.filter(|by| by.fulfilled && by.uid != vm.uid)",
+            "used_up.filter(|by| by.fulfilled && by.uid == vm.uid)",
+        )],
+        first: (Properties, "offer_laws::"),
+    },
+    Mutation {
+        name: "used-offer-freed",
+        what: "frees an offer that was used up when its VM is gone",
+        file: OFFER,
+        edits: &[("_ if used_up.is_some() => used_up.cloned(),", "")],
+        first: (Scenarios, "offers::an_offer_is_used"),
+    },
+    Mutation {
+        name: "offer-burnt",
+        what: "keeps the claim to an offer though its VM cannot be made",
+        file: OF_VM,
+        edits: &[(
+            "Some(claim) if blocked => vec![Step::Unclaim(claim.clone())],",
+            "Some(_) if blocked => Vec::new(),",
+        )],
+        first: (Scenarios, "offers::what_turns_up"),
+    },
+    Mutation {
+        name: "offer-burnt-by-a-refusal",
+        what: "keeps the claim to an offer though the API server refuses the VM",
+        file: DRIVE,
+        edits: &[(
+            "R::on_refusal(&object, &observed)",
+            "R::on_refusal(&object, &observed).filter(|_| false)",
+        )],
+        first: (Scenarios, "offers::a_refusal"),
+    },
+    Mutation {
+        name: "offer-burnt-by-a-deletion",
+        what: "keeps the claim to an offer though its VM goes before it was made",
+        file: DELETE,
+        edits: &[(
+            "steps.extend(offer::unfulfilled(vm, seen).cloned().map(Step::Unclaim));",
+            "",
+        )],
+        first: (Scenarios, "offers::"),
+    },
+    Mutation {
+        name: "vanished-claimant-kept",
+        what: "leaves an offer to a VM that vanished before it was made",
+        file: OFFER,
+        edits: &[(
+            "steps: vanished.cloned().map(Step::Unclaim).into_iter().collect(),",
+            "steps: vanished.cloned().map(Step::Unclaim).into_iter().take(0).collect(),",
+        )],
+        first: (Scenarios, "offers::a_vm_that_vanished"),
+    },
+    Mutation {
+        name: "living-claimant-robbed",
+        what: "takes an offer back from a VM that is there",
+        file: OFFER,
+        edits: &[(
+            ".filter(|_| claimed_by.is_none() && offer.metadata.deletion_timestamp.is_none());",
+            ".filter(|_| used_up.is_none() && offer.metadata.deletion_timestamp.is_none());",
+        )],
+        first: (Properties, "offer_laws::"),
+    },
+    Mutation {
+        name: "expired-offer-given-out",
+        what: "makes a VM from an offer whose time is over",
+        file: OF_VM,
+        edits: &[(
+            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now)",
+            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now && at.0 > now)",
+        )],
+        first: (Scenarios, "offers::an_offer_says"),
+    },
+    Mutation {
+        name: "expired-offer-shown",
+        what: "says of an offer whose time is over that it can be claimed",
+        file: OFFER,
+        edits: &[(
+            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now)",
+            "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now && at.0 > now)",
+        )],
+        first: (Scenarios, "offers::an_offer_says"),
+    },
+    Mutation {
+        name: "offer-of-another-user",
+        what: "makes a VM from an offer that is for another user",
+        file: OF_VM,
+        edits: &[(
+            "&& names::user_of_namespace(vm.namespace) != Some(user)",
+            "&& names::user_of_namespace(vm.namespace).is_none() && !user.is_empty()",
+        )],
+        first: (Scenarios, "offers::an_offer_says"),
+    },
+    Mutation {
+        name: "more-than-offered",
+        what: "makes a VM from an offer of a smaller one",
+        file: OF_VM,
+        edits: &[(
+            "if let Some(mismatch) = mismatch(vm.object, offer) {",
+            "if let Some(mismatch) = mismatch(vm.object, offer).filter(|_| false) {",
+        )],
+        first: (Scenarios, "offers::a_vm_of"),
+    },
+    Mutation {
+        name: "offer-by-an-old-view",
+        what: "judges by its caches who has an offer",
+        file: OBSERVE,
+        edits: &[(
+            "Some(live(OfferSeen::read(cluster, name)).await?)",
+            "Some(OfferSeen::read(cluster, name).await?)",
+        )],
+        first: (Scenarios, "stale::"),
+    },
+];
