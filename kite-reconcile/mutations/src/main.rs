@@ -46,6 +46,10 @@ use crate::{
 /// test notices.
 #[derive(Parser)]
 #[command(name = "kite-mutations", version, about)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "flags of the command line, none of which excludes another"
+)]
 struct Options {
     /// Only print the mutations.
     #[arg(long)]
@@ -169,7 +173,9 @@ fn run(options: &Options) -> anyhow::Result<usize> {
     }
     if options.table {
         say("| Mutation: the broken reconciler … | Suite | Caught by |\n|---|---|---|");
-        rows.iter().for_each(|row| say(row));
+        for row in &rows {
+            say(row);
+        }
     }
     say(&format!(
         "{} mutations, {} caught, {} survived, {} s{}",

@@ -40,7 +40,7 @@ pub fn all_of<'a>(
         }
         let mut switched = String::from("{ ");
         for (name, broken) in broken {
-            switched.push_str(&format!("if {} {broken} else ", is_on(name)));
+            switched.extend(["if ", &is_on(name), " ", &broken, " else "]);
         }
         switched.push_str(&original[body.place.clone()]);
         switched.push_str(" }");

@@ -243,6 +243,17 @@ proptest! {
         prop_assert!(!(world.seen.source.is_some() && of_source.is_ours()));
     }
 
+    /// Where nobody is in the way, an image has its disk and its name in the end.
+    #[test]
+    fn an_image_that_is_wanted_is_made((mut world, of_disk, of_source) in world()) {
+        prop_assume!(!world.is_deleting());
+        prop_assume!(!of_disk.is_in_the_way() && !of_source.is_in_the_way());
+        world.to_rest(|_, _| Ok(()))?;
+        prop_assert!(world.seen.source.is_some());
+        let is_imported = world.object.spec.source.pvc.is_none();
+        prop_assert_eq!(world.seen.disk.is_some(), is_imported);
+    }
+
     /// Nobody clones from what is not filled, or is not the image's.
     #[test]
     fn an_image_is_ready_only_when_it_is((world, of_disk, of_source) in world()) {

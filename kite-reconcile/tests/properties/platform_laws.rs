@@ -203,6 +203,18 @@ proptest! {
         })?;
     }
 
+    /// Every step brings the platform nearer to what is wanted.
+    #[test]
+    fn no_step_is_repeated((mut world, _) in world()) {
+        let before = std::cell::RefCell::new(Vec::<String>::new());
+        world.to_rest(|_, step| {
+            let done = step.describe();
+            law(!before.borrow().contains(&done), "it was done already")?;
+            before.borrow_mut().push(done);
+            Ok(())
+        })?;
+    }
+
     #[test]
     fn a_platform_that_goes_is_left_to_garbage_collection((mut world, _) in world()) {
         world.object.metadata.deletion_timestamp = Some(crate::found::now());

@@ -5,7 +5,7 @@ use kite_reconcile::{claims::WantedClaim, plan::Step};
 use proptest::prelude::*;
 
 use crate::{
-    found::{BOB, Found, found, is_foreign},
+    found::{BOB, Found, found, found_ours, is_foreign},
     users::{ANN, World, world, world_of},
 };
 
@@ -145,6 +145,28 @@ proptest! {
             if done.is_empty() {
                 break;
             }
+        }
+    }
+
+    /// Where nobody is in the way, a user who has the name and the address has
+    /// everything in the end: what is found is never a reason to stop half-way.
+    #[test]
+    fn a_user_who_is_welcome_has_everything(
+        (mut world, _) in world_of(Just(false).boxed(), found_ours()),
+    ) {
+        world.to_rest(|_, _| Ok(()))?;
+        prop_assume!(world.seen.claims.wanted.iter().all(WantedClaim::is_mine));
+        let planned = world.plan();
+        prop_assert_eq!(planned.status.namespace.as_deref(), Some(ANN));
+        prop_assert!(world.seen.namespace.is_some() && world.seen.quota.is_some());
+        let user = kite_render::User::of(&world.object).unwrap();
+        for wall in kite_render::walls::policies(
+            &user,
+            &kite_reconcile::Settings::default().walls,
+            &world.seen.image_namespaces,
+        ) {
+            let stands = world.seen.policies.iter().find(|it| it.metadata.name == wall.metadata.name);
+            prop_assert_eq!(stands.and_then(|it| it.spec.as_ref()), wall.spec.as_ref());
         }
     }
 

@@ -220,7 +220,8 @@ fn claim(vm: &Vm<'_>, disk: Found, how: DiskClaim) -> Option<PersistentVolumeCla
         let whose = if disk.is_ours() { "ours" } else { "theirs" };
         format!("{whose}-web-disk")
     };
-    let mut is_bound = true;
+    // What is another's would be grown, too, if nobody looked whose it is.
+    let (mut is_bound, mut is_small) = (true, true);
     claim.metadata.uid = Some("theirs-web-disk".to_owned());
     match how {
         DiskClaim::Not => return None,
@@ -230,16 +231,7 @@ fn claim(vm: &Vm<'_>, disk: Found, how: DiskClaim) -> Option<PersistentVolumeCla
                 claim.metadata.uid = Some("ours-web-disk".to_owned());
             }
             is_bound = bound;
-            if small {
-                let resources = claim.spec.as_mut().unwrap().resources.as_mut().unwrap();
-                let size = resources
-                    .requests
-                    .as_mut()
-                    .unwrap()
-                    .get_mut("storage")
-                    .unwrap();
-                "5Gi".clone_into(&mut size.0);
-            }
+            is_small = small;
         }
         DiskClaim::OfAnotherDisk => {
             claim.metadata.owner_references = owner("uid-other-disk".to_owned());
@@ -249,6 +241,11 @@ fn claim(vm: &Vm<'_>, disk: Found, how: DiskClaim) -> Option<PersistentVolumeCla
             claim.metadata.uid = Some("ours-web-disk".to_owned());
         }
         DiskClaim::Nobodys => {}
+    }
+    if is_small {
+        let resources = claim.spec.as_mut().unwrap().resources.as_mut();
+        let requests = resources.unwrap().requests.as_mut().unwrap();
+        "5Gi".clone_into(&mut requests.get_mut("storage").unwrap().0);
     }
     claim.status = Some(PersistentVolumeClaimStatus {
         phase: Some(if is_bound { "Bound" } else { "Pending" }.to_owned()),

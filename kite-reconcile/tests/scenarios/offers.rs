@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use jiff::SignedDuration;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, Service, ServicePort, ServiceSpec};
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
@@ -232,6 +232,39 @@ async fn what_turns_up_after_the_claim_gives_it_back() {
     world.settle().await;
     let vm = world.vm("web").await;
     assert_eq!(says(&vm, "Ready").0, "NameTaken");
+    assert_eq!(offer(&world).await, (OfferPhase::Available, None));
+
+    world.delete(&stranger).await;
+    world.settle().await;
+    assert_eq!(phase(&world.vm("web").await), VmPhase::Running);
+    assert_eq!(offer(&world).await.0, OfferPhase::Claimed);
+}
+
+/// A Service that is not the VM's is in the way, which holds up nothing but
+/// itself where no offer is asked for.
+#[tokio::test(start_paused = true)]
+async fn without_the_claim_no_disk_is_made() {
+    let world = with_bob().await;
+    let stranger = Service {
+        metadata: kube::api::ObjectMeta {
+            name: Some("vps-web-web".to_owned()),
+            namespace: Some(ANN.to_owned()),
+            ..kube::api::ObjectMeta::default()
+        },
+        spec: Some(ServiceSpec {
+            ports: Some(vec![ServicePort {
+                port: 80,
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    };
+    let stranger = world.create(stranger).await;
+    world.create(claiming(ANN, "web")).await;
+    world.settle().await;
+    assert_eq!(says(&world.vm("web").await, "Ready").0, "NameTaken");
+    assert_eq!(world.find::<DataVolume>(ANN, "web-disk").await, None);
     assert_eq!(offer(&world).await, (OfferPhase::Available, None));
 
     world.delete(&stranger).await;

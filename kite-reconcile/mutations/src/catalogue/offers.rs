@@ -1,7 +1,7 @@
 //! Offers: claimed once, and used up by nothing but a VM that was made.
 
 use super::Mutation;
-use crate::suite::Suite::{Properties, Scenarios};
+use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
 const OFFER: &str = "kite-reconcile/src/offer.rs";
 const OF_VM: &str = "kite-reconcile/src/vm/offer.rs";
@@ -18,7 +18,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let is_mine = |claim: &KiteReservation| claim.spec.holder == vm.holder();",
             "let is_mine = |_: &KiteReservation| true;",
         )],
-        first: (Scenarios, "offers::of_two"),
+        first: (Sweep, "offer_for_two::crashes"),
     },
     Mutation {
         name: "made-before-the-claim",
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "frees an offer that was used up when its VM is gone",
         file: OFFER,
         edits: &[("_ if used_up.is_some() => used_up.cloned(),", "")],
-        first: (Scenarios, "offers::an_offer_is_used"),
+        first: (Sweep, "offer_claimed::crashes"),
     },
     Mutation {
         name: "offer-burnt",
@@ -105,7 +105,7 @@ pub(super) const ALL: &[Mutation] = &[
             "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now)",
             "offer.spec.expires_at.as_ref().filter(|at| at.0 <= now && at.0 > now)",
         )],
-        first: (Scenarios, "offers::an_offer_says"),
+        first: (Sweep, "offer_expired::crashes"),
     },
     Mutation {
         name: "expired-offer-shown",

@@ -126,7 +126,7 @@ pub(super) const ALL: &[Mutation] = &[
             "used.map_or(begun, |used| used.max(begun))",
             "used.map_or(begun, |_| begun)",
         )],
-        first: (Scenarios, "idle::"),
+        first: (Sweep, "idle_stop::crashes"),
     },
     Mutation {
         name: "restarted-again-and-again",
