@@ -9,6 +9,7 @@ use kube::api::DynamicObject;
 
 use super::catalog::Catalog;
 use super::kind::{Key, Kind};
+use super::mirror::Mirrors;
 use super::rules::{Gate, Rules, Stage};
 use super::timers::Timers;
 use crate::clock::Clock;
@@ -37,7 +38,8 @@ impl Watches {
 pub struct Change {
     /// What kind of object.
     pub kind: Kind,
-    /// The object as it is, or as it last was.
+    /// The object as it is, or as it last was; without `managedFields`, which
+    /// controllers do not keep either.
     pub object: Arc<DynamicObject>,
     /// Whether it is gone.
     pub gone: bool,
@@ -115,6 +117,8 @@ pub struct Context {
     /// Kinds that the server has, as last discovered.
     pub catalog: Catalog,
     pub(super) timers: Arc<Timers>,
+    /// What watches have shown.
+    pub(super) mirrors: Mirrors,
 }
 
 impl std::fmt::Debug for Context {
@@ -134,7 +138,14 @@ impl Context {
             rules,
             catalog,
             timers: Arc::default(),
+            mirrors: Arc::default(),
         }
+    }
+
+    /// The same, with what these watches show.
+    pub(super) fn mirrored(mut self, mirrors: Mirrors) -> Self {
+        self.mirrors = mirrors;
+        self
     }
 
     /// The time, as the status of objects writes it.

@@ -15,9 +15,10 @@ use tokio_util::task::TaskTracker;
 use super::actor::{Actor, Context};
 use super::catalog::Catalog;
 use super::cell::Cell;
-use super::hub::{Hub, Watched};
-use super::informer::{Outlet, Shown};
-use super::kind::{Key, Kind};
+use super::hub::Hub;
+use super::informer::Outlet;
+use super::kind::Kind;
+use super::mirror::{Mirrors, Shared};
 use super::rules::Rules;
 use crate::FakeCluster;
 use crate::clock::Clock;
@@ -40,7 +41,7 @@ fn is_parallel() -> bool {
 pub struct Actors {
     cells: Vec<Arc<Cell>>,
     under_way: Arc<AtomicUsize>,
-    watched: Watched,
+    mirrors: Mirrors,
     client: Client,
     tasks: TaskTracker,
 }
@@ -64,6 +65,7 @@ impl Actors {
         shutdown: &CancellationToken,
     ) -> Self {
         let catalog = Catalog::default();
+        let mirrors = Mirrors::default();
         let cells: Vec<Arc<Cell>> = actors
             .into_iter()
             .map(|actor| {
@@ -72,13 +74,13 @@ impl Actors {
                     Arc::clone(clock),
                     Arc::clone(rules),
                     catalog.clone(),
-                );
+                )
+                .mirrored(Arc::clone(&mirrors));
                 Arc::new(Cell::new(actor, context))
             })
             .collect();
         // One until the first discovery is through: nothing is settled before.
         let under_way = Arc::new(AtomicUsize::new(1));
-        let watched = Watched::default();
         let tasks = TaskTracker::new();
         let (sender, changes) = mpsc::channel(UNDER_WAY);
         let hub = Hub {
@@ -90,7 +92,7 @@ impl Actors {
                 under_way: Arc::clone(&under_way),
             },
             watches: BTreeMap::new(),
-            watched: Arc::clone(&watched),
+            mirrors: Arc::clone(&mirrors),
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),
         };
@@ -99,7 +101,7 @@ impl Actors {
         Self {
             cells,
             under_way,
-            watched,
+            mirrors,
             client: client.clone(),
             tasks,
         }
@@ -159,9 +161,9 @@ impl Actors {
 
     /// Whether the watches have shown what there is now.
     async fn has_heard_all(&self) -> bool {
-        let watched: Vec<(Kind, Shown)> = {
-            let watched = self.watched.lock();
-            let pairs = watched.iter();
+        let watched: Vec<(Kind, Shared)> = {
+            let mirrors = self.mirrors.lock();
+            let pairs = mirrors.iter();
             pairs
                 .map(|(kind, shown)| (kind.clone(), Arc::clone(shown)))
                 .collect()
@@ -172,11 +174,12 @@ impl Actors {
                 return false;
             };
             let shown = shown.lock();
+            let shown = shown.versions();
             let same = there.items.iter().all(|object| {
-                let known = shown.get(&Key::of(&kind, object));
-                known.is_some_and(|k| {
-                    k.metadata.resource_version == object.metadata.resource_version
-                })
+                let meta = &object.metadata;
+                let namespace = meta.namespace.as_deref().unwrap_or_default();
+                let known = shown.get(&(namespace, meta.name.as_deref().unwrap_or_default()));
+                known.is_some_and(|version| *version == meta.resource_version.as_deref())
             });
             if !same || there.items.len() != shown.len() {
                 return false;

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube::Client;
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,16 +14,15 @@ use tokio_util::task::TaskTracker;
 use super::actor::{Change, Watches};
 use super::catalog::Catalog;
 use super::cell::Cell;
-use super::informer::{self, Outlet, Shown};
+use super::informer::{self, Outlet};
 use super::kind::{CRD, Kind};
+use super::mirror::{Mirrors, Shared};
 use super::rules::Rules;
 
 /// Pause between a change of a CRD and the discovery that follows on it.
 const REDISCOVER: Duration = Duration::from_millis(5);
 /// Pause after a discovery that failed.
 const RETRY: Duration = Duration::from_millis(500);
-/// What the watch of each kind has shown.
-pub(super) type Watched = Arc<Mutex<BTreeMap<Kind, Shown>>>;
 
 /// Between watches and queues: follows discovery, starts and ends watches,
 /// hands out what they show.
@@ -34,7 +32,7 @@ pub(super) struct Hub {
     pub(super) cells: Vec<Arc<Cell>>,
     pub(super) outlet: Outlet,
     pub(super) watches: BTreeMap<Kind, CancellationToken>,
-    pub(super) watched: Watched,
+    pub(super) mirrors: Mirrors,
     pub(super) tasks: TaskTracker,
     pub(super) shutdown: CancellationToken,
 }
@@ -123,7 +121,7 @@ impl Hub {
             let keep = wanted.contains(kind);
             if !keep {
                 stop.cancel();
-                self.watched.lock().remove(kind);
+                self.mirrors.lock().remove(kind);
             }
             keep
         });
@@ -131,8 +129,8 @@ impl Hub {
             self.watches.entry(kind.clone()).or_insert_with(|| {
                 let stop = self.shutdown.child_token();
                 let (client, outlet) = (self.client.clone(), self.outlet.clone());
-                let shown = Shown::default();
-                self.watched.lock().insert(kind.clone(), Arc::clone(&shown));
+                let shown = Shared::default();
+                self.mirrors.lock().insert(kind.clone(), Arc::clone(&shown));
                 self.tasks
                     .spawn(informer::run(client, kind, shown, outlet, stop.clone()));
                 stop

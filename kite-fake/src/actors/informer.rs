@@ -1,6 +1,5 @@
 //! One watch for all actors that want to hear of a kind.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,12 +8,13 @@ use futures::StreamExt as _;
 use kube::Client;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Event, watcher};
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Change;
 use super::kind::{Key, Kind};
+use super::loose::{self, Loose};
+use super::mirror::Shared;
 
 /// Pause before a watch that failed is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -36,14 +36,10 @@ impl Outlet {
     }
 }
 
-/// The objects of one kind as the watch last showed them.
-pub(super) type Shown = Arc<Mutex<HashMap<Key, Arc<DynamicObject>>>>;
-
 /// Objects of one kind on their way to the actors.
 struct Known {
     kind: Kind,
-    objects: Shown,
-    listed: Option<HashMap<Key, Arc<DynamicObject>>>,
+    objects: Shared,
     outlet: Outlet,
 }
 
@@ -55,12 +51,9 @@ impl Known {
 
     /// An object is there. One that was replaced by another of the same name
     /// without a sign of its end is gone first.
-    async fn seen(&mut self, object: DynamicObject) {
+    async fn seen(&self, object: DynamicObject) {
         let (key, object) = (Key::of(&self.kind, &object), Arc::new(object));
-        if let Some(listed) = &mut self.listed {
-            listed.insert(key.clone(), Arc::clone(&object));
-        }
-        let old = self.objects.lock().insert(key, Arc::clone(&object));
+        let old = self.objects.lock().show(&key, &object);
         if let Some(old) = old {
             if old.metadata.uid != object.metadata.uid {
                 self.tell(old, true).await;
@@ -71,29 +64,18 @@ impl Known {
         self.tell(object, false).await;
     }
 
-    async fn handle(&mut self, event: Event<DynamicObject>) {
+    async fn handle(&self, event: Event<Loose>) {
         match event {
-            Event::Init => self.listed = Some(HashMap::new()),
-            Event::InitApply(object) | Event::Apply(object) => self.seen(object).await,
-            Event::Delete(object) => {
+            Event::Init => self.objects.lock().begin(),
+            Event::InitApply(object) | Event::Apply(object) => self.seen(object.0).await,
+            Event::Delete(Loose(object)) => {
                 let key = Key::of(&self.kind, &object);
-                self.objects.lock().remove(&key);
+                self.objects.lock().hide(&key, &object);
                 self.tell(Arc::new(object), true).await;
             }
             Event::InitDone => {
-                let Some(listed) = self.listed.take() else {
-                    return;
-                };
-                let gone: BTreeMap<_, _> = {
-                    let mut objects = self.objects.lock();
-                    let before = std::mem::replace(&mut *objects, listed);
-                    let gone = before
-                        .into_iter()
-                        .filter(|(key, _)| !objects.contains_key(key));
-                    gone.collect()
-                };
-                // By key, so that the same happens in every run.
-                for object in gone.into_values() {
+                let gone = self.objects.lock().end();
+                for object in gone {
                     self.tell(object, true).await;
                 }
             }
@@ -106,15 +88,14 @@ impl Known {
 pub(super) async fn run(
     client: Client,
     kind: Kind,
-    objects: Shown,
+    objects: Shared,
     outlet: Outlet,
     stop: CancellationToken,
 ) {
-    let api = kind.api(&client, None);
-    let mut known = Known {
+    let api = loose::within(&client, &kind, None);
+    let known = Known {
         kind,
         objects,
-        listed: None,
         outlet,
     };
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
@@ -137,9 +118,8 @@ pub(super) async fn run(
             None => break,
         }
     }
-    let left = std::mem::take(&mut *known.objects.lock());
-    let left: BTreeMap<_, _> = left.into_iter().collect();
-    for object in left.into_values() {
+    let left = known.objects.lock().clear();
+    for object in left {
         known.tell(object, true).await;
     }
 }

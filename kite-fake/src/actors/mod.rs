@@ -46,6 +46,8 @@ mod hub;
 mod informer;
 pub mod kind;
 mod kubevirt;
+mod loose;
+mod mirror;
 mod namespaces;
 mod objects;
 mod others;

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use super::actor::{ActorError, Context};
 use super::kind::{Key, Kind};
+use super::loose::{Loose, beside, within};
+use super::mirror::{Look, Mirror};
+use crate::rest::selector::LabelSelector;
 
 /// Turns a client's error into an actor's.
 pub(super) fn api_error(doing: &'static str) -> impl FnOnce(kube::Error) -> ActorError {
@@ -27,11 +30,59 @@ fn has_code(error: &kube::Error, code: u16) -> bool {
 pub(super) struct Objects<'a> {
     context: &'a Context,
     manager: &'static str,
+    /// Kinds that are read from what watches have shown.
+    seen: &'static [Kind],
 }
 
 impl<'a> Objects<'a> {
+    /// All of them, read by requests.
     pub(super) fn new(context: &'a Context, manager: &'static str) -> Self {
-        Self { context, manager }
+        Self {
+            context,
+            manager,
+            seen: &[],
+        }
+    }
+
+    /// The same, with objects of `kinds` as watches have shown them. What is
+    /// read so may be a little old. So only kinds can be meant that the actor
+    /// itself watches, and whose changes bring every key back whose reconcile
+    /// reads them.
+    pub(super) fn seeing(self, kinds: &'static [Kind]) -> Self {
+        Self {
+            seen: kinds,
+            ..self
+        }
+    }
+
+    /// The same, read by requests: before something that cannot be undone.
+    pub(super) fn live(self) -> Self {
+        Self { seen: &[], ..self }
+    }
+
+    fn mirror<T>(self, kind: &Kind, look: impl FnOnce(&mut Mirror) -> T) -> Option<T> {
+        let mirror = self.context.mirrors.lock().get(kind).cloned()?;
+        Some(look(&mut mirror.lock()))
+    }
+
+    /// Remembers what came of a write: how the object is now, or that nobody
+    /// knows.
+    fn noted(
+        self,
+        key: &Key,
+        result: Result<Loose, kube::Error>,
+    ) -> Result<DynamicObject, kube::Error> {
+        let result = result.map(|found| found.0);
+        self.mirror(&key.kind, |mirror| match &result {
+            Ok(object) => mirror.note(key, object),
+            Err(_) => mirror.doubt(key),
+        });
+        result
+    }
+
+    /// Something was done to the object beside these functions.
+    pub(super) fn doubt(self, key: &Key) {
+        self.mirror(&key.kind, |mirror| mirror.doubt(key));
     }
 
     fn post(self) -> PostParams {
@@ -47,10 +98,25 @@ impl<'a> Objects<'a> {
             // A reference that is not set: a client would refuse to ask.
             return Ok(None);
         }
-        let api = key.api(&self.context.client);
-        api.get_opt(&key.name)
-            .await
-            .map_err(api_error("reading an object"))
+        let mut asked = None;
+        if self.seen.contains(&key.kind) {
+            match self.mirror(&key.kind, |mirror| mirror.look(key)) {
+                Some(Look::Known(found)) => {
+                    return Ok(found.map(|object| DynamicObject::clone(&object)));
+                }
+                Some(Look::Ask(number)) => asked = Some(number),
+                None => {}
+            }
+        }
+        let found = beside(&self.context.client, key).get_opt(&key.name).await;
+        let found = found.map_err(api_error("reading an object"))?;
+        let found = found.map(|found| found.0);
+        if let Some(asked) = asked {
+            self.mirror(&key.kind, |mirror| {
+                mirror.learn(key, asked, found.as_ref());
+            });
+        }
+        Ok(found)
     }
 
     /// The object `name` of `kind`, if it is there.
@@ -70,10 +136,17 @@ impl<'a> Objects<'a> {
         namespace: Option<&str>,
         selector: &str,
     ) -> Result<Vec<DynamicObject>, ActorError> {
+        if self.seen.contains(kind)
+            && let Ok(selector) = LabelSelector::parse(selector)
+            && let Some(Some(found)) = self.mirror(kind, |mirror| mirror.list(namespace, &selector))
+        {
+            return Ok(found);
+        }
         let params = ListParams::default().labels(selector);
-        let api = kind.api(&self.context.client, namespace);
+        let api = within(&self.context.client, kind, namespace);
         let listed = api.list(&params).await;
-        Ok(listed.map_err(api_error("listing objects"))?.items)
+        let listed = listed.map_err(api_error("listing objects"))?.items;
+        Ok(listed.into_iter().map(|found| found.0).collect())
     }
 
     /// Creates an object. `None` when one of that name is there already.
@@ -84,8 +157,10 @@ impl<'a> Objects<'a> {
         body: Value,
     ) -> Result<Option<DynamicObject>, ActorError> {
         let object = decode(kind, namespace, body)?;
-        let api = kind.api(&self.context.client, namespace);
-        match api.create(&self.post(), &object).await {
+        let key = Key::of(kind, &object);
+        let api = within(&self.context.client, kind, namespace);
+        let created = api.create(&self.post(), &Loose(object)).await;
+        match self.noted(&key, created) {
             Ok(created) => Ok(Some(created)),
             Err(error) if has_code(&error, 409) => Ok(None),
             Err(error) => Err(api_error("creating an object")(error)),
@@ -107,17 +182,18 @@ impl<'a> Objects<'a> {
             field_manager: Some(self.manager.to_owned()),
             ..PatchParams::default()
         };
-        let api = key.api(&self.context.client);
-        api.patch(&key.name, &params, &Patch::Merge(&patch))
-            .await
+        let api = beside(&self.context.client, key);
+        let patched = api.patch(&key.name, &params, &Patch::Merge(&patch)).await;
+        self.noted(key, patched)
             .map_err(api_error("patching an object"))
     }
 
     /// Replaces an object by `body`, which has the version that was seen.
     pub(super) async fn replace(self, key: &Key, body: Value) -> Result<(), ActorError> {
         let object = decode(&key.kind, key.namespace.as_deref(), body)?;
-        let api = key.api(&self.context.client);
-        let replaced = api.replace(&key.name, &self.post(), &object).await;
+        let api = beside(&self.context.client, key);
+        let replaced = api.replace(&key.name, &self.post(), &Loose(object)).await;
+        let replaced = self.noted(key, replaced);
         replaced.map(drop).map_err(api_error("replacing an object"))
     }
 
@@ -138,14 +214,16 @@ impl<'a> Objects<'a> {
             api_version: key.kind.api_version(),
             kind: key.kind.kind.to_string(),
         });
-        let api = key.api(&self.context.client);
+        let changed = Loose(changed);
+        let api = beside(&self.context.client, key);
         let post = self.post();
         let written = if self.context.catalog.has_status(&key.kind) {
             api.replace_status(&key.name, &post, &changed).await
         } else {
             api.replace(&key.name, &post, &changed).await
         };
-        written.map_err(api_error("writing a status"))?;
+        self.noted(key, written)
+            .map_err(api_error("writing a status"))?;
         Ok(true)
     }
 
@@ -186,7 +264,9 @@ impl<'a> Objects<'a> {
             ..DeleteParams::default()
         };
         let api: Api<DynamicObject> = key.api(&self.context.client);
-        match api.delete(&key.name, &params).await {
+        let deleted = api.delete(&key.name, &params).await;
+        self.doubt(key);
+        match deleted {
             Ok(_) => Ok(()),
             Err(error) if has_code(&error, 404) => Ok(()),
             Err(error) if has_code(&error, 409) && !options.unchanged => Ok(()),

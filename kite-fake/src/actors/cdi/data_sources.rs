@@ -6,9 +6,12 @@ use serde_json::json;
 
 use super::source::{Readiness, Source, claim_readiness, snapshot_readiness};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, VOLUME_SNAPSHOT};
+use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, Kind, VOLUME_SNAPSHOT};
 use crate::actors::objects::{Objects, ignore_missing};
 use crate::actors::references::References;
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[DATA_SOURCE, CLAIM, DATA_VOLUME, VOLUME_SNAPSHOT];
 
 /// Plays CDI's controller of `DataSource`s: the condition `Ready` tells whether
 /// what it stands for is there and filled.
@@ -43,7 +46,7 @@ impl Actor for DataSources {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(source) = objects.get(key).await? else {
             return Ok(Next::Done);
         };

@@ -12,7 +12,9 @@ use super::source::{Readiness, Source, resolve};
 use super::status::{Family, Standing, status, steps_done};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
-use crate::actors::kind::{CLAIM, DATA_SOURCE, DATA_VOLUME, Key, STORAGE_PROFILE, VOLUME_SNAPSHOT};
+use crate::actors::kind::{
+    CLAIM, DATA_SOURCE, DATA_VOLUME, Key, Kind, STORAGE_PROFILE, VOLUME_SNAPSHOT,
+};
 use crate::actors::kubevirt::find;
 use crate::actors::objects::{
     Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, text, uid,
@@ -25,6 +27,9 @@ use crate::actors::storage::{SELECTED_NODE, bind, claim_size, is_bound, is_late_
 const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
 /// On a claim: the `DataVolume` that it is filled for.
 const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[DATA_VOLUME, DATA_SOURCE, CLAIM, VOLUME_SNAPSHOT];
 
 /// Plays CDI's controllers. A `DataVolume` gets a claim, which stays pending
 /// while it is filled in the steps that the rules set; then the claim is bound
@@ -73,7 +78,7 @@ impl Actor for DataVolumes {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(volume) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
@@ -173,7 +178,13 @@ impl Disk<'_> {
         let claim = meta.annotations.as_ref().and_then(|a| a.get(PRE_POPULATED));
         let name = claim.unwrap_or(&self.key.name);
         let key = Key::new(&CLAIM, self.key.namespace.as_deref(), name);
-        let Some(found) = self.objects.get(&key).await? else {
+        // A change of a claim leads back to the disk of its own name alone.
+        let objects = if claim.is_some() {
+            self.objects.live()
+        } else {
+            self.objects
+        };
+        let Some(found) = objects.get(&key).await? else {
             // One that is told of is waited for.
             return Ok(claim.map(|_| Next::Done));
         };

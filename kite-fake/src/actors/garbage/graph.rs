@@ -11,6 +11,15 @@ struct Node {
     owners: Vec<String>,
 }
 
+/// Who an object says owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Named<'a> {
+    pub(super) uid: &'a str,
+    pub(super) api_version: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) name: &'a str,
+}
+
 /// Objects by uid, with the uids of their owners.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
@@ -19,17 +28,38 @@ pub(super) struct Graph {
     waiting: HashMap<String, Key>,
 }
 
+/// Whether `key` is the object that a dependent in `namespace` names.
+fn is_named(key: &Key, named: Named<'_>, namespace: Option<&str>) -> bool {
+    let within = key.namespace.is_none() || key.namespace.as_deref() == namespace;
+    let kind = &key.kind;
+    let (group, version) = named
+        .api_version
+        .rsplit_once('/')
+        .unwrap_or(("", named.api_version));
+    within
+        && key.name == named.name
+        && kind.kind == named.kind
+        && kind.group == group
+        && kind.version == version
+}
+
 impl Graph {
     /// An object is there, with these owners; `waits` where it is being deleted
     /// and waits for its dependents.
     pub(super) fn set(&mut self, uid: &str, key: &Key, owners: Vec<String>, waits: bool) {
-        self.remove(uid);
         if waits {
             self.waiting.insert(uid.to_owned(), key.clone());
+        } else {
+            self.waiting.remove(uid);
         }
-        if owners.is_empty() {
+        if self
+            .nodes
+            .get(uid)
+            .is_some_and(|node| node.owners == owners && node.key == *key)
+        {
             return;
         }
+        self.remove_node(uid);
         for owner in &owners {
             let of_owner = self.dependents.entry(owner.clone()).or_default();
             of_owner.insert(key.clone());
@@ -41,6 +71,24 @@ impl Graph {
     /// An object is gone.
     pub(super) fn remove(&mut self, uid: &str) {
         self.waiting.remove(uid);
+        self.remove_node(uid);
+    }
+
+    /// Whether all these owners of an object in `namespace` have been seen, and
+    /// are not on their way out: the end of each will be heard of.
+    pub(super) fn has_all<'a>(
+        &self,
+        mut owners: impl Iterator<Item = Named<'a>>,
+        namespace: Option<&str>,
+    ) -> bool {
+        owners.all(|owner| {
+            let node = self.nodes.get(owner.uid);
+            node.is_some_and(|node| is_named(&node.key, owner, namespace))
+                && !self.waiting.contains_key(owner.uid)
+        })
+    }
+
+    fn remove_node(&mut self, uid: &str) {
         let Some(node) = self.nodes.remove(uid) else {
             return;
         };
@@ -76,6 +124,29 @@ mod tests {
     use crate::actors::kind::CONFIG_MAP;
 
     #[test]
+    fn an_owner_counts_when_it_is_the_one_that_is_named() {
+        let mut graph = Graph::default();
+        let owner = Key::new(&CONFIG_MAP, Some("a"), "owner");
+        let named = |uid, name| Named {
+            uid,
+            api_version: "v1",
+            kind: "ConfigMap",
+            name,
+        };
+        let has = |graph: &Graph, named, namespace| {
+            graph.has_all(std::iter::once(named), Some(namespace))
+        };
+        assert!(!has(&graph, named("o", "owner"), "a"));
+        graph.set("o", &owner, Vec::new(), false);
+        assert!(has(&graph, named("o", "owner"), "a"));
+        assert!(!has(&graph, named("o", "owner"), "elsewhere"));
+        assert!(!has(&graph, named("o", "other"), "a"));
+        assert!(!has(&graph, named("p", "owner"), "a"));
+        graph.set("o", &owner, Vec::new(), true);
+        assert!(!has(&graph, named("o", "owner"), "a"));
+    }
+
+    #[test]
     fn dependents_follow_what_was_seen_last() {
         let mut graph = Graph::default();
         let key = Key::new(&CONFIG_MAP, Some("a"), "child");
@@ -89,6 +160,7 @@ mod tests {
         assert!(graph.waiting_owners("c").is_empty());
         graph.remove("c");
         graph.remove("o1");
+        graph.remove("o2");
         assert!(graph.dependents("o2").is_empty());
         assert!(graph.nodes.is_empty() && graph.dependents.is_empty() && graph.waiting.is_empty());
     }

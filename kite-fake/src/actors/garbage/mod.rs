@@ -9,7 +9,7 @@ use kube::api::{DynamicObject, PropagationPolicy};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use self::graph::Graph;
+use self::graph::{Graph, Named};
 use self::plan::{Owner, Plan, blocks, has_finalizer, plan};
 use super::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use super::kind::Key;
@@ -59,7 +59,16 @@ impl Actor for GarbageCollector {
         let orphans = deleting && has_finalizer(object, ORPHAN);
         graph.set(id, &key, owners, waits);
         keys.extend(graph.waiting_owners(id));
-        if waits || orphans || (owned && !deleting) {
+        // Where every owner is known to be there, its end is what to wait for.
+        let named = object.metadata.owner_references.iter().flatten();
+        let named = named.map(|reference| Named {
+            uid: &reference.uid,
+            api_version: &reference.api_version,
+            kind: &reference.kind,
+            name: &reference.name,
+        });
+        let sure = graph.has_all(named, key.namespace.as_deref());
+        if waits || orphans || (owned && !deleting && !sure) {
             keys.push(key);
         }
         keys

@@ -15,11 +15,14 @@ use super::instances::is_over;
 use super::{launcher, live_update, migratable, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
-use crate::actors::kind::{CLAIM, INSTANCE, Key, POD, SECRET};
+use crate::actors::kind::{CLAIM, INSTANCE, Key, Kind, POD, SECRET};
 use crate::actors::objects::{Objects, ignore_missing, is_controlled_by, is_deleting, text, uid};
 use crate::actors::references::References;
 use crate::actors::rules::{Gate, Stage};
 use crate::actors::services::HOST_PORTS;
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[INSTANCE, SECRET];
 
 /// Plays virt-handler: boots the guest of an instance whose launcher Pod is
 /// ready, tells its address, and shuts it down when the instance is deleted.
@@ -73,7 +76,7 @@ impl Actor for NodeAgent {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let instance = objects.get(key).await?;
         let present = instance.as_ref().map(uid).unwrap_or_default();
         let stray = self

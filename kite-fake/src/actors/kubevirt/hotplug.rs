@@ -9,7 +9,7 @@ use super::instance_status::claim_info;
 use super::volumes::{self, Volume};
 use super::{launcher, volumes::is_hotplug};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, POD};
+use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, Kind, POD};
 use crate::actors::kubevirt::conditions::find;
 use crate::actors::objects::{
     Deletion, Objects, controller_reference, ignore_missing, is_controlled_by, is_deleting, suffix,
@@ -70,6 +70,9 @@ fn disks(spec: &Value) -> impl Iterator<Item = &Value> {
     disks.map_or(&[][..], Vec::as_slice).iter()
 }
 
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[INSTANCE];
+
 /// Plays virt-controller's and virt-handler's parts for hot-pluggable volumes:
 /// a Pod attaches them to the node of a running instance, then they show in the
 /// guest; `status.volumeStatus` tells how far each has come.
@@ -102,8 +105,7 @@ impl Actor for HotplugVolumes {
             return disks.to(&key);
         }
         let spec = &change.object.data["spec"];
-        let plugged = volumes::listed(spec).any(is_hotplug)
-            || told(&change.object.data["status"]).next().is_some();
+        let plugged = is_concerned(&change.object);
         let targets = if change.gone || !plugged {
             Vec::new()
         } else {
@@ -114,10 +116,13 @@ impl Actor for HotplugVolumes {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(instance) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
+        if !is_concerned(&instance) {
+            return Ok(Next::Done);
+        }
         if text(&instance, "/status/phase") != "Running" || is_deleting(&instance) {
             return Ok(Next::Done);
         }
@@ -141,6 +146,12 @@ impl Actor for HotplugVolumes {
         };
         plug.advance().await
     }
+}
+
+/// Whether `instance` has hot-pluggable volumes, or had some.
+fn is_concerned(instance: &DynamicObject) -> bool {
+    volumes::listed(&instance.data["spec"]).any(is_hotplug)
+        || told(&instance.data["status"]).next().is_some()
 }
 
 /// The entries of a status that are of hot-plugged volumes.

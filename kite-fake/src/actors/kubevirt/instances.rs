@@ -10,7 +10,7 @@ use super::volumes::{Storage, Volume};
 use super::{FINALIZER, launcher, volumes};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
-use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, POD};
+use crate::actors::kind::{CLAIM, DATA_VOLUME, INSTANCE, Key, Kind, POD};
 use crate::actors::objects::{
     Deletion, Objects, ignore_missing, is_controlled_by, is_deleting, text, uid,
 };
@@ -19,6 +19,9 @@ use crate::actors::storage::SELECTED_NODE;
 
 /// On instances and their launchers: the node they are on.
 pub(super) const NODE_LABEL: &str = "kubevirt.io/nodeName";
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[INSTANCE, POD, DATA_VOLUME, CLAIM];
 
 /// Plays virt-controller's part for `VirtualMachineInstance`s: waits for their
 /// disks, makes the launcher Pod, follows it until the agent on the node takes
@@ -75,19 +78,13 @@ impl Actor for Instances {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
-        let pods = objects
-            .list(
-                &POD,
-                key.namespace.as_deref(),
-                &launcher::selector(&key.name),
-            )
-            .await?;
-        let instance = objects.get(key).await?;
-        let owner = instance.as_ref().map(uid).unwrap_or_default();
-        let (ours, strays): (Vec<_>, Vec<_>) = pods
-            .into_iter()
-            .partition(|pod| is_controlled_by(pod, owner));
+        let mut objects = Objects::new(context, self.name()).seeing(SEEN);
+        let (mut instance, mut ours, mut strays) = look(objects, key).await?;
+        if !strays.is_empty() || instance.as_ref().is_some_and(is_deleting) {
+            // What is about to be ended must not be judged by an old view.
+            objects = objects.live();
+            (instance, ours, strays) = look(objects, key).await?;
+        }
         for stray in strays.iter().filter(|pod| !is_deleting(pod)) {
             delete_pod(objects, stray).await?;
         }
@@ -115,6 +112,29 @@ impl Actor for Instances {
         }
         self.follow(context, objects, key, &instance, ours).await
     }
+}
+
+/// The instance, its Pods, and those that are of another of its name.
+async fn look(
+    objects: Objects<'_>,
+    key: &Key,
+) -> Result<
+    (
+        Option<DynamicObject>,
+        Vec<DynamicObject>,
+        Vec<DynamicObject>,
+    ),
+    ActorError,
+> {
+    let selector = launcher::selector(&key.name);
+    let namespace = key.namespace.as_deref();
+    let pods = objects.list(&POD, namespace, &selector).await?;
+    let instance = objects.get(key).await?;
+    let owner = instance.as_ref().map(uid).unwrap_or_default();
+    let (ours, strays) = pods
+        .into_iter()
+        .partition(|pod| is_controlled_by(pod, owner));
+    Ok((instance, ours, strays))
 }
 
 impl Instances {

@@ -16,13 +16,17 @@ use super::{FINALIZER, OBSERVED_VERSIONS, VM_GENERATION, hotplug, live_update, v
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
 use crate::actors::kind::{
-    CLAIM, CONTROLLER_REVISION, DATA_VOLUME, INSTANCE, Key, VIRTUAL_MACHINE, VOLUME_SNAPSHOT_CLASS,
+    CLAIM, CONTROLLER_REVISION, DATA_VOLUME, INSTANCE, Key, Kind, VIRTUAL_MACHINE,
+    VOLUME_SNAPSHOT_CLASS,
 };
 use crate::actors::objects::{
     Deletion, Objects, controller_reference, ignore_missing, is_deleting, text, uid,
 };
 use crate::actors::references::References;
 use crate::actors::snapshots::class_for;
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[VIRTUAL_MACHINE, INSTANCE, DATA_VOLUME, CLAIM];
 
 /// Plays virt-controller's part for `VirtualMachine`s: makes and deletes their
 /// instances by the run strategy and tells how it goes.
@@ -78,7 +82,7 @@ impl Actor for VirtualMachines {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(vm) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
@@ -127,7 +131,7 @@ impl Life<'_> {
     /// Deletes the instance, and lets the VM go after it.
     async fn end(&self) -> Result<Next, ActorError> {
         let key = self.instance_key();
-        match self.objects.get(&key).await? {
+        match self.objects.live().get(&key).await? {
             Some(instance) if !is_deleting(&instance) => {
                 self.stop(&instance).await?;
                 // What becomes of it is told with the next look.

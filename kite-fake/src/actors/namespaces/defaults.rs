@@ -5,11 +5,14 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CONFIG_MAP, Key, NAMESPACE, SERVICE_ACCOUNT};
+use crate::actors::kind::{CONFIG_MAP, Key, Kind, NAMESPACE, SERVICE_ACCOUNT};
 use crate::actors::objects::{Objects, is_deleting};
 
 const ACCOUNT: &str = "default";
 const AUTHORITY: &str = "kube-root-ca.crt";
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[NAMESPACE, SERVICE_ACCOUNT, CONFIG_MAP];
 
 /// Plays the service account controller and the publisher of the root
 /// certificate: both objects are made in each active namespace, and made again
@@ -43,7 +46,7 @@ impl Actor for NamespaceDefaults {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let namespace = objects.get(key).await?;
         if namespace.is_none_or(|namespace| is_deleting(&namespace)) {
             return Ok(Next::Done);

@@ -4,9 +4,12 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{INGRESS, Key, SERVICE};
+use crate::actors::kind::{INGRESS, Key, Kind, SERVICE};
 use crate::actors::objects::{Objects, ignore_missing, is_deleting, text};
 use crate::actors::rules::{Gate, Stage};
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[SERVICE, INGRESS];
 
 /// Plays a provider of load balancers: Services of type `LoadBalancer`, and
 /// Ingresses with a class, get an address. One that is no `LoadBalancer` any
@@ -51,7 +54,7 @@ impl Actor for LoadBalancers {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(object) = objects.get(key).await?.filter(|o| !is_deleting(o)) else {
             return Ok(Next::Done);
         };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::HOST_PORTS;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{ENDPOINT_SLICE, Key, POD, SERVICE};
+use crate::actors::kind::{ENDPOINT_SLICE, Key, Kind, POD, SERVICE};
 use crate::actors::objects::{
     Objects, controller_reference, ignore_missing, is_deleting, suffix, text, uid,
 };
@@ -20,6 +20,9 @@ const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 /// What the Services of one namespace select.
 type Selectors = BTreeMap<Key, BTreeMap<String, String>>;
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[SERVICE, POD, ENDPOINT_SLICE];
 
 /// Plays the endpoint slice controller: the Pods that a Service selects are in
 /// its slice. A slice is written when what should be in it has changed since it
@@ -78,7 +81,7 @@ impl Actor for EndpointSlices {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let service = objects.get(key).await?;
         let Some(service) = service.filter(|s| !selector(s).is_empty() && !is_deleting(s)) else {
             self.written.lock().remove(key);

@@ -45,11 +45,15 @@ pub(in crate::actors) async fn bind(
     let key = Key::of(&CLAIM, claim);
     let volume = volume_name(claim);
     if !is_bound(claim) {
-        objects
+        let created = objects
             .create(&VOLUME, None, volume_for(claim, &volume))
             .await?;
         let made = Key::new(&VOLUME, None, &volume);
-        if let Some(made_object) = objects.get(&made).await? {
+        let there = match created {
+            Some(created) => Some(created),
+            None => objects.live().get(&made).await?,
+        };
+        if let Some(made_object) = there {
             let bound = json!({"phase": "Bound"});
             ignore_missing(objects.set_status(&made, &made_object, bound).await)?;
         }

@@ -6,12 +6,15 @@ use kube::api::DynamicObject;
 use super::binding::{SELECTED_NODE, bind, claim_size, is_bound, is_late_bound, volume_name};
 use super::protection::release;
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{CLAIM, Key, POD, VOLUME};
+use crate::actors::kind::{CLAIM, Key, Kind, POD, VOLUME};
 use crate::actors::objects::{Deletion, Objects, is_deleting, text, uid};
 use crate::actors::rules::{Gate, Stage};
 
 /// Holds a volume on real clusters, while it is bound.
 const PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[CLAIM, VOLUME];
 
 /// Plays the volume controllers: a claim gets a volume of its own and is bound;
 /// a bound claim that asks for more grows; a claim that is deleted is held while
@@ -49,7 +52,7 @@ impl Actor for ClaimBinder {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(claim) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
@@ -104,10 +107,15 @@ async fn reclaim(
     if of("uid").is_empty() || text(volume, "/spec/persistentVolumeReclaimPolicy") != "Delete" {
         return Ok(());
     }
-    let claim = objects
-        .find(&CLAIM, Some(of("namespace")), of("name"))
-        .await?;
-    if claim.is_some_and(|claim| uid(&claim) == of("uid")) {
+    let (namespace, name) = (Some(of("namespace")), of("name"));
+    let is_meant = |claim: &DynamicObject| uid(claim) == of("uid");
+    let seen = objects.find(&CLAIM, namespace, name).await?;
+    if seen.is_some_and(|claim| is_meant(&claim)) {
+        return Ok(());
+    }
+    // A watch may only not have shown it yet.
+    let claim = objects.live().find(&CLAIM, namespace, name).await?;
+    if claim.is_some_and(|claim| is_meant(&claim)) {
         return Ok(());
     }
     if is_deleting(volume) {

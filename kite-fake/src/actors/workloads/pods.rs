@@ -13,13 +13,16 @@ use super::addresses::Addresses;
 use super::{placement, pod_status};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
-use crate::actors::kind::{CLAIM, Key, NODE, POD};
+use crate::actors::kind::{CLAIM, Key, Kind, NODE, POD};
 use crate::actors::objects::{
     Deletion, Objects, api_error, ignore_missing, is_deleting, text, uid,
 };
 use crate::actors::references::References;
 use crate::actors::rules::{Failure, Gate, Stage};
 use crate::actors::storage::{SELECTED_NODE, claims_of, is_bound, is_late_bound};
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[POD, CLAIM, NODE];
 
 /// Plays the scheduler and a kubelet that runs nothing: a Pod gets the first
 /// node that takes it once its claims are bound, then an address, then it is
@@ -69,7 +72,7 @@ impl Actor for Pods {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         let Some(pod) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
@@ -166,11 +169,20 @@ impl Pods {
                 return Ok(Next::Held);
             }
         }
-        match placement::choose(objects, pod).await? {
+        let mut chosen = placement::choose(objects, pod).await?;
+        if chosen.is_err() {
+            // From here on a change of the nodes brings it back.
+            self.waiting.lock().insert(key.clone());
+            chosen = placement::choose(objects.live(), pod).await?;
+        }
+        match chosen {
             Ok(node) => {
                 self.waiting.lock().remove(key);
                 if late.is_empty() {
-                    let next = bind(context, pod, &node).await?;
+                    let bound = bind(context, pod, &node).await;
+                    // The answer does not tell how the Pod is now.
+                    objects.doubt(key);
+                    let next = bound?;
                     let of = format!("{}/{}", key.space(), key.name);
                     let message = format!("Successfully assigned {of} to {node}");
                     let said = events::normal("Scheduled", message);
@@ -191,10 +203,7 @@ impl Pods {
                 }
                 Ok(Next::Done)
             }
-            Err(why) => {
-                self.waiting.lock().insert(key.clone());
-                refuse(context, objects, key, pod, &why).await
-            }
+            Err(why) => refuse(context, objects, key, pod, &why).await,
         }
     }
 }

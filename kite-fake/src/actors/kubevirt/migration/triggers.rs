@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::state::{is_active, is_final};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{INSTANCE, Key, MIGRATION, NODE};
+use crate::actors::kind::{INSTANCE, Key, Kind, MIGRATION, NODE};
 use crate::actors::kubevirt::conditions::find;
 use crate::actors::kubevirt::live_update;
 use crate::actors::objects::{Objects, is_deleting, suffix, text, uid};
@@ -17,6 +17,9 @@ use crate::actors::objects::{Objects, is_deleting, suffix, text, uid};
 const DRAIN_TAINT: &str = "kubevirt.io/drain";
 /// Pause after the first evacuation that failed; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(20);
+
+/// What is read as watches have shown it.
+const SEEN: &[Kind] = &[INSTANCE, NODE];
 
 /// Plays the controllers that start migrations by themselves: the evacuation of
 /// a node (the taint `kubevirt.io/drain`, or `status.evacuationNodeName`) for
@@ -45,7 +48,7 @@ impl Actor for MigrationTriggers {
     }
 
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
-        let objects = Objects::new(context, self.name());
+        let objects = Objects::new(context, self.name()).seeing(SEEN);
         if !context.catalog.has(&MIGRATION) {
             return Ok(Next::Done);
         }
