@@ -1,34 +1,33 @@
 //! Whether an apply would change anything.
 
 use kite_core::{cluster::Object, quantity::Bytes};
-use serde_json::Value;
 
 mod leftovers;
+mod tape;
 
 pub(crate) use self::leftovers::condense;
+use self::tape::{Seen, Tape, View};
 
 /// Whether applying `desired` would change nothing: every field that it sets is
 /// in `observed` with the same value, and `observed` has no field left that an
 /// earlier apply of ours set and `desired` does not. What else `observed` has
 /// (defaults, status, other managers' fields) does not matter.
 pub fn is_applied<K: Object>(desired: &K, observed: &K) -> bool {
-    match (
-        serde_json::to_value(desired),
-        serde_json::to_value(observed),
-    ) {
-        (Ok(desired), Ok(observed)) => {
-            covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)
+    match (Tape::of(desired), Tape::of(observed)) {
+        (Some(desired), Some(observed)) => {
+            let (desired, observed) = (desired.root(), observed.root());
+            covers(observed, desired, &mut Vec::new()) && !leftovers::any(observed, desired)
         }
         // What cannot be compared is applied: the API server compares then.
         _ => false,
     }
 }
 
-fn covers<'a>(observed: &Value, desired: &'a Value, path: &mut Vec<&'a str>) -> bool {
-    match (observed, desired) {
-        (_, Value::Null) => true,
-        (observed, desired) if is_atomic(path) => is_same(observed, desired),
-        (Value::Object(observed), Value::Object(desired)) => desired.iter().all(|(key, value)| {
+fn covers<'a>(observed: View<'_>, desired: View<'a>, path: &mut Vec<&'a str>) -> bool {
+    match (observed.seen(), desired.seen()) {
+        (_, Seen::Null) => true,
+        _ if is_atomic(path) => is_same(observed, desired),
+        (Seen::Map(mut observed), Seen::Map(desired)) => desired.entries().all(|(key, value)| {
             path.push(key);
             let covered = match observed.get(key) {
                 Some(observed) => covers(observed, value, path),
@@ -37,48 +36,61 @@ fn covers<'a>(observed: &Value, desired: &'a Value, path: &mut Vec<&'a str>) -> 
             path.pop();
             covered
         }),
-        (Value::Array(observed), Value::Array(desired)) => {
+        (Seen::List(mut observed), Seen::List(mut desired)) => {
             if is_shared_list(path) {
-                desired
-                    .iter()
-                    .all(|wanted| observed.iter().any(|had| covers(had, wanted, path)))
+                desired.all(|wanted| observed.clone().any(|had| covers(had, wanted, path)))
             } else {
-                observed.len() == desired.len()
-                    && observed
-                        .iter()
-                        .zip(desired)
-                        .all(|(had, wanted)| covers(had, wanted, path))
+                loop {
+                    match (observed.next(), desired.next()) {
+                        (None, None) => break true,
+                        (Some(had), Some(wanted)) if covers(had, wanted, path) => {}
+                        _ => break false,
+                    }
+                }
             }
         }
-        (Value::String(observed), Value::String(desired)) => {
+        (Seen::Text(observed), Seen::Text(desired)) => {
             observed == desired || (is_quantity(path) && same_quantity(observed, desired))
         }
-        (observed, desired) => observed == desired,
+        (Seen::Scalar(observed), Seen::Scalar(desired)) => observed == desired,
+        _ => false,
     }
 }
 
 /// Equal both ways; what is empty is as good as absent.
-fn is_same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            a.keys()
-                .chain(b.keys())
-                .all(|key| match (a.get(key), b.get(key)) {
-                    (Some(a), Some(b)) => is_same(a, b),
-                    (Some(one), None) | (None, Some(one)) => one.is_null(),
-                    (None, None) => true,
+fn is_same(a: View<'_>, b: View<'_>) -> bool {
+    match (a.seen(), b.seen()) {
+        (Seen::Map(mut a), Seen::Map(mut b)) => {
+            let entries = a.entries();
+            let has_none_more = b
+                .entries()
+                .all(|(key, b)| a.get(key).is_some() || b.is_null());
+            has_none_more
+                && entries.into_iter().all(|(key, a)| match b.get(key) {
+                    Some(b) => is_same(a, b),
+                    None => a.is_null(),
                 })
         }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
-        }
-        (a, b) => a == b,
+        (Seen::List(mut a), Seen::List(mut b)) => loop {
+            match (a.next(), b.next()) {
+                (None, None) => break true,
+                (Some(a), Some(b)) if is_same(a, b) => {}
+                _ => break false,
+            }
+        },
+        (Seen::Text(a), Seen::Text(b)) => a == b,
+        (Seen::Scalar(a), Seen::Scalar(b)) => a == b,
+        (Seen::Null, Seen::Null) => true,
+        _ => false,
     }
 }
 
 /// Whether an API server stores such a value as absent.
-fn is_nothing(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+fn is_nothing(value: View<'_>) -> bool {
+    value.is_null()
+        || value
+            .elements()
+            .is_some_and(|mut elements| elements.next().is_none())
 }
 
 /// Parts of core kinds that have one owner as a whole (selectors, and the rules
@@ -114,12 +126,14 @@ fn same_quantity(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn covered(observed: &Value, desired: &Value) -> bool {
-        covers(observed, desired, &mut Vec::new())
+        let (observed, desired) = (Tape::of(observed).unwrap(), Tape::of(desired).unwrap());
+        covers(observed.root(), desired.root(), &mut Vec::new())
     }
 
     #[test]

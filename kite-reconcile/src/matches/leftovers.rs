@@ -6,9 +6,17 @@
 //! Where managed fields were stripped, none are seen; [`condense`] keeps what is
 //! looked at.
 
+use std::{borrow::Cow, fmt};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta};
 use kite_core::labels;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::{Map, Value};
+
+use super::tape::{Seen, View};
 
 /// The operation by which server-side apply is known.
 const APPLY: &str = "Apply";
@@ -39,19 +47,23 @@ pub(crate) fn condense(meta: &mut ObjectMeta) {
 }
 
 /// Whether `observed` has such a field.
-pub(super) fn any(observed: &Value, desired: &Value) -> bool {
-    let entries = observed["metadata"]["managedFields"].as_array();
+pub(super) fn any(observed: View<'_>, desired: View<'_>) -> bool {
+    let meta = observed.get("metadata");
+    let entries = meta
+        .and_then(|meta| meta.get("managedFields"))
+        .and_then(View::elements);
     entries
         .into_iter()
         .flatten()
-        .filter(|entry| entry["operation"] == APPLY && entry["subresource"].is_null())
-        .any(|entry| match &entry["fieldsV1"] {
-            Value::Object(fields) => is_ours(fields) && has_more(fields, desired),
+        .filter(|entry| {
+            let operation = entry.get("operation").and_then(View::text);
+            operation == Some(APPLY) && entry.get("subresource").is_none_or(View::is_null)
+        })
+        .filter_map(|entry| entry.get("fieldsV1"))
+        .any(|fields| match fields.seen() {
+            Seen::Map(_) => is_ours_seen(fields) && has_more_seen(fields, desired),
             // Condensed: ours. What cannot be read is compared by the API server.
-            Value::String(text) => {
-                let fields = serde_json::from_str::<Map<String, Value>>(text);
-                fields.map_or(true, |fields| has_more(&fields, desired))
-            }
+            Seen::Text(text) => has_more(text, desired).unwrap_or(true),
             _ => false,
         })
 }
@@ -65,31 +77,108 @@ fn is_ours(fields: &Map<String, Value>) -> bool {
         .is_some_and(|labels| labels.get(label).is_some())
 }
 
-/// Whether `fields` names one that `desired` does not have.
-fn has_more(fields: &Map<String, Value>, desired: &Value) -> bool {
-    fields.iter().any(|(key, below)| {
+/// The same, of fields that were not condensed.
+fn is_ours_seen(fields: View<'_>) -> bool {
+    let label = format!("f:{}", labels::MANAGED_BY);
+    fields
+        .get("f:metadata")
+        .and_then(|metadata| metadata.get("f:labels"))
+        .is_some_and(|labels| labels.get(&label).is_some())
+}
+
+/// What a key of managed fields says of `desired`.
+enum Wanted<'a> {
+    /// It is there.
+    There(View<'a>),
+    /// It is not.
+    Missing,
+    /// The element of a set, or the node itself: nothing.
+    Nothing,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(key: &str, desired: View<'a>) -> Self {
         let wanted = match key.split_once(':') {
             Some(("f", field)) => desired.get(field).filter(|value| !value.is_null()),
             Some(("k", element)) => element_of(desired, element),
-            // The element of a set, and the node itself.
-            Some(_) | None => return false,
+            Some(_) | None => return Self::Nothing,
         };
-        match (wanted, below.as_object()) {
-            (None, _) => true,
-            (Some(wanted), Some(below)) => has_more(below, wanted),
-            (Some(_), None) => false,
-        }
-    })
+        wanted.map_or(Self::Missing, Self::There)
+    }
 }
 
+fn has_more_seen(fields: View<'_>, desired: View<'_>) -> bool {
+    let Seen::Map(fields) = fields.seen() else {
+        return false;
+    };
+    fields
+        .entries()
+        .any(|(key, below)| match Wanted::of(key, desired) {
+            Wanted::There(wanted) => has_more_seen(below, wanted),
+            Wanted::Missing => true,
+            Wanted::Nothing => false,
+        })
+}
+
+/// Whether `fields`, as text, name one that `desired` does not have.
+fn has_more(fields: &str, desired: View<'_>) -> serde_json::Result<bool> {
+    let mut reader = serde_json::Deserializer::from_str(fields);
+    Looked(desired).deserialize(&mut reader)
+}
+
+/// Reads managed fields beside what is wanted, without keeping them.
+struct Looked<'a>(View<'a>);
+
+impl<'de> DeserializeSeed<'de> for Looked<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, fields: D) -> Result<bool, D::Error> {
+        fields.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Looked<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("managed fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<bool, A::Error> {
+        let mut has_more = false;
+        while let Some(key) = fields.next_key::<Text<'de>>()? {
+            match Wanted::of(&key.0, self.0) {
+                Wanted::There(wanted) if !has_more => {
+                    has_more = fields.next_value_seed(Looked(wanted))?;
+                }
+                wanted => {
+                    fields.next_value::<IgnoredAny>()?;
+                    has_more |= matches!(wanted, Wanted::Missing);
+                }
+            }
+        }
+        Ok(has_more)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+}
+
+/// A text, as it stands if it stands there without escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 /// The element of a list that has all the values of `key`, which is JSON.
-fn element_of<'a>(list: &'a Value, key: &str) -> Option<&'a Value> {
+fn element_of<'a>(list: View<'a>, key: &str) -> Option<View<'a>> {
     let key: Map<String, Value> = serde_json::from_str(key).ok()?;
-    let mut elements = list.as_array()?.iter();
-    elements.find(|element| {
-        key.iter()
-            .all(|(name, value)| element.get(name) == Some(value))
-    })
+    let is_meant = |element: &View<'_>| {
+        key.iter().all(|(name, value)| {
+            let had = element.get(name);
+            had.is_some_and(|had| had.is(value))
+        })
+    };
+    list.elements()?.find(is_meant)
 }
 
 #[cfg(test)]
@@ -97,7 +186,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
-    use super::*;
+    use super::{super::tape::Tape, *};
+
+    fn any(observed: &Value, desired: &Value) -> bool {
+        let (observed, desired) = (Tape::of(observed).unwrap(), Tape::of(desired).unwrap());
+        super::any(observed.root(), desired.root())
+    }
 
     fn observed(spec: &Value) -> Value {
         json!({"metadata": {"managedFields": [{

@@ -217,8 +217,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "does not look whether what is there is as it should be",
         file: MATCHES,
         edits: &[(
-            "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
-            "covers(&observed, &desired, &mut Vec::new()) || !leftovers::any(&observed, &desired)",
+            "covers(observed, desired, &mut Vec::new()) && !leftovers::any(observed, desired)",
+            "covers(observed, desired, &mut Vec::new()) || !leftovers::any(observed, desired)",
         )],
         first: (Sweep, "drift::crashes"),
     },
@@ -227,8 +227,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "leaves fields behind that are not wanted any more",
         file: MATCHES,
         edits: &[(
-            "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
-            "covers(&observed, &desired, &mut Vec::new()) || leftovers::any(&Value::Null, &desired)",
+            "covers(observed, desired, &mut Vec::new()) && !leftovers::any(observed, desired)",
+            "covers(observed, desired, &mut Vec::new()) || leftovers::any(Tape::default().root(), desired)",
         )],
         first: (Scenarios, "life::what_is"),
     },
@@ -237,8 +237,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "applies what is as it should be already",
         file: MATCHES,
         edits: &[(
-            "covers(&observed, &desired, &mut Vec::new()) && !leftovers::any(&observed, &desired)",
-            "!covers(&observed, &desired, &mut Vec::new()) && leftovers::any(&observed, &desired)",
+            "covers(observed, desired, &mut Vec::new()) && !leftovers::any(observed, desired)",
+            "!covers(observed, desired, &mut Vec::new()) && leftovers::any(observed, desired)",
         )],
         first: (Sweep, "sign_up::crashes"),
     },
