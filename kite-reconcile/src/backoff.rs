@@ -44,6 +44,11 @@ impl Backoff {
             .max(error.retry_after().unwrap_or_default())
     }
 
+    /// How many errors in a row the object has had.
+    pub(crate) fn errors(&self, kind: &'static str, key: ObjectKey) -> u32 {
+        self.lock().get(&(kind, key)).copied().unwrap_or_default()
+    }
+
     /// The object was reconciled.
     pub(crate) fn reset(&self, kind: &'static str, key: ObjectKey) {
         self.lock().remove(&(kind, key));

@@ -13,7 +13,7 @@ use kube::{ResourceExt as _, core::object::HasStatus, runtime::controller::Actio
 
 use self::{
     execute::{Done, execute},
-    report::{Status, completed_status, report_refusal, write_status},
+    report::{Status, completed_status, report_failure, write_status},
 };
 use crate::{
     Error,
@@ -98,7 +98,7 @@ pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
     let done = match context.memos.settled_for(R::KIND, object, now) {
         Some(left) => Ok(Action::requeue(left)),
         // Large, and most reconciles do without.
-        None => Box::pin(rounds::<R, C>(object, now, context)).await,
+        None => Box::pin(look::<R, C>(object, now, context)).await,
     };
     match &done {
         Ok(_) => context.backoff.reset(R::KIND, key),
@@ -107,14 +107,32 @@ pub(crate) async fn reconcile<R: Reconciler, C: Cluster>(
     done
 }
 
-async fn rounds<R: Reconciler, C: Cluster>(
+/// Reconciles an object of which something has changed, and tells a person if
+/// that fails in a way that they should know of.
+async fn look<R: Reconciler, C: Cluster>(
     object: &R::Object,
     now: Timestamp,
     context: &Context<C>,
 ) -> Result<Action, Error> {
     let mut object = newest(object, context).await?;
     context.memos.forget(R::KIND, &ObjectKey::of(&object));
-    let (observed, account) = noted(R::observe(&object, &context.cluster, &context.settings)).await;
+    let mut failed = None;
+    let done = rounds::<R, C>(&mut object, &mut failed, now, context).await;
+    if let Err(error) = &done {
+        report_failure::<R, C>(&object, failed, error, context).await;
+    }
+    done
+}
+
+/// Plans and carries out until nothing is left to do. `object` becomes what was
+/// last seen of it, `failed` the plan that could not be carried out.
+async fn rounds<R: Reconciler, C: Cluster>(
+    object: &mut R::Object,
+    failed: &mut Option<Plan<R::Status>>,
+    now: Timestamp,
+    context: &Context<C>,
+) -> Result<Action, Error> {
+    let (observed, account) = noted(R::observe(object, &context.cluster, &context.settings)).await;
     let mut observed = observed?;
     R::at(&mut observed, now);
     // A cluster without caches does not tell what was read.
@@ -125,9 +143,9 @@ async fn rounds<R: Reconciler, C: Cluster>(
     let mut is_observed_live = context.caches.is_none();
     let mut is_contested = false;
     'rounds: for _ in 0..MAX_ROUNDS {
-        let plan = R::plan(&object, &observed, &context.settings)?;
+        let plan = R::plan(object, &observed, &context.settings)?;
         let (late, is_guarded) = match plan.steps.first() {
-            None => match rest::<R, C>(&object, &plan, &observed, account.take(), context).await {
+            None => match rest::<R, C>(object, &plan, &observed, account.take(), context).await {
                 Err(error) if !is_live && is_conflict(&error) => (Some(error), false),
                 rested => return rested,
             },
@@ -140,11 +158,11 @@ async fn rounds<R: Reconciler, C: Cluster>(
         };
         if !is_live && !is_guarded {
             is_live = true;
-            match look_again(&object, &context.cluster).await? {
+            match look_again(object, &context.cluster).await? {
                 Liveness::Same => late.map_or(Ok(()), Err)?,
                 Liveness::Changed(changed) => {
-                    object = *changed;
-                    observed = R::observe(&object, &context.cluster, &context.settings).await?;
+                    *object = *changed;
+                    observed = R::observe(object, &context.cluster, &context.settings).await?;
                     R::at(&mut observed, (context.clock)());
                     continue;
                 }
@@ -153,15 +171,15 @@ async fn rounds<R: Reconciler, C: Cluster>(
         }
         if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {
             is_observed_live = true;
-            observed = live(R::observe(&object, &context.cluster, &context.settings)).await?;
+            observed = live(R::observe(object, &context.cluster, &context.settings)).await?;
             R::at(&mut observed, (context.clock)());
             continue;
         }
         for step in &plan.steps {
-            match execute::<R, C>(step, &object, context).await {
+            match execute::<R, C>(step, object, context).await {
                 Ok(Done::Outcome(outcome)) => R::absorb(&mut observed, *outcome),
                 Ok(Done::Changed(changed)) => {
-                    object = *changed;
+                    *object = *changed;
                     is_live = true;
                 }
                 Ok(Done::Finished) => return Ok(Action::await_change()),
@@ -171,20 +189,21 @@ async fn rounds<R: Reconciler, C: Cluster>(
                     tracing::debug!(step = step.describe(), %error, "looks again");
                     (is_contested, is_observed_live) = (true, true);
                     observed =
-                        live(R::observe(&object, &context.cluster, &context.settings)).await?;
+                        live(R::observe(object, &context.cluster, &context.settings)).await?;
                     R::at(&mut observed, (context.clock)());
                     continue 'rounds;
                 }
                 Err(error) => {
                     tracing::debug!(step = step.describe(), %error, "step failed");
                     if error.refusal().is_some()
-                        && let Some(back) = R::on_refusal(&object, &observed)
-                        && let Err(unmade) = execute::<R, C>(&back, &object, context).await
+                        && let Some(back) = R::on_refusal(object, &observed)
+                        && let Err(unmade) = execute::<R, C>(&back, object, context).await
                     {
                         // Done by the next reconcile, which is refused again.
                         tracing::debug!(step = back.describe(), error = %unmade, "step failed");
                     }
-                    return Err(report_refusal::<R, C>(&object, plan, error, context).await);
+                    *failed = Some(plan);
+                    return Err(error);
                 }
             }
         }

@@ -21,7 +21,10 @@ pub enum Error {
     Key(#[from] KeyError),
     /// The plan still wanted changes after many rounds: two writers disagree
     /// about a field, and this is one of them.
-    #[error("no end after {rounds} rounds of changes; the last wanted: {step}")]
+    #[error(
+        "no end after {rounds} rounds of changes; the last wanted: {step}: another writer takes \
+         a field back each time; the object's managedFields say who it is"
+    )]
     Endless {
         /// How many rounds were carried out.
         rounds: usize,
@@ -66,6 +69,23 @@ impl Error {
             | Self::Key(_)
             | Self::Endless { .. }
             | Self::Panicked { .. } => None,
+        }
+    }
+
+    /// The reason of the condition that tells a person of this error; none if they
+    /// need not know. `is_persistent`: it has come again and again.
+    pub(crate) fn reason_to_tell(&self, is_persistent: bool) -> Option<&'static str> {
+        match self {
+            _ if self.refusal().is_some() => Some("Refused"),
+            Self::Render(_) => Some("Invalid"),
+            Self::Endless { .. } => Some("Contested"),
+            // The kind, or the namespace.
+            Self::Cluster(ClusterError::NotFound { .. }) if is_persistent => Some("Missing"),
+            // Somebody was faster, and is again; it is the next leader's turn.
+            Self::Cluster(ClusterError::Conflict { .. } | ClusterError::HeldBack { .. }) => None,
+            Self::Cluster(_) | Self::Key(_) | Self::Panicked { .. } => {
+                is_persistent.then_some("Failing")
+            }
         }
     }
 

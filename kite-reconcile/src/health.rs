@@ -31,6 +31,8 @@ enum Watch {
     /// It cannot be listed or watched.
     Failing {
         why: String,
+        /// The account has no right to.
+        is_forbidden: bool,
         /// Whether it was listed before: then its objects are known, and a watch
         /// that runs again may have nothing to say.
         listed: bool,
@@ -59,6 +61,16 @@ impl Health {
 
     /// Objects of kind `K` cannot be watched at the moment.
     pub fn failing<K: Object>(&self, why: &dyn std::fmt::Display) {
+        self.fail::<K>(why, false);
+    }
+
+    /// Objects of kind `K` may not be watched by the account that this process
+    /// has.
+    pub fn forbidden<K: Object>(&self, why: &dyn std::fmt::Display) {
+        self.fail::<K>(why, true);
+    }
+
+    fn fail<K: Object>(&self, why: &dyn std::fmt::Display, is_forbidden: bool) {
         let now = Instant::now();
         let why = why.to_string();
         let mut watches = self.lock();
@@ -76,6 +88,7 @@ impl Health {
         };
         *watch = Watch::Failing {
             why,
+            is_forbidden,
             listed,
             first,
             last: now,
@@ -104,6 +117,13 @@ impl Health {
                         last,
                         ..
                     } if *last - *first < HICCUP || last.elapsed() > SILENCE => None,
+                    Watch::Failing {
+                        why,
+                        is_forbidden: true,
+                        ..
+                    } => Some(format!(
+                        "{name}: {why}; grant the controller's account get, list and watch of it"
+                    )),
                     Watch::Failing { why, .. } => Some(match kind.remedy() {
                         Some(remedy) => format!("{name}: {why}; {remedy}"),
                         None => format!("{name}: {why}"),
@@ -184,6 +204,12 @@ mod tests {
         assert!(
             lacking.contains("VirtualMachine: 404 page not found; install KubeVirt")
                 && !lacking.contains("Secret"),
+            "{lacking}"
+        );
+        health.forbidden::<VirtualMachine>(&"virtualmachines is forbidden");
+        let lacking = health.check(&alone).unwrap_err();
+        assert!(
+            lacking.contains("grant the controller's account") && !lacking.contains("install"),
             "{lacking}"
         );
         health.watching::<VirtualMachine>();

@@ -11,7 +11,7 @@ use kite_core::{
     crd::{KiteUser, KiteUserSpec, KiteVirtualMachine},
     labels,
 };
-use kite_reconcile::{Context, user};
+use kite_reconcile::{Context, error_policy, user};
 use kube::{
     api::{ListMeta, ObjectList, TypeMeta},
     core::Status,
@@ -125,6 +125,97 @@ async fn an_api_server_that_does_not_answer_leaves_the_status_alone() {
     assert!(!error.is_permanent());
 }
 
+/// A webhook that is down, or a kind that is not installed, is told of when it
+/// does not pass by itself.
+#[tokio::test]
+async fn what_fails_again_and_again_is_shown() {
+    let mut cluster = MockCluster::new();
+    nothing_there(&mut cluster);
+    cluster
+        .expect_create::<kite_core::crd::KiteReservation>()
+        .returning(|_| {
+            Err(ClusterError::Unavailable {
+                operation: "create".to_owned(),
+                message: "failed calling webhook: connection refused (500)".to_owned(),
+                retry_after: None,
+            })
+        });
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&told);
+    cluster
+        .expect_apply_status::<KiteUser>()
+        .withf(|_, user| {
+            let ready = &user.status.as_ref().unwrap().conditions[0];
+            ready.type_ == "Ready"
+                && ready.reason == "Failing"
+                && ready.message.contains("failed calling webhook")
+        })
+        .returning(move |_, user| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(user.clone())
+        });
+    let context = Arc::new(Context::new(cluster));
+    for attempt in 1..=6 {
+        let ann = Arc::new(ann());
+        let error = user::reconcile(&ann, &context).await.unwrap_err();
+        error_policy(ann, &error, Arc::clone(&context));
+        let expected = usize::from(attempt == 6);
+        assert_eq!(told.load(Ordering::SeqCst), expected, "attempt {attempt}");
+    }
+}
+
+/// What cannot even be looked at: nothing is known by which to judge, and what
+/// was told before stays.
+#[tokio::test]
+async fn what_may_not_be_read_is_shown_beside_what_was_told_before() {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    let mut cluster = MockCluster::new();
+    cluster
+        .expect_get::<kite_core::crd::KitePlatform>()
+        .returning(|_| {
+            Err(ClusterError::Forbidden {
+                operation: "get KitePlatform default".to_owned(),
+                status: status(403, "Forbidden", "kiteplatforms is forbidden"),
+            })
+        });
+    nothing_there(&mut cluster);
+    let mut ann = ann();
+    ann.status = Some(kite_core::crd::KiteUserStatus {
+        namespace: Some("kite-user-ann".to_owned()),
+        conditions: vec![Condition {
+            type_: "NamespaceReady".to_owned(),
+            status: "True".to_owned(),
+            reason: "Ready".to_owned(),
+            message: "it stands".to_owned(),
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+            observed_generation: Some(1),
+        }],
+        ..kite_core::crd::KiteUserStatus::default()
+    });
+    cluster
+        .expect_apply_status::<KiteUser>()
+        .times(1)
+        .withf(|_, user| {
+            let status = user.status.as_ref().unwrap();
+            let types: Vec<_> = status
+                .conditions
+                .iter()
+                .map(|it| it.type_.as_str())
+                .collect();
+            types == ["Ready", "NamespaceReady"]
+                && status.conditions[0].reason == "Refused"
+                && status.conditions[0]
+                    .message
+                    .contains("get KitePlatform default")
+                && status.namespace.is_some()
+        })
+        .returning(|_, user| Ok(user.clone()));
+    let error = user::reconcile(&ann, &Context::new(cluster))
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), "forbidden");
+}
+
 /// Two that fight over a field must not burn the API server.
 #[tokio::test]
 async fn a_field_that_another_writer_takes_back_ends_in_an_error() {
@@ -154,6 +245,14 @@ async fn a_field_that_another_writer_takes_back_ends_in_an_error() {
     cluster
         .expect_apply::<k8s_openapi::api::core::v1::ResourceQuota>()
         .returning(|_, quota| Ok(quota.clone()));
+    cluster
+        .expect_apply_status::<KiteUser>()
+        .times(1)
+        .withf(|_, user| {
+            let ready = &user.status.as_ref().unwrap().conditions[0];
+            ready.reason == "Contested" && ready.message.contains("managedFields")
+        })
+        .returning(|_, user| Ok(user.clone()));
     let error = user::reconcile(&ann(), &Context::new(cluster))
         .await
         .unwrap_err();

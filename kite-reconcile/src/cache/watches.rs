@@ -228,7 +228,11 @@ impl<K: Object> Run for Feed<K> {
                     let is_absent = is_not_installed::<K>(&error);
                     let wait = retry.after(is_absent);
                     let kind = K::kind(&());
-                    health.failing::<K>(&error);
+                    if is_forbidden(&error) {
+                        health.forbidden::<K>(&error);
+                    } else {
+                        health.failing::<K>(&error);
+                    }
                     if is_absent {
                         tracing::debug!(%kind, ?wait, "is not installed, will be looked for again");
                         self.feeder.not_installed();
@@ -257,6 +261,17 @@ fn is_not_installed<K: Object>(error: &watcher::Error) -> bool {
             error,
             watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404
         )
+}
+
+/// Whether the account lacks the right to list or watch.
+fn is_forbidden(error: &watcher::Error) -> bool {
+    use kube::Error::Api;
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    matches!(
+        error,
+        InitialListFailed(Api(status)) | WatchStartFailed(Api(status)) | WatchFailed(Api(status))
+            if matches!(status.code, 401 | 403)
+    )
 }
 
 /// Objects that are to be reconciled, each once, in the order in which they came

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
-    cluster::{Cluster, ClusterError, FieldManager, Object},
+    cluster::{Cluster, ClusterError, FieldManager, Object, ObjectKey},
     conditions::{self, NewCondition},
     crd::{
         KiteImageStatus, KitePlatformStatus, KiteUserStatus, KiteVirtualMachineOfferStatus,
@@ -15,7 +15,7 @@ use super::Reconciler;
 use crate::{Error, context::Context, plan::Plan};
 
 /// A status as all of Kite's kinds have one.
-pub(crate) trait Status: Clone + PartialEq + Send + Sync {
+pub(crate) trait Status: Clone + Default + PartialEq + Send + Sync {
     /// The conditions in it.
     fn conditions(&self) -> &[Condition];
 
@@ -63,8 +63,7 @@ pub(super) fn completed_status<R: Reconciler, C: Cluster>(
         .map(R::Status::conditions)
         .unwrap_or_default();
     let generation = object.meta().generation.unwrap_or_default();
-    let now = (context.clock)();
-    let conditions = conditions::merge(old, &plan.conditions, generation, now);
+    let conditions = merged(object, old, &plan.conditions, context);
     plan.status.clone().complete(conditions, Some(generation))
 }
 
@@ -94,36 +93,66 @@ pub(super) async fn write_status<R: Reconciler, C: Cluster>(
     }
 }
 
-/// Shows a person that the API server refused a step: in the `Ready` condition.
-/// Gives `error` back.
-pub(super) async fn report_refusal<R: Reconciler, C: Cluster>(
+/// Errors in a row after which those that may pass by themselves are told too:
+/// some fifteen seconds.
+const PERSISTENT: u32 = 5;
+
+/// Shows a person why a reconcile failed, in the `Ready` condition: at once what
+/// was refused or cannot be, and what may pass by itself if it does not. `failed`
+/// is the plan that could not be carried out, if it came to one.
+pub(super) async fn report_failure<R: Reconciler, C: Cluster>(
     object: &R::Object,
-    mut plan: Plan<R::Status>,
-    error: Error,
+    failed: Option<Plan<R::Status>>,
+    error: &Error,
     context: &Context<C>,
-) -> Error {
-    let Some(refusal) = error.refusal() else {
-        return error;
+) {
+    let before = context.backoff.errors(R::KIND, ObjectKey::of(object));
+    let Some(reason) = error.reason_to_tell(before >= PERSISTENT) else {
+        return;
     };
-    plan.conditions
-        .retain(|condition| condition.type_ != "Ready");
-    plan.conditions.insert(
-        0,
-        NewCondition::new("Ready", false, "Refused", refusal.to_string()),
-    );
-    let status = completed_status::<R, C>(object, &plan, context);
+    let ready = NewCondition::new("Ready", false, reason, error.to_string());
+    let old = object
+        .status()
+        .map(R::Status::conditions)
+        .unwrap_or_default();
+    let conditions = match &failed {
+        Some(plan) => {
+            let others = plan.conditions.iter().filter(|it| it.type_ != ready.type_);
+            let new: Vec<_> = [&ready].into_iter().chain(others).cloned().collect();
+            merged(object, old, &new, context)
+        }
+        // Nothing was seen by which the others could be judged.
+        None => {
+            let others = old.iter().filter(|it| it.type_ != ready.type_);
+            let mut conditions = merged(object, old, std::slice::from_ref(&ready), context);
+            conditions.extend(others.cloned());
+            conditions
+        }
+    };
+    let status = match failed {
+        Some(plan) => plan.status,
+        None => object.status().cloned().unwrap_or_default(),
+    };
     // The spec was not carried out: the status does not speak of it yet.
     let spoken_of = object.status().and_then(R::Status::observed_generation);
-    let conditions = status.conditions().to_vec();
     let status = status.complete(conditions, spoken_of);
     if object.status() == Some(&status) {
-        return error;
+        return;
     }
     // The status is a courtesy; the error is what counts.
     if let Err(unwritten) = write_status::<R, C>(object, status, context).await {
-        tracing::debug!(error = %unwritten, "refusal could not be shown in the status");
+        tracing::debug!(error = %unwritten, "a failure could not be shown in the status");
     }
-    error
+}
+
+fn merged<K: Object, C>(
+    object: &K,
+    old: &[Condition],
+    new: &[NewCondition],
+    context: &Context<C>,
+) -> Vec<Condition> {
+    let generation = object.meta().generation.unwrap_or_default();
+    conditions::merge(old, new, generation, (context.clock)())
 }
 
 /// The object with what an apply of its status needs: what names it, and its

@@ -11,7 +11,7 @@ use std::{
 use kite_core::{
     cluster::{Object, ObjectKey},
     conditions,
-    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
+    crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer},
 };
 use kube::runtime::reflector::Store;
 use prometheus_client::{
@@ -137,6 +137,12 @@ fn phase<K: Object>(object: &K) -> String {
             .map(|it| format!("{it:?}"))
     } else if let Some(image) = object.downcast_ref::<KiteImage>() {
         image
+            .status
+            .as_ref()
+            .and_then(|it| it.phase)
+            .map(|it| format!("{it:?}"))
+    } else if let Some(offer) = object.downcast_ref::<KiteVirtualMachineOffer>() {
+        offer
             .status
             .as_ref()
             .and_then(|it| it.phase)

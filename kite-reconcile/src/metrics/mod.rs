@@ -122,6 +122,7 @@ impl Metrics {
             "KiteUser",
             "KiteImage",
             "KitePlatform",
+            "KiteVirtualMachineOffer",
         ];
         let kind = known.into_iter().find(|known| *known == kind);
         self.error(kind.unwrap_or("other"), error.category());

@@ -162,9 +162,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "is not called again after a step that failed",
         file: FILE,
         edits: &[(
-            "return Err(report_refusal::<R, C>(&object, plan, error, context).await);",
-            "let _ = report_refusal::<R, C>(&object, plan, error, context).await;
-             return Ok(Action::await_change());",
+            "*failed = Some(plan); return Err(error);",
+            "let _ = (plan, error); return Ok(Action::await_change());",
         )],
         first: (Sweep, "vm_life::answers"),
     },
