@@ -4,7 +4,7 @@
 //! never reconciles the same object twice at once, and waits after errors. What it hears of beside its own
 //! kind is in [`triggers`].
 
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{convert::Infallible, fmt, sync::Arc};
 
 use futures::{StreamExt as _, stream::BoxStream};
 use kite_core::{
@@ -36,9 +36,6 @@ use crate::{
 
 /// How many objects of a kind are reconciled at once.
 const CONCURRENCY: u16 = 16;
-/// How long to wait for more of the same before a reconcile begins: making one
-/// VM causes a dozen events at once.
-const DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// Runs the reconcilers of all of Kite's kinds until `shutdown`, then finishes
 /// what is under way. `client` is where events come from, one watch for each
@@ -292,9 +289,7 @@ async fn drive<K, C, F, Fut>(
 {
     let kind = K::kind(&());
     tracing::info!(%kind, "controller starts");
-    let config = controller::Config::default()
-        .concurrency(CONCURRENCY)
-        .debounce(DEBOUNCE);
+    let config = controller::Config::default().concurrency(CONCURRENCY);
     context
         .metrics
         .count(queue.store.clone(), queue.waiting.clone());
@@ -363,5 +358,54 @@ impl<K: Object> fmt::Display for Name<'_, K> {
             Some(namespace) => write!(f, "{namespace}/{}", self.0.name),
             None => f.write_str(&self.0.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    use kite_core::{cluster::MockCluster, crd::KiteUserSpec};
+    use kube::runtime::reflector;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Each event begins kube's debounce anew: a tenant who edits a VM twenty
+    /// times a second would keep it, and the user, from being reconciled.
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_changes_all_the_time_is_reconciled_all_the_same() {
+        let (triggers, due) = Triggers::<KiteUser>::new();
+        let (store, mut writer) = reflector::store();
+        let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+        writer.apply_watcher_event(&watcher::Event::Apply(ann.clone()));
+        writer.apply_watcher_event(&watcher::Event::Init);
+        writer.apply_watcher_event(&watcher::Event::InitApply(ann.clone()));
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        let queue = Queue {
+            store,
+            due: due.boxed(),
+            waiting: triggers.waiting().clone(),
+        };
+        let done = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&done);
+        let stop = CancellationToken::new();
+        let context = Arc::new(Context::new(MockCluster::new()));
+        let controller = tokio::spawn(drive(queue, stop.clone(), context, move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Action::await_change()) }
+        }));
+        for _ in 0..100 {
+            triggers.push(ObjectRef::from_obj(&ann));
+            sleep(Duration::from_millis(10)).await;
+        }
+        // A second has passed, in which events are gathered for 50 ms each.
+        let often = done.load(Ordering::SeqCst);
+        assert!((10..=20).contains(&often), "{often} reconciles");
+        stop.cancel();
+        controller.await.unwrap();
     }
 }

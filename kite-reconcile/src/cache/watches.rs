@@ -7,6 +7,7 @@ use std::{
     convert::Infallible,
     fmt,
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -27,7 +28,7 @@ use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
-    time::sleep,
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -274,11 +275,17 @@ fn is_forbidden(error: &watcher::Error) -> bool {
     )
 }
 
+/// How long an object waits for more of the same before it is due: making one VM
+/// causes a dozen events at once.
+const GATHERING: Duration = Duration::from_millis(50);
+
 /// Objects that are to be reconciled, each once, in the order in which they came
-/// to be.
+/// to be, and each so long after its *first* event. Not kube's debounce, which
+/// begins anew with every event: whoever edits an object often enough would keep
+/// it from ever being reconciled.
 pub(crate) struct Triggers<K: Object> {
     due: Arc<Mutex<HashSet<ObjectRef<K>>>>,
-    sender: mpsc::UnboundedSender<ObjectRef<K>>,
+    sender: mpsc::UnboundedSender<(ObjectRef<K>, Instant)>,
     waiting: Waiting,
 }
 
@@ -302,7 +309,9 @@ impl<K: Object> Triggers<K> {
         let due = Arc::<Mutex<HashSet<_>>>::default();
         let taken = Arc::clone(&due);
         let out = stream::unfold(receiver, |mut receiver| async {
-            let next = receiver.recv().await?;
+            let (next, since) = receiver.recv().await?;
+            // All wait equally long, so that nobody waits for a later one.
+            sleep_until(since + GATHERING).await;
             Some((next, receiver))
         });
         let out = out.map(move |next: ObjectRef<K>| {
@@ -330,7 +339,7 @@ impl<K: Object> Triggers<K> {
         self.waiting.add(object.namespace.as_deref(), &object.name);
         if self.due.lock().insert(object.clone()) {
             // Nobody listens any more: the controller has ended.
-            let _ = self.sender.send(object);
+            let _ = self.sender.send((object, Instant::now()));
         }
     }
 }
