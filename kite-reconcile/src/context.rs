@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster, FieldManager},
+    cluster::{Cluster, FieldManager, ObjectKey},
     names,
 };
 use kite_render::{quota::Overhead, walls::Walls};
@@ -124,6 +124,13 @@ impl<C> Context<C> {
             memos: Memos::default(),
             pace: Pace::default(),
         }
+    }
+
+    /// Forgets what is remembered of an object that is gone.
+    pub(crate) fn forget(&self, kind: &'static str, key: &ObjectKey) {
+        self.memos.forget(kind, key);
+        self.backoff.reset(kind, key.clone());
+        self.pace.forget(kind, key.clone());
     }
 
     /// With other settings.

@@ -61,6 +61,11 @@ impl Pace {
         every.checked_sub(passed).filter(|left| !left.is_zero())
     }
 
+    /// The object is gone.
+    pub(crate) fn forget(&self, kind: &'static str, key: ObjectKey) {
+        self.last.lock().remove(&(kind, key));
+    }
+
     /// The status was written.
     pub(crate) fn written(&self, kind: &'static str, key: ObjectKey, now: Timestamp) {
         let mut last = self.last.lock();

@@ -210,6 +210,7 @@ async fn watching<C, F, Fut>(
 {
     let (caches, watches) = watches.build();
     let health = context.health.clone();
+    context.metrics.count_caches(caches.clone());
     let context = Arc::new(context.cached(caches));
     let tried = watches.tried();
     let controllers = async {
@@ -294,6 +295,7 @@ async fn drive<K, C, F, Fut>(
         .metrics
         .count(queue.store.clone(), queue.waiting.clone());
     let waiting = queue.waiting.clone();
+    let remembering = Arc::clone(&context);
     controller::applier(
         isolate::isolated(reconcile, queue.waiting),
         error_policy::<K, C>,
@@ -309,6 +311,9 @@ async fn drive<K, C, F, Fut>(
             }
             Err(controller::Error::ObjectNotFound(object)) => {
                 waiting.remove(object.namespace.as_deref(), &object.name);
+                // Nothing that is remembered outlives its object.
+                let ObjectRef { namespace, name, .. } = *object.clone();
+                remembering.forget(kind_of::<K>(), &ObjectKey { namespace, name });
                 tracing::debug!(%object, "gone before it was reconciled");
             }
             // Somebody was faster, and what they wrote triggers again.
@@ -342,12 +347,16 @@ pub fn error_policy<K: Object, C>(
     error: &Error,
     context: Arc<Context<C>>,
 ) -> Action {
-    let kind = match K::kind(&()) {
+    let key = ObjectKey::of(&*object);
+    Action::requeue(context.backoff.after(kind_of::<K>(), key, error))
+}
+
+/// The kind's name, as reconcilers have it.
+fn kind_of<K: Object>() -> &'static str {
+    match K::kind(&()) {
         std::borrow::Cow::Borrowed(kind) => kind,
         std::borrow::Cow::Owned(_) => "object",
-    };
-    let wait = context.backoff.after(kind, ObjectKey::of(&*object), error);
-    Action::requeue(wait)
+    }
 }
 
 struct Name<'a, K: Object>(&'a ObjectRef<K>);
@@ -368,11 +377,16 @@ mod tests {
         time::Duration,
     };
 
-    use kite_core::{cluster::MockCluster, crd::KiteUserSpec};
-    use kube::runtime::reflector;
+    use kite_core::{
+        cluster::{ClusterExt as _, KubeCluster, MockCluster},
+        crd::{KitePlatformSpec, KiteUserSpec},
+    };
+    use kite_fake::FakeCluster;
+    use kube::{api::PropagationPolicy, runtime::reflector};
     use tokio::time::sleep;
 
     use super::*;
+    use crate::cache::memo::Holds;
 
     /// Each event begins kube's debounce anew: a tenant who edits a VM twenty
     /// times a second would keep it, and the user, from being reconciled.
@@ -407,5 +421,37 @@ mod tests {
         assert!((10..=20).contains(&often), "{often} reconciles");
         stop.cancel();
         controller.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_remembered_of_what_is_gone() {
+        let fake = FakeCluster::builder()
+            .crds(kite_core::crd::all())
+            .build()
+            .unwrap();
+        let plain = KubeCluster::new(fake.client());
+        let mut watches = Watches::new(fake.client());
+        let platforms = queue(&mut watches, triggers::platforms);
+        let (caches, running) = watches.build();
+        let context = Arc::new(Context::new(plain.clone()).cached(caches));
+        let stop = CancellationToken::new();
+        tokio::spawn(running.run(context.health.clone(), stop.clone()));
+        tokio::spawn(drive_platforms(platforms, Arc::clone(&context), stop));
+        let platform = KitePlatform::new("default", KitePlatformSpec::default());
+        let platform = plain.create(&platform).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let holds = Holds {
+            until: None,
+            again: Duration::from_secs(600),
+        };
+        let memos = &context.memos;
+        memos.settled("KitePlatform", &platform, Vec::new(), holds);
+        assert_eq!(memos.len(), 1);
+        plain
+            .remove(&platform, PropagationPolicy::Background)
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(memos.len(), 0);
     }
 }

@@ -51,6 +51,7 @@ pub struct KiteVirtualMachineOfferSpec {
     pub image: String,
     /// Until when it can be claimed; for ever if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000: leave it out if the offer is not to expire"))]
     pub expires_at: Option<Time>,
     /// How long the VM may last: its `spec.expiresAt` must be set, and be no later
     /// than this after its creation. A span such as `720h`, from 1h to ten years;

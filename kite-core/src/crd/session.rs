@@ -40,6 +40,7 @@ pub struct KiteSessionSpec {
     #[schemars(length(min = 1, max = 64))]
     pub user_uid: String,
     /// When it ends.
+    #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000"))]
     pub expires_at: Time,
     /// What the client called itself, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]

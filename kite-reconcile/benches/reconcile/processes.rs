@@ -27,7 +27,7 @@ use crate::{
     figures::{Table, bound_of_fleet, megabytes, time},
     fleet::{self, Size},
     options::{Options, Role},
-    world::{Controllers, World, furnish, two_threads},
+    world::{Controllers, World, furnish, lines, two_threads},
 };
 
 /// For the controllers to come to rest, and for freed memory to be seen.
@@ -163,6 +163,9 @@ pub fn play(role: &Role) {
                 let controllers = Controllers::start(connect(url));
                 println!("started");
                 ended.await.unwrap();
+                for line in lines(&controllers.metrics, &["kite_cache_"]) {
+                    eprintln!("    {line}");
+                }
                 controllers.end().await;
             }
             Role::Caches(url) => {

@@ -48,13 +48,15 @@ impl<C: Cluster> CachedCluster<C> {
         key: &ObjectKey,
     ) -> Result<K, ClusterError> {
         reading::note_unsure();
+        let Some(table) = table else {
+            return self.inner.get::<K>(key).await;
+        };
+        let mark = table.mark();
         let answer = self.inner.get::<K>(key).await;
-        if let Some(table) = table {
-            match &answer {
-                Ok(object) => table.note(object),
-                Err(ClusterError::NotFound { .. }) => table.note_absence(key),
-                Err(_) => {}
-            }
+        match &answer {
+            Ok(object) => table.note(object, mark),
+            Err(ClusterError::NotFound { .. }) => table.note_absence(key, mark),
+            Err(_) => {}
         }
         answer
     }
@@ -62,18 +64,32 @@ impl<C: Cluster> CachedCluster<C> {
     /// Takes the answer to a write into the caches. After an error nobody knows
     /// what the object is like: it may have been written, or be another than was
     /// believed.
-    fn written<K: Object>(
+    async fn written<K: Object>(
         &self,
         key: ObjectKey,
-        answer: Result<K, ClusterError>,
+        write: impl Future<Output = Result<K, ClusterError>> + Send,
     ) -> Result<K, ClusterError> {
-        if let Some(table) = self.caches.table::<K>() {
-            match &answer {
-                Ok(object) => table.note(object),
-                Err(_) => table.doubt(key),
-            }
+        let Some(table) = self.caches.table::<K>() else {
+            return write.await;
+        };
+        let mark = table.mark();
+        let answer = write.await;
+        match &answer {
+            Ok(object) => table.note(object, mark),
+            Err(_) => table.doubt(key),
         }
         answer
+    }
+
+    /// The object with this uid was to be deleted. Finalizers may hold it, and
+    /// the answer does not say.
+    fn deleted<K: Object>(&self, key: ObjectKey, uid: Option<&str>) {
+        if let Some(table) = self.caches.table::<K>() {
+            match uid {
+                Some(uid) => table.doubt_deletion(key, uid),
+                None => table.doubt(key),
+            }
+        }
     }
 }
 
@@ -98,7 +114,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         };
         match answer.filter(|_| is_confirmed) {
             Some(answer) => reading::note(|| {
-                let what = What::One(Box::new(key.clone()));
+                let what = What::One(table.shelf.shared(key));
                 Read::new(Arc::clone(table) as _, what, answer)
             }),
             None => reading::note_ahead(),
@@ -126,6 +142,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         };
         let Some((mut found, is_confirmed)) = known else {
             reading::note_unsure();
+            let mark = table.mark();
             let answer = self.inner.list::<K>(namespace, params).await?;
             if answer
                 .metadata
@@ -134,7 +151,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
                 .unwrap_or("")
                 .is_empty()
             {
-                table.note_all(&query, &answer.items);
+                table.note_all(&query, &answer.items, mark);
             }
             return Ok(answer);
         };
@@ -155,13 +172,13 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
     }
 
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
-        let answer = self.inner.create(object).await;
-        self.written(ObjectKey::of(object), answer)
+        let create = self.inner.create(object);
+        self.written(ObjectKey::of(object), create).await
     }
 
     async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError> {
-        let answer = self.inner.apply(manager, object).await;
-        self.written(ObjectKey::of(object), answer)
+        let apply = self.inner.apply(manager, object);
+        self.written(ObjectKey::of(object), apply).await
     }
 
     async fn edit<K: Object>(
@@ -170,8 +187,8 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        let answer = self.inner.edit(manager, key, patch).await;
-        self.written(key.clone(), answer)
+        let edit = self.inner.edit(manager, key, patch);
+        self.written(key.clone(), edit).await
     }
 
     async fn apply_status<K: Object>(
@@ -179,8 +196,8 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         manager: FieldManager,
         object: &K,
     ) -> Result<K, ClusterError> {
-        let answer = self.inner.apply_status(manager, object).await;
-        self.written(ObjectKey::of(object), answer)
+        let apply = self.inner.apply_status(manager, object);
+        self.written(ObjectKey::of(object), apply).await
     }
 
     async fn delete<K: Object>(
@@ -190,10 +207,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
         let answer = self.inner.delete::<K>(key, uid, propagation).await;
-        // Finalizers may hold it, and the answer does not say.
-        if let Some(table) = self.caches.table::<K>() {
-            table.doubt(key.clone());
-        }
+        self.deleted::<K>(key.clone(), Some(uid));
         answer
     }
 
@@ -203,9 +217,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
         let answer = self.inner.delete_unchanged(object, propagation).await;
-        if let Some(table) = self.caches.table::<K>() {
-            table.doubt(ObjectKey::of(object));
-        }
+        self.deleted::<K>(ObjectKey::of(object), object.meta().uid.as_deref());
         answer
     }
 
@@ -214,14 +226,19 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         object: &K,
         finalizers: Vec<String>,
     ) -> Result<K, ClusterError> {
-        let answer = self.inner.set_finalizers(object, finalizers).await;
         let key = ObjectKey::of(object);
+        let Some(table) = self.caches.table::<K>() else {
+            return self.inner.set_finalizers(object, finalizers).await;
+        };
+        let mark = table.mark();
+        let answer = self.inner.set_finalizers(object, finalizers).await;
         let is_last = matches!(&answer, Ok(object) if object.meta().deletion_timestamp.is_some()
             && object.meta().finalizers.as_ref().is_none_or(Vec::is_empty));
-        match self.caches.table::<K>() {
+        match &answer {
             // It went with its last finalizer.
-            Some(table) if is_last => table.note_absence(&key),
-            _ => return self.written(key, answer),
+            Ok(_) if is_last => table.note_absence(&key, mark),
+            Ok(object) => table.note(object, mark),
+            Err(_) => table.doubt(key),
         }
         answer
     }

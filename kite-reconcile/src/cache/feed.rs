@@ -5,17 +5,21 @@ use std::{collections::HashSet, sync::Arc};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::cluster::{Object, ObjectKey};
-use kube::runtime::{reflector::store::Writer, watcher::Event};
+use kube::runtime::{reflector::Store, watcher::Event};
 
-use super::table::Table;
+use super::{
+    lenient::Lenient,
+    shelf::{Filler, Shelf},
+    table::Table,
+};
 
 /// Fills the cache of one kind with the events of a watch, which somebody else
 /// makes: [`watcher`](kube::runtime::watcher()) or a simulation.
 pub struct Feeder<K: Object> {
-    writer: Writer<K>,
+    filler: Filler<K>,
     table: Arc<Table<K>>,
-    /// What the list that is coming in has so far.
-    listed: HashSet<ObjectKey>,
+    /// Objects that cannot be read in the list that is coming in.
+    unread_listed: HashSet<ObjectKey>,
 }
 
 impl<K: Object> std::fmt::Debug for Feeder<K> {
@@ -27,22 +31,89 @@ impl<K: Object> std::fmt::Debug for Feeder<K> {
 }
 
 impl<K: Object> Feeder<K> {
-    pub(super) fn new(writer: Writer<K>, table: Arc<Table<K>>) -> Self {
+    pub(super) fn new(filler: Filler<K>, table: Arc<Table<K>>) -> Self {
         Self {
-            writer,
+            filler,
             table,
-            listed: HashSet::new(),
+            unread_listed: HashSet::new(),
         }
     }
 
-    /// The store that it fills.
-    pub fn store(&self) -> kube::runtime::reflector::Store<K> {
-        self.table.store.clone()
+    /// The store that it fills; none if it keeps objects packed.
+    pub fn store(&self) -> Option<Store<K>> {
+        match &self.table.shelf {
+            Shelf::Whole(store) => Some(store.clone()),
+            Shelf::Packed(_) => None,
+        }
     }
 
     /// The kind is not installed: as long as it is not, there are no objects of it.
     pub(super) fn not_installed(&self) {
         self.table.filled.send_replace(true);
+    }
+
+    /// The watch has failed in such a way that the cache may be older than
+    /// anybody believes: until the next list is complete, reads are requests.
+    pub(super) fn lost(&self) {
+        self.table.filled.send_replace(false);
+    }
+
+    /// Whether reads are answered from the cache.
+    pub(super) fn is_believed(&self) -> bool {
+        self.table.is_filled()
+    }
+
+    /// Takes an event in of an object that may not have been read: the API
+    /// server is asked for such a one whenever somebody reads it, who is then
+    /// told why it cannot be read. The others are not concerned.
+    pub(super) fn apply_lenient(&mut self, event: Event<Lenient<K>>, touched: impl FnMut(&K)) {
+        let object = match &event {
+            Event::Init => {
+                self.unread_listed.clear();
+                return self.apply(Event::Init, touched);
+            }
+            Event::InitDone => {
+                let listed = std::mem::take(&mut self.unread_listed);
+                self.table.unreadable.write().clone_from(&listed);
+                return self.apply(Event::InitDone, touched);
+            }
+            Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => object,
+        };
+        let key = ObjectKey::of(object);
+        if let Lenient::Unreadable(unread) = object {
+            let why = &unread.why;
+            match event {
+                Event::InitApply(_) => drop(self.unread_listed.insert(key.clone())),
+                Event::Delete(_) => return self.forget_unread(&key, touched),
+                _ => drop(self.table.unreadable.write().insert(key.clone())),
+            }
+            tracing::error!(kind = %K::kind(&()), object = %key, why, "object cannot be read and is left out, mend the field that is named");
+            return;
+        }
+        let unwrap = |object| match object {
+            Lenient::Read(object) => Some(*object),
+            Lenient::Unreadable(_) => None,
+        };
+        let read = match event {
+            Event::Apply(object) => unwrap(object).map(Event::Apply),
+            Event::InitApply(object) => unwrap(object).map(Event::InitApply),
+            Event::Delete(object) => unwrap(object).map(Event::Delete),
+            Event::Init | Event::InitDone => None,
+        };
+        if !self.table.unreadable.read().is_empty() {
+            self.table.unreadable.write().remove(&key);
+        }
+        if let Some(event) = read {
+            self.apply(event, touched);
+        }
+    }
+
+    /// An object is gone that could not be read at last, but maybe before.
+    fn forget_unread(&mut self, key: &ObjectKey, touched: impl FnMut(&K)) {
+        self.table.unreadable.write().remove(key);
+        if let Ok(Some(old)) = self.table.stored(key) {
+            self.apply(Event::Delete(Arc::unwrap_or_clone(old)), touched);
+        }
     }
 
     /// Takes an event in. `touched` is told each object that the event is about;
@@ -54,25 +125,18 @@ impl<K: Object> Feeder<K> {
             (self.table.narrow)(object);
         }
         match &event {
-            Event::Init => {
-                self.listed.clear();
-                self.writer.apply_watcher_event(&event);
-            }
-            Event::InitApply(object) => {
-                self.listed.insert(ObjectKey::of(object));
-                self.writer.apply_watcher_event(&event);
-            }
-            Event::InitDone => self.end_list(&event, touched),
+            Event::Init | Event::InitApply(_) => self.filler.apply(&event),
+            Event::InitDone => self.end_list(touched),
             Event::Apply(object) => {
-                let old = self.table.stored(&ObjectKey::of(object));
-                self.writer.apply_watcher_event(&event);
+                let old = self.indexed(&ObjectKey::of(object));
+                self.filler.apply(&event);
                 self.index(old.as_deref(), Some(object));
                 self.table.shown(object);
                 touched(object);
             }
             Event::Delete(object) => {
-                let old = self.table.stored(&ObjectKey::of(object));
-                self.writer.apply_watcher_event(&event);
+                let old = self.indexed(&ObjectKey::of(object));
+                self.filler.apply(&event);
                 self.index(old.as_deref(), None);
                 self.table.shown_gone(object);
                 touched(&gone(object));
@@ -80,30 +144,38 @@ impl<K: Object> Feeder<K> {
         }
     }
 
-    fn end_list(&mut self, event: &Event<K>, mut touched: impl FnMut(&K)) {
-        let listed = std::mem::take(&mut self.listed);
-        let before = self.table.store.state();
-        let before: std::collections::HashMap<_, _> = before
-            .into_iter()
-            .map(|object| (ObjectKey::of(&*object), object))
-            .collect();
-        self.writer.apply_watcher_event(event);
-        for object in self.table.store.state() {
-            let old = before.get(&ObjectKey::of(&*object));
-            self.index(old.map(|old| &**old), Some(&object));
+    fn end_list(&mut self, mut touched: impl FnMut(&K)) {
+        let before = self.filler.end_list();
+        let keys = self.table.shelf.keys();
+        for key in &keys {
+            // Told of already, if it cannot be read.
+            let Ok(Some(object)) = self.table.stored(key) else {
+                continue;
+            };
+            if self.table.index.is_some() {
+                self.index(before.get(key).as_deref(), Some(&object));
+            }
             self.table.shown(&object);
         }
-        let absent = before.iter().filter(|(key, _)| !listed.contains(*key));
-        for (_, object) in absent.clone() {
-            self.index(Some(object), None);
+        let absent = before.gone_from(&self.table.shelf);
+        for key in &absent {
+            self.index(before.get(key).as_deref(), None);
         }
         self.table.filled.send_replace(true);
-        for object in self.table.store.state() {
-            touched(&object);
+        for key in &keys {
+            if let Ok(Some(object)) = self.table.stored(key) {
+                touched(&object);
+            }
         }
-        for (_, object) in absent {
-            touched(&gone(object));
+        for object in absent.iter().filter_map(|key| before.get(key)) {
+            touched(&gone(&*object));
         }
+    }
+
+    /// The object as it was, if that is needed to find what is indexed under it.
+    fn indexed(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.table.index.as_ref()?;
+        self.table.stored(key).ok()?
     }
 
     fn index(&self, old: Option<&K>, new: Option<&K>) {

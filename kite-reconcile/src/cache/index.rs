@@ -1,6 +1,9 @@
 //! Finding objects by something else than their name.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use kite_core::cluster::{Object, ObjectKey};
 use parking_lot::RwLock;
@@ -45,7 +48,7 @@ impl<K> std::fmt::Debug for IndexedBy<K> {
 
 const NAMESPACE: &str = "namespace";
 
-type Keys = HashMap<(&'static str, String), BTreeSet<ObjectKey>>;
+type Keys = HashMap<(&'static str, String), BTreeSet<Arc<ObjectKey>>>;
 
 /// The index of a table.
 pub(super) struct Index<K> {
@@ -81,22 +84,23 @@ impl<K: Object> Index<K> {
             }
         }
         if let Some(object) = new {
+            let key = Arc::new(ObjectKey::of(object));
             for entry in after.into_iter().flatten() {
                 let found = keys.entry(entry).or_default();
-                found.insert(ObjectKey::of(object));
+                found.insert(Arc::clone(&key));
             }
         }
     }
 
     /// The objects with this value.
-    pub(super) fn with(&self, name: &'static str, value: &str) -> Vec<ObjectKey> {
+    pub(super) fn with(&self, name: &'static str, value: &str) -> Vec<Arc<ObjectKey>> {
         let keys = self.keys.read();
         let found = keys.get(&(name, value.to_owned()));
         found.into_iter().flatten().cloned().collect()
     }
 
     /// All that a query can find, and little else; none if that is not known.
-    pub(super) fn narrow(&self, query: &Query) -> Option<Vec<ObjectKey>> {
+    pub(super) fn narrow(&self, query: &Query) -> Option<Vec<Arc<ObjectKey>>> {
         let by_label = query.labels.iter().find_map(|(label, value)| {
             let label = self.by.labels.iter().find(|indexed| *indexed == label)?;
             Some((*label, value.as_str()))

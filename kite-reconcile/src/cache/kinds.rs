@@ -14,7 +14,10 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     cluster::Object,
-    crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
+    crd::{
+        KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
+        KiteVirtualMachineOffer,
+    },
     kubevirt::VirtualMachineInstance,
     labels, names,
 };
@@ -39,6 +42,8 @@ pub(super) struct Kind<K> {
     pub(super) config: watcher::Config,
     pub(super) by: Option<IndexedBy<K>>,
     pub(super) narrow: fn(&mut K),
+    /// Whether objects are kept packed. Those are not that a controller works on.
+    pub(super) is_packed: bool,
 }
 
 impl<K: Object> Kind<K> {
@@ -62,8 +67,18 @@ impl<K: Object> Kind<K> {
             },
             by: index(),
             narrow,
+            is_packed: !is_reconciled::<K>(),
         }
     }
+}
+
+/// Whether there is a controller of this kind.
+fn is_reconciled<K: Object>() -> bool {
+    is::<K, KiteVirtualMachine>()
+        || is::<K, KiteUser>()
+        || is::<K, KiteImage>()
+        || is::<K, KitePlatform>()
+        || is::<K, KiteVirtualMachineOffer>()
 }
 
 fn is<A: 'static, B: 'static>() -> bool {
@@ -122,10 +137,7 @@ fn narrow<K: Object>(object: &mut K) {
     let is_ours = object.labels().get(labels::MANAGED_BY).map(String::as_str)
         == Some(labels::MANAGED_BY_CONTROLLER);
     let is_compared = is_ours
-        && !is::<K, KiteVirtualMachine>()
-        && !is::<K, KiteUser>()
-        && !is::<K, KiteImage>()
-        && !is::<K, KitePlatform>()
+        && !is_reconciled::<K>()
         && !is::<K, KiteReservation>()
         && !is::<K, VirtualMachineInstance>()
         && !is::<K, PersistentVolumeClaim>();

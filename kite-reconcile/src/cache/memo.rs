@@ -38,7 +38,8 @@ pub(crate) struct Read {
 
 /// What was read.
 pub(super) enum What {
-    One(Box<ObjectKey>),
+    /// Most keys are the cache's own.
+    One(Arc<ObjectKey>),
     All(Box<Query>),
 }
 
@@ -144,6 +145,12 @@ impl Memos {
         };
         let key = (kind, ObjectKey::of(object));
         self.of.lock().insert(key, Arc::new(memo));
+    }
+
+    /// How many objects are remembered.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.of.lock().len()
     }
 
     /// Something is to be done for the object, or it is gone.

@@ -1,20 +1,25 @@
 //! What is known of one kind: what its watch has shown, and what was written
 //! and the watch has not shown yet.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use kite_core::cluster::{Object, ObjectKey};
-use kube::{
-    ResourceExt as _,
-    api::ListParams,
-    runtime::reflector::{ObjectRef, Store},
-};
+use kube::{ResourceExt as _, api::ListParams};
 use parking_lot::RwLock;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    Held,
     index::Index,
     memo::{Versions, digest},
+    packed::Unreadable,
+    shelf::Shelf,
     written::{Verdict, Written},
 };
 
@@ -33,22 +38,33 @@ const MANY: usize = 1024;
 
 /// What is known of the objects of one kind.
 pub(super) struct Table<K: Object> {
-    pub(super) store: Store<K>,
+    pub(super) shelf: Shelf<K>,
     pub(super) index: Option<Index<K>>,
     pub(super) narrow: fn(&mut K),
     /// Whether the first list is complete.
     pub(super) filled: watch::Sender<bool>,
+    /// Objects that the watch has shown and that cannot be read.
+    pub(super) unreadable: RwLock<HashSet<ObjectKey>>,
     written: RwLock<HashMap<ObjectKey, Written<K>>>,
+    /// Counts what is noted, so that late answers are known as such.
+    noted: AtomicU64,
 }
 
+/// When something was asked of the API server: whatever is noted after that may
+/// be newer than the answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark(u64);
+
 impl<K: Object> Table<K> {
-    pub(super) fn new(store: Store<K>, index: Option<Index<K>>, narrow: fn(&mut K)) -> Self {
+    pub(super) fn new(shelf: Shelf<K>, index: Option<Index<K>>, narrow: fn(&mut K)) -> Self {
         Self {
-            store,
+            shelf,
             index,
             narrow,
             filled: watch::Sender::new(false),
+            unreadable: RwLock::default(),
             written: RwLock::default(),
+            noted: AtomicU64::new(0),
         }
     }
 
@@ -57,11 +73,14 @@ impl<K: Object> Table<K> {
     }
 
     pub(super) fn known(&self, key: &ObjectKey) -> Known<K> {
-        if !self.is_filled() {
+        if !self.is_filled() || self.unreadable.read().contains(key) {
             return Known::Ask;
         }
+        let Ok(stored) = self.stored(key) else {
+            return Known::Ask;
+        };
         let verdict = match self.written.read().get(key) {
-            Some(written) => written.beside(self.stored(key).as_deref()),
+            Some(written) => written.beside(stored.as_deref()),
             None => Verdict::Confirmed,
         };
         match verdict {
@@ -70,10 +89,10 @@ impl<K: Object> Table<K> {
                 is_confirmed: false,
             },
             Verdict::Absent => Known::Absent {
-                is_confirmed: self.stored(key).is_none(),
+                is_confirmed: stored.is_none(),
             },
             Verdict::Ask => Known::Ask,
-            Verdict::Confirmed => match self.stored(key) {
+            Verdict::Confirmed => match stored {
                 Some(object) => Known::There {
                     object,
                     is_confirmed: true,
@@ -91,6 +110,7 @@ impl<K: Object> Table<K> {
         }
         let mut found: HashMap<ObjectKey, Arc<K>> = self
             .candidates(query)
+            .ok()?
             .into_iter()
             .filter(|object| query.selects(&**object))
             .map(|object| (ObjectKey::of(&*object), object))
@@ -101,9 +121,14 @@ impl<K: Object> Table<K> {
             if query.namespace.is_some() && query.namespace != key.namespace {
                 continue;
             }
-            match written.beside(self.stored(key).as_deref()) {
+            let stored = self.stored(key).ok()?;
+            match written.beside(stored.as_deref()) {
                 Verdict::Confirmed => {}
-                Verdict::Ask => return None,
+                Verdict::Ask => {
+                    if written.may_be_among(stored.as_deref(), |object| query.selects(object)) {
+                        return None;
+                    }
+                }
                 Verdict::There(object) if query.selects(&*object) => {
                     is_confirmed = false;
                     found.insert(key.clone(), object);
@@ -120,32 +145,47 @@ impl<K: Object> Table<K> {
         Some((objects, is_confirmed))
     }
 
-    /// The API server has answered with this object.
-    pub(super) fn note(&self, object: &K) {
+    /// To be taken before anything is asked of the API server.
+    pub(super) fn mark(&self) -> Mark {
+        Mark(self.noted.load(Ordering::SeqCst))
+    }
+
+    /// The number of what is noted next.
+    fn next(&self) -> u64 {
+        self.noted.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// The API server has answered with this object to what was asked at `mark`.
+    pub(super) fn note(&self, object: &K, mark: Mark) {
         let key = ObjectKey::of(object);
-        let shown = self.stored(&key).and_then(|stored| version(&*stored));
-        let Some(answered) = version(object).filter(|answered| shown < Some(*answered)) else {
-            self.written.write().remove(&key);
+        let answered = version(object);
+        let mut written = self.written.write();
+        let known = written.get(&key);
+        if known.is_some_and(|known| known.stands_against(answered, mark.0)) {
+            return;
+        }
+        let shown = self.shelf.version(&key);
+        let Some(answered) = answered.filter(|answered| shown < Some(*answered)) else {
+            written.remove(&key);
             return;
         };
         let mut object = object.clone();
         (self.narrow)(&mut object);
-        let newer = Written::there(object, answered);
-        let mut written = self.written.write();
-        if !written
-            .get(&key)
-            .is_some_and(|known| known.is_newer(&newer))
-        {
-            written.insert(key, newer);
-            self.forget_some(&mut written);
-        }
+        let newer = Written::there(object, answered, self.next());
+        written.insert(key, newer);
+        self.forget_some(&mut written);
     }
 
-    /// The API server has said that there is no such object.
-    pub(super) fn note_absence(&self, key: &ObjectKey) {
+    /// The API server has answered to what was asked at `mark` that there is no
+    /// such object.
+    pub(super) fn note_absence(&self, key: &ObjectKey, mark: Mark) {
         let mut written = self.written.write();
-        let gone = Written::gone(written.get(key), self.stored(key).as_deref());
-        match gone {
+        let known = written.get(key);
+        if known.is_some_and(|known| known.is_after(mark.0)) {
+            return;
+        }
+        let stored = self.stored(key).ok().flatten();
+        match Written::gone(known, stored.as_deref(), self.next()) {
             Some(gone) => {
                 written.insert(key.clone(), gone);
                 self.forget_some(&mut written);
@@ -159,31 +199,53 @@ impl<K: Object> Table<K> {
     /// What became of a write of this object is not known.
     pub(super) fn doubt(&self, key: ObjectKey) {
         let mut written = self.written.write();
-        let unsure = Written::unsure(written.get(&key));
+        let unsure = Written::unsure(written.get(&key), self.next());
         written.insert(key, unsure);
         self.forget_some(&mut written);
     }
 
-    /// The API server has listed all that the query finds: whatever else was
-    /// believed is wrong.
-    pub(super) fn note_all(&self, query: &Query, found: &[K]) {
-        for object in found {
-            self.note(object);
-        }
-        if !query.labels.is_empty() {
+    /// Whether the object with this uid is gone is not known.
+    pub(super) fn doubt_deletion(&self, key: ObjectKey, uid: &str) {
+        let mut written = self.written.write();
+        let stored = self.stored(&key).ok().flatten();
+        let doubt = Written::deleted(written.get(&key), stored.as_deref(), uid, self.next());
+        // The watch may have been faster than the answer.
+        if stored
+            .as_deref()
+            .is_some_and(|stored| doubt.is_shown(stored))
+        {
+            written.remove(&key);
             return;
         }
+        written.insert(key, doubt);
+        self.forget_some(&mut written);
+    }
+
+    /// The API server has listed, to what was asked at `mark`, all that the query
+    /// finds: whatever else was believed of these is wrong.
+    pub(super) fn note_all(&self, query: &Query, found: &[K], mark: Mark) {
+        for object in found {
+            self.note(object, mark);
+        }
         let is_listed = |key: &ObjectKey| found.iter().any(|object| ObjectKey::of(object) == *key);
+        let is_told = |key: &ObjectKey, known: &Written<K>| {
+            if query.labels.is_empty() {
+                return true;
+            }
+            let stored = self.stored(key).ok().flatten();
+            known.is_doubted_deletion()
+                && known.may_be_among(stored.as_deref(), |object| query.selects(object))
+        };
         let known = self.written.read();
         let absent: Vec<_> = known
-            .keys()
-            .filter(|key| query.namespace.is_none() || query.namespace == key.namespace)
-            .filter(|key| !is_listed(key))
-            .cloned()
+            .iter()
+            .filter(|(key, _)| query.namespace.is_none() || query.namespace == key.namespace)
+            .filter(|(key, known)| !is_listed(key) && is_told(key, known))
+            .map(|(key, _)| key.clone())
             .collect();
         drop(known);
         for key in absent {
-            self.note_absence(&key);
+            self.note_absence(&key, mark);
         }
     }
 
@@ -209,9 +271,16 @@ impl<K: Object> Table<K> {
         }
     }
 
-    /// How many written objects are remembered.
-    pub(super) fn remembered(&self) -> usize {
-        self.written.read().len()
+    /// What is held.
+    pub(super) fn held(&self) -> Held {
+        let (objects, packed_bytes) = self.shelf.size();
+        Held {
+            kind: K::kind(&()).into_owned(),
+            objects,
+            packed_bytes,
+            unreadable: self.unreadable.read().len(),
+            remembered: self.written.read().len(),
+        }
     }
 
     /// Forgets what the watch has shown since, or what is so old that nobody
@@ -221,28 +290,62 @@ impl<K: Object> Table<K> {
             return;
         }
         written.retain(|key, one| {
-            let verdict = one.beside(self.stored(key).as_deref());
+            let stored = self.stored(key).ok().flatten();
+            let verdict = one.beside(stored.as_deref());
             !matches!(verdict, Verdict::Confirmed) && !one.is_ancient()
         });
     }
 
-    pub(super) fn stored(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        let mut reference = ObjectRef::new(&key.name);
-        reference.namespace.clone_from(&key.namespace);
-        self.store.get(&reference)
+    /// The object as the watch has shown it.
+    pub(super) fn stored(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Unreadable> {
+        let found = self.shelf.get(key);
+        if let Err(error) = &found {
+            tracing::error!(kind = %K::kind(&()), object = %key, %error, "cached object cannot be read, the API server is asked");
+        }
+        found
     }
 
-    fn candidates(&self, query: &Query) -> Vec<Arc<K>> {
+    /// All that the query can find, and maybe more.
+    fn candidates(&self, query: &Query) -> Result<Vec<Arc<K>>, Unreadable> {
         let keys = self.index.as_ref().and_then(|index| index.narrow(query));
         match keys {
-            Some(keys) => keys.iter().filter_map(|key| self.stored(key)).collect(),
-            None => self.store.state_filter(|object| query.selects(object)),
+            Some(keys) => keys
+                .iter()
+                .filter_map(|key| self.stored(key).transpose())
+                .collect(),
+            None => self.shelf.filter(|object| query.selects(object)),
         }
+    }
+
+    /// The versions of what the query finds, if they can be told without a look
+    /// at the objects.
+    fn versions_of_all(&self, query: &Query) -> Option<u64> {
+        if !self.is_filled() || !query.labels.is_empty() || !self.written.read().is_empty() {
+            return None;
+        }
+        let keys = self.index.as_ref().and_then(|index| index.narrow(query));
+        let versions = match keys {
+            Some(keys) => keys
+                .iter()
+                .filter_map(|key| self.shelf.version_if_there(key))
+                .collect::<Option<Vec<_>>>(),
+            None if query.namespace.is_none() => self.shelf.versions(),
+            None => None,
+        };
+        versions.map(digest)
     }
 }
 
 impl<K: Object> Versions for Table<K> {
     fn of(&self, key: &ObjectKey) -> Option<u64> {
+        let is_plain =
+            !self.written.read().contains_key(key) && !self.unreadable.read().contains(key);
+        if is_plain && self.is_filled() {
+            return match self.shelf.version_if_there(key) {
+                Some(version) => version,
+                None => Some(0),
+            };
+        }
         match self.known(key) {
             Known::There {
                 object,
@@ -254,6 +357,9 @@ impl<K: Object> Versions for Table<K> {
     }
 
     fn of_all(&self, query: &Query) -> Option<u64> {
+        if let Some(versions) = self.versions_of_all(query) {
+            return Some(versions);
+        }
         match self.find_all(query)? {
             (found, true) => digest_of(&found),
             (_, false) => None,

@@ -28,7 +28,7 @@ impl Lagging {
         let fake = FakeCluster::builder().build().unwrap();
         let plain = KubeCluster::new(fake.client());
         let mut builder = Caches::builder();
-        let feeder = builder.fed(Some(IndexedBy::NAMESPACE), |_| {});
+        let feeder = builder.packed(Some(IndexedBy::NAMESPACE), |_| {});
         let cached = CachedCluster::new(plain.clone(), builder.build());
         Self {
             fake,
@@ -297,4 +297,120 @@ async fn an_index_follows_the_objects() {
     );
     feeder.apply(Event::Delete(map("b", "1")), |_| {});
     assert!(of("1").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_does_not_cover_a_newer_write() {
+    let mut it = Lagging::filled();
+    let old = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    it.hears(Event::Apply(old.clone()));
+    let caches = it.cached.caches().clone();
+    let table = caches.table::<ConfigMap>().unwrap();
+    let asked = table.mark();
+    it.cached.apply(ME, &map("a", "2")).await.unwrap();
+    // Answers to a read and to a list that were under way meanwhile.
+    table.note(&old, asked);
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
+    let all = table::Query::of(Some("default"), &ListParams::default()).unwrap();
+    table.note_all(&all, std::slice::from_ref(&old), asked);
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_that_nothing_is_there_does_not_cover_a_newer_write() {
+    let it = Lagging::filled();
+    let caches = it.cached.caches().clone();
+    let table = caches.table::<ConfigMap>().unwrap();
+    let asked = table.mark();
+    it.cached.create(&map("a", "1")).await.unwrap();
+    table.note_absence(&key("a"), asked);
+    assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
+    let all = table::Query::of(Some("default"), &ListParams::default()).unwrap();
+    table.note_all(&all, &[], asked);
+    assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_does_not_end_a_doubt_that_is_younger() {
+    let mut it = Lagging::filled();
+    let old = it.cached.apply(ME, &map("a", "1")).await.unwrap();
+    it.hears(Event::Apply(old.clone()));
+    let caches = it.cached.caches().clone();
+    let table = caches.table::<ConfigMap>().unwrap();
+    let asked = table.mark();
+    it.plain.apply(ME, &map("a", "2")).await.unwrap();
+    table.doubt(key("a"));
+    table.note(&old, asked);
+    assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 1));
+}
+
+/// With a label, to be found by.
+fn labelled(name: &str, of: &str) -> ConfigMap {
+    let mut map = map(name, "1");
+    map.metadata.labels = Some([("of".to_owned(), of.to_owned())].into());
+    map
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
+    let mut it = Lagging::filled();
+    for name in ["a", "b"] {
+        let made = it.plain.create(&labelled(name, name)).await.unwrap();
+        it.hears(Event::Apply(made));
+    }
+    let a = it
+        .plain
+        .find::<ConfigMap>(&key("a"))
+        .await
+        .unwrap()
+        .unwrap();
+    let list = async |it: &Lagging, of: &str| {
+        let params = ListParams::default().labels(&format!("of={of}"));
+        let list = it.cached.list::<ConfigMap>(None, &params);
+        let (found, requests) = it.requests(list).await;
+        (found.unwrap().items.len(), requests)
+    };
+    it.cached
+        .remove(&a, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    assert_eq!(list(&it, "b").await, (1, 0), "it cannot be among these");
+    assert_eq!(list(&it, "a").await, (0, 1), "asked once");
+    assert_eq!(list(&it, "a").await, (0, 0), "and believed");
+    let b = it
+        .plain
+        .find::<ConfigMap>(&key("b"))
+        .await
+        .unwrap()
+        .unwrap();
+    it.cached
+        .remove(&b, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    it.hears(Event::Delete(b));
+    assert_eq!(list(&it, "b").await, (0, 0), "shown");
+    it.hears(Event::Delete(a));
+    assert_eq!(it.cached.caches().remembered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_finalizers_hold_up_is_shown_by_its_beginning() {
+    let mut it = Lagging::filled();
+    let mut held = map("a", "1");
+    held.metadata.finalizers = Some(vec!["example.org/held".to_owned()]);
+    let made = it.plain.create(&held).await.unwrap();
+    it.hears(Event::Apply(made.clone()));
+    it.cached
+        .remove(&made, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    let going = it
+        .plain
+        .find::<ConfigMap>(&key("a"))
+        .await
+        .unwrap()
+        .unwrap();
+    it.hears(Event::Apply(going));
+    assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
+    assert_eq!(it.cached.caches().remembered(), 0);
 }

@@ -11,7 +11,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures::{Stream, StreamExt as _, future::try_join_all, stream};
+use futures::{
+    Stream, StreamExt as _,
+    future::try_join_all,
+    stream::{self, BoxStream},
+};
 use kite_core::{
     cluster::Object,
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
@@ -32,7 +36,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Builder, Caches, Feeder, kinds::Kind, retry::Retry};
+use super::{
+    Builder, Caches, Feeder,
+    kinds::Kind,
+    lenient::{self, Lenient},
+    retry::Retry,
+};
 use crate::{
     health::Health,
     metrics::Waiting,
@@ -63,17 +72,24 @@ impl Watches {
         }
     }
 
-    /// Watches objects of kind `K` too.
+    /// Watches objects of kind `K`, on which a controller works.
+    #[allow(clippy::expect_used, reason = "said of the kind where it is made")]
     pub(crate) fn store<K: Object>(&mut self) -> Store<K> {
-        self.feed::<K>().feeder.store()
+        let store = self.feed::<K>().feeder.store();
+        store.expect("kinds with a controller are not packed")
+    }
+
+    /// Watches objects of kind `K` too.
+    pub(super) fn watch<K: Object>(&mut self) {
+        self.feed::<K>();
     }
 
     /// Watches all that any of Kite's controllers hears of.
     pub(super) fn store_all(&mut self) {
-        self.store::<KiteVirtualMachine>();
-        self.store::<KiteUser>();
-        self.store::<KiteImage>();
-        self.store::<KitePlatform>();
+        self.watch::<KiteVirtualMachine>();
+        self.watch::<KiteUser>();
+        self.watch::<KiteImage>();
+        self.watch::<KitePlatform>();
         triggers::virtual_machines(Kinds(self));
         triggers::users(Kinds(self));
         triggers::images(Kinds(self));
@@ -93,11 +109,12 @@ impl Watches {
             feeds,
         } = self;
         let feed = feeds.entry(TypeId::of::<K>()).or_insert_with(|| {
-            let kind = Kind::<K>::of();
-            Box::new(Feed {
-                api: Api::all(client.clone()),
-                config: kind.config,
-                feeder: caches.fed(kind.by, kind.narrow),
+            Box::new(Feed::<K> {
+                client: client.clone(),
+                config: Kind::<K>::of().config,
+                is_lenient: false,
+                retry: Retry::default(),
+                feeder: caches.fed_for_kite(),
                 listeners: Vec::new(),
                 tried: watch::Sender::new(false),
             })
@@ -122,7 +139,7 @@ impl<K: Object> Listener<K> for Kinds<'_> {
         W: Object,
         M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
     {
-        self.0.store::<W>();
+        self.0.watch::<W>();
         self
     }
 }
@@ -154,14 +171,25 @@ impl Running {
         }
     }
 
-    /// Watches until `shutdown`, and tells `health` of it.
+    /// Watches until `shutdown`, and tells `health` of it. If a watch cannot go
+    /// on, all of it ends, by `shutdown`: what would be done without it would be
+    /// done blindly.
     pub async fn run(self, health: Health, shutdown: CancellationToken) {
         let mut tasks = JoinSet::new();
+        let mut kinds = HashMap::new();
         for feed in self.feeds {
             feed.expect(&health);
-            tasks.spawn(feed.run(health.clone(), shutdown.clone()));
+            let kind = feed.kind();
+            let task = tasks.spawn(feed.run(health.clone(), shutdown.clone()));
+            kinds.insert(task.id(), kind);
         }
-        while tasks.join_next().await.is_some() {}
+        while let Some(ended) = tasks.join_next_with_id().await {
+            if let Err(error) = ended {
+                let kind = kinds.get(&error.id()).map_or("", String::as_str);
+                tracing::error!(kind, %error, "watch broke down, the controllers end");
+                shutdown.cancel();
+            }
+        }
     }
 }
 
@@ -169,8 +197,11 @@ type Tell<K> = Box<dyn Fn(&K) + Send + Sync>;
 
 /// The watch of one kind.
 struct Feed<K: Object> {
-    api: Api<K>,
+    client: Client,
     config: watcher::Config,
+    /// Whether each object is read by itself, since one of them cannot be.
+    is_lenient: bool,
+    retry: Retry,
     feeder: Feeder<K>,
     listeners: Vec<Tell<K>>,
     tried: watch::Sender<bool>,
@@ -181,6 +212,7 @@ struct Feed<K: Object> {
 trait Run: Send + Sync {
     fn as_any(&mut self) -> &mut dyn Any;
     fn tried(&self) -> watch::Receiver<bool>;
+    fn kind(&self) -> String;
     fn expect(&self, health: &Health);
     async fn run(self: Box<Self>, health: Health, shutdown: CancellationToken);
 }
@@ -195,28 +227,43 @@ impl<K: Object> Run for Feed<K> {
         self.tried.subscribe()
     }
 
+    fn kind(&self) -> String {
+        K::kind(&()).into_owned()
+    }
+
     fn expect(&self, health: &Health) {
         health.expect::<K>();
     }
 
     async fn run(mut self: Box<Self>, health: Health, shutdown: CancellationToken) {
+        while !shutdown.is_cancelled() {
+            self.follow(&health, &shutdown).await;
+        }
+    }
+}
+
+/// For how long a watch may fail before its cache is not believed any more.
+const BLIND: Duration = Duration::from_secs(30);
+/// A watch that fails says so again within less than this: one that has not runs
+/// again, in silence.
+const SILENCE: Duration = Duration::from_secs(60);
+
+impl<K: Object> Feed<K> {
+    /// Follows a watch until `shutdown`, or until it has to be begun anew.
+    async fn follow(&mut self, health: &Health, shutdown: &CancellationToken) {
         let mut is_running = false;
-        let mut retry = Retry::default();
-        let events = watcher(self.api.clone(), self.config.clone());
-        let ended = shutdown.clone();
-        let mut events = std::pin::pin!(events.take_until(ended.cancelled_owned()));
+        // When it failed first and last.
+        let mut failing: Option<(Instant, Instant)> = None;
+        let events = self.events().take_until(shutdown.cancelled());
+        let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
                     let is_complete = matches!(event, watcher::Event::InitDone);
                     let is_change =
                         matches!(event, watcher::Event::Apply(_) | watcher::Event::Delete(_));
-                    let listeners = &self.listeners;
-                    self.feeder.apply(event, |object| {
-                        for tell in listeners {
-                            tell(object);
-                        }
-                    });
+                    failing = None;
+                    self.take_in(event);
                     if is_complete {
                         self.tried.send_replace(true);
                     }
@@ -227,30 +274,78 @@ impl<K: Object> Run for Feed<K> {
                 }
                 Err(error) => {
                     let is_absent = is_not_installed::<K>(&error);
-                    let wait = retry.after(is_absent);
+                    let wait = self.retry.after(is_absent);
                     let kind = K::kind(&());
                     if is_forbidden(&error) {
                         health.forbidden::<K>(&error);
                     } else {
                         health.failing::<K>(&error);
                     }
+                    is_running = false;
                     if is_absent {
                         tracing::debug!(%kind, ?wait, "is not installed, will be looked for again");
                         self.feeder.not_installed();
                     } else {
                         tracing::warn!(%kind, %error, ?wait, "watch failed, will be tried again");
+                        if matches!(error, watcher::Error::InitialListFailed(_)) {
+                            self.feeder.lost();
+                        }
                     }
-                    is_running = false;
                     self.tried.send_replace(true);
+                    if !self.is_lenient && is_unreadable(&error) {
+                        // Which object it is shows when each is read by itself.
+                        self.is_lenient = true;
+                        return;
+                    }
                     // The stream does nothing until it is asked.
                     tokio::select! {
                         () = sleep(wait) => {}
                         () = shutdown.cancelled() => {}
                     }
+                    let now = Instant::now();
+                    let first = failing
+                        .filter(|(_, last)| now - *last < SILENCE)
+                        .map_or(now, |(first, _)| first);
+                    failing = Some((first, now));
+                    if now - first >= BLIND && !is_absent && self.feeder.is_believed() {
+                        // Only a list tells for certain that all is known again.
+                        self.feeder.lost();
+                        return;
+                    }
                 }
             }
         }
     }
+
+    fn events(&self) -> BoxStream<'static, Result<watcher::Event<Lenient<K>>, watcher::Error>> {
+        let (client, config) = (self.client.clone(), self.config.clone());
+        if self.is_lenient {
+            let api = Api::<Lenient<K>>::all(client);
+            watcher(api, config).boxed()
+        } else {
+            let api = Api::<K>::all(client);
+            let events = watcher(api, config);
+            events.map(|event| event.map(lenient::all_read)).boxed()
+        }
+    }
+
+    fn take_in(&mut self, event: watcher::Event<Lenient<K>>) {
+        let listeners = &self.listeners;
+        self.feeder.apply_lenient(event, |object| {
+            for tell in listeners {
+                tell(object);
+            }
+        });
+    }
+}
+
+/// Whether an object could not be read as its kind.
+fn is_unreadable(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::InitialListFailed(kube::Error::SerdeError(_))
+            | watcher::Error::WatchFailed(kube::Error::SerdeError(_))
+    )
 }
 
 /// Whether the cluster lacks a kind that Kite can do without. Reads of such a kind

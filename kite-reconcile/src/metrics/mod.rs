@@ -1,5 +1,6 @@
 //! What reconcilers count.
 
+mod caches;
 mod census;
 
 use std::time::Instant;
@@ -18,9 +19,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use self::census::Census;
 pub(crate) use self::census::Waiting;
-use crate::wire::Call;
+use self::{caches::CacheCensus, census::Census};
+use crate::{cache::Caches, wire::Call};
 
 /// Reconciles by kind and how they ended. Labels have few values: kinds, and
 /// [`Error::category`](crate::Error::category).
@@ -31,6 +32,7 @@ pub struct Metrics {
     writes: Family<KindLabel, Counter>,
     running: Family<KindLabel, Gauge>,
     census: Census,
+    caches: CacheCensus,
     duration: Family<KindLabel, Histogram, fn() -> Histogram>,
 }
 
@@ -53,6 +55,7 @@ impl Default for Metrics {
             writes: Family::default(),
             running: Family::default(),
             census: Census::default(),
+            caches: CacheCensus::default(),
             duration: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.001, 2.0, 14))
             }),
@@ -84,6 +87,7 @@ impl Metrics {
             self.running.clone(),
         );
         registry.register_collector(Box::new(self.census.clone()));
+        registry.register_collector(Box::new(self.caches.clone()));
         registry.register(
             "kite_reconcile_duration_seconds",
             "Time that a reconcile took",
@@ -95,6 +99,11 @@ impl Metrics {
     /// So with what is waiting.
     pub(crate) fn count<K: Object>(&self, store: Store<K>, waiting: Waiting) {
         self.census.add(store, waiting);
+    }
+
+    /// Counts what these caches hold.
+    pub(crate) fn count_caches(&self, caches: Caches) {
+        self.caches.set(caches);
     }
 
     /// Begins to measure a reconcile; the time is taken when the timer is dropped.

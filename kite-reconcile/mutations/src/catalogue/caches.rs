@@ -44,10 +44,12 @@ pub(super) const ALL: &[Mutation] = &[
         what: "reads from its caches without what the last write answered",
         file: CLUSTER,
         edits: &[(
-            "Ok(object) => table.note(object),
-             Err(_) => table.doubt(key), }",
-            "Ok(_) => {}
-             Err(_) => table.doubt(key), }",
+            "let answer = write.await;
+             match &answer {
+             Ok(object) => table.note(object, mark),",
+            "let answer = write.await;
+             match &answer {
+             Ok(_) => drop(mark),",
         )],
         first: (Sweep, "vm_life::views vm_life::crashes"),
     },
@@ -55,12 +57,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "deletes-not-doubted",
         what: "believes its caches of what it has told to go",
         file: CLUSTER,
-        edits: &[(
-            "if let Some(table) = self.caches.table::<K>() {
-                 table.doubt(key.clone());
-             }",
-            "",
-        )],
+        edits: &[("self.deleted::<K>(key.clone(), Some(uid));", "")],
         first: (Sweep, "vm_deletion::views user_deletion::views"),
     },
     Mutation {
@@ -80,7 +77,10 @@ pub(super) const ALL: &[Mutation] = &[
         name: "empty-cache-believed",
         what: "takes a cache whose first list is not there for an empty cluster",
         file: TABLE,
-        edits: &[("if !self.is_filled() { return Known::Ask; }", "")],
+        edits: &[(
+            "if !self.is_filled() || self.unreadable.read().contains(key) {",
+            "if self.unreadable.read().contains(key) {",
+        )],
         first: (Sweep, "vm_life::crashes vm_deletion::crashes"),
     },
     Mutation {

@@ -1,0 +1,257 @@
+//! Objects in little memory.
+//!
+//! A Kubernetes object as a Rust value is several kilobytes of small
+//! allocations, and the objects that one controller makes differ in little more
+//! than names. Packed, an object is its JSON, compressed with other objects of
+//! its kind as the dictionary: a few hundred bytes, unpacked in microseconds.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    num::NonZeroU64,
+    sync::Arc,
+};
+
+use kite_core::cluster::{Object, ObjectKey};
+use lz4_flex::block::{compress_with_dict, decompress_with_dict};
+use parking_lot::{Mutex, RwLock};
+
+use super::table::version;
+
+/// How many objects make a dictionary: a kind has a handful of shapes.
+const SAMPLES: usize = 6;
+/// Bytes that a dictionary has at most; LZ4 looks back 64 KiB.
+const LARGEST: usize = 24 * 1024;
+/// A new dictionary is made when this many times as many objects were packed as
+/// before the last one: those that came first are seldom like the many.
+const GROWTH: u64 = 8;
+/// Dictionaries of a kind at most. Each is made of a multiple of the objects
+/// before the last: there will never be more objects than for a dozen.
+const DICTIONARIES: usize = 12;
+
+/// An object that could not be unpacked. It cannot be: what was packed had been
+/// read as the same type before.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("the compressed form is damaged: {0}")]
+    Damaged(#[from] lz4_flex::block::DecompressError),
+    #[error("the JSON form cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// One object.
+pub(super) struct Packed<K> {
+    version: Option<NonZeroU64>,
+    form: Form<K>,
+}
+
+enum Form<K> {
+    /// Compressed JSON, of this length, with the dictionary of this number.
+    Small {
+        bytes: Box<[u8]>,
+        length: u32,
+        dictionary: u8,
+    },
+    /// As it came: there is no JSON of it.
+    Whole(Arc<K>),
+}
+
+impl<K> Packed<K> {
+    /// The version; none if it is no number.
+    pub(super) fn version(&self) -> Option<u64> {
+        self.version.map(NonZeroU64::get)
+    }
+}
+
+impl<K> Packed<K> {
+    /// Its bytes, if it is small.
+    pub(super) fn size(&self) -> usize {
+        match &self.form {
+            Form::Small { bytes, .. } => bytes.len(),
+            Form::Whole(_) => 0,
+        }
+    }
+}
+
+/// All objects of a kind, packed, by their keys.
+pub(super) type Shelf<K> = HashMap<Arc<ObjectKey>, Packed<K>>;
+
+/// The objects of one kind.
+pub(super) struct PackedStore<K> {
+    pub(super) of: RwLock<Shelf<K>>,
+    press: Mutex<Press>,
+    /// Dictionaries stay for as long as the store: which objects still need
+    /// which is not counted.
+    dictionaries: RwLock<Vec<Arc<[u8]>>>,
+}
+
+/// What the next dictionary is made of, and when.
+struct Press {
+    packed: u64,
+    next: u64,
+    samples: VecDeque<Vec<u8>>,
+}
+
+impl<K> Default for PackedStore<K> {
+    fn default() -> Self {
+        Self {
+            of: RwLock::default(),
+            press: Mutex::new(Press {
+                packed: 0,
+                next: 2,
+                samples: VecDeque::new(),
+            }),
+            dictionaries: RwLock::new(vec![Arc::from([])]),
+        }
+    }
+}
+
+impl<K: Object> PackedStore<K> {
+    /// Packs an object.
+    pub(super) fn pack(&self, object: &K) -> Packed<K> {
+        let version = version(object).and_then(NonZeroU64::new);
+        let form = match serde_json::to_vec(object) {
+            Ok(json) => self.press(json),
+            Err(_) => Err(()),
+        };
+        Packed {
+            version,
+            form: form.unwrap_or_else(|()| Form::Whole(Arc::new(object.clone()))),
+        }
+    }
+
+    fn press(&self, json: Vec<u8>) -> Result<Form<K>, ()> {
+        let length = u32::try_from(json.len()).map_err(|_| ())?;
+        let (number, dictionary) = {
+            let all = self.dictionaries.read();
+            let number = all.len().saturating_sub(1);
+            (number, all.last().cloned().ok_or(())?)
+        };
+        let bytes = compress_with_dict(&json, &dictionary).into_boxed_slice();
+        self.learn(json);
+        Ok(Form::Small {
+            bytes,
+            length,
+            dictionary: u8::try_from(number).map_err(|_| ())?,
+        })
+    }
+
+    /// Takes an object into the samples, and makes a new dictionary of them if it
+    /// is time.
+    fn learn(&self, json: Vec<u8>) {
+        let mut press = self.press.lock();
+        press.packed += 1;
+        press.samples.push_back(json);
+        if press.samples.len() > SAMPLES {
+            press.samples.pop_front();
+        }
+        if press.packed < press.next {
+            return;
+        }
+        press.next = press.next.saturating_mul(GROWTH);
+        let mut dictionary = Vec::new();
+        for sample in press.samples.iter().rev() {
+            if dictionary.len() + sample.len() <= LARGEST {
+                dictionary.extend_from_slice(sample);
+            }
+        }
+        let mut all = self.dictionaries.write();
+        if all.len() < DICTIONARIES {
+            all.push(dictionary.into());
+        }
+    }
+
+    /// The object.
+    pub(super) fn unpack(&self, packed: &Packed<K>) -> Result<Arc<K>, Unreadable> {
+        match &packed.form {
+            Form::Whole(object) => Ok(Arc::clone(object)),
+            Form::Small {
+                bytes,
+                length,
+                dictionary,
+            } => {
+                let dictionary = {
+                    let all = self.dictionaries.read();
+                    all.get(usize::from(*dictionary)).cloned()
+                };
+                let dictionary = dictionary.unwrap_or_default();
+                let length = usize::try_from(*length).unwrap_or(usize::MAX);
+                let json = decompress_with_dict(bytes, length, &dictionary)?;
+                Ok(Arc::new(serde_json::from_slice(&json)?))
+            }
+        }
+    }
+
+    /// The object with this key.
+    pub(super) fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Unreadable> {
+        let all = self.of.read();
+        all.get(key).map(|packed| self.unpack(packed)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use k8s_openapi::api::core::v1::Service;
+    use serde_json::json;
+
+    use super::*;
+
+    fn service(number: usize) -> Service {
+        serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": format!("service-{number}"),
+                "namespace": format!("namespace-{}", number / 10),
+                "uid": format!("{:032x}", number * 7919),
+                "resourceVersion": (1000 + number).to_string(),
+                "labels": {"app.kubernetes.io/name": format!("vm-{number}"), "app.kubernetes.io/part-of": "kite"},
+            },
+            "spec": {
+                "type": "ClusterIP",
+                "clusterIP": format!("10.0.{}.{}", number / 250, number % 250),
+                "ports": [{"name": "ssh", "port": 22, "protocol": "TCP", "targetPort": "ssh"}],
+                "selector": {"vm.kubevirt.io/name": format!("vm-{number}")},
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_unpacked_is_what_was_packed() {
+        let store = PackedStore::default();
+        let packed: Vec<_> = (1..2000)
+            .map(|number| (number, store.pack(&service(number))))
+            .collect();
+        for (number, packed) in &packed {
+            assert_eq!(*store.unpack(packed).unwrap(), service(*number));
+            assert_eq!(packed.version(), Some(1000 + *number as u64));
+        }
+        assert!(store.dictionaries.read().len() > 3);
+    }
+
+    #[test]
+    fn objects_that_are_alike_take_little() {
+        let store = PackedStore::default();
+        for number in 0..100 {
+            store.pack(&service(number));
+        }
+        let json = serde_json::to_vec(&service(100)).unwrap().len();
+        let packed = match store.pack(&service(100)).form {
+            Form::Small { bytes, .. } => bytes.len(),
+            Form::Whole(_) => json,
+        };
+        assert!(packed * 3 < json, "{packed} of {json}");
+    }
+
+    #[test]
+    fn the_number_of_dictionaries_is_bounded() {
+        let store = PackedStore::<Service>::default();
+        store.press.lock().packed = u64::MAX / 2;
+        for number in 0..50 {
+            let packed = store.pack(&service(number));
+            assert_eq!(*store.unpack(&packed).unwrap(), service(number));
+        }
+        assert_eq!(store.dictionaries.read().len(), DICTIONARIES);
+    }
+}
