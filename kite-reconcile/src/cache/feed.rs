@@ -83,9 +83,16 @@ impl<K: Object> Feeder<K> {
         if let Lenient::Unreadable(unread) = object {
             let why = &unread.why;
             match event {
-                Event::InitApply(_) => drop(self.unread_listed.insert(key.clone())),
-                Event::Delete(_) => return self.forget_unread(&key, touched),
-                _ => drop(self.table.unreadable.write().insert(key.clone())),
+                Event::Delete(_) => {
+                    self.forget_unread(&key, touched);
+                    return;
+                }
+                Event::InitApply(_) => {
+                    self.unread_listed.insert(key.clone());
+                }
+                _ => {
+                    self.table.unreadable.write().insert(key.clone());
+                }
             }
             tracing::error!(kind = %K::kind(&()), object = %key, why, "object cannot be read and is left out, mend the field that is named");
             return;

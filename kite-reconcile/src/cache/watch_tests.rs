@@ -20,6 +20,7 @@ use kube::{
     Api, Client, CustomResourceExt as _,
     api::{ApiResource, DynamicObject, ListParams, PostParams},
     client::Body,
+    runtime::watcher::Event,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -151,7 +152,6 @@ fn an_object_that_became_unreadable_is_asked_for() {
         let known = caches.table::<ConfigMap>().unwrap().known(&key);
         matches!(known, super::table::Known::Ask)
     };
-    use kube::runtime::watcher::Event;
     for event in [
         Event::Init,
         Event::InitApply(map(json!({}))),
