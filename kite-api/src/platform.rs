@@ -49,7 +49,10 @@ pub(crate) async fn config(State(state): State<ApiState>) -> Result<Json<Config>
                 .gateway
                 .public_host
                 .or_else(|| platform.base_domain.clone()),
-            port: platform.gateway.public_port,
+            port: platform
+                .gateway
+                .port_of_users(None)
+                .unwrap_or(platform.gateway.public_port),
         }),
         base_domain: platform.base_domain,
         version: env!("CARGO_PKG_VERSION"),

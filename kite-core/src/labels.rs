@@ -23,12 +23,24 @@ pub const COMPONENT_SSH_KEY: &str = "ssh-key";
 /// Value of [`COMPONENT`] on a VM's access Service and so on its `EndpointSlices`.
 pub const COMPONENT_ACCESS: &str = "access";
 
+/// Annotation of a VM's disk: the family of the guest on it, as its image said
+/// when it was cloned. Images come and go; the guest stays what it is.
+pub const OS_FAMILY: &str = "hy3ons.github.io/os-family";
+
 /// Label by which Services find the pods of one of Kite's processes.
 pub const APP_NAME: &str = "app.kubernetes.io/name";
 /// Label that `KubeVirt` puts on a VM's launcher pod; Services select by it.
 pub const KUBEVIRT_VM_NAME: &str = "vm.kubevirt.io/name";
 /// Label that Kubernetes puts on the `EndpointSlices` of a Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Name of the API server's own Service, which it keeps in namespace `default`.
+pub const API_SERVER_SERVICE: &str = "kubernetes";
+
+/// Selects the `EndpointSlices` of the API server's own Service.
+pub fn of_api_server() -> String {
+    format!("{SERVICE_NAME}={API_SERVER_SERVICE}")
+}
 
 /// Holds a `KiteVirtualMachine` until everything it caused is gone.
 pub const VM_FINALIZER: &str = "hy3ons.github.io/kite-vm-cleanup";

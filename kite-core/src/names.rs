@@ -90,6 +90,11 @@ pub fn activity_lease(vm: &str) -> String {
     format!("{vm}-activity")
 }
 
+/// Secret in which cert-manager puts the certificate of a VM's domain.
+pub fn certificate_secret(vm: &str) -> String {
+    format!("{vm}-tls")
+}
+
 /// Service through which the gateway reaches a VM's port 22.
 pub fn access_service(vm: &str) -> String {
     format!("vps-access-{vm}")

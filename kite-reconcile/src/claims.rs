@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use kite_core::{
-    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::{Claim, Holder, HolderKind, KiteReservation, KiteUser, KiteVirtualMachine},
 };
 use kube::{ResourceExt as _, api::ListParams};
@@ -56,16 +56,18 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Reads how the claims `wanted` stand. With `selector` also finds what the
-    /// object holds beyond that, by its labels.
+    /// Reads how the claims `wanted` stand, and finds what the object holds beyond
+    /// that, by its labels `held_by`. That is always looked for: a former name may
+    /// have been kept for as long as something led from it, and an old view may
+    /// have missed it right after the edit.
     pub async fn observe<C: Cluster>(
         cluster: &C,
         wanted: Vec<KiteReservation>,
-        held_by: Option<&BTreeMap<String, String>>,
+        held_by: &BTreeMap<String, String>,
     ) -> Result<Self, ClusterError> {
         let mut claims = Self::default();
-        if let (Some(labels), Some(holder)) = (held_by, wanted.first().map(|c| &c.spec.holder)) {
-            let selector = labels
+        if let Some(holder) = wanted.first().map(|c| &c.spec.holder) {
+            let selector = held_by
                 .iter()
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect::<Vec<_>>()
@@ -106,10 +108,11 @@ impl Claims {
         steps
     }
 
-    /// Gives back what is not wanted any more. To be done when nobody is reached
-    /// by it any more.
-    pub fn give_back(&self) -> Vec<Step> {
-        self.stale.iter().cloned().map(Step::Unclaim).collect()
+    /// Gives back what is not wanted any more, as far as `may_go`: to be done
+    /// when nobody is reached by it any more.
+    pub fn give_back(&self, may_go: impl Fn(&KiteReservation) -> bool) -> Vec<Step> {
+        let stale = self.stale.iter().filter(|claim| may_go(claim));
+        stale.cloned().map(Step::Unclaim).collect()
     }
 
     /// What is to be given back when the object goes.
@@ -163,6 +166,25 @@ pub(crate) async fn make<C: Cluster>(
     match cluster.create(wanted).await {
         Ok(made) => Ok(ClaimState::Mine(made)),
         Err(ClusterError::AlreadyExists { .. }) => inspect(cluster, wanted).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// Has a claim say that its holder got what it stands for, and says how it stands
+/// after that: it may be gone together with what it stood for.
+pub(crate) async fn fulfil<C: Cluster>(
+    cluster: &C,
+    manager: FieldManager,
+    claim: &KiteReservation,
+) -> Result<ClaimState, ClusterError> {
+    let patch = serde_json::json!({
+        "metadata": {"uid": claim.metadata.uid},
+        "spec": {"fulfilled": true},
+    });
+    let key = ObjectKey::of(claim);
+    match cluster.edit::<KiteReservation>(manager, &key, &patch).await {
+        Ok(fulfilled) => Ok(ClaimState::Mine(fulfilled)),
+        Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
         Err(error) => Err(error),
     }
 }

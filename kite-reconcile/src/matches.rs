@@ -5,7 +5,7 @@ use kite_core::{cluster::Object, quantity::Bytes};
 mod leftovers;
 mod tape;
 
-pub(crate) use self::leftovers::condense;
+pub(crate) use self::leftovers::{condense, sets};
 use self::tape::{Seen, Tape, View};
 
 /// Whether applying `desired` would change nothing: every field that it sets is

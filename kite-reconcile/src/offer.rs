@@ -116,7 +116,9 @@ pub fn plan(
     let used_up = known.filter(|by| by.fulfilled);
     let claimed_by = match (&seen.claim, &seen.holder) {
         _ if used_up.is_some() => used_up.cloned(),
-        (Some(claim), Some(vm)) => Some(claimed_by(claim, vm)),
+        (Some(claim), Some(vm)) => Some(claimed_by(claim, vm::is_fulfilled(vm))),
+        // The VM is gone, and was what was offered.
+        (Some(claim), None) if claim.spec.fulfilled => Some(claimed_by(claim, true)),
         _ => None,
     };
     // The VM is gone without having been deleted in order, and never had its
@@ -145,7 +147,7 @@ pub fn plan(
     }
 }
 
-fn claimed_by(claim: &KiteReservation, vm: &KiteVirtualMachine) -> OfferClaim {
+fn claimed_by(claim: &KiteReservation, is_fulfilled: bool) -> OfferClaim {
     let holder = &claim.spec.holder;
     let namespace = holder.namespace.clone().unwrap_or_default();
     OfferClaim {
@@ -153,7 +155,7 @@ fn claimed_by(claim: &KiteReservation, vm: &KiteVirtualMachine) -> OfferClaim {
         namespace,
         name: holder.name.clone(),
         uid: holder.uid.clone(),
-        fulfilled: vm::is_fulfilled(vm),
+        fulfilled: claim.spec.fulfilled || is_fulfilled,
     }
 }
 

@@ -40,6 +40,8 @@ pub enum Step {
     Claim(KiteReservation),
     /// Remove a claim: one's own, or one whose holder is gone.
     Unclaim(KiteReservation),
+    /// Have a claim say that its holder got what it stands for.
+    Fulfil(KiteReservation),
     /// Make the key Secret of a VM, unless there is one. The object has
     /// everything but the keys.
     CreateKeys(Box<k8s_openapi::api::core::v1::Secret>),
@@ -77,6 +79,7 @@ impl Step {
             | Self::Delete(..) => true,
             Self::AddFinalizer(_)
             | Self::Claim(_)
+            | Self::Fulfil(_)
             | Self::CreateKeys(_)
             | Self::Apply(_)
             | Self::Expose(_)
@@ -98,6 +101,7 @@ impl Step {
             Self::DeleteSelf => "delete the object itself".to_owned(),
             Self::Claim(claim) => format!("claim {}", name(claim)),
             Self::Unclaim(claim) => format!("release {}", name(claim)),
+            Self::Fulfil(claim) => format!("fulfil {}", name(claim)),
             Self::CreateKeys(secret) => {
                 format!(
                     "create keys {}",

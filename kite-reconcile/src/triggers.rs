@@ -6,6 +6,7 @@
 //! spec. Whoever does the listening is a [`Listener`]: kube's `Controller` in
 //! production, a simulated one in tests, so that both hear of the same.
 
+mod changes;
 mod claims;
 mod edits;
 mod owners;
@@ -18,6 +19,7 @@ use std::{
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    discovery::v1::EndpointSlice,
     networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
@@ -42,10 +44,12 @@ use kube::{
 };
 
 use self::{
+    changes::Changes,
     claims::{Claims, claimants, namesakes},
     edits::Edits,
     owners::{image_of, platform_of, user_of, vm_of},
 };
+use crate::user;
 
 /// Listens for the controller of `K`.
 pub trait Listener<K: Object>: Sized {
@@ -66,7 +70,18 @@ pub trait Listener<K: Object>: Sized {
 pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
     listener
         .on(managed(), || |o: &Lease, _: &_| vm_of(o))
-        .on(managed(), || |o: &Secret, _: &_| vm_of(o))
+        .on(everything(), || {
+            |secret: &Secret, vms: &_| {
+                if secret.type_.as_deref() != Some(CERTIFICATE) {
+                    return vm_of(secret);
+                }
+                // Somebody else puts certificates there.
+                let namespace = secret.namespace();
+                select(vms, |vm: &KiteVirtualMachine| {
+                    vm.spec.domain_prefix.is_some() && vm.namespace() == namespace
+                })
+            }
+        })
         .on(managed(), || |o: &DataVolume, _: &_| vm_of(o))
         .on(managed(), || |o: &PersistentVolumeClaim, _: &_| vm_of(o))
         .on(managed(), || |o: &VirtualMachine, _: &_| vm_of(o))
@@ -79,7 +94,17 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
             move |claim: &KiteReservation, vms: &_| claimants(&claims, vms, claim)
         })
         .on(everything(), || {
-            |_: &KitePlatform, vms: &_| select(vms, |_| true)
+            let changes = Changes::default();
+            move |platform: &KitePlatform, vms: &_| {
+                // Where the gateway is reached is told to who logs in.
+                let port = platform.status.as_ref().and_then(|it| it.gateway_port);
+                let facts = (platform.metadata.generation, port);
+                if changes.is_one(platform, facts, &platform.status) {
+                    select(vms, |_| true)
+                } else {
+                    Vec::new()
+                }
+            }
         })
         .on(everything(), || {
             let edits = Edits::default();
@@ -155,7 +180,14 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
             move |claim: &KiteReservation, users: &_| namesakes(&claims, users, claim)
         })
         .on(everything(), || {
-            |_: &KitePlatform, users: &_| select(users, |_| true)
+            let changes = Changes::default();
+            move |platform: &KitePlatform, users: &_| {
+                if changes.is_one(platform, platform.metadata.generation, &platform.status) {
+                    select(users, |_| true)
+                } else {
+                    Vec::new()
+                }
+            }
         })
         .on(everything(), || {
             let seen = Mutex::new(HashMap::new());
@@ -167,6 +199,31 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
                     return Vec::new();
                 }
                 select(users, |_| true)
+            }
+        })
+        .on(of_api_server(), || {
+            let changes = Changes::default();
+            move |slice: &EndpointSlice, users: &_| {
+                let is_its = slice.namespace().as_deref() == Some(user::API_SERVER_NAMESPACE);
+                let addresses = || walls::endpoints([slice]);
+                if is_its && changes.is_one(slice, addresses(), &()) {
+                    select(users, |_| true)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
+        .on(everything(), || {
+            let changes = Changes::default();
+            move |image: &KiteImage, users: &_| {
+                // Disks are cloned from where images are.
+                let status = image.status.as_ref();
+                let home = status.and_then(|status| status.namespace.clone());
+                if changes.is_one(image, home, &image.status) {
+                    select(users, |_| true)
+                } else {
+                    Vec::new()
+                }
             }
         })
 }
@@ -212,6 +269,9 @@ fn managed() -> watcher::Config {
     ))
 }
 
+/// Type of the Secrets that certificates are in.
+const CERTIFICATE: &str = "kubernetes.io/tls";
+
 /// A watch of what CDI's crons made.
 fn by_cron() -> watcher::Config {
     watcher::Config::default().labels(DATA_IMPORT_CRON_LABEL)
@@ -219,6 +279,10 @@ fn by_cron() -> watcher::Config {
 
 fn everything() -> watcher::Config {
     watcher::Config::default()
+}
+
+fn of_api_server() -> watcher::Config {
+    watcher::Config::default().labels(&labels::of_api_server())
 }
 
 /// The known objects that `wanted` picks.
@@ -235,4 +299,147 @@ fn has_disk(vm: &KiteVirtualMachine) -> bool {
     vm.status
         .as_ref()
         .is_some_and(|status| status.disk.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::{Any, TypeId};
+
+    use kite_core::crd::{
+        KiteImageStatus, KitePlatformSpec, KitePlatformStatus, KiteUserSpec, KiteVirtualMachineSpec,
+    };
+    use kube::runtime::reflector;
+    use serde_json::json;
+
+    use super::*;
+
+    fn vm(name: &str) -> KiteVirtualMachine {
+        let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
+        let spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian-12", "web");
+        let mut vm = KiteVirtualMachine::new(name, spec);
+        vm.metadata.namespace = Some("dev".to_owned());
+        vm
+    }
+
+    /// What a controller of `K` makes of what it hears of `W`.
+    struct Heard<K: Object, W> {
+        store: Store<K>,
+        mappers: Vec<Box<dyn Fn(&dyn Any, &Store<K>) -> Vec<ObjectRef<K>>>>,
+        of: std::marker::PhantomData<W>,
+    }
+
+    impl<K: Object, W: Object> Listener<K> for Heard<K, W> {
+        fn on<V, M>(mut self, _: watcher::Config, start: fn() -> M) -> Self
+        where
+            V: Object,
+            M: Fn(&V, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
+        {
+            if TypeId::of::<V>() == TypeId::of::<W>() {
+                let mapper = start();
+                let mapper = move |object: &dyn Any, store: &Store<K>| {
+                    mapper(object.downcast_ref::<V>().unwrap(), store)
+                };
+                self.mappers.push(Box::new(mapper));
+            }
+            self
+        }
+    }
+
+    impl<K: Object, W: Object> Heard<K, W> {
+        fn with(objects: impl IntoIterator<Item = K>) -> Self {
+            let (store, mut writer) = reflector::store();
+            for object in objects {
+                writer.apply_watcher_event(&watcher::Event::Apply(object));
+            }
+            Self {
+                store,
+                mappers: Vec::new(),
+                of: std::marker::PhantomData,
+            }
+        }
+
+        /// How many are triggered by this.
+        fn due(&self, object: &W) -> usize {
+            let mappers = self.mappers.iter();
+            mappers.map(|map| map(object, &self.store).len()).sum()
+        }
+    }
+
+    fn user() -> KiteUser {
+        KiteUser::new("ann", KiteUserSpec::new("ann"))
+    }
+
+    #[test]
+    fn a_mere_status_of_the_platform_concerns_nobody_but_for_the_gateways_port() {
+        let vms = virtual_machines(Heard::<_, KitePlatform>::with([vm("first"), vm("second")]));
+        let users = users(Heard::<_, KitePlatform>::with([user()]));
+        let mut platform = KitePlatform::new("default", KitePlatformSpec::default());
+        platform.metadata.generation = Some(1);
+        let due = |platform: &KitePlatform| (vms.due(platform), users.due(platform));
+        assert_eq!(due(&platform), (2, 1));
+        let mut status = KitePlatformStatus::default();
+        platform.status = Some(status.clone());
+        assert_eq!(due(&platform), (0, 0), "a status");
+        status.gateway_port = Some(30022);
+        platform.status = Some(status.clone());
+        assert_eq!(due(&platform), (2, 0), "what VMs tell their owners");
+        status.url = Some("https://example.org".to_owned());
+        platform.status = Some(status);
+        assert_eq!(due(&platform), (0, 0), "a status");
+        platform.metadata.generation = Some(2);
+        assert_eq!(due(&platform), (2, 1), "an edit");
+        // As it was last: it may have gone.
+        assert_eq!(due(&platform), (2, 1));
+    }
+
+    #[test]
+    fn where_images_are_concerns_users_and_how_far_they_are_does_not() {
+        let users = users(Heard::<_, KiteImage>::with([user()]));
+        let image = json!({
+            "metadata": {"name": "debian-12", "generation": 1},
+            "spec": {"source": {"http": {"url": "https://example.org"}}, "minDisk": "5Gi"},
+        });
+        let mut image: KiteImage = serde_json::from_value(image).unwrap();
+        assert_eq!(users.due(&image), 1);
+        let mut status = KiteImageStatus {
+            namespace: Some("kite-images".to_owned()),
+            ..KiteImageStatus::default()
+        };
+        image.status = Some(status.clone());
+        assert_eq!(users.due(&image), 1, "where it is");
+        status.progress = Some("10%".to_owned());
+        image.status = Some(status);
+        assert_eq!(users.due(&image), 0, "how far it is");
+    }
+
+    #[test]
+    fn a_new_address_of_the_api_server_concerns_users() {
+        let users = users(Heard::<_, EndpointSlice>::with([user()]));
+        let slice = |namespace: &str, address: &str| -> EndpointSlice {
+            serde_json::from_value(json!({
+                "metadata": {"name": "kubernetes", "namespace": namespace},
+                "addressType": "IPv4", "endpoints": [{"addresses": [address]}],
+            }))
+            .unwrap()
+        };
+        assert_eq!(users.due(&slice("default", "203.0.113.6")), 1);
+        assert_eq!(users.due(&slice("default", "203.0.113.7")), 1);
+        assert_eq!(users.due(&slice("kite-user-ann", "203.0.113.8")), 0);
+    }
+
+    #[test]
+    fn a_certificate_concerns_the_vms_beside_it_that_have_a_domain() {
+        let mut shop = vm("shop");
+        shop.spec.domain_prefix = Some("shop".to_owned());
+        let vms = virtual_machines(Heard::<_, Secret>::with([shop, vm("web")]));
+        let secret = |namespace: &str, type_: &str| -> Secret {
+            serde_json::from_value(json!({
+                "metadata": {"name": "wildcard", "namespace": namespace}, "type": type_,
+            }))
+            .unwrap()
+        };
+        assert_eq!(vms.due(&secret("dev", "kubernetes.io/tls")), 1);
+        assert_eq!(vms.due(&secret("other", "kubernetes.io/tls")), 0);
+        assert_eq!(vms.due(&secret("dev", "Opaque")), 0);
+    }
 }

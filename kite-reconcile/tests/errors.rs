@@ -43,6 +43,7 @@ fn ann() -> KiteUser {
 fn nothing_there(cluster: &mut MockCluster) {
     use k8s_openapi::api::{
         core::v1::{Namespace, Node, ResourceQuota},
+        discovery::v1::EndpointSlice,
         networking::v1::NetworkPolicy,
     };
     use kite_core::crd::{KitePlatform, KiteReservation};
@@ -67,6 +68,7 @@ fn nothing_there(cluster: &mut MockCluster) {
     empty::<kite_core::crd::KiteImage>(cluster);
     empty::<NetworkPolicy>(cluster);
     empty::<Node>(cluster);
+    empty::<EndpointSlice>(cluster);
     empty::<KiteVirtualMachine>(cluster);
 }
 

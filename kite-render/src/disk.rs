@@ -8,8 +8,8 @@ use k8s_openapi::{
 };
 use kite_core::{
     cdi::{DataVolume, DataVolumeSourceRef, DataVolumeSpec, StorageSpec},
-    crd::KitePlatformSpec,
-    names,
+    crd::{KitePlatformSpec, OsFamily},
+    labels, names,
     quantity::Bytes,
 };
 
@@ -33,6 +33,18 @@ pub fn data_volume(vm: &Vm<'_>, platform: &KitePlatformSpec, image_namespace: &s
         },
         status: None,
     }
+}
+
+/// Has the disk remember the family of the guest that is cloned to it.
+pub fn remember_family(disk: &mut DataVolume, os: OsFamily) {
+    let annotations = disk.metadata.annotations.get_or_insert_default();
+    annotations.insert(labels::OS_FAMILY.to_owned(), os.as_str().to_owned());
+}
+
+/// The family of the guest that a disk was cloned for, if it remembers that.
+pub fn family_of(disk: &DataVolume) -> Option<OsFamily> {
+    let annotations = disk.metadata.annotations.as_ref()?;
+    annotations.get(labels::OS_FAMILY)?.parse().ok()
 }
 
 /// Metadata of the disk: all of it that can be put right once it is there.

@@ -27,6 +27,15 @@ pub fn host(vm: &Vm<'_>, platform: &KitePlatformSpec) -> Option<String> {
     Some(format!("{prefix}.{base}"))
 }
 
+/// The Secret with the certificate of the VM's domain that somebody has to put
+/// into the VM's namespace: none where the certificate comes from elsewhere.
+pub fn given_certificate<'a>(vm: &Vm<'_>, platform: &'a KitePlatformSpec) -> Option<&'a str> {
+    let exposure = &platform.exposure;
+    let is_exposed = vm.object.spec.domain_prefix.is_some() && platform.base_domain.is_some();
+    let given = exposure.certificate.secret_name.as_deref();
+    given.filter(|_| is_exposed && exposure.gateway.is_none())
+}
+
 /// What leads from a VM's domain to its port 80.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Exposure {
@@ -84,7 +93,7 @@ pub fn ingress(vm: &Vm<'_>, platform: &KitePlatformSpec, host: &str) -> Ingress 
                 CLUSTER_ISSUER.to_owned(),
                 issuer.clone(),
             )]));
-            Some(format!("{}-tls", vm.name))
+            Some(names::certificate_secret(vm.name))
         }
         None => exposure.certificate.secret_name.clone(),
     };

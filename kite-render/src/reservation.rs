@@ -19,10 +19,7 @@ pub fn of_vm(vm: &Vm<'_>) -> Vec<KiteReservation> {
             labels: Some(labels::for_vm(vm.namespace, vm.name)),
             ..ObjectMeta::default()
         },
-        spec: KiteReservationSpec {
-            claim,
-            holder: vm.holder(),
-        },
+        spec: KiteReservationSpec::new(claim, vm.holder()),
     };
     let ssh_id = claim(names::ssh_id_reservation(&spec.ssh_id), Claim::SshId);
     let domain = spec
@@ -43,10 +40,7 @@ pub fn of_offer(vm: &Vm<'_>, offer: &KiteVirtualMachineOffer) -> KiteReservation
             owner_references: offer.controller_owner_ref(&()).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        spec: KiteReservationSpec {
-            claim: Claim::Offer,
-            holder: vm.holder(),
-        },
+        spec: KiteReservationSpec::new(Claim::Offer, vm.holder()),
     }
 }
 
@@ -61,10 +55,7 @@ pub fn of_user(user: &User<'_>) -> Vec<KiteReservation> {
             labels: Some(labels::for_user(user.name)),
             ..ObjectMeta::default()
         },
-        spec: KiteReservationSpec {
-            claim,
-            holder: user.holder(),
-        },
+        spec: KiteReservationSpec::new(claim, user.holder()),
     };
     let username = claim(names::username_reservation(&spec.username), Claim::Username);
     let email = spec

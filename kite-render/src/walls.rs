@@ -9,7 +9,8 @@
 //! | `cdi-workers` | CDI's worker pods | in: CDI's transfer port, from CDI and from the image namespace |
 //! | `tenant-isolation-egress` | all pods | out: DNS, and the internet without private ranges |
 //!
-//! Nodes and pods may have public addresses; [`Walls::around`] closes those too.
+//! Nodes, pods and the API server may have public addresses; [`Walls::around`]
+//! closes those too.
 
 mod infrastructure;
 
@@ -24,7 +25,7 @@ use k8s_openapi::{
 };
 use kite_core::{crd::Exposure, names::PLATFORM_NAMESPACE};
 
-pub use self::infrastructure::addresses;
+pub use self::infrastructure::{addresses, endpoints};
 use crate::User;
 
 /// Name of the policy that guards what comes in.
@@ -243,13 +244,18 @@ fn egress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
         to: Some(dns_peers),
         ports: Some(vec![port("UDP", 53), port("TCP", 53)]),
     });
-    let internet = NetworkPolicyEgressRule {
-        to: Some(vec![
-            block(IPV4, &walls.blocked_ipv4),
-            block(IPV6, &walls.blocked_ipv6),
-        ]),
+    let open = [(IPV4, &walls.blocked_ipv4), (IPV6, &walls.blocked_ipv6)];
+    let open = open
+        .into_iter()
+        // Exceptions have to leave something.
+        .filter(|(all, blocked)| !infrastructure::cover(blocked, all))
+        .map(|(all, blocked)| block(all, blocked))
+        .collect::<Vec<_>>();
+    // An empty list of peers would mean everybody.
+    let internet = (!open.is_empty()).then_some(NetworkPolicyEgressRule {
+        to: Some(open),
         ports: None,
-    };
+    });
     policy(
         user,
         EGRESS_POLICY,
@@ -257,7 +263,7 @@ fn egress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
             pod_selector: Some(LabelSelector::default()),
             policy_types: Some(vec!["Egress".to_owned()]),
             ingress: None,
-            egress: Some(dns.into_iter().chain([internet]).collect()),
+            egress: some_list(dns.into_iter().chain(internet).collect()),
         },
     )
 }

@@ -101,7 +101,7 @@ impl FromRequestParts<ApiState> for Caller {
         let token = if let Some(token) = bearer(&parts.headers)? {
             token
         } else {
-            let Some(token) = cookie::token(&parts.headers) else {
+            let Some(token) = cookie::token(&parts.headers, state.settings().secure_cookies) else {
                 return Err(Problem::new(
                     ProblemKind::Unauthenticated,
                     "sign in with POST /api/v1/auth/sign-in and send the token in the header \

@@ -256,15 +256,15 @@ async fn names_that_are_taken() {
 
     let reservation = KiteReservation::new(
         &names::ssh_id_reservation("held"),
-        KiteReservationSpec {
-            claim: Claim::SshId,
-            holder: Holder {
+        KiteReservationSpec::new(
+            Claim::SshId,
+            Holder {
                 kind: HolderKind::KiteVirtualMachine,
                 namespace: Some("elsewhere".to_owned()),
                 name: "x".to_owned(),
                 uid: "u".to_owned(),
             },
-        },
+        ),
     );
     world.cluster.create(&reservation).await.unwrap();
     let refused = world.post(VMS, &bob, with("sshId", "held")).await;

@@ -43,8 +43,10 @@ pub struct KiteImageSpec {
     /// Where the image comes from. Cannot be changed.
     #[x_kube(validation = Rule::new("self == oldSelf").message("source cannot be changed: create another image"))]
     pub source: ImageSource,
-    /// Family of the guest's operating system; cloud-init differs by it.
+    /// Family of the guest's operating system; cloud-init and the VM's hardware
+    /// differ by it. Cannot be changed.
     #[serde(default)]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("osFamily cannot be changed: VMs are made for it; create another image"))]
     pub os_family: OsFamily,
     /// The account that the image's maker set up, for the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,6 +137,45 @@ pub enum OsFamily {
     Arch,
     /// Microsoft Windows 10, 11, Server 2019 and newer, with Cloudbase-Init.
     Windows,
+}
+
+impl OsFamily {
+    /// All families.
+    pub const ALL: [Self; 6] = [
+        Self::Debian,
+        Self::RedHat,
+        Self::Suse,
+        Self::Alpine,
+        Self::Arch,
+        Self::Windows,
+    ];
+
+    /// As it is spelled in resources.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debian => "Debian",
+            Self::RedHat => "RedHat",
+            Self::Suse => "Suse",
+            Self::Alpine => "Alpine",
+            Self::Arch => "Arch",
+            Self::Windows => "Windows",
+        }
+    }
+}
+
+/// That a text names no family.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no family of operating systems")]
+pub struct UnknownOsFamily(pub String);
+
+impl std::str::FromStr for OsFamily {
+    type Err = UnknownOsFamily;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|family| family.as_str() == text)
+            .ok_or_else(|| UnknownOsFamily(text.to_owned()))
+    }
 }
 
 /// Observed state of an image.

@@ -39,9 +39,11 @@ pub struct KiteVirtualMachineOfferSpec {
     pub cpu: u32,
     /// Memory, at least 64Mi.
     #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('64Mi')) >= 0").message("memory must be at least 64Mi"))]
+    #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1024Ti')) <= 0").message("memory must be at most 1024Ti"))]
     pub memory: Bytes,
     /// Size of the root disk, at least 1Gi.
     #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1Gi')) >= 0").message("disk must be at least 1Gi"))]
+    #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1024Ti')) <= 0").message("disk must be at most 1024Ti"))]
     pub disk: Bytes,
     /// Name of the `KiteImage`.
     #[schemars(

@@ -60,8 +60,9 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub image_namespace: Option<String>,
-    /// Networks that VMs are kept from, beside private ones, the nodes' and the
-    /// pods' own (CIDR notation).
+    /// Networks that VMs are kept from, beside private ones and those of nodes,
+    /// pods and the API server (CIDR notation). `0.0.0.0/0` and `::/0` keep them
+    /// from the internet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "networks_schema")]
     pub blocked_networks: Vec<String>,
@@ -82,7 +83,15 @@ fn networks_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
         "maxItems": 64,
-        "items": { "type": "string", "maxLength": 43, "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$" },
+        "items": {
+            "type": "string",
+            "maxLength": 43,
+            "x-kubernetes-validations": [{
+                "rule": "isCIDR(self)",
+                "message": "blockedNetworks must be ranges in CIDR notation, such as 198.51.100.0/24 or 2001:db8::/32",
+                "messageExpression": "'blockedNetworks: ' + self + ' is no range in CIDR notation: write it like 198.51.100.0/24 or 2001:db8::/32'",
+            }],
+        },
         "x-kubernetes-list-type": "set",
     })
 }
@@ -214,7 +223,8 @@ pub struct GatewayExposure {
     #[serde(default = "ssh_port")]
     #[schemars(range(min = 1, max = 65_535))]
     pub service_port: u16,
-    /// Port that users connect to.
+    /// Port that users connect to. With serviceType `NodePort`, 22 stands for the
+    /// port on every node.
     #[serde(default = "ssh_port")]
     #[schemars(range(min = 1, max = 65_535))]
     pub public_port: u16,
@@ -289,6 +299,21 @@ fn enabled() -> bool {
 
 fn ssh_port() -> u16 {
     22
+}
+
+impl GatewayExposure {
+    /// The port that users connect to; none while Kubernetes has not picked it.
+    /// `seen` is the port in the platform's status.
+    pub fn port_of_users(&self, seen: Option<u16>) -> Option<u16> {
+        match self.service_type {
+            GatewayServiceType::NodePort if self.public_port == ssh_port() => {
+                self.node_port.or(seen)
+            }
+            GatewayServiceType::NodePort | GatewayServiceType::LoadBalancer => {
+                Some(self.public_port)
+            }
+        }
+    }
 }
 
 impl Default for GatewayExposure {

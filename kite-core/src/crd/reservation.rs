@@ -34,12 +34,29 @@ use serde::{Deserialize, Serialize};
         json_path = ".metadata.creationTimestamp"
     )
 )]
-#[x_kube(validation = Rule::new("self == oldSelf").message("a reservation cannot be changed: delete it and create another"))]
+#[x_kube(validation = Rule::new("self.claim == oldSelf.claim && self.holder == oldSelf.holder").message("a reservation cannot be changed: delete it and create another"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.fulfilled) || !oldSelf.fulfilled || (has(self.fulfilled) && self.fulfilled)").message("fulfilled cannot be taken back: the offer is used up"))]
+#[x_kube(validation = Rule::new("!has(self.fulfilled) || !self.fulfilled || self.claim == 'Offer'").message("fulfilled is for claims of offers"))]
 pub struct KiteReservationSpec {
     /// What kind of claim it is.
     pub claim: Claim,
     /// Who holds it.
     pub holder: Holder,
+    /// The holder has got what the claim stands for, an offer: the claim stays,
+    /// whatever becomes of the holder. Once set it cannot be taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fulfilled: bool,
+}
+
+impl KiteReservationSpec {
+    /// A claim of `holder`.
+    pub fn new(claim: Claim, holder: Holder) -> Self {
+        Self {
+            claim,
+            holder,
+            fulfilled: false,
+        }
+    }
 }
 
 /// Kinds of claims.

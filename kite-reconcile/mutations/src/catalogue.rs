@@ -5,6 +5,7 @@ mod claims;
 mod cluster;
 mod drive;
 mod leader;
+mod limits;
 mod offers;
 mod platform;
 mod power;
@@ -70,6 +71,7 @@ pub fn all() -> Vec<&'static Mutation> {
         caches::ALL,
         claims::ALL,
         vms::ALL,
+        limits::ALL,
         power::ALL,
         users::ALL,
         offers::ALL,

@@ -4,8 +4,14 @@ use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kite_core::cluster::{Object, ObjectKey};
-use kube::runtime::{reflector::Store, watcher::Event};
+use kite_core::{
+    cluster::{Object, ObjectKey},
+    labels,
+};
+use kube::{
+    ResourceExt as _,
+    runtime::{reflector::Store, watcher::Event},
+};
 
 use super::{
     lenient::Lenient,
@@ -28,6 +34,17 @@ impl<K: Object> std::fmt::Debug for Feeder<K> {
             .field("kind", &K::kind(&()))
             .finish_non_exhaustive()
     }
+}
+
+/// Whether an object may not lead back to whom it belonged to. Most are spared the
+/// look at how they were by this.
+fn looks_lost<K: Object>(object: &K) -> bool {
+    object.owner_references().is_empty() || !object.labels().contains_key(labels::MANAGED_BY)
+}
+
+/// Whether an object may lead back to somebody else than it did.
+fn is_moved<K: Object>(old: &K, new: &K) -> bool {
+    old.labels() != new.labels() || old.owner_references() != new.owner_references()
 }
 
 impl<K: Object> Feeder<K> {
@@ -126,7 +143,8 @@ impl<K: Object> Feeder<K> {
     /// Takes an event in. `touched` is told each object that the event is about;
     /// at the end of a list also those that are not in it any more, which went
     /// while nobody watched. An object that is gone has a deletionTimestamp: if
-    /// it never had one, that of 1970.
+    /// it never had one, that of 1970. Of an object that has lost its labels
+    /// or its owners it is told as it was, too: whose it was may not show any more.
     pub fn apply(&mut self, mut event: Event<K>, mut touched: impl FnMut(&K)) {
         if let Event::Apply(object) | Event::InitApply(object) = &mut event {
             (self.table.narrow)(object);
@@ -135,10 +153,15 @@ impl<K: Object> Feeder<K> {
             Event::Init | Event::InitApply(_) => self.filler.apply(&event),
             Event::InitDone => self.end_list(touched),
             Event::Apply(object) => {
-                let old = self.indexed(&ObjectKey::of(object));
+                let key = ObjectKey::of(object);
+                let old = self.indexed(&key);
+                let moved = self.moved(&key, object);
                 self.filler.apply(&event);
                 self.index(old.as_deref(), Some(object));
                 self.table.shown(object);
+                if let Some(old) = moved {
+                    touched(&old);
+                }
                 touched(object);
             }
             Event::Delete(object) => {
@@ -171,6 +194,10 @@ impl<K: Object> Feeder<K> {
         self.table.filled.send_replace(true);
         for key in &keys {
             if let Ok(Some(object)) = self.table.stored(key) {
+                let old = looks_lost(&*object).then(|| before.get(key)).flatten();
+                if let Some(old) = old.filter(|old| is_moved(&**old, &*object)) {
+                    touched(&old);
+                }
                 touched(&object);
             }
         }
@@ -183,6 +210,15 @@ impl<K: Object> Feeder<K> {
     fn indexed(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.table.index.as_ref()?;
         self.table.stored(key).ok()?
+    }
+
+    /// The object as it was, if it may have belonged to somebody else.
+    fn moved(&self, key: &ObjectKey, new: &K) -> Option<Arc<K>> {
+        if !looks_lost(new) {
+            return None;
+        }
+        let old = self.table.stored(key).ok()?;
+        old.filter(|old| is_moved(&**old, new))
     }
 
     fn index(&self, old: Option<&K>, new: Option<&K>) {

@@ -10,6 +10,7 @@ use std::any::Any;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, PersistentVolumeClaim, Secret, Service},
+    discovery::v1::EndpointSlice,
     networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
@@ -28,6 +29,10 @@ use crate::matches::condense;
 
 /// Annotation in which `kubectl apply` keeps a second copy of the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Which Secrets are watched: Kite's own, certificates, and whatever may have the
+/// name of one of Kite's.
+const SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
 
 /// Names of what VMs and users are found by, beside namespaces and labels.
 pub(crate) mod by {
@@ -48,12 +53,12 @@ pub(super) struct Kind<K> {
 
 impl<K: Object> Kind<K> {
     pub(super) fn of() -> Self {
-        // Secrets of other types cannot become Kite's, and some are large.
+        // Charts are large, and neither they nor tokens are looked at.
         let is_secret = is::<K, Secret>();
         let config = watcher::Config::default();
         Self {
             config: if is_secret {
-                config.fields("type=Opaque")
+                config.fields(SECRETS)
             } else if is::<K, Lease>() {
                 // Every node and every elected process has one that changes all
                 // the time; of others' names Kite makes none.
@@ -62,6 +67,9 @@ impl<K: Object> Kind<K> {
                     labels::MANAGED_BY,
                     labels::MANAGED_BY_CONTROLLER
                 ))
+            } else if is::<K, EndpointSlice>() {
+                // Every Service has some, and only the API server's matter.
+                config.labels(&labels::of_api_server())
             } else {
                 config
             },

@@ -64,6 +64,14 @@ impl Lagging {
         self.feeder.apply(event, |_| {});
     }
 
+    /// The labels of each object that is told of when this is heard.
+    fn told(&mut self, event: Event<ConfigMap>) -> Vec<usize> {
+        let mut told = Vec::new();
+        self.feeder
+            .apply(event, |object| told.push(object.labels().len()));
+        told
+    }
+
     async fn seen(&self, name: &str) -> Option<String> {
         let found = self.cached.find::<ConfigMap>(&key(name)).await.unwrap();
         found.and_then(|map| map.data?.get("value").cloned())
@@ -413,4 +421,32 @@ async fn a_deletion_that_finalizers_hold_up_is_shown_by_its_beginning() {
     it.hears(Event::Apply(going));
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
     assert_eq!(it.cached.caches().remembered(), 0);
+}
+
+#[tokio::test]
+async fn an_object_that_lost_its_labels_is_told_of_as_it_was_too() {
+    let mut it = Lagging::filled();
+    let bare = |version: &str| {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some("a".to_owned());
+        map.metadata.namespace = Some("default".to_owned());
+        map.metadata.resource_version = Some(version.to_owned());
+        map
+    };
+    let mut labelled = bare("1");
+    labelled.metadata.labels = Some([("of".to_owned(), "x".to_owned())].into());
+    assert_eq!(it.told(Event::Apply(labelled.clone())), [1]);
+    assert_eq!(
+        it.told(Event::Apply(labelled.clone())),
+        [1],
+        "nothing moved"
+    );
+    assert_eq!(it.told(Event::Apply(bare("2"))), [1, 0]);
+    assert_eq!(it.told(Event::Apply(labelled)), [0, 1]);
+    // In a list that comes after a gap, too.
+    let mut told = Vec::new();
+    for event in [Event::Init, Event::InitApply(bare("3")), Event::InitDone] {
+        told.extend(it.told(event));
+    }
+    assert_eq!(told, [1, 0]);
 }

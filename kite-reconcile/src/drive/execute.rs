@@ -77,6 +77,10 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
                 .await?;
             Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
         }
+        Step::Fulfil(claim) => {
+            let state = claims::fulfil(cluster, context.settings.manager, claim).await?;
+            Done::outcome(Outcome::claimed(claim, state))
+        }
         Step::CreateKeys(template) => {
             let stored = create_keys(template, context).await?;
             Done::outcome(Outcome::Stored(stored))

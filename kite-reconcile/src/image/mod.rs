@@ -14,9 +14,7 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
-    crd::{
-        ImagePhase, KiteImage, KiteImageStatus, KitePlatform, KitePlatformSpec, KiteVirtualMachine,
-    },
+    crd::{ImagePhase, KiteImage, KiteImageStatus, KitePlatform, KitePlatformSpec},
     names,
 };
 use kite_render::{Image, image};
@@ -57,7 +55,8 @@ pub struct Observed {
     pub claim: Option<PersistentVolumeClaim>,
     /// The name under which VM disks are cloned from it.
     pub source: Option<DataSource>,
-    /// VMs whose disks are being cloned from it; only looked at when it goes.
+    /// Disks that are being cloned from it, whether a VM's status names them yet
+    /// or not; only looked at when it goes.
     pub cloning: Vec<ObjectKey>,
 }
 
@@ -99,12 +98,16 @@ impl Reconciler for Images {
         let is_at_home = disk.is_some() || cron.is_some() || claim.is_some() || source.is_some();
         let is_homeless = !is_at_home && cluster.find::<Namespace>(&space).await?.is_none();
         let status = cron.as_ref().and_then(|cron| cron.status.as_ref());
-        let import = status
+        let import_key = status
             .and_then(|status| status.current_imports.first())
             .map(|import| here(&import.data_volume_name));
-        let import = find_if(cluster, import.as_ref()).await?;
+        let import = find_if(cluster, import_key.as_ref()).await?;
         let cloning = match object.metadata.deletion_timestamp {
-            Some(_) => cloning(image.name, cluster).await?,
+            Some(_) => {
+                let claims = [Some(&key), given.as_ref(), import_key.as_ref()];
+                let claims = claims.into_iter().flatten();
+                cloning(&key, &claims.collect::<Vec<_>>(), cluster).await?
+            }
             None => Vec::new(),
         };
         Ok(Observed {
@@ -157,23 +160,42 @@ async fn find_if<K: Object, C: Cluster>(
     }
 }
 
-/// The VMs whose disks are being cloned from the image `name`.
-async fn cloning<C: Cluster>(name: &str, cluster: &C) -> Result<Vec<ObjectKey>, ClusterError> {
+/// The disks that are being cloned from the `DataSource` `source`, or from one of
+/// the `claims` behind it. Of a VM that was made a moment ago nothing but its
+/// disk may say so.
+async fn cloning<C: Cluster>(
+    source: &ObjectKey,
+    claims: &[&ObjectKey],
+    cluster: &C,
+) -> Result<Vec<ObjectKey>, ClusterError> {
     let all = ListParams::default();
-    let vms = cluster.list::<KiteVirtualMachine>(None, &all).await?;
-    let is_cloning = |vm: &&KiteVirtualMachine| {
-        let status = vm.status.as_ref();
-        let disk = status.and_then(|status| status.disk.as_ref());
-        vm.spec.image == name
-            && vm.metadata.deletion_timestamp.is_none()
-            && disk.is_some_and(|disk| disk.phase.as_deref() != Some("Succeeded"))
+    let disks = cluster.list::<DataVolume>(None, &all).await?;
+    let is_cloning = |disk: &&DataVolume| {
+        let phase = disk.status.as_ref().and_then(|it| it.phase.as_deref());
+        phase != Some("Succeeded")
+            && disk.metadata.deletion_timestamp.is_none()
+            && (refers_to(disk, source) || claims.iter().any(|claim| copies(disk, claim)))
     };
-    Ok(vms
-        .items
-        .iter()
-        .filter(is_cloning)
-        .map(ObjectKey::of)
-        .collect())
+    let cloning = disks.items.iter().filter(is_cloning);
+    Ok(cloning.map(ObjectKey::of).collect())
+}
+
+/// Whether a disk is cloned by the name of a `DataSource`.
+fn refers_to(disk: &DataVolume, source: &ObjectKey) -> bool {
+    let home = disk.metadata.namespace.as_ref();
+    disk.spec.source_ref.as_ref().is_some_and(|reference| {
+        reference.kind == "DataSource"
+            && reference.name == source.name
+            && reference.namespace.as_ref().or(home) == source.namespace.as_ref()
+    })
+}
+
+/// Whether a disk is a copy of this claim.
+fn copies(disk: &DataVolume, claim: &ObjectKey) -> bool {
+    let source = disk.spec.source.as_ref().and_then(|it| it.pvc.as_ref());
+    source.is_some_and(|source| {
+        source.name == claim.name && Some(&source.namespace) == claim.namespace.as_ref()
+    })
 }
 
 impl Observed {

@@ -31,7 +31,7 @@ const RESYNC: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// When to look again at what waits for somebody.
 const SOON: Duration = Duration::from_secs(30);
-/// How many VMs are named to a person at most.
+/// How many disks are named to a person at most.
 const NAMED: usize = 5;
 
 /// What to do about the image `object`, given what was observed.
@@ -219,8 +219,8 @@ fn waiting_for_clones(seen: &Observed) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "waiting for the disks that are being cloned from it, of VM {}{more}: disks that are \
-         cloned stay as they are",
+        "waiting for the disks that are being cloned from it, {}{more}: disks that are cloned \
+         stay as they are; one that cannot be cloned goes with its VM",
         names.join(", ")
     )
 }

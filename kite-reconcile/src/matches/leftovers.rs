@@ -68,6 +68,30 @@ pub(super) fn any(observed: View<'_>, desired: View<'_>) -> bool {
         })
 }
 
+/// Whether an apply of ours set the field at `path` of an object.
+pub(crate) fn sets(meta: &ObjectMeta, path: &[&str]) -> bool {
+    let has = |fields: &Map<String, Value>| {
+        let mut fields = Some(fields);
+        path.iter().all(|field| {
+            let below = fields.and_then(|fields| fields.get(&format!("f:{field}")));
+            fields = below.and_then(Value::as_object);
+            below.is_some()
+        })
+    };
+    let entries = meta.managed_fields.iter().flatten();
+    entries
+        .filter(|entry| entry.operation.as_deref() == Some(APPLY) && entry.subresource.is_none())
+        .filter_map(|entry| entry.fields_v1.as_ref())
+        .any(|fields| match &fields.0 {
+            Value::Object(fields) => is_ours(fields) && has(fields),
+            Value::String(text) => {
+                let fields = serde_json::from_str::<Map<String, Value>>(text);
+                fields.is_ok_and(|fields| has(&fields))
+            }
+            _ => false,
+        })
+}
+
 /// Whoever applied Kite's own label is Kite, under whatever name.
 fn is_ours(fields: &Map<String, Value>) -> bool {
     let label = format!("f:{}", labels::MANAGED_BY);

@@ -32,6 +32,7 @@ use super::Observed;
 use crate::{
     Error,
     context::Settings,
+    matches::sets,
     objects::AnyObject,
     plan::{Plan, Step},
     standing::{Needed, Standing, guarded, needed, standing},
@@ -225,8 +226,9 @@ fn gateway_part(platform: &Platform<'_>, seen: &Observed) -> Part {
     Part { steps, ..part }
 }
 
-/// Whether `stored` is a load balancer of another class than `desired` names.
-/// A class that the spec does not name is left alone: some clusters set one.
+/// Whether `stored` is a load balancer of another class than `desired` names, or
+/// has the one that the spec named before. A class that the spec never named is
+/// left alone: some clusters set one.
 fn changes_class(desired: &Service, stored: &Service) -> bool {
     let of = |service: &Service| {
         let spec = service.spec.as_ref()?;
@@ -235,6 +237,9 @@ fn changes_class(desired: &Service, stored: &Service) -> bool {
     match (of(desired), of(stored)) {
         (Some((type_, Some(wanted))), Some((was, class))) => {
             type_ == was && class.as_ref() != Some(&wanted)
+        }
+        (Some((type_, None)), Some((was, Some(_)))) => {
+            type_ == was && sets(&stored.metadata, &["spec", "loadBalancerClass"])
         }
         _ => false,
     }

@@ -131,7 +131,7 @@ mod tests {
         let claim = Claim::SshId;
         let mut reservation = KiteReservation::new(
             &names::ssh_id_reservation("web"),
-            KiteReservationSpec { claim, holder },
+            KiteReservationSpec::new(claim, holder),
         );
         reservation.metadata.uid = Some("uid-of-the-claim".to_owned());
         reservation

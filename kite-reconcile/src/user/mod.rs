@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::{
     core::v1::{Namespace, Node, ResourceQuota},
+    discovery::v1::EndpointSlice,
     networking::v1::NetworkPolicy,
 };
 use kite_core::{
@@ -41,7 +42,7 @@ pub struct Observed {
     /// older images are.
     pub image_namespaces: BTreeSet<String>,
     /// Ranges of addresses that VMs are kept from beside the settings': those of
-    /// nodes and pods, and what the platform names.
+    /// nodes, pods and the API server, and what the platform names.
     pub blocked: BTreeSet<String>,
     /// How VMs are exposed by domain, and so who comes in for that.
     pub exposure: Exposure,
@@ -56,6 +57,9 @@ pub struct Observed {
     /// The VMs in it.
     pub vms: Vec<KiteVirtualMachine>,
 }
+
+/// The namespace of the API server's own Service.
+pub(crate) const API_SERVER_NAMESPACE: &str = "default";
 
 /// The reconciler of users.
 pub(crate) struct Users;
@@ -74,23 +78,19 @@ impl Reconciler for Users {
         _: &Settings,
     ) -> Result<Observed, Error> {
         let user = User::of(object)?;
-        let deleting = object.metadata.deletion_timestamp.is_some();
-        let edited = object
-            .status
-            .as_ref()
-            .and_then(|status| status.observed_generation)
-            != object.metadata.generation;
-        let held_by = (edited || deleting).then(|| labels::for_user(user.name));
+        let held_by = labels::for_user(user.name);
         let name = user.namespace();
         let platform_key = ObjectKey::cluster(names::PLATFORM);
         let namespace_key = ObjectKey::cluster(&name);
         let quota_key = ObjectKey::namespaced(&name, quota::NAME);
         let all = ListParams::default();
-        let (platform, images, nodes, claims, namespace, policies, quota, vms) = try_join!(
+        let api_server = ListParams::default().labels(&labels::of_api_server());
+        let (platform, images, nodes, servers, claims, namespace, policies, quota, vms) = try_join!(
             cluster.find::<KitePlatform>(&platform_key),
             cluster.list::<KiteImage>(None, &all),
             cluster.list::<Node>(None, &all),
-            Claims::observe(cluster, reservation::of_user(&user), held_by.as_ref()),
+            cluster.list::<EndpointSlice>(Some(API_SERVER_NAMESPACE.to_owned()), &api_server),
+            Claims::observe(cluster, reservation::of_user(&user), &held_by),
             cluster.find(&namespace_key),
             list::<NetworkPolicy, C>(cluster, &name),
             cluster.find(&quota_key),
@@ -108,6 +108,7 @@ impl Reconciler for Users {
             exposure: platform.exposure,
             blocked: walls::addresses(&nodes.items)
                 .into_iter()
+                .chain(walls::endpoints(&servers.items))
                 .chain(platform.blocked_networks.iter().cloned())
                 .collect(),
             claims,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
     cluster::Object,
     conditions::NewCondition,
@@ -19,6 +20,9 @@ use crate::{
     plan::{Plan, Step},
     standing::{Standing, standing},
 };
+
+/// Annotation in which cert-manager says for which Certificate it made a Secret.
+const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
 
 /// When to look again at what is on its way out; most of it is watched too.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
@@ -59,6 +63,10 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     if !held {
         return (Vec::new(), Some("the finalizers of others"));
     }
+    // First of all: what the VM has had is not to be had again.
+    if let Some(note) = offer::note(vm, seen) {
+        return (vec![note], Some("its offer to be noted"));
+    }
     let stages: [(&str, Vec<Left>); 4] = [
         (
             "its Ingress or HTTPRoute, and its Services",
@@ -85,6 +93,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
             "its disk's claim and its Secrets",
             vec![
                 claim(vm, seen),
+                certificate(vm, seen),
                 left(
                     vm,
                     seen.cloud_init.as_ref(),
@@ -171,6 +180,21 @@ fn claim(vm: &Vm<'_>, seen: &Observed) -> Left {
         return Left::Leaving;
     }
     left(vm, Some(claim), names::disk(vm.name))
+}
+
+/// What cert-manager made for the VM's domain: it leaves it behind when the
+/// Ingress goes that asked for it.
+fn certificate(vm: &Vm<'_>, seen: &Observed) -> Left {
+    let name = names::certificate_secret(vm.name);
+    let is_its = |secret: &&Secret| {
+        let annotations = secret.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(CERTIFICATE_NAME)) == Some(&name)
+    };
+    match seen.certificate.as_ref().filter(is_its) {
+        Some(secret) if secret.metadata.deletion_timestamp.is_some() => Left::Leaving,
+        Some(secret) => Left::Delete(secret.clone().into()),
+        None => Left::Nothing,
+    }
 }
 
 /// Whether the instance is what is left of the VM's own machine: not that of

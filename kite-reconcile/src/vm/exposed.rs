@@ -5,13 +5,14 @@ use k8s_openapi::{api::networking::v1::Ingress, apimachinery::pkg::apis::meta::v
 use kite_core::{
     cluster::Object,
     conditions::{ConditionStatus, NewCondition},
-    crd::{KitePlatformSpec, vm_condition::EXPOSED},
+    crd::{KitePlatformSpec, KiteReservation, vm_condition::EXPOSED},
     gateway_api::HttpRoute,
+    names::{self, VmClaim},
 };
 use kite_render::{Vm, exposure, exposure::Exposure};
 
 use super::{observe::Observed, status::has_domain};
-use crate::standing::{Needed, needed};
+use crate::standing::{Needed, Standing, needed, standing};
 
 /// The condition; none for a VM that asks for no domain.
 pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
@@ -39,19 +40,51 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
         ));
     }
     Some(match exposure::exposure(vm, &seen.platform, &host) {
-        Exposure::Ingress(desired) => made(&*desired, seen.ingress.as_ref())
-            .unwrap_or_else(|stored| by_ingress(stored, &host)),
+        Exposure::Ingress(desired) => {
+            made(&*desired, seen.ingress.as_ref()).unwrap_or_else(|stored| {
+                certificate(vm, seen).unwrap_or_else(|| by_ingress(stored, &host))
+            })
+        }
         Exposure::Route(desired) => made(&*desired, seen.route.as_ref())
             .unwrap_or_else(|stored| by_route(stored, &seen.platform, &host)),
     })
 }
 
-/// Whether the domain is led to the VM by an object that is there.
-pub(super) fn is_made(seen: &Observed) -> bool {
+/// Whether the VM's present domain is led to it by an object of its own: not one
+/// of somebody else's that has the name, and not one that still serves a former
+/// domain.
+pub(super) fn is_made(vm: &Vm<'_>, seen: &Observed) -> bool {
+    let host = exposure::host(vm, &seen.platform);
+    let Some(host) = host.as_deref() else {
+        return false;
+    };
     match &seen.platform.exposure.gateway {
-        Some(_) => seen.route.is_some(),
-        None => seen.ingress.is_some(),
+        Some(_) => own(vm, seen.route.as_ref()).and_then(host_of_route) == Some(host),
+        None => own(vm, seen.ingress.as_ref()).and_then(host_of_ingress) == Some(host),
     }
+}
+
+/// Whether something of the VM's still leads to it from the domain that a
+/// reservation stands for: until then another VM that got it would share it.
+pub(super) fn leads_from(vm: &Vm<'_>, seen: &Observed, claim: &KiteReservation) -> bool {
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let Some(VmClaim::Domain(prefix)) = names::vm_claim_of_reservation(name) else {
+        return false;
+    };
+    // The base domain may have been another, too.
+    let is_below = |host: &str| host.split('.').next() == Some(prefix);
+    own(vm, seen.ingress.as_ref())
+        .and_then(host_of_ingress)
+        .is_some_and(is_below)
+        || own(vm, seen.route.as_ref())
+            .and_then(host_of_route)
+            .is_some_and(is_below)
+}
+
+/// The object, if it is the VM's, also while it is on its way out.
+fn own<'a, K: Object>(vm: &Vm<'_>, stored: Option<&'a K>) -> Option<&'a K> {
+    let like = vm.metadata(vm.name.to_owned());
+    stored.filter(|stored| standing(stored.meta(), &like) != Standing::Foreign)
 }
 
 /// The host that an Ingress serves.
@@ -76,6 +109,22 @@ fn made<'a, K: Object>(desired: &K, stored: Option<&'a K>) -> Result<NewConditio
         Needed::Blocked(message) => Ok(no("NameTaken", message)),
         Needed::Nothing | Needed::Apply => Err(stored),
     }
+}
+
+/// That the certificate is not there which the platform says is.
+fn certificate(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
+    let name = exposure::given_certificate(vm, &seen.platform)?;
+    let namespace = vm.namespace;
+    seen.certificate_missing.then(|| {
+        no(
+            "CertificateMissing",
+            format!(
+                "Secret {namespace}/{name} is not there, which spec.exposure.certificate.secretName \
+                 of KitePlatform default names: browsers refuse the domain until an administrator \
+                 puts a TLS Secret of this name there, or chooses another certificate"
+            ),
+        )
+    })
 }
 
 fn by_ingress(ingress: &Ingress, host: &str) -> NewCondition {

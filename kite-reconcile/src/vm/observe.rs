@@ -14,10 +14,14 @@ use kite_core::{
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels, names,
 };
-use kite_render::{Vm, reservation};
+use kite_render::{Vm, exposure, reservation};
 use kube::{ResourceExt, api::ListParams};
 
-use super::offer::OfferSeen;
+use super::{
+    machine::DiskState,
+    offer::{self, OfferSeen},
+    quota::Asked,
+};
 use crate::{Error, cache::live, claims::Claims, objects::AnyObject, plan::Outcome};
 
 /// Names of images that are named to a person at most.
@@ -33,13 +37,15 @@ pub struct Observed {
     pub activity: Option<Lease>,
     /// The platform's settings; the defaults if there are none.
     pub platform: KitePlatformSpec,
+    /// The port of the SSH gateway's Service, as the platform's status says.
+    pub gateway_port: Option<u16>,
     /// The user in whose namespace the VM is, if it is a user's.
     pub owner: Option<KiteUser>,
-    /// All VMs in the owner's namespace; only looked at before the disk is made,
-    /// to judge the owner's quota.
+    /// All VMs in the owner's namespace; only looked at before the VM is made, and
+    /// when it is to have more than it has, to judge the owner's quota.
     pub siblings: Vec<KiteVirtualMachine>,
     /// The offer that the spec names; only looked at while the VM has no disk,
-    /// and when it goes.
+    /// when it has got what was offered, and when it goes.
     pub offer: Option<OfferSeen>,
     /// The image that the spec names.
     pub image: ImageSeen,
@@ -71,6 +77,12 @@ pub struct Observed {
     pub route: Option<HttpRoute>,
     /// Why the domain may not be exposed, once that was tried.
     pub exposure_refused: Option<String>,
+    /// The Secret with the domain's certificate, which somebody else puts there,
+    /// is not there.
+    pub certificate_missing: bool,
+    /// What cert-manager leaves of the domain's certificate; only looked at when
+    /// the VM goes and its machine and disk are gone.
+    pub certificate: Option<Secret>,
 }
 
 /// The image that a VM names.
@@ -98,20 +110,14 @@ impl Observed {
     pub async fn read<C: Cluster>(object: &KiteVirtualMachine, cluster: &C) -> Result<Self, Error> {
         let vm = Vm::of(object)?;
         let deleting = object.metadata.deletion_timestamp.is_some();
-        // What is held beyond the spec's claims can only be there after an edit.
-        let edited = object
-            .status
-            .as_ref()
-            .and_then(|status| status.observed_generation)
-            != object.metadata.generation;
-        let held_by = (edited || deleting).then(|| labels::for_vm(vm.namespace, vm.name));
+        let held_by = labels::for_vm(vm.namespace, vm.name);
         let own = |name: String| ObjectKey::namespaced(vm.namespace, name);
 
         let (platform, owner, image, claims) = try_join!(
             find::<KitePlatform, C>(cluster, ObjectKey::cluster(names::PLATFORM)),
             owner(cluster, vm.namespace),
             image(cluster, &object.spec.image),
-            Claims::observe(cluster, reservation::of_vm(&vm), held_by.as_ref()),
+            Claims::observe(cluster, reservation::of_vm(&vm), &held_by),
         )?;
         let (key_secret, cloud_init, disk, machine, instance) = try_join!(
             find(cluster, own(names::ssh_key_secret(vm.name))),
@@ -156,25 +162,46 @@ impl Observed {
             None
         };
         let offer = match &object.spec.offer {
-            Some(name) if disk.is_none() || deleting => {
+            Some(name) if disk.is_none() || deleting || is_to_be_noted(object, disk.as_ref()) => {
                 Some(live(OfferSeen::read(cluster, name)).await?)
             }
             _ => None,
         };
-        let siblings = if disk.is_none() && owner.is_some() && !deleting {
-            let all = ListParams::default();
-            cluster
-                .list(Some(vm.namespace.to_owned()), &all)
-                .await?
-                .items
+        let asked = Asked::of(object, machine.as_ref(), disk.as_ref(), claim.as_ref());
+        let siblings = if owner.is_none() || deleting {
+            Vec::new()
+        } else if asked.is_any() {
+            // Another may have asked for more a moment ago.
+            live(siblings(cluster, &vm)).await?
+        } else if disk.is_none() || machine.is_none() {
+            siblings(cluster, &vm).await?
         } else {
             Vec::new()
+        };
+        let gateway_port = platform
+            .as_ref()
+            .and_then(|platform| platform.status.as_ref()?.gateway_port);
+        let platform = platform.map(|platform| platform.spec).unwrap_or_default();
+        let certificate_missing = match exposure::given_certificate(&vm, &platform) {
+            Some(name) if !deleting => find::<Secret, C>(cluster, own(name.to_owned()))
+                .await?
+                .is_none(),
+            _ => false,
+        };
+        let certificate = if deleting && disk.is_none() && machine.is_none() {
+            // The cache need not have it.
+            live(find(cluster, own(names::certificate_secret(vm.name)))).await?
+        } else {
+            None
         };
         Ok(Self {
             now: jiff::Timestamp::default(),
             activity,
             offer,
-            platform: platform.map(|platform| platform.spec).unwrap_or_default(),
+            platform,
+            gateway_port,
+            certificate_missing,
+            certificate,
             owner,
             siblings,
             image,
@@ -224,6 +251,9 @@ impl Observed {
             AnyObject::Secret(secret) if name.ends_with("-ssh-key") => {
                 self.key_secret = (!gone).then_some(*secret);
             }
+            AnyObject::Secret(secret) if name.ends_with("-tls") => {
+                self.certificate = (!gone).then_some(*secret);
+            }
             AnyObject::Secret(secret) => self.cloud_init = (!gone).then_some(*secret),
             AnyObject::DataVolume(disk) => self.disk = (!gone).then_some(*disk),
             AnyObject::PersistentVolumeClaim(claim) => self.claim = (!gone).then_some(*claim),
@@ -249,6 +279,22 @@ async fn find<K: Object, C: Cluster>(
     key: ObjectKey,
 ) -> Result<Option<K>, ClusterError> {
     cluster.find(&key).await
+}
+
+/// Whether the VM has got what was offered, and its status does not say yet that
+/// the claim tells so.
+fn is_to_be_noted(object: &KiteVirtualMachine, disk: Option<&DataVolume>) -> bool {
+    DiskState::of(disk) == DiskState::Filled && !offer::is_noted(object)
+}
+
+/// All VMs in the namespace of `vm`.
+async fn siblings<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+) -> Result<Vec<KiteVirtualMachine>, ClusterError> {
+    let all = ListParams::default();
+    let found = cluster.list(Some(vm.namespace.to_owned()), &all);
+    Ok(found.await?.items)
 }
 
 /// Whether `KubeVirt` is not told yet that the machine is to be off.

@@ -4,12 +4,13 @@
 //! The claim is a reservation, won by creating it, so of two VMs that want one
 //! offer the API server lets one through. It is made when nothing else is in the
 //! way any more, and stays for good once the disk is filled: then the offer is
-//! used up.
+//! used up. The claim itself says so from then on, for the VM may go before
+//! anybody else has noted it.
 
 use jiff::{SignedDuration, Timestamp};
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
-    conditions::NewCondition,
+    conditions::{self, NewCondition},
     crd::{
         KiteReservation, KiteVirtualMachine, KiteVirtualMachineOffer, VmPhase,
         vm_condition::OFFER_CLAIMED,
@@ -26,8 +27,12 @@ use crate::{claims::ClaimState, objects::AnyObject, plan::Step};
 /// from a moment before its creation, and clocks differ.
 const LENIENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// What was seen of the offer that a VM names. Not looked at once the VM has its
-/// disk.
+/// Reason of the condition of a VM that got what was offered, once its claim
+/// says so.
+const FULFILLED: &str = "Fulfilled";
+
+/// What was seen of the offer that a VM names. Not looked at while the disk is
+/// being filled, nor once its claim says that the offer is used up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfferSeen {
     /// The offer.
@@ -67,11 +72,32 @@ pub(crate) fn is_fulfilled(vm: &KiteVirtualMachine) -> bool {
     disk.is_some_and(|disk| disk.phase.as_deref() == Some("Succeeded"))
 }
 
+/// Whether all that is to be noted of the offer is noted, as the VM's status says.
+pub(super) fn is_noted(vm: &KiteVirtualMachine) -> bool {
+    let status = vm.status.as_ref();
+    let said = status.and_then(|it| conditions::find(&it.conditions, OFFER_CLAIMED));
+    said.is_some_and(|said| said.reason == FULFILLED)
+}
+
 /// The claim, if it is the VM's to give back: it never got what was offered.
 pub(super) fn unfulfilled<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a KiteReservation> {
-    let has_it = DiskState::of(seen.disk.as_ref()) == DiskState::Filled || is_fulfilled(vm.object);
+    let claim = own_claim(vm, seen)?;
+    (!has_it(vm, seen) && !claim.spec.fulfilled).then_some(claim)
+}
+
+/// Has the claim say that the VM got what was offered, once it did.
+pub(super) fn note(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
+    let claim = own_claim(vm, seen)?;
+    (has_it(vm, seen) && !claim.spec.fulfilled).then(|| Step::Fulfil(claim.clone()))
+}
+
+fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {
+    DiskState::of(seen.disk.as_ref()) == DiskState::Filled || is_fulfilled(vm.object)
+}
+
+fn own_claim<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a KiteReservation> {
     let claim = seen.offer.as_ref()?.claim.as_ref();
-    claim.filter(|claim| !has_it && claim.spec.holder == vm.holder())
+    claim.filter(|claim| claim.spec.holder == vm.holder())
 }
 
 /// What the offer has to say to the `steps` that make a VM without a disk, which
@@ -254,11 +280,14 @@ pub(super) fn condition(
     if let Some(said) = said.find(|condition| condition.type_ == OFFER_CLAIMED) {
         return Some(said.clone());
     }
-    let claim = seen.offer.as_ref().and_then(|it| it.claim.as_ref());
-    let is_mine = claim.is_some_and(|claim| claim.spec.holder == vm.holder());
-    if seen.disk.is_some() || is_mine {
-        let message = format!("the VM is made from offer {name}");
-        return Some(NewCondition::new(OFFER_CLAIMED, true, "Claimed", message));
+    if seen.disk.is_some() || own_claim(vm, seen).is_some() {
+        let is_looked_at = seen.offer.is_some() && has_it(vm, seen);
+        let (reason, message) = if is_noted(vm.object) || is_looked_at {
+            (FULFILLED, format!("the VM is made from offer {name}"))
+        } else {
+            ("Claimed", format!("the VM is being made from offer {name}"))
+        };
+        return Some(NewCondition::new(OFFER_CLAIMED, true, reason, message));
     }
     let message = format!("offer {name} is claimed when nothing else is in the way");
     Some(NewCondition::new(

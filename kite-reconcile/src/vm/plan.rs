@@ -15,6 +15,7 @@ use kite_core::{
         vm_condition::{IMAGE_READY, VIRTUAL_MACHINE_READY},
     },
     labels::VM_FINALIZER,
+    names,
     quantity::Bytes,
 };
 use kite_render::{
@@ -29,7 +30,9 @@ use super::{
     hold::power,
     idle::Idleness,
     observe::{ImageSeen, Observed},
-    offer, quota, restart, status,
+    offer,
+    quota::{self, Refusal},
+    restart, status,
 };
 use crate::{
     Error,
@@ -79,6 +82,7 @@ pub fn plan(
             (Some(claim), _) if !is_bound(claim) => SOON,
             (_, false) => SOON,
             _ if seen.exposure_refused.is_some() => A_WHILE,
+            _ if Refusal::of(&vm, seen).is_any() => A_WHILE,
             (Some(_) | None, true) => RESYNC,
         }
         .min(until_next_deadline(&vm, seen)),
@@ -117,13 +121,21 @@ impl Obstacle {
     }
 }
 
-/// The family of the guest: as its image says, or as it was while there was one.
-fn family(seen: &Observed) -> OsFamily {
-    match (&seen.image, &seen.machine) {
-        (ImageSeen::Found(image), _) => image.spec.os_family,
-        (ImageSeen::Unknown { .. }, Some(machine)) => machine::family_of(machine),
-        (ImageSeen::Unknown { .. }, None) => OsFamily::default(),
-    }
+/// The family of the guest: as the disk remembers it, for a later image of the
+/// same name may be of another; else as the image says.
+fn family(seen: &Observed) -> Option<OsFamily> {
+    let of_disk = seen.disk.as_ref().and_then(disk::family_of);
+    of_disk.or(match &seen.image {
+        ImageSeen::Found(image) => Some(image.spec.os_family),
+        ImageSeen::Unknown { .. } => None,
+    })
+}
+
+/// The family that the VM's hardware is for; when nothing else says so, as it
+/// is.
+fn hardware(seen: &Observed) -> OsFamily {
+    let of_machine = || seen.machine.as_ref().map(machine::family_of);
+    family(seen).or_else(of_machine).unwrap_or_default()
 }
 
 /// The size that a disk was made with.
@@ -170,7 +182,7 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
             },
             phase: VmPhase::Failed,
         }));
-        obstacles.extend(walls_obstacle(seen));
+        obstacles.extend(walls_obstacle(vm, seen));
         if obstacles.is_empty() {
             obstacles.extend(image_obstacle(vm, &seen.image).filter(|_| entitled));
         }
@@ -185,11 +197,14 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     };
     let is_prepared = may_be_made && steps.keys_and_user_data(vm, seen)? && steps.disk(vm, seen);
     // What runs can always be switched off, whatever else is in the way.
-    if is_prepared || seen.machine.is_some() {
-        steps.wanted(
-            &machine::virtual_machine_for(vm, family(seen), power(vm, seen)),
-            seen.machine.as_ref(),
-        );
+    let unfit = quota_obstacle(vm, seen).filter(|_| is_prepared && seen.machine.is_none());
+    if let Some(unfit) = unfit {
+        // Its spec was edited after its disk was made.
+        steps.obstacles.push(unfit);
+    } else if is_prepared || seen.machine.is_some() {
+        let mut desired = machine::virtual_machine_for(vm, hardware(seen), power(vm, seen));
+        Refusal::of(vm, seen).keep(&mut desired, seen.machine.as_ref());
+        steps.wanted(&desired, seen.machine.as_ref());
     }
     if is_prepared {
         if entitled {
@@ -199,15 +214,13 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         steps.exposure(vm, seen);
         steps.growth(vm, seen);
     }
-    // A former domain is given back when nothing leads from it any more: till
-    // then another VM that got it would share it.
-    let is_unexposed = seen.ingress.is_none() && seen.route.is_none();
-    let may_have_moved = is_prepared && seen.exposure_refused.is_none();
-    if steps.steps.is_empty() && (may_have_moved || is_unexposed) {
-        steps.steps.extend(seen.claims.give_back());
+    if steps.steps.is_empty() {
+        let unled = |claim: &_| !exposed::leads_from(vm, seen, claim);
+        steps.steps.extend(seen.claims.give_back(unled));
     }
-    let steps = steps.steps;
+    let mut steps = steps.steps;
     if seen.disk.is_some() {
+        steps.extend(offer::note(vm, seen));
         return Ok(steps);
     }
     // Last of all, when it is known that nothing else is in the way.
@@ -216,8 +229,21 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
 }
 
 /// Nothing is made of a user's VM before the walls of their namespace stand.
-fn walls_obstacle(seen: &Observed) -> Option<Obstacle> {
-    let status = seen.owner.as_ref()?.status.as_ref();
+fn walls_obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
+    let user = names::user_of_namespace(vm.namespace)?;
+    let Some(owner) = &seen.owner else {
+        return Some(Obstacle::new(
+            VIRTUAL_MACHINE_READY,
+            VmPhase::Pending,
+            "UserMissing",
+            format!(
+                "there is no KiteUser {user}, and so neither walls nor a quota for namespace {}: \
+                 an administrator must create the KiteUser, or delete the namespace",
+                vm.namespace
+            ),
+        ));
+    };
+    let status = owner.status.as_ref();
     let stand = status.is_some_and(|status| status.namespace.is_some());
     (!stand).then(|| {
         Obstacle::new(
@@ -320,12 +346,12 @@ impl Steps<'_> {
         if !self.wanted(&keys::secret_metadata(vm), Some(stored)) {
             return Ok(false);
         }
-        let ImageSeen::Found(image) = &seen.image else {
+        let Some(os) = family(seen) else {
             // Nobody knows any more what the guest is. What was rendered stays.
             return Ok(seen.cloud_init.is_some());
         };
-        let user_data = keys::VmKeys::from_secret(stored)
-            .and_then(|keys| cloud_init::secret(vm, &keys, image.spec.os_family));
+        let user_data =
+            keys::VmKeys::from_secret(stored).and_then(|keys| cloud_init::secret(vm, &keys, os));
         match user_data {
             Ok(secret) => Ok(self.wanted(&secret, seen.cloud_init.as_ref())),
             Err(error @ (RenderError::KeySecret { .. } | RenderError::LoginName { .. })) => {
@@ -347,6 +373,9 @@ impl Steps<'_> {
             // Immutable once made.
             desired.spec = stored.spec.clone();
         }
+        if let Some(os) = family(seen) {
+            disk::remember_family(&mut desired, os);
+        }
         self.wanted(&desired, seen.disk.as_ref())
     }
 
@@ -363,7 +392,8 @@ impl Steps<'_> {
         let is_smaller = claim
             .and_then(bound_size)
             .is_some_and(|size| size < vm.object.spec.disk);
-        if is_smaller && seen.growth_refused.is_none() {
+        let may_grow = seen.growth_refused.is_none() && Refusal::of(vm, seen).disk.is_none();
+        if is_smaller && may_grow {
             let grown = guarded(&disk::grown_claim(vm), claim);
             self.steps.push(Step::Grow(Box::new(grown)));
         }
@@ -388,7 +418,7 @@ impl Steps<'_> {
             None => (false, false),
         };
         let host = host.as_deref();
-        let is_there = desired.is_none() || exposed::is_made(seen);
+        let is_there = desired.is_none() || exposed::is_made(vm, seen);
         let mut old_ingress = seen.ingress.as_ref().filter(|_| !is_ingress);
         let mut old_route = seen.route.as_ref().filter(|_| !is_route);
         if !is_there {

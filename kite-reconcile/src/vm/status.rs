@@ -3,8 +3,7 @@
 use kite_core::{
     conditions::{ConditionStatus, NewCondition},
     crd::{
-        AccessStatus, Claim, DiskStatus, KitePlatformSpec, KiteVirtualMachineStatus, PowerState,
-        VmPhase,
+        AccessStatus, Claim, DiskStatus, KiteVirtualMachineStatus, PowerState, VmPhase,
         vm_condition::{DISK_READY, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY},
     },
     kubevirt::VirtualMachineInstance,
@@ -22,6 +21,7 @@ use super::{
     observe::{ImageSeen, Observed},
     offer,
     plan::Obstacle,
+    quota::Refusal,
 };
 use crate::{
     claims::{ClaimState, WantedClaim, holder_text},
@@ -91,7 +91,7 @@ pub(super) fn report(
         reserved(vm, seen),
         image_ready(vm, seen, obstacles),
         disk_ready(vm, seen, disk),
-        machine_ready(&judgement, seen, obstacles),
+        machine_ready(&judgement, vm, seen, obstacles),
     ];
     let held = Hold::of(vm, seen).filter(|_| power != vm.object.spec.power_state);
     let expiry = Expiry::of(vm.object, seen.now);
@@ -261,6 +261,9 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
             ),
         );
     }
+    if let Some(why) = Refusal::of(vm, seen).disk {
+        return NewCondition::new(DISK_READY, false, "QuotaExceeded", why);
+    }
     match state {
         DiskState::Missing => {
             NewCondition::new(DISK_READY, false, "NotMade", "the disk is not made yet")
@@ -321,9 +324,17 @@ fn filled(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
     }
 }
 
-fn machine_ready(judgement: &Judgement, seen: &Observed, obstacles: &[Obstacle]) -> NewCondition {
+fn machine_ready(
+    judgement: &Judgement,
+    vm: &Vm<'_>,
+    seen: &Observed,
+    obstacles: &[Obstacle],
+) -> NewCondition {
     if let Some(condition) = obstacle(obstacles, VIRTUAL_MACHINE_READY) {
         return condition;
+    }
+    if let Some(why) = Refusal::of(vm, seen).machine() {
+        return NewCondition::new(VIRTUAL_MACHINE_READY, false, "QuotaExceeded", why);
     }
     if seen.machine.is_none() && judgement.status == ConditionStatus::True {
         return NewCondition::new(
@@ -364,21 +375,22 @@ fn access(vm: &Vm<'_>, seen: &Observed) -> Option<AccessStatus> {
     Some(AccessStatus {
         service: names::access_service(vm.name),
         key_secret: names::ssh_key_secret(vm.name),
-        ssh_command: ssh_command(&vm.object.spec.ssh_id, &seen.platform),
+        ssh_command: ssh_command(&vm.object.spec.ssh_id, seen),
         domain: exposure::host(vm, &seen.platform)
-            .filter(|_| has_domain(seen) && exposed::is_made(seen)),
+            .filter(|_| has_domain(seen) && exposed::is_made(vm, seen)),
     })
 }
 
 /// The command that logs in, if it is known where the gateway is.
-fn ssh_command(ssh_id: &str, platform: &KitePlatformSpec) -> Option<String> {
+fn ssh_command(ssh_id: &str, seen: &Observed) -> Option<String> {
+    let platform = &seen.platform;
     let gateway = &platform.gateway;
     let host = gateway
         .public_host
         .as_deref()
         .or(platform.base_domain.as_deref())
         .filter(|_| gateway.enabled)?;
-    Some(match gateway.public_port {
+    Some(match gateway.port_of_users(seen.gateway_port)? {
         22 => format!("ssh {ssh_id}@{host}"),
         port => format!("ssh -p {port} {ssh_id}@{host}"),
     })

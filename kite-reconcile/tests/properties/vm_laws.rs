@@ -338,6 +338,10 @@ proptest! {
         prop_assume!(matches!(world.seen.image, kite_reconcile::vm::ImageSeen::Found(_)));
         prop_assume!(!matches!(at.disk, Found::Not | Found::Leaving));
         world.object.spec.expires_at = None;
+        // There is room for it.
+        if let Some(owner) = &mut world.seen.owner {
+            owner.spec.quota = None;
+        }
         world.to_rest(|_, _| Ok(()))?;
         prop_assume!(world.has_its_names());
         let seen = &world.seen;

@@ -1,9 +1,12 @@
 //! How a VM's domain leads to it: by Ingress or by the Gateway API.
 
-use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
+use k8s_openapi::api::{
+    core::v1::{Secret, Service},
+    networking::v1::Ingress,
+};
 use kite_core::{
     conditions::find,
-    crd::{KitePlatform, KiteVirtualMachine, VmPhase},
+    crd::{KitePlatform, KiteReservation, KiteVirtualMachine, VmPhase},
     gateway_api::{Gateway, HttpRoute},
     kubevirt::VirtualMachine,
 };
@@ -208,4 +211,161 @@ async fn an_ingress_of_somebody_else_is_left_alone_and_told() {
     );
     let vm = world.vm("web").await;
     assert_eq!(vm.status.unwrap().phase, Some(VmPhase::Running));
+}
+
+/// Whoever holds the domain's reservation, if somebody does.
+async fn holder_of(world: &World, prefix: &str) -> Option<String> {
+    let name = format!("domain.{prefix}");
+    let claim: Option<KiteReservation> = world.find("", &name).await;
+    claim.map(|claim| claim.spec.holder.name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_former_domain_is_free_once_nothing_leads_from_it() {
+    let mut world = World::with_ann().await;
+    world.create(shop()).await;
+    world.settle().await;
+    world.only_vms = true;
+    let vm = world.vm("web").await;
+    world
+        .edit(&vm, json!({"spec": {"domainPrefix": "store"}}))
+        .await;
+    // After the claim of the new one: what leads from the old one stays.
+    world.inject(Fault {
+        after: 1,
+        mode: FaultMode::Refused,
+    });
+    assert!(world.pass().await.is_empty());
+    is(&world, "False", "Refused").await;
+    assert_eq!(holder_of(&world, "shop").await.as_deref(), Some("web"));
+    let access = world.vm("web").await.status.unwrap().access.unwrap();
+    assert_eq!(access.domain, None, "the new one does not lead here yet");
+
+    // The status speaks of the edit already, and still nothing is forgotten.
+    world.settle().await;
+    is(&world, "Unknown", "NoAddress").await;
+    assert_eq!(holder_of(&world, "shop").await, None);
+    assert_eq!(holder_of(&world, "store").await.as_deref(), Some("web"));
+    let access = world.vm("web").await.status.unwrap().access.unwrap();
+    assert_eq!(access.domain.as_deref(), Some("store.vm.example.org"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_is_kept_while_what_leads_from_it_is_on_its_way_out() {
+    let world = World::with_ann().await;
+    world.create(shop()).await;
+    world.settle().await;
+    let ingress = world.find::<Ingress>(ANN, "web").await.unwrap();
+    let held = json!({"metadata": {"finalizers": ["example.org/balancer"]}});
+    let ingress = world.edit(&ingress, held).await;
+    world.delete(&ingress).await;
+    let vm = world.vm("web").await;
+    world
+        .edit(&vm, json!({"spec": {"domainPrefix": "store"}}))
+        .await;
+    world.settle().await;
+    assert_eq!(holder_of(&world, "shop").await.as_deref(), Some("web"));
+
+    let free = json!({"metadata": {"finalizers": null}});
+    world.edit(&ingress, free).await;
+    world.settle().await;
+    assert_eq!(holder_of(&world, "shop").await, None);
+    let ingress = world.find::<Ingress>(ANN, "web").await.unwrap();
+    let host = ingress.spec.unwrap().rules.unwrap().remove(0).host;
+    assert_eq!(host.as_deref(), Some("store.vm.example.org"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_elses_ingress_makes_no_domain() {
+    let world = World::with_ann().await;
+    let theirs = json!({
+        "metadata": {"name": "web", "namespace": ANN},
+        "spec": {"rules": [{"host": "shop.vm.example.org", "http": {"paths": [{
+            "path": "/", "pathType": "Prefix",
+            "backend": {"service": {"name": "own", "port": {"number": 80}}},
+        }]}}]},
+    });
+    world
+        .create::<Ingress>(serde_json::from_value(theirs).unwrap())
+        .await;
+    world.create(shop()).await;
+    world.settle().await;
+    is(&world, "False", "NameTaken").await;
+    let access = world.vm("web").await.status.unwrap().access.unwrap();
+    assert_eq!(access.domain, None);
+}
+
+async fn tls(world: &World) -> Value {
+    let ingress = world.find::<Ingress>(ANN, "web").await.unwrap();
+    let issuer = ingress.metadata.annotations.unwrap_or_default();
+    let tls = ingress.spec.unwrap().tls.unwrap().remove(0);
+    json!({
+        "hosts": tls.hosts, "secret": tls.secret_name,
+        "issuer": issuer.get("cert-manager.io/cluster-issuer"),
+    })
+}
+
+async fn put_secret(world: &World, name: &str, annotations: Value) {
+    let secret = json!({
+        "metadata": {"name": name, "namespace": ANN, "annotations": annotations},
+        "type": "kubernetes.io/tls",
+        "data": {"tls.crt": "YQ==", "tls.key": "YQ=="},
+    });
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    world.create(secret).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_comes_from_the_controller_an_issuer_or_a_secret() {
+    let world = World::with_ann().await;
+    world.create(shop()).await;
+    world.settle().await;
+    let hosts = json!(["shop.vm.example.org"]);
+    let expected = json!({"hosts": &hosts, "secret": null, "issuer": null});
+    assert_eq!(tls(&world).await, expected);
+
+    let issuer = json!({"certificate": {"clusterIssuer": "letsencrypt"}});
+    expose_by(&world, issuer).await;
+    let expected = json!({"hosts": &hosts, "secret": "web-tls", "issuer": "letsencrypt"});
+    assert_eq!(tls(&world).await, expected);
+
+    let given = json!({"certificate": {"clusterIssuer": null, "secretName": "wildcard"}});
+    expose_by(&world, given).await;
+    let expected = json!({"hosts": hosts, "secret": "wildcard", "issuer": null});
+    assert_eq!(tls(&world).await, expected);
+
+    // It is not there, and said so, until somebody puts it there.
+    is(&world, "False", "CertificateMissing").await;
+    let told = exposed(&world).await.2;
+    let secret = "kite-user-ann/wildcard";
+    assert!(
+        told.contains(secret) && told.contains("secretName"),
+        "{told}"
+    );
+    let vm = world.vm("web").await;
+    assert!(kite_core::conditions::is_true(
+        &vm.status.unwrap().conditions,
+        "Ready"
+    ));
+    put_secret(&world, "wildcard", json!({})).await;
+    world.settle().await;
+    is(&world, "Unknown", "NoAddress").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cert_manager_made_goes_with_the_vm_and_nobody_elses_secret_does() {
+    for (certificate, is_its) in [("web-tls", true), ("other", false)] {
+        let world = World::with_ann().await;
+        world.create(shop()).await;
+        let issuer = json!({"certificate": {"clusterIssuer": "letsencrypt"}});
+        expose_by(&world, issuer).await;
+        let name = json!({"cert-manager.io/certificate-name": certificate});
+        put_secret(&world, "web-tls", name).await;
+        world.delete(&world.vm("web").await).await;
+        world.settle().await;
+        let vm: Option<KiteVirtualMachine> = world.find(ANN, "web").await;
+        assert_eq!(vm, None);
+        let left = world.find::<Secret>(ANN, "web-tls").await;
+        assert_eq!(left.is_none(), is_its, "of certificate {certificate}");
+    }
 }

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::{core::v1::Secret, networking::v1::NetworkPolicy};
 use kite_core::{
     cdi::{DataSource, DataVolume},
     conditions::find,
-    crd::{ImagePhase, ImageSource, KiteImage, KitePlatform, NamedSource, VmPhase},
+    crd::{ImagePhase, ImageSource, KiteImage, KitePlatform, NamedSource, OsFamily, VmPhase},
+    kubevirt::VirtualMachine,
 };
+use serde_json::json;
 
 use crate::world::{World, image, vm_named};
 
@@ -160,4 +162,82 @@ async fn an_image_stays_where_it_was_made_when_the_platform_moves_on() {
         from.contains("kite-images") && from.contains("golden"),
         "{from}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_waits_for_clones_that_no_status_names_yet() {
+    for by_claim in [false, true] {
+        let world = World::with_ann().await;
+        world.stage.fills_disks.store(false, Ordering::SeqCst);
+        let spec = if by_claim {
+            json!({"source": {"pvc": {"namespace": "kite-images", "name": "debian-12"}}})
+        } else {
+            json!({"sourceRef": {
+                "kind": "DataSource", "namespace": "kite-images", "name": "debian-12",
+            }})
+        };
+        let clone = json!({
+            "metadata": {"name": "early-disk", "namespace": "kite-user-ann"}, "spec": spec,
+        });
+        let clone: DataVolume = world.create(serde_json::from_value(clone).unwrap()).await;
+        let image = world.find::<KiteImage>("", "debian-12").await.unwrap();
+        world.delete(&image).await;
+        world.settle().await;
+        let image = world.find::<KiteImage>("", "debian-12").await.unwrap();
+        let status = image.status.unwrap();
+        let ready = find(&status.conditions, "Ready").unwrap();
+        let disk = "kite-user-ann/early-disk";
+        assert!(ready.message.contains(disk), "{}", ready.message);
+        let source = world.find::<DataVolume>("kite-images", "debian-12").await;
+        assert!(source.is_some_and(|it| it.metadata.deletion_timestamp.is_none()));
+
+        world.stage.disk_says(&clone, "Succeeded", "100.0%").await;
+        world.settle().await;
+        assert!(world.find::<KiteImage>("", "debian-12").await.is_none());
+        assert!(
+            world
+                .find::<DataVolume>("kite-images", "debian-12")
+                .await
+                .is_none()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_image_of_another_family_changes_no_guest() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let made: VirtualMachine = world.find("kite-user-ann", "web").await.unwrap();
+    let told: Secret = world
+        .find("kite-user-ann", "web-cloud-init-userdata")
+        .await
+        .unwrap();
+
+    let old = world.find::<KiteImage>("", "debian-12").await.unwrap();
+    let edit = json!({"spec": {"osFamily": "Windows"}});
+    let error = world.try_edit(&old, edit).await.unwrap_err();
+    assert!(error.to_string().contains("osFamily cannot be changed"));
+
+    world.delete(&old).await;
+    world.settle().await;
+    for family in [OsFamily::Windows, OsFamily::Alpine] {
+        let mut other = image("debian-12");
+        other.spec.os_family = family;
+        let other = world.create(other).await;
+        world.settle().await;
+        let vm = world.vm("web").await;
+        let key = json!({"spec": {"domainPrefix": format!("{family:?}").to_lowercase()}});
+        world.edit(&vm, key).await;
+        world.settle().await;
+        let after: VirtualMachine = world.find("kite-user-ann", "web").await.unwrap();
+        assert_eq!(after.spec.template, made.spec.template);
+        let after: Secret = world
+            .find("kite-user-ann", "web-cloud-init-userdata")
+            .await
+            .unwrap();
+        assert_eq!(after.data, told.data);
+        world.delete(&other).await;
+        world.settle().await;
+    }
 }

@@ -89,7 +89,9 @@ async fn an_offer_is_claimed_by_the_vm_that_names_it() {
 
     let vm = world.vm("web").await;
     assert_eq!(phase(&vm), VmPhase::Running);
-    assert_eq!(says(&vm, "OfferClaimed").0, "Claimed");
+    assert_eq!(says(&vm, "OfferClaimed").0, "Fulfilled");
+    let claim: KiteReservation = world.find("", "offer.gold").await.unwrap();
+    assert!(claim.spec.fulfilled);
     let (phase, claim) = offer(&world).await;
     let claim = claim.unwrap();
     assert_eq!(phase, OfferPhase::Claimed);
@@ -437,4 +439,94 @@ async fn a_crash_before_any_write_changes_nothing_in_who_has_the_offer() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_after_any_write_changes_nothing_in_who_has_the_offer() {
     Box::pin(claim_with(FaultMode::AnswerLost)).await;
+}
+
+/// Reconciles the VMs of a namespace, and nothing else, until nothing moves.
+async fn settle_vms(world: &World, namespace: &str) {
+    loop {
+        for vm in world.all::<KiteVirtualMachine>().await {
+            if vm.metadata.namespace.as_deref() == Some(namespace) {
+                vm::reconcile(&vm, &world.context).await.unwrap();
+            }
+        }
+        let moved = world.stage.play().await;
+        if world.writes().is_empty() && !moved {
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_offer_stays_so_though_nobody_noted_it_before_the_vm_went() {
+    let world = with_bob().await;
+    // The controller of offers is down, all through the life of the VM.
+    world.create(claiming(ANN, "web")).await;
+    settle_vms(&world, ANN).await;
+    let vm = world.vm("web").await;
+    assert_eq!(phase(&vm), VmPhase::Running);
+    world.delete(&vm).await;
+    settle_vms(&world, ANN).await;
+    let gone: Option<KiteVirtualMachine> = world.find(ANN, "web").await;
+    assert_eq!(gone, None);
+
+    world.create(claiming(BOB, "shop")).await;
+    world.settle().await;
+    let (phase_now, claim) = offer(&world).await;
+    let claim = claim.unwrap();
+    assert_eq!(phase_now, OfferPhase::Claimed);
+    assert_eq!(
+        (claim.fulfilled, claim.user.as_deref()),
+        (true, Some("ann"))
+    );
+    let shop = get(&world, BOB, "shop").await;
+    assert_eq!(says(&shop, "Ready").0, "OfferTaken");
+    let disk: Option<DataVolume> = world.find(BOB, "shop-disk").await;
+    assert_eq!(disk, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_goes_right_after_its_disk_was_filled_notes_it_on_its_way() {
+    for mode in [FaultMode::Lost, FaultMode::AnswerLost] {
+        let world = with_bob().await;
+        world.stage.fills_disks.store(false, Ordering::SeqCst);
+        world.create(claiming(ANN, "web")).await;
+        settle_vms(&world, ANN).await;
+        let disk: DataVolume = world.find(ANN, "web-disk").await.unwrap();
+        world.stage.disk_says(&disk, "Succeeded", "100.0%").await;
+        world.delete(&world.vm("web").await).await;
+        world.inject(Fault { after: 0, mode });
+        let vm = world.vm("web").await;
+        vm::reconcile(&vm, &world.context).await.unwrap_err();
+        settle_vms(&world, ANN).await;
+        world.settle().await;
+        let (phase_now, claim) = offer(&world).await;
+        assert_eq!(phase_now, OfferPhase::Claimed, "{mode:?}");
+        assert!(claim.unwrap().fulfilled, "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_an_offer_is_used_up_cannot_be_taken_back() {
+    let world = with_bob().await;
+    world.create(claiming(ANN, "web")).await;
+    world.settle().await;
+    let claim: KiteReservation = world.find("", "offer.gold").await.unwrap();
+    for patch in [json!({"fulfilled": false}), json!({"fulfilled": null})] {
+        let error = world.try_edit(&claim, json!({"spec": patch})).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("the offer is used up"), "{error}");
+    }
+    let other = json!({"spec": {"holder": {"name": "other"}}});
+    let error = world.try_edit(&claim, other).await.unwrap_err().to_string();
+    assert!(error.contains("a reservation cannot be changed"), "{error}");
+    let login: KiteReservation = world.find("", "ssh-id.id-web").await.unwrap();
+    let error = world
+        .try_edit(&login, json!({"spec": {"fulfilled": true}}))
+        .await;
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("for claims of offers")
+    );
 }

@@ -437,3 +437,49 @@ async fn there_is_one_platform_and_its_fields_agree() {
     assert!(error.to_string().contains("leave it out"), "{error}");
     assert!(world.find::<KitePlatform>("", "default").await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_class_of_load_balancer_that_is_taken_back_takes_a_new_service() {
+    let world = with_platform().await;
+    edit(
+        &world,
+        json!({"gateway": {"loadBalancerClass": "example.org/blue"}}),
+    )
+    .await;
+    let before = service(&world).await.unwrap();
+    edit(&world, json!({"gateway": {"loadBalancerClass": null}})).await;
+    let after = service(&world).await.unwrap();
+    assert_ne!(before.metadata.uid, after.metadata.uid);
+    let spec = after.spec.unwrap();
+    assert_ne!(
+        spec.load_balancer_class.as_deref(),
+        Some("example.org/blue")
+    );
+    assert_eq!(says(&world, "Ready").await.0, "True");
+    assert_eq!(world.settle().await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_are_told_the_port_of_the_nodes_where_the_gateway_is() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let told = async || {
+        let status = world.vm("web").await.status.unwrap();
+        status.access.unwrap().ssh_command
+    };
+    let command = |text: &str| Some(text.to_owned());
+    assert_eq!(told().await, command("ssh id-web@vm.example.org"));
+
+    edit(&world, json!({"gateway": {"serviceType": "NodePort"}})).await;
+    let picked = status(&world).await.gateway_port.unwrap();
+    assert_ne!(picked, 22);
+    let at_node = format!("ssh -p {picked} id-web@vm.example.org");
+    assert_eq!(told().await, Some(at_node));
+
+    edit(&world, json!({"gateway": {"nodePort": 32022}})).await;
+    assert_eq!(told().await, command("ssh -p 32022 id-web@vm.example.org"));
+    // Something in front of the nodes has another port.
+    edit(&world, json!({"gateway": {"publicPort": 2022}})).await;
+    assert_eq!(told().await, command("ssh -p 2022 id-web@vm.example.org"));
+}

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::{
     core::v1::{Namespace, Node, ResourceQuota},
+    discovery::v1::EndpointSlice,
     networking::v1::NetworkPolicy,
 };
 use kite_core::{
@@ -306,4 +307,73 @@ async fn a_namespace_that_somebody_deletes_takes_its_vms_and_is_made_again() {
     let status = ann.status.unwrap();
     assert_eq!(status.phase, Some(UserPhase::Ready));
     assert_eq!(status.usage.unwrap().vms, 0);
+}
+
+/// What VMs of ann reach, as text.
+async fn egress(world: &World) -> String {
+    let wall = world.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
+    serde_json::to_string(&wall.await.unwrap().spec.unwrap().egress).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn vms_are_kept_from_an_api_server_that_is_on_no_node() {
+    let world = World::with_ann().await;
+    let slice = |namespace: &str, addresses: &[&str]| -> EndpointSlice {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "kubernetes", "namespace": namespace,
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": addresses}],
+        }))
+        .unwrap()
+    };
+    for namespace in ["default", "kite"] {
+        if world.find::<Namespace>("", namespace).await.is_none() {
+            let metadata = crate::world::named(namespace);
+            let namespace = Namespace {
+                metadata,
+                ..Namespace::default()
+            };
+            world.create(namespace).await;
+        }
+    }
+    let made = world.create(slice("default", &["203.0.113.6"])).await;
+    // A Service of somebody else's that is called so says nothing.
+    world.create(slice("kite", &["203.0.113.99"])).await;
+    world.settle().await;
+    let before = egress(&world).await;
+    assert!(before.contains("203.0.113.6/32"), "{before}");
+    assert!(!before.contains("203.0.113.99"), "{before}");
+
+    let moved = json!({"endpoints": [{"addresses": ["203.0.113.7"]}]});
+    world.edit(&made, moved).await;
+    world.settle().await;
+    let after = egress(&world).await;
+    assert!(after.contains("203.0.113.7/32"), "{after}");
+    assert!(!after.contains("203.0.113.6/32"), "{after}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn networks_as_wide_as_the_internet_close_it() {
+    let world = World::with_ann().await;
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let block = async |networks: serde_json::Value| {
+        let patch = json!({"spec": {"blockedNetworks": networks}});
+        world.edit(&platform, patch).await;
+        world.settle().await;
+        egress(&world).await
+    };
+    let open = block(json!([])).await;
+    assert!(open.contains("0.0.0.0/0") && open.contains("2000::/3"));
+    let half = block(json!(["0.0.0.0/1", "0.0.0.0/0"])).await;
+    assert!(!half.contains("\"cidr\":\"0.0.0.0/0\""), "{half}");
+    assert!(half.contains("2000::/3"), "{half}");
+    let none = block(json!(["0.0.0.0/0", "::/0"])).await;
+    assert!(!none.contains("cidr"), "{none}");
+    assert!(none.contains("kube-dns"), "names are resolved: {none}");
+    let wall = world.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
+    let types = wall.await.unwrap().spec.unwrap().policy_types;
+    assert_eq!(types, Some(vec!["Egress".to_owned()]));
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    discovery::v1::EndpointSlice,
     networking::v1::{Ingress, NetworkPolicy},
     storage::v1::StorageClass,
 };
@@ -109,6 +110,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             DataImportCron,
             DataSource,
             DataVolume,
+            EndpointSlice,
             Gateway,
             HttpRoute,
             Ingress,

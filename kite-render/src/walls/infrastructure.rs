@@ -1,9 +1,9 @@
-//! The cluster's own addresses: those of its nodes, where the API server is
-//! too, and of its pods. They need not be private.
+//! The cluster's own addresses: those of its nodes and of their pods, and those
+//! of its API server, which need not be a node's. They need not be private.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::{core::v1::Node, discovery::v1::EndpointSlice};
 
 use super::Walls;
 
@@ -45,11 +45,11 @@ pub fn addresses<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> BTreeSet<Stri
         let status = node.status.as_ref();
         let own = status.and_then(|status| status.addresses.as_ref());
         // Host names are no addresses.
-        all.extend(own.into_iter().flatten().filter_map(|own| {
-            let address: IpAddr = own.address.parse().ok()?;
-            let bits = if address.is_ipv4() { 32 } else { 128 };
-            Some(format!("{address}/{bits}"))
-        }));
+        all.extend(
+            own.into_iter()
+                .flatten()
+                .filter_map(|own| one(&own.address)),
+        );
         let spec = node.spec.as_ref();
         let pods = spec.and_then(|spec| spec.pod_cidrs.as_ref());
         all.extend(pods.into_iter().flatten().cloned());
@@ -57,9 +57,36 @@ pub fn addresses<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> BTreeSet<Stri
     all
 }
 
+/// The addresses behind a Service, in CIDR notation, whether they answer now or
+/// not.
+pub fn endpoints<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> BTreeSet<String> {
+    let all = slices.into_iter().flat_map(|slice| &slice.endpoints);
+    all.flatten()
+        .flat_map(|endpoint| &endpoint.addresses)
+        .filter_map(|address| one(address))
+        .collect()
+}
+
+/// The range of one address; none for a host name.
+fn one(address: &str) -> Option<String> {
+    let address: IpAddr = address.parse().ok()?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    Some(format!("{address}/{bits}"))
+}
+
+/// Whether `ranges` leave nothing of `cidr`.
+pub(super) fn cover(ranges: &[String], cidr: &str) -> bool {
+    let Some(cidr) = Range::parse(cidr) else {
+        return false;
+    };
+    let mut ranges = ranges.iter().filter_map(|range| Range::parse(range));
+    ranges.any(|range| range.holds(&cidr))
+}
+
 impl Walls {
     /// The same walls, with `ranges` blocked too. What is blocked already, and
-    /// what is no part of what would be open, is left out.
+    /// what is no part of what would be open, is left out; what is as wide as all
+    /// that would be open closes it.
     #[must_use]
     pub fn around(&self, ranges: &BTreeSet<String>) -> Self {
         let mut walls = self.clone();
@@ -72,8 +99,8 @@ impl Walls {
             } else {
                 (super::IPV6, &mut walls.blocked_ipv6)
             };
-            let is_open = Range::parse(open)
-                .is_some_and(|open| open.holds(&range) && open.prefix < range.prefix);
+            let is_open =
+                Range::parse(open).is_some_and(|open| open.holds(&range) || range.holds(&open));
             let is_blocked = blocked
                 .iter()
                 .filter_map(|blocked| Range::parse(blocked))

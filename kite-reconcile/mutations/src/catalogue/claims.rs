@@ -51,8 +51,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps a name that its spec does not ask for any more",
         file: FILE,
         edits: &[(
-            "self.stale.iter().cloned().map(Step::Unclaim).collect()",
-            "self.stale.iter().cloned().map(Step::Unclaim).take(0).collect()",
+            "stale.cloned().map(Step::Unclaim).collect()",
+            "stale.cloned().map(Step::Unclaim).take(0).collect()",
         )],
         first: (Sweep, "vm_edits::crashes"),
     },

@@ -1,0 +1,105 @@
+//! What nobody gets by asking twice, or by asking in the right moment.
+
+use super::Mutation;
+use crate::suite::Suite::Scenarios;
+
+const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
+const QUOTA: &str = "kite-reconcile/src/vm/quota.rs";
+const OFFER: &str = "kite-reconcile/src/offer.rs";
+const IMAGE: &str = "kite-reconcile/src/image/mod.rs";
+const USER: &str = "kite-reconcile/src/user/mod.rs";
+
+pub(super) const ALL: &[Mutation] = &[
+    Mutation {
+        name: "former-domain-shared",
+        what: "gives a former domain back while something still leads from it",
+        file: PLAN,
+        edits: &[(
+            "!exposed::leads_from(vm, seen, claim)",
+            "!exposed::leads_from(vm, seen, claim) || true",
+        )],
+        first: (Scenarios, "exposure::a_"),
+    },
+    Mutation {
+        name: "machine-grown-over-quota",
+        what: "gives a VM that is there more than its owner may have",
+        file: PLAN,
+        edits: &[(
+            "Refusal::of(vm, seen).keep(&mut desired, seen.machine.as_ref());",
+            "",
+        )],
+        first: (Scenarios, "quotas::"),
+    },
+    Mutation {
+        name: "disk-grown-over-quota",
+        what: "grows a disk beyond its owner's quota",
+        file: PLAN,
+        edits: &[("&& Refusal::of(vm, seen).disk.is_none();", ";")],
+        first: (Scenarios, "quotas::"),
+    },
+    Mutation {
+        name: "quota-counts-itself-only",
+        what: "forgets the owner's other VMs when one is to have more",
+        file: QUOTA,
+        edits: &[(
+            "let used = Sum::of(others(vm, seen));",
+            "let used = Sum::of(others(vm, seen).take(0));",
+        )],
+        first: (Scenarios, "quotas::"),
+    },
+    Mutation {
+        name: "used-up-offer-free-again",
+        what: "frees a used-up offer when its VM has gone unnoticed",
+        file: OFFER,
+        edits: &[(
+            "(Some(claim), None) if claim.spec.fulfilled",
+            "(Some(claim), None) if false && claim.spec.fulfilled",
+        )],
+        first: (Scenarios, "offers::a_"),
+    },
+    Mutation {
+        name: "offer-not-noted",
+        what: "does not note in the claim that the offer is used up",
+        file: PLAN,
+        edits: &[(
+            "steps.extend(offer::note(vm, seen));",
+            "let _ = &mut steps;",
+        )],
+        first: (Scenarios, "offers::"),
+    },
+    Mutation {
+        name: "family-of-a-later-image",
+        what: "makes a guest what a later image of the same name is",
+        file: PLAN,
+        edits: &[("of_disk.or(match", "of_disk.filter(|_| false).or(match")],
+        first: (Scenarios, "images::a_later"),
+    },
+    Mutation {
+        name: "early-clone-overlooked",
+        what: "deletes an image that a disk of a new VM is cloned from",
+        file: IMAGE,
+        edits: &[(
+            "refers_to(disk, source) ||",
+            "false && refers_to(disk, source) ||",
+        )],
+        first: (Scenarios, "images::an_image_waits"),
+    },
+    Mutation {
+        name: "api-server-reached",
+        what: "lets VMs reach an API server that is on no node",
+        file: USER,
+        edits: &[(".chain(walls::endpoints(&servers.items))", "")],
+        first: (Scenarios, "users::vms_are"),
+    },
+    Mutation {
+        name: "vm-without-walls",
+        what: "makes a VM in a user's namespace without a user",
+        file: PLAN,
+        edits: &[(
+            "let Some(owner) = &seen.owner else {",
+            "let Some(owner) = &seen.owner else { return None };
+             let Some(owner) = Some(owner) else {",
+        )],
+        first: (Scenarios, "quotas::nothing"),
+    },
+];
