@@ -45,14 +45,14 @@ pub(crate) async fn config(State(state): State<ApiState>) -> Result<Json<Config>
         sign_up: platform.sign_up,
         bootstrap_open,
         gateway: platform.gateway.enabled.then(|| Gateway {
-            host: platform
-                .gateway
-                .public_host
-                .or_else(|| platform.base_domain.clone()),
             port: platform
                 .gateway
                 .port_of_users(None)
                 .unwrap_or(platform.gateway.public_port),
+            host: platform
+                .gateway
+                .public_host
+                .or_else(|| platform.base_domain.clone()),
         }),
         base_domain: platform.base_domain,
         version: env!("CARGO_PKG_VERSION"),

@@ -442,12 +442,38 @@ fn what_is_blocked_already_is_not_blocked_again() {
         more(&around.blocked_ipv6, &walls.blocked_ipv6),
         ["2a01:4f8:c0c:1::1/128", "2a01:4f8:c0c:2::/64"]
     );
-    // What is no range of addresses, and all addresses, are left out: an
-    // exception must lie inside of what it is an exception of.
-    let odd: BTreeSet<String> = ["x", "1.2.3.4/33", "0.0.0.0/0", "::/0", "2000::/3"]
-        .map(str::to_owned)
-        .into();
+    // What is no range of addresses is left out.
+    let odd: BTreeSet<String> = ["x", "1.2.3.4/33"].map(str::to_owned).into();
     assert_eq!(walls.around(&odd), walls);
+}
+
+#[test]
+fn what_blocks_everything_closes_the_internet() {
+    let object = common::user();
+    let user = User::of(&object).unwrap();
+    let egress = |blocked: &[&str]| {
+        let blocked = blocked.iter().map(ToString::to_string).collect();
+        let walls = walls::Walls::default().around(&blocked);
+        let mut policies = walls::policies(&user, &walls, &BTreeSet::new());
+        let egress = policies.pop().unwrap();
+        assert_eq!(egress.metadata.name.as_deref(), Some(walls::EGRESS_POLICY));
+        serde_json::to_string(&egress.spec).unwrap()
+    };
+    // An exception must lie inside of what it is an exception of.
+    for (blocked, open) in [
+        (&["0.0.0.0/0"][..], &["2000::/3"][..]),
+        (&["2000::/3"], &["0.0.0.0/0"]),
+        (&["::/0", "10.0.0.0/8"], &["0.0.0.0/0"]),
+        (&["0.0.0.0/0", "::/0"], &[]),
+    ] {
+        let egress = egress(blocked);
+        for all in ["0.0.0.0/0", "2000::/3"] {
+            let is_open = egress.contains(&format!("\"cidr\":\"{all}\""));
+            assert_eq!(is_open, open.contains(&all), "{blocked:?}: {egress}");
+            assert!(!egress.contains(&format!("[\"{all}\"")), "{egress}");
+        }
+        assert!(egress.contains("Egress"), "{egress}");
+    }
 }
 
 proptest! {

@@ -105,10 +105,14 @@ prop_compose! {
     fn offered()(
         end in end(),
         told in told(),
-        (deleting, claimed, there, made) in any::<(bool, bool, bool, bool)>(),
+        (deleting, claimed, noted, there, made) in any::<(bool, bool, bool, bool, bool)>(),
     ) -> (KiteVirtualMachineOffer, Observed) {
         let offer = offer_of(end, told, deleting);
-        let claim = claimed.then(|| claim_of_other(&offer));
+        let claim = claimed.then(|| {
+            let mut claim = claim_of_other(&offer);
+            claim.spec.fulfilled = noted;
+            claim
+        });
         let holder = (claimed && there).then(|| {
             let mut vm = KiteVirtualMachine::new("other", crate::vms::plain_spec("other"));
             vm.metadata.namespace = Some(BOB.to_owned());
@@ -153,7 +157,7 @@ proptest! {
     #[test]
     fn an_offer_is_taken_back_from_the_vanished_only((offer, seen) in offered()) {
         let planned = offer::plan(&offer, &seen);
-        let is_free = seen.claim.is_some()
+        let is_free = seen.claim.as_ref().is_some_and(|claim| !claim.spec.fulfilled)
             && seen.holder.is_none()
             && used_up(&offer).is_none()
             && offer.metadata.deletion_timestamp.is_none();
@@ -185,7 +189,11 @@ proptest! {
         let expected = match (used_up(&offer), &seen.holder) {
             (Some(by), _) => Some(by.uid.clone()),
             (None, Some(holder)) => holder.metadata.uid.clone(),
-            (None, None) => None,
+            // The claim itself remembers.
+            (None, None) => {
+                let noted = seen.claim.as_ref().filter(|claim| claim.spec.fulfilled);
+                noted.map(|claim| claim.spec.holder.uid.clone())
+            }
         };
         prop_assert_eq!(planned.status.claimed_by.map(|by| by.uid), expected);
     }
@@ -303,6 +311,12 @@ fn has_claim(world: &World) -> bool {
     claim.is_some_and(|claim| claim.spec.holder.uid == "uid-web")
 }
 
+/// Whether the claim tells of itself that the offer is used up.
+fn is_noted(world: &World) -> bool {
+    let claim = world.seen.offer.as_ref().and_then(|it| it.claim.as_ref());
+    claim.is_some_and(|claim| claim.spec.fulfilled)
+}
+
 fn has_what_was_offered(world: &World) -> bool {
     let phase = |disk: &kite_core::cdi::DataVolume| disk.status.as_ref()?.phase.clone();
     world.seen.disk.as_ref().and_then(phase).as_deref() == Some("Succeeded")
@@ -355,6 +369,7 @@ proptest! {
         })?;
         if world.gone {
             prop_assert_eq!(has_claim(&world), had_claim && is_used_up);
+            prop_assert_eq!(is_noted(&world), had_claim && is_used_up, "before the VM is gone");
         } else if !world.is_deleting() && world.seen.disk.is_none() {
             let planned = world.plan();
             let has_failed = planned.status.phase == Some(VmPhase::Failed);

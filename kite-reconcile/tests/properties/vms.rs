@@ -481,6 +481,13 @@ impl World {
                 Box::new(claim),
                 Box::new(ClaimState::Free),
             )),
+            Step::Fulfil(mut claim) => {
+                claim.spec.fulfilled = true;
+                self.seen.absorb(Outcome::Claimed(
+                    Box::new(claim.clone()),
+                    Box::new(ClaimState::Mine(claim)),
+                ));
+            }
             Step::CreateKeys(template) => {
                 let secret = keys::fill(*template, &some_keys());
                 self.seen.absorb(Outcome::Stored(secret.into()));
