@@ -43,12 +43,21 @@ const MANY: usize = 1024;
 /// When the status of each object on its way was last written.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    last: Mutex<HashMap<(&'static str, ObjectKey), Timestamp>>,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    of: HashMap<(&'static str, ObjectKey), Timestamp>,
+    /// How many there were that could not be forgotten, when that was last
+    /// looked at.
+    kept: usize,
 }
 
 impl Pace {
-    /// How long a status has to wait that was written `every` or less ago. Of what was never written, nothing waits: after a crash there is one
-    /// write more.
+    /// How long a status has to wait that was written `every` or less ago. Of
+    /// what was never written, nothing waits: after a crash there is one write
+    /// more.
     pub(crate) fn wait(
         &self,
         kind: &'static str,
@@ -56,22 +65,26 @@ impl Pace {
         now: Timestamp,
         every: Duration,
     ) -> Option<Duration> {
-        let last = *self.last.lock().get(&(kind, key))?;
+        let last = *self.last.lock().of.get(&(kind, key))?;
         let passed = now.duration_since(last).unsigned_abs();
         every.checked_sub(passed).filter(|left| !left.is_zero())
     }
 
     /// The object is gone.
     pub(crate) fn forget(&self, kind: &'static str, key: ObjectKey) {
-        self.last.lock().remove(&(kind, key));
+        self.last.lock().of.remove(&(kind, key));
     }
 
     /// The status was written.
     pub(crate) fn written(&self, kind: &'static str, key: ObjectKey, now: Timestamp) {
         let mut last = self.last.lock();
-        last.insert((kind, key), now);
-        if last.len() > MANY {
-            last.retain(|_, at| now.duration_since(*at).unsigned_abs() < LONGEST);
+        last.of.insert((kind, key), now);
+        // Only when there are twice as many as had to stay: looking through all
+        // of them at every write would cost the square of a fleet.
+        if last.of.len() > MANY.max(last.kept.saturating_mul(2)) {
+            last.of
+                .retain(|_, at| now.duration_since(*at).unsigned_abs() < LONGEST);
+            last.kept = last.of.len();
         }
     }
 }
@@ -92,5 +105,23 @@ mod tests {
         assert_eq!(wait(101), Some(Duration::from_secs(14)));
         assert_eq!(wait(115), None);
         assert_eq!(pace.wait("Other", key(), at(101), every), None);
+    }
+
+    #[test]
+    fn forgets_what_nothing_waits_for() {
+        let pace = Pace::default();
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        let write = |name: usize, second| {
+            pace.written("K", ObjectKey::cluster(name.to_string()), at(second));
+        };
+        for name in 0..3 * MANY {
+            write(name, 100);
+        }
+        let remembered = || pace.last.lock().of.len();
+        assert_eq!(remembered(), 3 * MANY, "all may have to wait");
+        for name in 3 * MANY..5 * MANY {
+            write(name, 1000);
+        }
+        assert!(remembered() <= 2 * MANY, "{}", remembered());
     }
 }

@@ -2,22 +2,20 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::{
-        core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
-        networking::v1::{Ingress, NetworkPolicy},
-    },
-    apimachinery::pkg::apis::meta::v1::FieldsV1,
+use k8s_openapi::api::{
+    core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
+    networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
     cdi::{DataSource, DataVolume},
     cluster::{Cluster as _, KubeCluster, Object},
     crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine},
+    gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
 use kite_reconcile::{
     Context,
-    cache::{self, Caches, Feeder, IndexedBy},
+    cache::{self, Caches, Feeder},
     user, vm,
 };
 use kube::{api::ListParams, runtime::watcher::Event};
@@ -156,7 +154,8 @@ async fn all<K: Object>(cluster: &KubeCluster) -> Vec<K> {
     cluster.list::<K>(None, &all).await.unwrap().items
 }
 
-/// Caches of all that reconcilers read, filled once: nothing changes any more.
+/// Caches of all that reconcilers read, kept as controllers keep them and filled
+/// once: nothing changes any more.
 struct Filled {
     caches: Caches,
     _feeders: Vec<Box<dyn std::any::Any>>,
@@ -178,11 +177,13 @@ impl Filled {
             KitePlatform,
             KiteReservation,
             Namespace,
+            Node,
             NetworkPolicy,
             ResourceQuota,
             Secret,
             Service,
             Ingress,
+            HttpRoute,
             PersistentVolumeClaim,
             DataVolume,
             DataSource,
@@ -200,26 +201,11 @@ async fn fill<K: Object>(
     builder: &mut cache::Builder,
     cluster: &KubeCluster,
 ) -> Box<dyn std::any::Any> {
-    let mut feeder: Feeder<K> = builder.fed(Some(IndexedBy::NAMESPACE), narrow::<K>);
+    let mut feeder: Feeder<K> = builder.fed_for_kite();
     feeder.apply(Event::Init, |_| {});
     for object in all::<K>(cluster).await {
         feeder.apply(Event::InitApply(object), |_| {});
     }
     feeder.apply(Event::InitDone, |_| {});
     Box::new(feeder)
-}
-
-/// Keeps what the controllers' own caches keep of managed fields: those of
-/// applies, as text.
-fn narrow<K: Object>(object: &mut K) {
-    if let Some(entries) = &mut object.meta_mut().managed_fields {
-        entries.retain(|entry| {
-            entry.operation.as_deref() == Some("Apply") && entry.subresource.is_none()
-        });
-        for entry in entries {
-            if let Some(fields) = &mut entry.fields_v1 {
-                *fields = FieldsV1(fields.0.to_string().into());
-            }
-        }
-    }
 }
