@@ -34,6 +34,11 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// name of one of Kite's.
 const SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
 
+/// Objects in one page of a first list. All kinds are listed at once, and a page
+/// is in memory three times while it is read: with kube's 500 that would be most
+/// of what a controller ever needs.
+const PAGE: u32 = 100;
+
 /// Names of what VMs and users are found by, beside namespaces and labels.
 pub(crate) mod by {
     /// VMs by the reservations that they want.
@@ -55,7 +60,7 @@ impl<K: Object> Kind<K> {
     pub(super) fn of() -> Self {
         // Charts are large, and neither they nor tokens are looked at.
         let is_secret = is::<K, Secret>();
-        let config = watcher::Config::default();
+        let config = watcher::Config::default().page_size(PAGE);
         Self {
             config: if is_secret {
                 config.fields(SECRETS)

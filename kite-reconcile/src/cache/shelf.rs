@@ -203,8 +203,8 @@ impl<K: Object> Before<K> {
     }
 
     /// The keys of all that are not on `shelf` any more.
-    pub(super) fn gone_from(&self, shelf: &Shelf<K>) -> Vec<ObjectKey> {
-        let is_gone = |key: &&ObjectKey| shelf.version_if_there(key).is_none();
+    pub(super) fn gone_from(&self, now: &Shelf<K>) -> Vec<ObjectKey> {
+        let is_gone = |key: &&ObjectKey| now.version_if_there(key).is_none();
         match self {
             Self::Whole(all) => all.keys().filter(is_gone).cloned().collect(),
             Self::Packed(_, all) => {
