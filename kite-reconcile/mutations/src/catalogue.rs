@@ -100,9 +100,9 @@ mod tests {
             .into_iter()
             .filter_map(|mutation| {
                 let text = fs::read_to_string(format!("{root}/{}", mutation.file)).unwrap();
-                mutation.apply(&text).err()
+                crate::switch::all_of(&text, &[mutation]).err()
             })
-            .map(|error| error.to_string())
+            .map(|error| format!("{error:#}"))
             .collect();
         assert!(
             wrong.is_empty(),

@@ -174,11 +174,11 @@ pub(super) const ALL: &[Mutation] = &[
         edits: &[
             (
                 "metadata.uid.clone_from(&stored.meta().uid)",
-                "let _ = stored",
+                "{ let _ = stored; }",
             ),
             (
                 "metadata.resource_version = Some(ABSENT.to_owned())",
-                "let _ = (&metadata, ABSENT)",
+                "{ let _ = (&metadata, ABSENT); }",
             ),
         ],
         first: (Scenarios, "stale::a"),

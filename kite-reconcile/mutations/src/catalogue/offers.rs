@@ -55,7 +55,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(claim) if blocked => vec![Step::Unclaim(claim.clone())],",
             "Some(_) if blocked => Vec::new(),",
         )],
-        first: (Scenarios, "offers::what_turns_up"),
+        first: (Sweep, "offer_given_back::crashes"),
     },
     Mutation {
         name: "offer-burnt-by-a-refusal",
@@ -146,5 +146,15 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(OfferSeen::read(cluster, name).await?)",
         )],
         first: (Scenarios, "stale::"),
+    },
+    Mutation {
+        name: "claimant-named-every-other-time",
+        what: "says who has an offer, and at the next look does not",
+        file: OFFER,
+        edits: &[(
+            "(Some(claim), Some(vm)) => Some(claimed_by(claim, vm)),",
+            "(Some(claim), Some(vm)) if known.is_none() => Some(claimed_by(claim, vm)),",
+        )],
+        first: (Properties, "offer_laws::an_offer_at_rest"),
     },
 ];

@@ -126,7 +126,7 @@ pub(super) const ALL: &[Mutation] = &[
             "used.map_or(begun, |used| used.max(begun))",
             "used.map_or(begun, |_| begun)",
         )],
-        first: (Sweep, "idle_stop::crashes"),
+        first: (Scenarios, "idle::"),
     },
     Mutation {
         name: "restarted-again-and-again",
@@ -136,6 +136,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let is_due = running.is_some() && running == note.instance_uid;",
             "let is_due = running.is_some();",
         )],
-        first: (Sweep, "vm_restart::crashes"),
+        first: (Scenarios, "restarts::"),
     },
 ];

@@ -1,7 +1,7 @@
 //! What is listened to.
 
 use super::Mutation;
-use crate::suite::Suite::{Scenarios, Sweep};
+use crate::suite::Suite::Scenarios;
 
 const FILE: &str = "kite-reconcile/src/triggers.rs";
 
@@ -11,7 +11,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "does not hear when a VM's Services change",
         file: FILE,
         edits: &[(".on(managed(), || |o: &Service, _: &_| vm_of(o))", "")],
-        first: (Sweep, "drift::crashes"),
+        first: (Scenarios, "live::a_vm"),
     },
     Mutation {
         name: "claims-not-watched",
@@ -31,6 +31,6 @@ pub(super) const ALL: &[Mutation] = &[
             "let user = names::user_of_namespace(&namespace).map(ObjectRef::new);",
             "let user = names::user_of_namespace(&namespace).map(ObjectRef::new).filter(|_| false);",
         )],
-        first: (Sweep, "vm_life::crashes"),
+        first: (Scenarios, "live::usage"),
     },
 ];

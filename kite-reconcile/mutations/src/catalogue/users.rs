@@ -147,4 +147,24 @@ pub(super) const ALL: &[Mutation] = &[
         )],
         first: (Properties, "image_laws::"),
     },
+    Mutation {
+        name: "walls-applied-for-ever",
+        what: "applies a user's walls and quota though they stand",
+        file: USER,
+        edits: &[(
+            "if !stored.is_some_and(|stored| is_applied(desired, stored)) {",
+            "if stored.is_none_or(|stored| is_applied(desired, stored)) {",
+        )],
+        first: (Properties, "user_laws::no_step"),
+    },
+    Mutation {
+        name: "image-applied-for-ever",
+        what: "applies what an image consists of though it is as it should be",
+        file: IMAGE,
+        edits: &[(
+            "Needed::Nothing => Ok(()), Needed::Apply => {",
+            "Needed::Nothing | Needed::Apply => {",
+        )],
+        first: (Properties, "image_laws::every"),
+    },
 ];

@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if index == 1 && instance_is_ours(vm, seen) {",
             "if false && index == 1 && instance_is_ours(vm, seen) {",
         )],
-        first: (Sweep, "vm_deletion::crashes"),
+        first: (Properties, "vm_laws::"),
     },
     Mutation {
         name: "reachable-while-it-goes",
@@ -241,5 +241,15 @@ pub(super) const ALL: &[Mutation] = &[
             "!covers(observed, desired, &mut Vec::new()) && leftovers::any(observed, desired)",
         )],
         first: (Sweep, "sign_up::crashes"),
+    },
+    Mutation {
+        name: "way-in-not-made",
+        what: "does not make the Service that a VM's domain leads to",
+        file: PLAN,
+        edits: &[(
+            "steps.wanted(&service::web(vm), seen.web_service.as_ref());",
+            "",
+        )],
+        first: (Properties, "vm_laws::a_vm_that_was_made"),
     },
 ];
