@@ -142,6 +142,23 @@ async fn nobody_loses_a_vm_without_having_been_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_any_grace_the_end_is_told_before_it_comes() {
+    let world = World::with_ann().await;
+    let expires_at = expiring(&world).await;
+    let none = json!({"spec": {"expiryGracePeriod": "0s"}});
+    world.edit(&world.vm("web").await, none).await;
+    world.settle().await;
+    wait_until(&world, expires_at + MINUTE).await;
+    let vm = world.vm("web").await;
+    vm::reconcile(&vm, &world.context).await.unwrap();
+    let vm = world.vm("web").await;
+    assert_eq!(vm.metadata.deletion_timestamp, None);
+    assert!(vm.status.unwrap().expiry.is_some());
+    world.settle().await;
+    world.assert_no_trace_of("web").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_moves_the_end_keeps_the_vm() {
     let world = World::with_ann().await;
     let expires_at = expiring(&world).await;

@@ -29,7 +29,7 @@ use kube::{
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::{
     task::JoinHandle,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, service_fn};
@@ -140,7 +140,9 @@ impl Process {
             ..ConfigMap::default()
         };
         map.metadata.namespace = Some("kite".to_owned());
-        self.cluster.create(&map).await
+        // Nobody answers a line that is silent: then it is broken off.
+        let answer = timeout(Duration::from_secs(60), self.cluster.create(&map));
+        answer.await.expect("a write comes to an end")
     }
 }
 

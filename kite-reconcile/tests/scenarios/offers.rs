@@ -399,6 +399,8 @@ async fn a_vm_that_vanished_unmade_gives_its_offer_back() {
     let vm = world.cluster.set_finalizers(&vm, Vec::new()).await.unwrap();
     world.delete(&vm).await;
     world.settle().await;
+    let claim = world.find::<KiteReservation>("", "offer.gold").await;
+    assert_eq!(claim, None);
     assert_eq!(offer(&world).await, (OfferPhase::Available, None));
 }
 

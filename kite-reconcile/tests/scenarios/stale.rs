@@ -2,13 +2,19 @@
 //! do is right all the same.
 
 use k8s_openapi::api::{
+    coordination::v1::Lease,
     core::v1::{PersistentVolumeClaim, Secret, Service},
     networking::v1::Ingress,
 };
 use kite_core::{
+    activity,
     cdi::DataVolume,
-    cluster::Object,
-    crd::{KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine, VmPhase},
+    cluster::{Cluster as _, FieldManager, Object},
+    conditions::find,
+    crd::{
+        KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
+        KiteVirtualMachineOffer, KiteVirtualMachineOfferSpec, VmPhase,
+    },
     gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstance},
 };
@@ -17,6 +23,7 @@ use kite_reconcile::{
     cache::{CachedCluster, Caches, Feeder},
     vm,
 };
+use kite_render::{Vm, reservation};
 use kube::{ResourceExt as _, api::PropagationPolicy, runtime::watcher::Event};
 use serde_json::json;
 
@@ -261,4 +268,87 @@ async fn an_object_that_others_made_in_the_place_of_ours_is_not_taken_over() {
         "{:#?}",
         status.conditions
     );
+}
+
+/// A claim to an offer that is gone, and to which the VM has no right any more.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_of_an_offer_that_only_a_cache_knows() {
+    let world = World::with_ann().await;
+    let mut behind = Behind::of(&world).await;
+    let mut vm = vm_named("web");
+    vm.spec.offer = Some("gold".to_owned());
+    let vm = world.create(vm).await;
+    let spec = &vm.spec;
+    let mut offer = KiteVirtualMachineOffer::new(
+        "gold",
+        KiteVirtualMachineOfferSpec {
+            cpu: spec.cpu,
+            memory: spec.memory.clone(),
+            disk: spec.disk.clone(),
+            image: spec.image.clone(),
+            expires_at: None,
+            lifetime: None,
+            user: None,
+        },
+    );
+    offer.metadata.uid = Some("withdrawn".to_owned());
+    let mut claim = reservation::of_offer(&Vm::of(&vm).unwrap(), &offer);
+    claim.metadata.uid = Some("given-back".to_owned());
+    claim.metadata.resource_version = Some("1".to_owned());
+    behind.claims.apply(Event::Apply(claim), |_| {});
+    behind.vms.apply(Event::Apply(vm.clone()), |_| {});
+    for _ in 0..3 {
+        let vm = world.vm("web").await;
+        vm::reconcile(&vm, &behind.context).await.unwrap();
+    }
+    assert_eq!(world.find::<DataVolume>(ANN, "web-disk").await, None);
+    let status = world.vm("web").await.status.unwrap();
+    let said = find(&status.conditions, "OfferClaimed").unwrap();
+    assert_eq!(said.reason, "OfferUnknown");
+}
+
+/// The decision that a VM is idle stands in its status, and then it is used.
+#[tokio::test(start_paused = true)]
+async fn use_that_no_cache_knows_of_keeps_a_vm_on() {
+    let world = World::with_ann().await;
+    let mut vm = vm_named("web");
+    vm.spec.idle_timeout = Some("10m".parse().unwrap());
+    world.create(vm).await;
+    world.settle().await;
+    tokio::time::sleep(std::time::Duration::from_secs(601)).await;
+    let vm = world.vm("web").await;
+    vm::reconcile(&vm, &world.context).await.unwrap();
+    let vm = world.vm("web").await;
+    assert!(vm.status.as_ref().unwrap().idle.is_some());
+
+    let mut caches = Caches::builder();
+    macro_rules! all {
+        ($($kind:ty),*) => { $(
+            drop(listed(caches.fed::<$kind>(None, |_| {}), world.all::<$kind>().await));
+        )* };
+    }
+    all!(
+        DataVolume,
+        HttpRoute,
+        Ingress,
+        KiteImage,
+        KitePlatform,
+        KiteReservation,
+        KiteUser,
+        KiteVirtualMachine,
+        Lease,
+        Secret,
+        Service,
+        VirtualMachine,
+        VirtualMachineInstance
+    );
+    let context = world.context.cached(caches.build());
+    let uid = vm.metadata.uid.as_deref().unwrap();
+    let used = activity::report(ANN, "web", uid, world.now());
+    let gateway = FieldManager::GATEWAY;
+    world.cluster.apply(gateway, &used).await.unwrap();
+    vm::reconcile(&vm, &context).await.unwrap();
+    let machine: VirtualMachine = world.find(ANN, "web").await.unwrap();
+    assert_eq!(machine.spec.run_strategy.as_deref(), Some("Always"));
+    assert_eq!(world.vm("web").await.status.unwrap().idle, None);
 }

@@ -75,7 +75,7 @@ pub(super) const ALL: &[Mutation] = &[
             "steps.extend(offer::unfulfilled(vm, seen).cloned().map(Step::Unclaim));",
             "",
         )],
-        first: (Scenarios, "offers::"),
+        first: (Properties, "offer_laws::a_failure"),
     },
     Mutation {
         name: "vanished-claimant-kept",
@@ -85,7 +85,7 @@ pub(super) const ALL: &[Mutation] = &[
             "steps: vanished.cloned().map(Step::Unclaim).into_iter().collect(),",
             "steps: vanished.cloned().map(Step::Unclaim).into_iter().take(0).collect(),",
         )],
-        first: (Scenarios, "offers::a_vm_that_vanished"),
+        first: (Properties, "offer_laws::an_offer_is_taken"),
     },
     Mutation {
         name: "living-claimant-robbed",
@@ -145,7 +145,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(live(OfferSeen::read(cluster, name)).await?)",
             "Some(OfferSeen::read(cluster, name).await?)",
         )],
-        first: (Scenarios, "stale::"),
+        first: (Scenarios, "stale::nothing"),
     },
     Mutation {
         name: "claimant-named-every-other-time",

@@ -29,7 +29,7 @@ pub(super) const ALL: &[Mutation] = &[
             "self.reported && self.delete_at().is_some_and(|at| self.now >= at)",
             "self.delete_at().is_some_and(|at| self.now >= at)",
         )],
-        first: (Scenarios, "expiry::nobody"),
+        first: (Scenarios, "expiry::without"),
     },
     Mutation {
         name: "grace-ignored",
@@ -116,7 +116,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "stops a VM as idle by what its caches know of its use",
         file: OBSERVE,
         edits: &[("live(lease).await?", "lease.await?")],
-        first: (Scenarios, "stale::"),
+        first: (Scenarios, "stale::use"),
     },
     Mutation {
         name: "use-overlooked",

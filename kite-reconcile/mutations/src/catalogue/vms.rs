@@ -230,7 +230,7 @@ pub(super) const ALL: &[Mutation] = &[
             "covers(observed, desired, &mut Vec::new()) && !leftovers::any(observed, desired)",
             "covers(observed, desired, &mut Vec::new()) || leftovers::any(Tape::default().root(), desired)",
         )],
-        first: (Scenarios, "life::what_is"),
+        first: (Scenarios, "life::what_is platform::an_annotation"),
     },
     Mutation {
         name: "apply-at-every-pass",
