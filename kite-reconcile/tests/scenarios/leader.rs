@@ -44,6 +44,8 @@ enum Line {
     Silent,
     /// Requests arrive, and the answers are lost.
     AnswersLost,
+    /// Requests arrive, and the answers take seven seconds.
+    Late,
     /// Requests are refused at once.
     Down,
 }
@@ -157,6 +159,11 @@ fn connect(fake: &FakeCluster, line: &Arc<Mutex<Line>>) -> Client {
                 Line::Up => Ok(service.answer(request).await),
                 Line::Silent => std::future::pending().await,
                 Line::Down => Err(BoxError::from("connection refused")),
+                Line::Late => {
+                    let answer = service.answer(request).await;
+                    sleep(Duration::from_secs(7)).await;
+                    Ok(answer)
+                }
                 Line::AnswersLost => {
                     service.answer(request).await;
                     Err(BoxError::from("connection reset"))
@@ -298,6 +305,23 @@ async fn a_leader_that_reaches_nobody_steps_down_before_another_takes_over() {
             "and it waits like any other"
         );
     }
+}
+
+/// The others count from when the Lease changed, and not from when the leader
+/// heard of that.
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_prolongs_a_term_by_no_more_than_its_question() {
+    let fake = cluster().await;
+    let (first, second) = two(&fake).await;
+    first.set(Line::Late);
+    // One renewal is sent in this time.
+    sleep(Duration::from_secs(3)).await;
+    first.set(Line::Silent);
+    for _ in 0..3000 {
+        assert!(!first.leads() || !second.leads());
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(second.leads());
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
-    crd::{KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+    crd::{KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, PowerState, VmPhase},
     kubevirt::VirtualMachine,
     labels,
 };
@@ -332,8 +332,20 @@ async fn usage_follows_vms_by_events_alone() {
     live.until("", "ann", uses(0)).await;
     live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_some())
         .await;
-    let vm = live.cluster.create(&vm_named("web")).await.unwrap();
+    // It is off: of what it is to have, nobody else hears.
+    let mut vm = vm_named("web");
+    vm.spec.power_state = PowerState::Off;
+    let vm = live.cluster.create(&vm).await.unwrap();
     live.until("", "ann", uses(1)).await;
+    live.until_phase("web", VmPhase::Stopped).await;
+    live.edit::<KiteVirtualMachine>(ANN, "web", json!({"spec": {"cpu": 3}}))
+        .await;
+    live.until("", "ann", |user: Option<&KiteUser>| {
+        let status = user.and_then(|user| user.status.as_ref());
+        let usage = status.and_then(|status| status.usage.as_ref());
+        usage.is_some_and(|usage| usage.cpu == 3)
+    })
+    .await;
     let gone = live.cluster.remove(&vm, PropagationPolicy::Background);
     gone.await.unwrap();
     live.until("", "ann", uses(0)).await;

@@ -1,7 +1,7 @@
 //! What is believed of what was read before, and of what was just written.
 
 use super::Mutation;
-use crate::suite::Suite::Sweep;
+use crate::suite::Suite::{Lib, Scenarios, Sweep};
 
 const FILE: &str = "kite-reconcile/src/cache/written.rs";
 const CLUSTER: &str = "kite-reconcile/src/cache/cluster.rs";
@@ -17,7 +17,7 @@ pub(super) const ALL: &[Mutation] = &[
             "State::There { object, .. } => Verdict::There(Arc::clone(object)),",
             "State::There { .. } => Verdict::Confirmed,",
         )],
-        first: (Sweep, "vm_life::views vm_edits::views"),
+        first: (Lib, "cache"),
     },
     Mutation {
         name: "own-deletes-forgotten",
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Mutation] = &[
             "None if is_old => Verdict::Confirmed,",
             "None if is_old => Verdict::Confirmed,\n                Some(_) => Verdict::Confirmed,",
         )],
-        first: (Sweep, "vm_edits::views vm_deletion::views"),
+        first: (Lib, "cache"),
     },
     Mutation {
         name: "unknown-outcome-believed",
@@ -37,7 +37,7 @@ pub(super) const ALL: &[Mutation] = &[
             "State::Unsure { .. } => Verdict::Ask,",
             "State::Unsure { .. } => Verdict::Confirmed,",
         )],
-        first: (Sweep, "vm_life::answers vm_deletion::answers"),
+        first: (Lib, "cache"),
     },
     Mutation {
         name: "own-answers-not-noted",
@@ -51,14 +51,14 @@ pub(super) const ALL: &[Mutation] = &[
              match &answer {
              Ok(_) => drop(mark),",
         )],
-        first: (Sweep, "vm_life::views vm_life::crashes"),
+        first: (Scenarios, "stale::what_was_made"),
     },
     Mutation {
         name: "deletes-not-doubted",
         what: "believes its caches of what it has told to go",
         file: CLUSTER,
         edits: &[("self.deleted::<K>(key.clone(), Some(uid));", "")],
-        first: (Sweep, "vm_deletion::views user_deletion::views"),
+        first: (Lib, "cache"),
     },
     Mutation {
         name: "asks-nobody",
@@ -68,10 +68,7 @@ pub(super) const ALL: &[Mutation] = &[
             "table.filter(|_| !reading::is_live())",
             "table.filter(|_| true)",
         )],
-        first: (
-            Sweep,
-            "vm_deletion::views recreation::views vm_edits::views",
-        ),
+        first: (Scenarios, "stale::"),
     },
     Mutation {
         name: "empty-cache-believed",

@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Err(ClusterError::AlreadyExists { .. }) => inspect(cluster, wanted).await,",
             "Err(ClusterError::AlreadyExists { .. }) => Ok(ClaimState::Mine(wanted.clone())),",
         )],
-        first: (Sweep, "one_name_for_two::"),
+        first: (Scenarios, "races::a_name"),
     },
     Mutation {
         name: "claim-of-a-namesake",

@@ -1,7 +1,7 @@
 //! The requests themselves, and conditions.
 
 use super::Mutation;
-use crate::suite::Suite::{Scenarios, Sweep};
+use crate::suite::Suite::Scenarios;
 
 const KUBE_CLUSTER: &str = "kite-core/src/cluster/kube_cluster.rs";
 const CONDITIONS: &str = "kite-core/src/conditions.rs";
@@ -15,7 +15,7 @@ pub(super) const ALL: &[Mutation] = &[
             "uid: Some(uid.to_owned()),",
             "uid: Some(uid.to_owned()).filter(|_| false),",
         )],
-        first: (Sweep, "recreation::rivals vm_deletion::rivals"),
+        first: (Scenarios, "races::what"),
     },
     Mutation {
         name: "finalizers-without-version",

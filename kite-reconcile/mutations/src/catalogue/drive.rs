@@ -46,7 +46,10 @@ pub(super) const ALL: &[Mutation] = &[
              Err(ClusterError::NotFound { .. }) => Ok(()),",
             "Err(_) => Ok(()),",
         )],
-        first: (Sweep, "vm_life::answers user_deletion::answers"),
+        first: (
+            Sweep,
+            "sign_up::answers vm_life::answers user_deletion::answers",
+        ),
     },
     Mutation {
         name: "generation-not-noted",
@@ -66,10 +69,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !is_live && !is_guarded {",
             "if false && !is_live && !is_guarded {",
         )],
-        first: (
-            Sweep,
-            "vm_deletion::views deleted_on_the_way::views recreation::views",
-        ),
+        first: (Scenarios, "faults::for_a_vm"),
     },
     Mutation {
         name: "cached-view-deletes",
@@ -79,10 +79,7 @@ pub(super) const ALL: &[Mutation] = &[
             "if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
             "if false && !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
         )],
-        first: (
-            Sweep,
-            "recreation::views one_name_for_two::views vm_edits::views",
-        ),
+        first: (Scenarios, "stale::"),
     },
     Mutation {
         name: "namesake-believed",
@@ -92,7 +89,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Some(live) if live.uid() != object.uid() => Liveness::Gone,",
             "",
         )],
-        first: (Sweep, "recreation::views recreation::crashes"),
+        first: (Scenarios, "faults::a_view"),
     },
     Mutation {
         name: "finalizers-of-others-dropped",
@@ -122,7 +119,7 @@ pub(super) const ALL: &[Mutation] = &[
             "match secret.create(&context.cluster).await {",
             "match secret.apply(&context.cluster, context.settings.manager).await {",
         )],
-        first: (Sweep, "vm_life::twins"),
+        first: (Scenarios, "races::defect_13"),
     },
     Mutation {
         name: "own-keys-believed",
@@ -132,7 +129,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
             "{ let _ = error; Ok(secret) }",
         )],
-        first: (Sweep, "vm_life::twins"),
+        first: (Scenarios, "races::defect_13"),
     },
     Mutation {
         name: "deleted-means-gone",
@@ -155,7 +152,7 @@ pub(super) const ALL: &[Mutation] = &[
                 answer => answer?,
             }))",
         )],
-        first: (Sweep, "vm_life::answers"),
+        first: (Scenarios, "races::nothing"),
     },
     Mutation {
         name: "errors-forgotten",

@@ -17,7 +17,7 @@ pub(super) const ALL: &[Mutation] = &[
             "let lost = leadership.lost();",
             "let lost = std::future::pending::<()>(); let _ = leadership;",
         )],
-        first: (Scenarios, "leader::"),
+        first: (Scenarios, "leader::a_write"),
     },
     Mutation {
         name: "slept-leader-writes",
@@ -55,7 +55,7 @@ pub(super) const ALL: &[Mutation] = &[
             "leadership.prolong(lease.until(sent))",
             "leadership.prolong(lease.until({ let _ = sent; lease.now() }))",
         )],
-        first: (Scenarios, "leader::"),
+        first: (Scenarios, "leader::a_late"),
     },
     Mutation {
         name: "lease-not-given-back",
