@@ -62,7 +62,7 @@ struct Options {
     suite: Option<Suite>,
     /// How many faults of each class the expected tests of the sweep try; its
     /// other tests try as many as they do in a plain run.
-    #[arg(long, value_name = "RUNS", default_value_t = 12)]
+    #[arg(long, value_name = "RUNS", default_value_t = 24)]
     faults: usize,
     /// Run only the tests that are expected to notice.
     #[arg(long)]

@@ -153,7 +153,8 @@ async fn without_any_grace_the_end_is_told_before_it_comes() {
     vm::reconcile(&vm, &world.context).await.unwrap();
     let vm = world.vm("web").await;
     assert_eq!(vm.metadata.deletion_timestamp, None);
-    assert!(vm.status.unwrap().expiry.is_some());
+    // Told in whole seconds.
+    wait_until(&world, vm.status.unwrap().expiry.unwrap().delete_at.0).await;
     world.settle().await;
     world.assert_no_trace_of("web").await;
 }

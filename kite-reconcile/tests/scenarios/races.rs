@@ -173,7 +173,11 @@ async fn defect_13_keys_that_another_was_first_to_make_are_the_ones_used() {
     world.meanwhile(" Secret kite-user-ann/web-ssh-key", async move {
         cluster.create(&theirs).await.unwrap();
     });
-    world.settle().await;
+    let written = world.settle().await;
+    let told = written
+        .iter()
+        .filter(|it| it.ends_with("/web-cloud-init-userdata"));
+    assert_eq!(told.count(), 1, "told of other keys first: {written:#?}");
     assert!(!world.meanwhile_is_left());
     let stored = world.find::<Secret>(ANN, "web-ssh-key").await.unwrap();
     assert!(

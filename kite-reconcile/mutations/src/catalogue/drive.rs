@@ -46,10 +46,7 @@ pub(super) const ALL: &[Mutation] = &[
              Err(ClusterError::NotFound { .. }) => Ok(()),",
             "Err(_) => Ok(()),",
         )],
-        first: (
-            Sweep,
-            "sign_up::answers vm_life::answers user_deletion::answers",
-        ),
+        first: (Sweep, "user_deletion::answers"),
     },
     Mutation {
         name: "generation-not-noted",
@@ -82,16 +79,6 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Scenarios, "stale::"),
     },
     Mutation {
-        name: "namesake-believed",
-        what: "takes another object of the same name for the one it was handed",
-        file: FILE,
-        edits: &[(
-            "Some(live) if live.uid() != object.uid() => Liveness::Gone,",
-            "",
-        )],
-        first: (Scenarios, "faults::a_view"),
-    },
-    Mutation {
         name: "finalizers-of-others-dropped",
         what: "takes the finalizers of others off with its own",
         file: EXECUTE,
@@ -119,7 +106,7 @@ pub(super) const ALL: &[Mutation] = &[
             "match secret.create(&context.cluster).await {",
             "match secret.apply(&context.cluster, context.settings.manager).await {",
         )],
-        first: (Scenarios, "races::defect_13"),
+        first: (Scenarios, "defect_13"),
     },
     Mutation {
         name: "own-keys-believed",
@@ -129,7 +116,7 @@ pub(super) const ALL: &[Mutation] = &[
             "Ok(secret.find(&context.cluster).await?.ok_or(error)?)",
             "{ let _ = error; Ok(secret) }",
         )],
-        first: (Scenarios, "races::defect_13"),
+        first: (Scenarios, "defect_13"),
     },
     Mutation {
         name: "deleted-means-gone",
