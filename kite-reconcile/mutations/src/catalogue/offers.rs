@@ -152,8 +152,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "says who has an offer, and at the next look does not",
         file: OFFER,
         edits: &[(
-            "(Some(claim), Some(vm)) => Some(claimed_by(claim, vm)),",
-            "(Some(claim), Some(vm)) if known.is_none() => Some(claimed_by(claim, vm)),",
+            "(Some(claim), Some(vm)) => Some(claimed_by(claim, vm::is_fulfilled(vm))),",
+            "(Some(claim), Some(vm)) if known.is_none() => Some(claimed_by(claim, vm::is_fulfilled(vm))),",
         )],
         first: (Properties, "offer_laws::an_offer_at_rest"),
     },
