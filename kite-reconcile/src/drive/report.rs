@@ -115,19 +115,16 @@ pub(super) async fn report_failure<R: Reconciler, C: Cluster>(
         .status()
         .map(R::Status::conditions)
         .unwrap_or_default();
-    let conditions = match &failed {
-        Some(plan) => {
-            let others = plan.conditions.iter().filter(|it| it.type_ != ready.type_);
-            let new: Vec<_> = [&ready].into_iter().chain(others).cloned().collect();
-            merged(object, old, &new, context)
-        }
+    let conditions = if let Some(plan) = &failed {
+        let others = plan.conditions.iter().filter(|it| it.type_ != ready.type_);
+        let new: Vec<_> = [&ready].into_iter().chain(others).cloned().collect();
+        merged(object, old, &new, context)
+    } else {
         // Nothing was seen by which the others could be judged.
-        None => {
-            let others = old.iter().filter(|it| it.type_ != ready.type_);
-            let mut conditions = merged(object, old, std::slice::from_ref(&ready), context);
-            conditions.extend(others.cloned());
-            conditions
-        }
+        let others = old.iter().filter(|it| it.type_ != ready.type_);
+        let mut conditions = merged(object, old, std::slice::from_ref(&ready), context);
+        conditions.extend(others.cloned());
+        conditions
     };
     let status = match failed {
         Some(plan) => plan.status,
