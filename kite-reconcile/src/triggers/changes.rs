@@ -13,8 +13,10 @@ use kube::ResourceExt as _;
 /// looks like what was heard of it last, and so counts.
 pub(super) struct Changes<F, S> {
     /// By the object's name: its uid, the facts, and the status.
-    seen: Mutex<HashMap<ObjectKey, (Option<String>, F, S)>>,
+    seen: Mutex<Known<F, S>>,
 }
+
+type Known<F, S> = HashMap<ObjectKey, (Option<String>, F, S)>;
 
 impl<F, S> Default for Changes<F, S> {
     fn default() -> Self {

@@ -150,14 +150,7 @@ impl Observed {
             None
         };
         let activity = if object.spec.idle_timeout.is_some() && !deleting {
-            let lease = find(cluster, own(names::activity_lease(vm.name)));
-            let is_decided = object.status.as_ref().is_some_and(|it| it.idle.is_some());
-            if is_decided && machine.as_ref().is_some_and(may_run) {
-                // About to be switched off: what was reported up to now counts.
-                live(lease).await?
-            } else {
-                lease.await?
-            }
+            activity(cluster, &vm, machine.as_ref()).await?
         } else {
             None
         };
@@ -170,24 +163,15 @@ impl Observed {
         let asked = Asked::of(object, machine.as_ref(), disk.as_ref(), claim.as_ref());
         let siblings = if owner.is_none() || deleting {
             Vec::new()
-        } else if asked.is_any() {
-            // Another may have asked for more a moment ago.
-            live(siblings(cluster, &vm)).await?
-        } else if disk.is_none() || machine.is_none() {
-            siblings(cluster, &vm).await?
         } else {
-            Vec::new()
+            let is_made = disk.is_some() && machine.is_some();
+            rivals(cluster, &vm, asked, is_made).await?
         };
         let gateway_port = platform
             .as_ref()
             .and_then(|platform| platform.status.as_ref()?.gateway_port);
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();
-        let certificate_missing = match exposure::given_certificate(&vm, &platform) {
-            Some(name) if !deleting => find::<Secret, C>(cluster, own(name.to_owned()))
-                .await?
-                .is_none(),
-            _ => false,
-        };
+        let certificate_missing = !deleting && lacks_certificate(cluster, &vm, &platform).await?;
         let certificate = if deleting && disk.is_none() && machine.is_none() {
             // The cache need not have it.
             live(find(cluster, own(names::certificate_secret(vm.name)))).await?
@@ -285,6 +269,54 @@ async fn find<K: Object, C: Cluster>(
 /// the claim tells so.
 fn is_to_be_noted(object: &KiteVirtualMachine, disk: Option<&DataVolume>) -> bool {
     DiskState::of(disk) == DiskState::Filled && !offer::is_noted(object)
+}
+
+/// When the VM was last used, as the gateway reports it.
+async fn activity<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+    machine: Option<&VirtualMachine>,
+) -> Result<Option<Lease>, ClusterError> {
+    let key = ObjectKey::namespaced(vm.namespace, names::activity_lease(vm.name));
+    let lease = find(cluster, key);
+    let status = vm.object.status.as_ref();
+    if status.is_some_and(|it| it.idle.is_some()) && machine.is_some_and(may_run) {
+        // About to be switched off: what was reported up to now counts.
+        live(lease).await
+    } else {
+        lease.await
+    }
+}
+
+/// Whether the certificate is not there that the platform says is.
+async fn lacks_certificate<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+    platform: &KitePlatformSpec,
+) -> Result<bool, ClusterError> {
+    let Some(name) = exposure::given_certificate(vm, platform) else {
+        return Ok(false);
+    };
+    let found = find::<Secret, C>(cluster, ObjectKey::namespaced(vm.namespace, name));
+    Ok(found.await?.is_none())
+}
+
+/// What VMs the quota of `vm`'s owner is to be judged by: none when the VM asks
+/// for nothing.
+async fn rivals<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+    asked: Asked,
+    is_made: bool,
+) -> Result<Vec<KiteVirtualMachine>, ClusterError> {
+    if asked.is_any() {
+        // Another may have asked for more a moment ago.
+        live(siblings(cluster, vm)).await
+    } else if is_made {
+        Ok(Vec::new())
+    } else {
+        siblings(cluster, vm).await
+    }
 }
 
 /// All VMs in the namespace of `vm`.
