@@ -10,7 +10,10 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::{Claim, Holder, HolderKind, KiteReservation, KiteUser, KiteVirtualMachine},
 };
-use kube::{ResourceExt as _, api::ListParams};
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, PropagationPolicy},
+};
 
 use crate::{cache::live, plan::Step};
 
@@ -186,6 +189,30 @@ pub(crate) async fn fulfil<C: Cluster>(
         Ok(fulfilled) => Ok(ClaimState::Mine(fulfilled)),
         Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
         Err(error) => Err(error),
+    }
+}
+
+/// Gives a claim back. One that was made anew meanwhile for the same holder is
+/// still theirs to give back: a conflict, after which it is looked at again.
+pub(crate) async fn give_up<C: Cluster>(
+    cluster: &C,
+    claim: &KiteReservation,
+) -> Result<(), ClusterError> {
+    let key = ObjectKey::of(claim);
+    let uid = claim.uid().unwrap_or_default();
+    let propagation = PropagationPolicy::Background;
+    match cluster
+        .delete::<KiteReservation>(&key, &uid, propagation)
+        .await
+    {
+        Err(ClusterError::NotFound { .. }) => Ok(()),
+        Err(conflict @ ClusterError::Conflict { .. }) => {
+            match cluster.find::<KiteReservation>(&key).await? {
+                Some(left) if left.spec.holder == claim.spec.holder => Err(conflict),
+                Some(_) | None => Ok(()),
+            }
+        }
+        done => done,
     }
 }
 

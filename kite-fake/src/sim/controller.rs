@@ -132,6 +132,7 @@ pub struct Controller<K: Watched> {
     config: watcher::Config,
     start: Start<K>,
     relations: Vec<Arc<dyn Relation<K>>>,
+    waits_for_all: bool,
 }
 
 impl<K: Watched> fmt::Debug for Controller<K> {
@@ -182,6 +183,7 @@ impl<K: Watched> Controller<K> {
             config: watcher::Config::default(),
             start: Arc::new(start),
             relations: Vec::new(),
+            waits_for_all: false,
         }
     }
 
@@ -263,6 +265,16 @@ impl<K: Watched> Controller<K> {
         self
     }
 
+    /// Reconciles nothing before all that it watches was listed once, as an
+    /// operator that reads from caches does. kube's `Controller`, and this if not
+    /// set, waits for the list of what it reconciles only. A kind that is not
+    /// installed keeps it waiting.
+    #[must_use]
+    pub fn after_all_lists(mut self) -> Self {
+        self.waits_for_all = true;
+        self
+    }
+
     /// Runs so many copies at once, without electing a leader.
     #[must_use]
     pub fn replicas(mut self, count: usize) -> Self {
@@ -315,7 +327,7 @@ pub(super) trait Life: Send {
     /// Whether a watch failed and may have more to tell than has arrived.
     fn is_behind(&self) -> bool;
     fn hear(&mut self, watch: usize) -> Option<Heard>;
-    /// Whether the cache was filled.
+    /// Whether what it waits for was listed.
     fn is_ready(&self) -> bool;
     /// All that is in the cache.
     fn known(&self) -> BTreeSet<Name>;
@@ -353,6 +365,7 @@ impl<K: Watched> Role for Controller<K> {
             writer,
             store,
             is_ready: false,
+            waits_for_all: self.waits_for_all,
         })
     }
 }
@@ -365,6 +378,7 @@ struct Running<K: Watched> {
     store: Store<K>,
     taps: Arc<Mutex<Taps>>,
     is_ready: bool,
+    waits_for_all: bool,
 }
 
 impl<K: Watched> Running<K> {
@@ -429,7 +443,8 @@ impl<K: Watched> Life for Running<K> {
     }
 
     fn is_ready(&self) -> bool {
-        self.is_ready
+        let others = || self.relations.iter().all(|open| open.is_listed());
+        self.is_ready && (!self.waits_for_all || others())
     }
 
     fn known(&self) -> BTreeSet<Name> {

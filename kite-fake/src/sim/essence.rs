@@ -1,14 +1,57 @@
 //! What of a state has to be the same, whatever went wrong on the way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::fault::RIVAL;
-use crate::state::{ObjectId, Snapshot, View};
+use crate::state::{ObjectId, Snapshot};
+use crate::store::{GroupResource, Key, Object};
 
 /// Objects without what may differ from run to run.
-pub(super) type Essence = BTreeMap<ObjectId, Value>;
+pub(super) type Essence = BTreeMap<ObjectId, Arc<Value>>;
+
+/// What many runs begin with and most leave alone: CRDs, which are large. Their
+/// essence is made once.
+#[derive(Debug, Default)]
+pub(super) struct Constants(HashMap<(GroupResource, Key), Constant>);
+
+#[derive(Debug)]
+struct Constant {
+    revision: u64,
+    id: ObjectId,
+    essence: Arc<Value>,
+}
+
+impl Constants {
+    /// Of what there is at the beginning, what is the same whatever else there is.
+    pub(super) fn of(beginning: &Snapshot, ignored: &[Ignored]) -> Self {
+        let mut constants = HashMap::new();
+        for (resource, key, object) in beginning.objects() {
+            if !Snapshot::stands_alone(object) {
+                continue;
+            }
+            let only = |r: &GroupResource, k: &Key, _: &Object| r == resource && k == key;
+            let Some((id, essence)) = distil(beginning.normalised(only), ignored).pop_first()
+            else {
+                continue;
+            };
+            let constant = Constant {
+                revision: object.revision(),
+                id,
+                essence,
+            };
+            constants.insert((resource.clone(), key.clone()), constant);
+        }
+        Self(constants)
+    }
+
+    fn get(&self, resource: &GroupResource, key: &Key, object: &Object) -> Option<&Constant> {
+        let constant = self.0.get(&(resource.clone(), key.clone()))?;
+        (constant.revision == object.revision()).then_some(constant)
+    }
+}
 
 /// A field that is not compared.
 #[derive(Clone, Debug)]
@@ -22,11 +65,21 @@ pub(super) struct Ignored {
 /// generated names have placeholders; addresses and ports, too. Generations
 /// count writes, so they are left out, and what was observed is only told to be
 /// current or not. Kubernetes' Events tell the way, not the outcome.
-pub(super) fn essence(state: &Snapshot, ignored: &[Ignored]) -> Essence {
-    let mut all = state.view(&View::default().normalised());
+pub(super) fn essence(state: &Snapshot, ignored: &[Ignored], constants: &Constants) -> Essence {
+    let is_other =
+        |r: &GroupResource, k: &Key, object: &Object| constants.get(r, k, object).is_none();
+    let mut all = distil(state.normalised(is_other), ignored);
+    let same = state
+        .objects()
+        .filter_map(|(resource, key, object)| constants.get(resource, key, object));
+    all.extend(same.map(|it| (it.id.clone(), Arc::clone(&it.essence))));
+    all
+}
+
+fn distil(mut all: BTreeMap<ObjectId, Value>, ignored: &[Ignored]) -> Essence {
     all.retain(|id, _| id.kind != "Event");
     // A uid may be part of a name, too: of a volume, that of its claim.
-    let mut all: Essence = all
+    let mut all: BTreeMap<ObjectId, Value> = all
         .into_iter()
         .map(|(mut id, object)| {
             if let Some(name) = object["metadata"]["name"].as_str() {
@@ -49,7 +102,9 @@ pub(super) fn essence(state: &Snapshot, ignored: &[Ignored]) -> Essence {
             }
         }
     }
-    all
+    all.into_iter()
+        .map(|(id, value)| (id, Arc::new(value)))
+        .collect()
 }
 
 fn forget_rival(metadata: &mut serde_json::Map<String, Value>) {
@@ -100,6 +155,7 @@ pub(super) fn differences(reference: &Essence, run: &Essence) -> Vec<String> {
     for (id, expected) in reference {
         match run.get(id) {
             None => lines.push(format!("{id} is missing")),
+            Some(found) if Arc::ptr_eq(expected, found) => {}
             Some(found) => {
                 let fields = crate::state::field_changes(expected, found);
                 let fields = fields
@@ -116,14 +172,10 @@ pub(super) fn differences(reference: &Essence, run: &Essence) -> Vec<String> {
 
 /// Objects all of whose owners are gone.
 pub(super) fn orphans(state: &Snapshot) -> Vec<String> {
-    let objects: Vec<Value> = state
-        .objects()
-        .map(|(_, _, object)| object.to_value())
-        .collect();
-    let uids = objects.iter().filter_map(|o| o["metadata"]["uid"].as_str());
-    let alive: BTreeSet<&str> = uids.collect();
+    let alive: BTreeSet<&str> = state.objects().map(|(_, _, o)| o.meta("uid")).collect();
     let mut lines = Vec::new();
-    for object in &objects {
+    for (_, _, object) in state.objects() {
+        let object = object.value();
         let metadata = &object["metadata"];
         let Some(owners) = metadata["ownerReferences"].as_array() else {
             continue;

@@ -185,6 +185,8 @@ pub(super) trait Relation<K: Watched>: Send + Sync {
 pub(super) trait Open<K: Watched>: Send {
     fn is_waiting(&self) -> bool;
     fn is_behind(&self) -> bool;
+    /// Whether a first list was heard.
+    fn is_listed(&self) -> bool;
     /// The next event in words, and which objects it is about.
     fn hear(&mut self, store: &Store<K>, taps: &Mutex<Taps>)
     -> Option<(String, Vec<ObjectRef<K>>)>;
@@ -207,6 +209,7 @@ impl<W: Watched, K: Watched> Relation<K> for Mapped<W, K> {
             feed: Feed::open(client, self.config.clone()),
             mapper: (self.start)(),
             writer: Writer::default(),
+            is_listed: false,
         })
     }
 }
@@ -215,6 +218,7 @@ struct OpenMapped<W: Watched, K: Watched> {
     feed: Feed<W>,
     mapper: Mapper<W, K>,
     writer: Writer<W>,
+    is_listed: bool,
 }
 
 impl<W: Watched, K: Watched> Open<K> for OpenMapped<W, K> {
@@ -226,12 +230,17 @@ impl<W: Watched, K: Watched> Open<K> for OpenMapped<W, K> {
         self.feed.is_behind()
     }
 
+    fn is_listed(&self) -> bool {
+        self.is_listed
+    }
+
     fn hear(
         &mut self,
         store: &Store<K>,
         taps: &Mutex<Taps>,
     ) -> Option<(String, Vec<ObjectRef<K>>)> {
         let batch = self.feed.next()?;
+        self.is_listed |= matches!(batch, Batch::Listed(_));
         let events = batch.events();
         for event in &events {
             self.writer.apply_watcher_event(event);

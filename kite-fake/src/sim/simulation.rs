@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::cast::Cast;
 use super::controller::{Controller, Role};
 use super::engine::{Engine, Limits};
-use super::essence::{Ignored, essence, orphans};
+use super::essence::{Constants, Ignored, essence, orphans};
 use super::feed::Watched;
 use super::observer::{Event, Invariant, Observer};
 use super::participant::Participant;
@@ -45,6 +45,8 @@ pub struct Simulation {
     parts: Builder,
     /// The cluster before anything happens, built once.
     beginning: OnceLock<Result<Snapshot, String>>,
+    /// What of it can be compared without being read again.
+    constants: OnceLock<Constants>,
     /// The runs without faults that were asked for, by seed.
     references: Mutex<BTreeMap<u64, Arc<Run>>>,
 }
@@ -228,6 +230,7 @@ impl Builder {
         Simulation {
             parts: self,
             beginning: OnceLock::new(),
+            constants: OnceLock::new(),
             references: Mutex::default(),
         }
     }
@@ -310,6 +313,12 @@ impl Simulation {
         beginning.clone()
     }
 
+    fn constants(&self) -> Result<&Constants, String> {
+        let beginning = self.beginning()?;
+        let make = || Constants::of(&beginning, &self.parts.ignored);
+        Ok(self.constants.get_or_init(make))
+    }
+
     fn cluster(&self) -> Result<FakeCluster, String> {
         let beginning = self.beginning()?;
         let clock = Arc::new(TokioClock::starting_at(beginning_of_time()));
@@ -374,9 +383,10 @@ impl Simulation {
         }
         cluster.shut_down();
         let states = std::mem::take(&mut engine.states);
+        let constants = self.constants()?;
         let essences = states
             .iter()
-            .map(|state| essence(state, &self.parts.ignored));
+            .map(|state| essence(state, &self.parts.ignored, constants));
         Ok(Run {
             plan,
             seed,

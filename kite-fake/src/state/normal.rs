@@ -10,6 +10,9 @@ use super::ObjectId;
 
 /// Characters that the server appends to `generateName`.
 const GENERATED: usize = 5;
+const UUID_LENGTH: usize = 36;
+/// Of `2026-01-01T00:00:00Z`.
+const SHORTEST_TIME: usize = 20;
 
 static UUID: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").ok()
@@ -69,10 +72,19 @@ fn prefix<'a>(id: &ObjectId, value: &'a Value) -> Option<&'a str> {
     (suffix.len() == GENERATED && suffix.is_ascii()).then_some(prefix)
 }
 
-/// The objects with placeholders in their values and names.
-pub(super) fn objects(all: BTreeMap<ObjectId, Value>) -> BTreeMap<ObjectId, Value> {
+/// The objects with placeholders in their values and names. `others` are uids of
+/// objects beside them that they may refer to.
+pub(super) fn objects(
+    all: BTreeMap<ObjectId, Value>,
+    others: impl IntoIterator<Item = (String, ObjectId)>,
+) -> BTreeMap<ObjectId, Value> {
     let names = generated_names(&all);
-    let uids = uids(&all, &names);
+    let mut uids = uids(&all, &names);
+    uids.extend(
+        others
+            .into_iter()
+            .map(|(uid, id)| (uid, format!("<uid of {id}>"))),
+    );
     all.into_iter()
         .map(|(id, value)| {
             let id = ObjectId {
@@ -136,11 +148,13 @@ fn uids(all: &BTreeMap<ObjectId, Value>, names: &Generated) -> HashMap<String, S
 }
 
 fn mask(text: &str, names: &Generated, uids: &HashMap<String, String>) -> String {
-    if TIME.as_ref().is_some_and(|time| time.is_match(text)) {
+    // Most texts are seen to be neither without looking closely.
+    let may_be_time = text.len() >= SHORTEST_TIME && text.as_bytes()[0].is_ascii_digit();
+    if may_be_time && TIME.as_ref().is_some_and(|time| time.is_match(text)) {
         return "<time>".to_owned();
     }
     let text = names.replace(text);
-    let Some(uuid) = UUID.as_ref() else {
+    let Some(uuid) = UUID.as_ref().filter(|_| text.len() >= UUID_LENGTH) else {
         return text;
     };
     let whose = |found: &regex::Captures<'_>| {
@@ -153,9 +167,15 @@ fn mask(text: &str, names: &Generated, uids: &HashMap<String, String>) -> String
 /// A text with a placeholder for every uid.
 pub(crate) fn without_uids(text: &str) -> String {
     match UUID.as_ref() {
-        Some(uuid) if text.len() >= 36 => uuid.replace_all(text, "<uid>").into_owned(),
+        Some(uuid) if text.len() >= UUID_LENGTH => uuid.replace_all(text, "<uid>").into_owned(),
         _ => text.to_owned(),
     }
+}
+
+/// Whether a text speaks of no object but the one with this uid.
+pub(super) fn is_about_itself(text: &str, uid: &str) -> bool {
+    UUID.as_ref()
+        .is_some_and(|uuid| uuid.find_iter(text).all(|found| found.as_str() == uid))
 }
 
 /// The value with every string and member name replaced, and resourceVersions

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{ObjectId, Snapshot, normal};
+use crate::store::{GroupResource, Key, Object};
 
 /// What of a state is shown or compared. As it is created, every object is
 /// shown without `managedFields`, and two states are compared without
@@ -100,9 +101,43 @@ impl View {
             .collect();
         // What is left out may be referred to: select last.
         if self.normalised {
-            all = normal::objects(all);
+            all = normal::objects(all, []);
         }
         all.retain(|id, _| self.selects(id));
         all
+    }
+}
+
+impl Snapshot {
+    /// The objects that `wanted` picks, normalised as by [`View::normalised`],
+    /// without the cost of normalising the others.
+    pub(crate) fn normalised(
+        &self,
+        wanted: impl Fn(&GroupResource, &Key, &Object) -> bool,
+    ) -> BTreeMap<ObjectId, Value> {
+        let view = View::default();
+        let mut all = BTreeMap::new();
+        let mut others = Vec::new();
+        for (resource, key, object) in self.objects() {
+            let id = || {
+                let kind = object.value()["kind"].as_str().unwrap_or_default();
+                ObjectId::new(kind, resource, key)
+            };
+            if wanted(resource, key, object) {
+                all.insert(id(), view.strip(object.to_value()));
+            } else {
+                others.push((object.meta("uid").to_owned(), id()));
+            }
+        }
+        normal::objects(all, others)
+    }
+
+    /// Whether an object is the same in any surroundings: it refers to no other
+    /// by uid, and has no generated name.
+    pub(crate) fn stands_alone(object: &Object) -> bool {
+        let json = object.json();
+        object.meta("generateName").is_empty()
+            && std::str::from_utf8(&json)
+                .is_ok_and(|text| normal::is_about_itself(text, object.meta("uid")))
     }
 }

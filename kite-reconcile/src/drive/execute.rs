@@ -72,9 +72,7 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             Done::outcome(Outcome::claimed(claim, state))
         }
         Step::Unclaim(claim) => {
-            cluster
-                .remove(claim, kube::api::PropagationPolicy::Background)
-                .await?;
+            claims::give_up(cluster, claim).await?;
             Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
         }
         Step::Fulfil(claim) => {

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a sweep prints its table")]
 
 mod circumstances;
+mod found;
 mod invariants;
 mod offers;
 mod scenarios;

@@ -408,10 +408,10 @@ pub fn drift(copies: usize) -> Builder {
                     .await?;
             }
         }
+        // Had they only halted it, whether it is restarted would depend on who is
+        // faster, KubeVirt or Kite.
         for machine in world.list::<VirtualMachine>().await? {
-            world
-                .patch(&machine, json!({"spec": {"runStrategy": "Halted"}}))
-                .await?;
+            world.delete(&machine).await?;
         }
         world.run_for(Duration::from_secs(30)).await?;
         settle_in(&world, &web, VmPhase::Running).await

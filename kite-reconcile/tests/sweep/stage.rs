@@ -150,7 +150,9 @@ macro_rules! controller {
         });
         let watching = selection::<$kind>().any_semantic();
         let heard = Heard(controller.watching(watching));
-        $triggers(heard).0.replicas($copies)
+        // Nothing is reconciled before all caches are filled, as in
+        // `kite_reconcile::run`.
+        $triggers(heard).0.after_all_lists().replicas($copies)
     }};
 }
 

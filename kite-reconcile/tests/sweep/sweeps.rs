@@ -122,7 +122,8 @@ fn asked_for() -> Option<usize> {
     number("KITE_SWEEP")
 }
 
-fn simulation(scenario: Scenario, copies: usize) -> Simulation {
+/// A scenario with all that is asked of it.
+pub fn simulation(scenario: Scenario, copies: usize) -> Simulation {
     invariants::always(scenario(copies))
         // A fault may cost some back-off; two copies also trip over each other.
         .patience(Duration::from_secs(3600))
