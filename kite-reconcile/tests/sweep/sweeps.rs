@@ -300,10 +300,12 @@ const CLASSES: &[(&str, &Class)] = &[
     (TWINS.name, &TWINS),
 ];
 
-/// All of it, with a table. Only with `KITE_SWEEP=full`.
+/// All of it, with a table. Only with `KITE_SWEEP=full`; or samples of it, with
+/// `KITE_SWEEP_TABLE=60`.
 #[test]
 fn everything() {
-    if !is_full() {
+    let sample = number("KITE_SWEEP_TABLE");
+    if !is_full() && sample.is_none() {
         println!("skipped: KITE_SWEEP=full runs every fault at every request");
         return;
     }
@@ -312,7 +314,8 @@ fn everything() {
     for (name, scenario) in picked("KITE_SWEEP_SCENARIOS", ALL) {
         let simulations = [1, 2].map(|copies| simulation(scenario, copies));
         for (_, class) in &classes {
-            let summary = run(&simulations[class.copies - 1], class, None, threads());
+            let simulation = &simulations[class.copies - 1];
+            let summary = run(simulation, class, sample, threads());
             table.row(name, class.name, &summary);
         }
     }
