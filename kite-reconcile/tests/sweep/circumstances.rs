@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     scenarios::{ANN, Done, nothing_is_left_of, phase, settle_in},
-    stage::{image, inhabited, inhabited_with_platform, user, vm},
+    stage::{GATEWAY_CLASS, image, inhabited, inhabited_with_platform, user, vm},
 };
 
 fn unmet(error: impl std::fmt::Display) -> Stop {
@@ -85,7 +85,7 @@ pub fn vm_by_route(copies: usize) -> Builder {
         let gateway: Gateway = object(json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
             "metadata": {"name": "public", "namespace": names::PLATFORM_NAMESPACE},
-            "spec": {"gatewayClassName": "played", "listeners": []},
+            "spec": {"gatewayClassName": GATEWAY_CLASS, "listeners": []},
         }))?;
         let gateway = world.create(&gateway).await?;
         let listeners = json!([{

@@ -10,6 +10,7 @@ use k8s_openapi::api::{
     networking::v1::{Ingress, NetworkPolicy},
     storage::v1::StorageClass,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{KubeCluster, Object},
@@ -51,7 +52,7 @@ use kube::{
         watcher,
     },
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Keys that differ each time that some are made, and only then: a key that was
 /// replaced shows, and two runs of the same plan are the same.
@@ -164,6 +165,7 @@ fn builder(copies: usize) -> Builder {
         .crds(kite_core::kubevirt::crds())
         .crds(kite_core::cdi::crds())
         .crds(kite_core::gateway_api::crds())
+        .crds([gateway_classes()])
         .actors(actors)
         .prepare(|cluster| {
             cluster.admit_by(Arc::new(CdiAdmission));
@@ -301,6 +303,35 @@ pub fn inhabited(copies: usize) -> Builder {
     builder(copies).cluster(|cluster| cluster.snapshot(settled.clone()))
 }
 
+/// The class of Gateways that is looked after here.
+pub const GATEWAY_CLASS: &str = "played";
+
+/// Gateways need a kind that Kite has nothing to do with.
+fn gateway_classes() -> CustomResourceDefinition {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": "gatewayclasses.gateway.networking.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
+        },
+        "spec": {
+            "group": "gateway.networking.k8s.io",
+            "scope": "Cluster",
+            "names": {"kind": "GatewayClass", "plural": "gatewayclasses"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    }))
+    .unwrap()
+}
+
 fn foundations() -> Vec<Value> {
     let named = |name: &str| ObjectMeta {
         name: Some(name.to_owned()),
@@ -331,6 +362,12 @@ fn foundations() -> Vec<Value> {
         namespace(names::PLATFORM_NAMESPACE),
         namespace(names::IMAGE_NAMESPACE),
         serde_json::to_value(class),
+        Ok(json!({
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "GatewayClass",
+            "metadata": {"name": GATEWAY_CLASS},
+            "spec": {"controllerName": "example.org/played"},
+        })),
         serde_json::to_value(KitePlatform::new(names::PLATFORM, settings)),
     ]
     .into_iter()
