@@ -218,10 +218,13 @@ fn claims_stay(state: &Snapshot, event: &Event) -> bool {
     let holder = || holder(state, claim);
     match event.change {
         Change::Added => true,
-        Change::Modified => event
-            .previous
-            .as_ref()
-            .is_none_or(|before| before.value()["spec"] == claim["spec"]),
+        Change::Modified => event.previous.as_ref().is_none_or(|before| {
+            let before = &before.value()["spec"];
+            let is = |field: &str| before[field] == claim["spec"][field];
+            // That its holder got what was offered is only ever added.
+            let is_fulfilled = claim["spec"]["fulfilled"] == true;
+            is("claim") && is("holder") && (is("fulfilled") || is_fulfilled)
+        }),
         Change::Deleted => holder().is_none_or(|holder| {
             let spec = &holder.value()["spec"];
             let wanted = [
