@@ -338,9 +338,10 @@ impl Simulation {
                     1 => role.name().to_owned(),
                     _ => format!("{}-{copy}", role.name()),
                 };
-                let process = match self.parts.is_one_process {
-                    true => copy,
-                    false => all.len(),
+                let process = if self.parts.is_one_process {
+                    copy
+                } else {
+                    all.len()
                 };
                 let layer = faults.layer(name.clone());
                 all.push(Participant::new(name, process, Arc::clone(role), layer));

@@ -14,6 +14,9 @@ use super::Simulation;
 use super::run::{Finding, Rule, Run};
 use crate::fault::{Fault, Plan};
 
+/// What is told of each finding as it is made.
+type Tell<'a> = Box<dyn Fn(&Finding) + Send + Sync + 'a>;
+
 /// Runs a simulation once with each fault at each request: see
 /// [`Simulation::sweep`].
 pub struct Sweep<'a> {
@@ -24,7 +27,7 @@ pub struct Sweep<'a> {
     sample: Option<usize>,
     pairs: Option<(u64, usize)>,
     threads: usize,
-    tell: Option<Box<dyn Fn(&Finding) + Send + Sync + 'a>>,
+    tell: Option<Tell<'a>>,
 }
 
 impl fmt::Debug for Sweep<'_> {
