@@ -69,28 +69,31 @@ impl Claims {
         held_by: &BTreeMap<String, String>,
     ) -> Result<Self, ClusterError> {
         let mut claims = Self::default();
-        if let Some(holder) = wanted.first().map(|c| &c.spec.holder) {
-            let selector = held_by
-                .iter()
-                .map(|(key, value)| format!("{key}={value}"))
-                .collect::<Vec<_>>()
-                .join(",");
-            let all = cluster
-                .list::<KiteReservation>(None, &ListParams::default().labels(&selector))
-                .await?;
-            claims.stale = all
-                .items
-                .into_iter()
-                .filter(|held| held.spec.holder == *holder)
-                // An offer is given back by rules of its own.
-                .filter(|held| held.spec.claim != Claim::Offer)
-                .filter(|held| wanted.iter().all(|w| w.metadata.name != held.metadata.name))
-                .collect();
-        }
+        let Some(holder) = wanted.first().map(|claim| claim.spec.holder.clone()) else {
+            return Ok(claims);
+        };
+        let selector = held_by
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect::<Vec<_>>()
+            .join(",");
+        let found = cluster
+            .list::<KiteReservation>(None, &ListParams::default().labels(&selector))
+            .await?;
+        let mut held = found.items;
+        held.retain(|held| held.spec.holder == holder);
         for wanted in wanted {
-            let state = inspect(cluster, &wanted).await?;
+            let place = held.iter().position(|held| is_same_claim(held, &wanted));
+            // What it holds need not be asked for once more.
+            let state = match place {
+                Some(place) => ClaimState::Mine(held.remove(place)),
+                None => inspect(cluster, &wanted).await?,
+            };
             claims.wanted.push(WantedClaim { wanted, state });
         }
+        // An offer is given back by rules of its own.
+        held.retain(|held| held.spec.claim != Claim::Offer);
+        claims.stale = held;
         Ok(claims)
     }
 
@@ -135,14 +138,18 @@ impl Claims {
         if let Some(wanted) = self
             .wanted
             .iter_mut()
-            .find(|wanted| wanted.wanted.metadata.name == claim.metadata.name)
+            .find(|wanted| is_same_claim(&wanted.wanted, claim))
         {
             wanted.state = state;
         } else {
-            self.stale
-                .retain(|stale| stale.metadata.name != claim.metadata.name);
+            self.stale.retain(|stale| !is_same_claim(stale, claim));
         }
     }
+}
+
+/// Whether both are the same claim: its name is what it claims.
+fn is_same_claim(a: &KiteReservation, b: &KiteReservation) -> bool {
+    a.metadata.name == b.metadata.name
 }
 
 /// How the claim `wanted` stands now.

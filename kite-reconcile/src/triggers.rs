@@ -321,10 +321,13 @@ mod tests {
         vm
     }
 
+    /// The objects of `K` that an event is about.
+    type Mapper<K> = Box<dyn Fn(&dyn Any, &Store<K>) -> Vec<ObjectRef<K>>>;
+
     /// What a controller of `K` makes of what it hears of `W`.
     struct Heard<K: Object, W> {
         store: Store<K>,
-        mappers: Vec<Box<dyn Fn(&dyn Any, &Store<K>) -> Vec<ObjectRef<K>>>>,
+        mappers: Vec<Mapper<K>>,
         of: std::marker::PhantomData<W>,
     }
 

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// A site of somebody's: its text goes into a ConfigMap.
+/// A site of somebody's: its text goes into a `ConfigMap`.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "sites.example.org",

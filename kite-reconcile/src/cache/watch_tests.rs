@@ -65,15 +65,15 @@ async fn a_cache_is_passed_by_while_its_watch_fails() {
     tokio::time::sleep(Duration::from_secs(90)).await;
     assert!(!caches.is_filled::<Node>());
     let plain = KubeCluster::new(fake.client());
-    let cached = CachedCluster::new(plain.clone(), caches.clone());
+    let reader = CachedCluster::new(plain.clone(), caches.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": "node-1"}})).unwrap();
     plain.create::<Node>(&node).await.unwrap();
     let key = ObjectKey::cluster("node-1");
-    assert!(cached.find::<Node>(&key).await.unwrap().is_some(), "asked");
+    assert!(reader.find::<Node>(&key).await.unwrap().is_some(), "asked");
     is_down.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mark = fake.log().mark();
-    assert!(cached.find::<Node>(&key).await.unwrap().is_some());
+    assert!(reader.find::<Node>(&key).await.unwrap().is_some());
     assert!(fake.log().since(&mark).entries.is_empty(), "listed anew");
     stop.cancel();
 }
@@ -108,9 +108,9 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
     let stop = CancellationToken::new();
     tokio::spawn(running.run(Health::default(), stop.clone()));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let cached = CachedCluster::new(KubeCluster::new(fake.client()), caches.clone());
+    let reader = CachedCluster::new(KubeCluster::new(fake.client()), caches.clone());
     let find = async |name: &str| {
-        cached
+        reader
             .find::<KiteReservation>(&ObjectKey::cluster(name))
             .await
     };
@@ -125,7 +125,7 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
         .unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let all = ListParams::default();
-    let found = cached.list::<KiteReservation>(None, &all).await.unwrap();
+    let found = reader.list::<KiteReservation>(None, &all).await.unwrap();
     assert_eq!(found.items.len(), 2);
     // Mended, it is like all others.
     let mended = json!({"spec": {"claim": "Username"}});

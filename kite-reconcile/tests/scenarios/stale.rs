@@ -96,7 +96,10 @@ async fn what_was_made_is_not_made_again_though_no_watch_shows_it() {
     // The controller's own store may be behind too.
     for vm in [seen, world.vm("web").await] {
         vm::reconcile(&vm, &behind.context).await.unwrap();
-        assert_eq!((world.writes(), world.reads()), (Vec::new(), 0));
+        assert_eq!(
+            (world.writes(), world.reads()),
+            (Vec::<String>::new(), Vec::<String>::new())
+        );
     }
 }
 

@@ -40,7 +40,7 @@ use crate::stage::Stage;
 pub struct Recorder {
     inner: KubeCluster,
     writes: Arc<Mutex<Vec<String>>>,
-    reads: Arc<Mutex<usize>>,
+    reads: Arc<Mutex<Vec<String>>>,
     fault: Arc<Mutex<Option<Fault>>>,
     meanwhile: Arc<Mutex<Option<Meanwhile>>>,
     edit: Arc<Mutex<Option<LateEdit>>>,
@@ -134,8 +134,8 @@ impl Recorder {
         }
     }
 
-    async fn read(&self) {
-        *self.reads.lock().unwrap() += 1;
+    async fn read(&self, what: String) {
+        self.reads.lock().unwrap().push(what);
         self.turn().await;
     }
 
@@ -163,7 +163,7 @@ impl Recorder {
 #[async_trait]
 impl Cluster for Recorder {
     async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError> {
-        self.read().await;
+        self.read(format!("get {} {key}", K::kind(&()))).await;
         self.inner.get(key).await
     }
     async fn list<K: Object>(
@@ -171,7 +171,8 @@ impl Cluster for Recorder {
         namespace: Option<String>,
         params: &ListParams,
     ) -> Result<ObjectList<K>, ClusterError> {
-        self.read().await;
+        let (kind, place) = (K::kind(&()), namespace.as_deref().unwrap_or("*"));
+        self.read(format!("list {kind} {place}")).await;
         self.inner.list(namespace, params).await
     }
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
@@ -498,7 +499,7 @@ impl World {
     }
 
     /// How often was read since the last call.
-    pub fn reads(&self) -> usize {
+    pub fn reads(&self) -> Vec<String> {
         std::mem::take(&mut *self.context.cluster.reads.lock().unwrap())
     }
 
