@@ -31,6 +31,17 @@ pub enum Error {
         /// The first step of the round that was not.
         step: String,
     },
+    /// The cluster dropped a field without a word.
+    #[error(
+        "{kind} has no {field} in this cluster: its CRD is older than this controller: apply the \
+         CRDs of this version"
+    )]
+    OutdatedCrd {
+        /// The kind.
+        kind: &'static str,
+        /// The path of the field.
+        field: &'static str,
+    },
     /// The reconciler itself is wrong.
     #[error("the reconciler panicked, which is a bug: {message}")]
     Panicked {
@@ -47,6 +58,7 @@ impl Error {
             Self::Render(_) => "render",
             Self::Key(_) => "key",
             Self::Endless { .. } => "endless",
+            Self::OutdatedCrd { .. } => "outdated_crd",
             Self::Panicked { .. } => "panic",
         }
     }
@@ -56,7 +68,10 @@ impl Error {
         match self {
             Self::Cluster(error) => error.is_permanent(),
             Self::Render(_) => true,
-            Self::Key(_) | Self::Endless { .. } | Self::Panicked { .. } => false,
+            Self::Key(_)
+            | Self::Endless { .. }
+            | Self::OutdatedCrd { .. }
+            | Self::Panicked { .. } => false,
         }
     }
 
@@ -68,6 +83,7 @@ impl Error {
             | Self::Render(_)
             | Self::Key(_)
             | Self::Endless { .. }
+            | Self::OutdatedCrd { .. }
             | Self::Panicked { .. } => None,
         }
     }
@@ -79,6 +95,7 @@ impl Error {
             _ if self.refusal().is_some() => Some("Refused"),
             Self::Render(_) => Some("Invalid"),
             Self::Endless { .. } => Some("Contested"),
+            Self::OutdatedCrd { .. } => Some("OutdatedCrd"),
             // The kind, or the namespace.
             Self::Cluster(ClusterError::NotFound { .. }) if is_persistent => Some("Missing"),
             // Somebody was faster, and is again; it is the next leader's turn.
@@ -100,6 +117,7 @@ impl Error {
             | Self::Render(_)
             | Self::Key(_)
             | Self::Endless { .. }
+            | Self::OutdatedCrd { .. }
             | Self::Panicked { .. } => None,
         }
     }

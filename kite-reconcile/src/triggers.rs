@@ -195,7 +195,10 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
                 // A node reports all the time, and seldom moves.
                 let addresses = walls::addresses([node]);
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                if seen.insert(node.name_any(), addresses.clone()) == Some(addresses) {
+                if node.metadata.deletion_timestamp.is_some() {
+                    // It is told of in this way when it is gone, too.
+                    seen.remove(&node.name_any());
+                } else if seen.insert(node.name_any(), addresses.clone()) == Some(addresses) {
                     return Vec::new();
                 }
                 select(users, |_| true)

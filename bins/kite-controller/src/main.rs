@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Parser};
 use kite_core::{cluster::KubeCluster, names};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
@@ -180,6 +180,12 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
             .with_settings(Settings::in_namespace(&cli.namespace))
             .with_metrics(metrics.clone())
     };
-    operator.run(client, context, shutdown).await?;
+    operator.run(client, context, shutdown.clone()).await?;
+    if !shutdown.is_cancelled() {
+        // The admin port must not go on saying that all is well.
+        shutdown.cancel();
+        admin.await??;
+        bail!("the controllers ended without being told to: the log says which broke down");
+    }
     admin.await?
 }

@@ -171,8 +171,8 @@ impl ClusterError {
 /// a conflict where it is not; it means the same.
 fn is_of_another(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut fields = causes.map(|cause| cause.field.as_str()).peekable();
-    fields.peek().is_some() && fields.all(|field| field == "metadata.uid")
+    let mut fields = causes.map(|cause| cause.field.as_str());
+    fields.any(|field| field == "metadata.uid")
 }
 
 /// An error with its causes on one line: what failed is often only in the last.
@@ -237,7 +237,9 @@ mod tests {
         };
         // The API server lists the cause twice.
         assert_eq!(refused(&["metadata.uid", "metadata.uid"]), "conflict");
-        assert_eq!(refused(&["metadata.uid", "spec.cpu"]), "invalid");
+        // What else is wrong is said of the other object.
+        assert_eq!(refused(&["metadata.uid", "spec.cpu"]), "conflict");
+        assert_eq!(refused(&["spec.cpu"]), "invalid");
         assert_eq!(refused(&[]), "invalid");
     }
 

@@ -64,11 +64,6 @@ impl<K: Object> Feeder<K> {
         }
     }
 
-    /// The kind is not installed: as long as it is not, there are no objects of it.
-    pub(super) fn not_installed(&self) {
-        self.table.filled.send_replace(true);
-    }
-
     /// The watch has failed in such a way that the cache may be older than
     /// anybody believes: until the next list is complete, reads are requests.
     pub(super) fn lost(&self) {

@@ -76,10 +76,13 @@ impl<K: Object> Table<K> {
         if !self.is_filled() || self.unreadable.read().contains(key) {
             return Known::Ask;
         }
+        // Before the shelf is looked at: what is shown meanwhile is still among
+        // the writes, which would otherwise be in neither.
+        let written = self.written.read();
         let Ok(stored) = self.stored(key) else {
             return Known::Ask;
         };
-        let verdict = match self.written.read().get(key) {
+        let verdict = match written.get(key) {
             Some(written) => written.beside(stored.as_deref()),
             None => Verdict::Confirmed,
         };
@@ -108,6 +111,8 @@ impl<K: Object> Table<K> {
         if !self.is_filled() {
             return None;
         }
+        // First, as in `known`.
+        let written = self.written.read();
         let mut found: HashMap<ObjectKey, Arc<K>> = self
             .candidates(query)
             .ok()?
@@ -116,7 +121,6 @@ impl<K: Object> Table<K> {
             .map(|object| (ObjectKey::of(&*object), object))
             .collect();
         let mut is_confirmed = true;
-        let written = self.written.read();
         for (key, written) in written.iter() {
             if query.namespace.is_some() && query.namespace != key.namespace {
                 continue;

@@ -244,8 +244,9 @@ impl<K: Object> Run for Feed<K> {
 
 /// For how long a watch may fail before its cache is not believed any more.
 const BLIND: Duration = Duration::from_secs(30);
-/// A watch that fails says so again within less than this: one that has not runs
-/// again, in silence.
+/// A watch that broke and breaks again says so within less than this: one that has
+/// not ran in between, in silence. One that cannot even be begun never ran, however
+/// long an attempt hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
 impl<K: Object> Feed<K> {
@@ -274,6 +275,7 @@ impl<K: Object> Feed<K> {
                 }
                 Err(error) => {
                     let is_absent = is_not_installed::<K>(&error);
+                    let may_have_run = !matches!(error, watcher::Error::WatchStartFailed(_));
                     let wait = self.retry.after(is_absent);
                     let kind = K::kind(&());
                     if is_forbidden(&error) {
@@ -284,7 +286,8 @@ impl<K: Object> Feed<K> {
                     is_running = false;
                     if is_absent {
                         tracing::debug!(%kind, ?wait, "is not installed, will be looked for again");
-                        self.feeder.not_installed();
+                        self.take_in(watcher::Event::Init);
+                        self.take_in(watcher::Event::InitDone);
                     } else {
                         tracing::warn!(%kind, %error, ?wait, "watch failed, will be tried again");
                         if matches!(error, watcher::Error::InitialListFailed(_)) {
@@ -304,7 +307,7 @@ impl<K: Object> Feed<K> {
                     }
                     let now = Instant::now();
                     let first = failing
-                        .filter(|(_, last)| now - *last < SILENCE)
+                        .filter(|(_, last)| !may_have_run || now - *last < SILENCE)
                         .map_or(now, |(first, _)| first);
                     failing = Some((first, now));
                     if now - first >= BLIND && !is_absent && self.feeder.is_believed() {

@@ -77,6 +77,13 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
         }
         Step::Fulfil(claim) => {
             let state = claims::fulfil(cluster, context.settings.manager, claim).await?;
+            // A CRD that does not know the field has it dropped.
+            if matches!(&state, claims::ClaimState::Mine(claim) if !claim.spec.fulfilled) {
+                return Err(Error::OutdatedCrd {
+                    kind: "KiteReservation",
+                    field: "spec.fulfilled",
+                });
+            }
             Done::outcome(Outcome::claimed(claim, state))
         }
         Step::CreateKeys(template) => {

@@ -189,6 +189,8 @@ fn certificate(vm: &Vm<'_>, seen: &Observed) -> Left {
     let is_its = |secret: &&Secret| {
         let annotations = secret.metadata.annotations.as_ref();
         annotations.and_then(|all| all.get(CERTIFICATE_NAME)) == Some(&name)
+            // The one that the platform names is everybody's.
+            && seen.platform.exposure.certificate.secret_name.as_ref() != Some(&name)
     };
     match seen.certificate.as_ref().filter(is_its) {
         Some(secret) if secret.metadata.deletion_timestamp.is_some() => Left::Leaving,

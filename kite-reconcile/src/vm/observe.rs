@@ -14,7 +14,7 @@ use kite_core::{
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels, names,
 };
-use kite_render::{Vm, exposure, reservation};
+use kite_render::{Vm, disk, exposure, reservation};
 use kube::{ResourceExt, api::ListParams};
 
 use super::{
@@ -22,7 +22,14 @@ use super::{
     offer::{self, OfferSeen},
     quota::Asked,
 };
-use crate::{Error, cache::live, claims::Claims, objects::AnyObject, plan::Outcome};
+use crate::{
+    Error,
+    cache::live,
+    claims::Claims,
+    objects::AnyObject,
+    plan::Outcome,
+    standing::{Standing, standing},
+};
 
 /// Names of images that are named to a person at most.
 const IMAGES_NAMED: usize = 20;
@@ -106,6 +113,14 @@ impl Default for ImageSeen {
 }
 
 impl Observed {
+    /// The disk, if it is the VM's own: somebody else's of its name says nothing of
+    /// the VM.
+    pub(super) fn own_disk(&self, vm: &Vm<'_>) -> Option<&DataVolume> {
+        let disk = self.disk.as_ref()?;
+        let is_own = standing(&disk.metadata, &disk::metadata(vm)) != Standing::Foreign;
+        is_own.then_some(disk)
+    }
+
     /// Reads all of it.
     pub async fn read<C: Cluster>(object: &KiteVirtualMachine, cluster: &C) -> Result<Self, Error> {
         let vm = Vm::of(object)?;

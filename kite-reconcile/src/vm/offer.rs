@@ -92,7 +92,7 @@ pub(super) fn note(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
 }
 
 fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {
-    DiskState::of(seen.disk.as_ref()) == DiskState::Filled || is_fulfilled(vm.object)
+    DiskState::of(seen.own_disk(vm)) == DiskState::Filled || is_fulfilled(vm.object)
 }
 
 fn own_claim<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a KiteReservation> {
@@ -280,7 +280,7 @@ pub(super) fn condition(
     if let Some(said) = said.find(|condition| condition.type_ == OFFER_CLAIMED) {
         return Some(said.clone());
     }
-    if seen.disk.is_some() || own_claim(vm, seen).is_some() {
+    if seen.own_disk(vm).is_some() || own_claim(vm, seen).is_some() {
         let is_looked_at = seen.offer.is_some() && has_it(vm, seen);
         let (reason, message) = if is_noted(vm.object) || is_looked_at {
             (FULFILLED, format!("the VM is made from offer {name}"))

@@ -219,7 +219,7 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         steps.steps.extend(seen.claims.give_back(unled));
     }
     let mut steps = steps.steps;
-    if seen.disk.is_some() {
+    if seen.own_disk(vm).is_some() {
         steps.extend(offer::note(vm, seen));
         return Ok(steps);
     }

@@ -85,7 +85,7 @@ pub(super) fn report(
     obstacles: &[Obstacle],
 ) -> (KiteVirtualMachineStatus, Vec<NewCondition>) {
     let power = power(vm, seen);
-    let disk = DiskState::of(seen.disk.as_ref());
+    let disk = DiskState::of(seen.own_disk(vm));
     let judgement = judge(power, disk, seen.machine.as_ref(), seen.instance.as_ref());
     let mut conditions = vec![
         reserved(vm, seen),
@@ -216,7 +216,7 @@ fn image_ready(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle]) -> NewCondi
         return condition;
     }
     let image = &vm.object.spec.image;
-    if seen.disk.is_some() {
+    if seen.own_disk(vm).is_some() {
         return NewCondition::new(
             IMAGE_READY,
             true,
@@ -241,7 +241,7 @@ fn image_ready(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle]) -> NewCondi
 }
 
 fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
-    let status = seen.disk.as_ref().and_then(|disk| disk.status.as_ref());
+    let status = seen.own_disk(vm).and_then(|disk| disk.status.as_ref());
     let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
     let progress = status
         .and_then(|s| s.progress.as_deref())
@@ -358,7 +358,7 @@ fn obstacle(obstacles: &[Obstacle], type_: &str) -> Option<NewCondition> {
 }
 
 fn disk_status(vm: &Vm<'_>, seen: &Observed) -> Option<DiskStatus> {
-    let disk = seen.disk.as_ref()?;
+    let disk = seen.own_disk(vm)?;
     let status = disk.status.as_ref();
     Some(DiskStatus {
         name: names::disk(vm.name),

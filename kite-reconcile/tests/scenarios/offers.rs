@@ -275,6 +275,46 @@ async fn without_the_claim_no_disk_is_made() {
     assert_eq!(offer(&world).await.0, OfferPhase::Claimed);
 }
 
+/// Somebody else's disk, filled, under the name of the VM's: nobody got what was
+/// offered by that.
+#[tokio::test(start_paused = true)]
+async fn a_disk_of_others_uses_up_no_offer() {
+    let world = with_bob().await;
+    world.create(vm_named("model")).await;
+    world.settle().await;
+    let model = world.find::<DataVolume>(ANN, "model-disk").await.unwrap();
+    let theirs = DataVolume {
+        metadata: kube::api::ObjectMeta {
+            name: Some("web-disk".to_owned()),
+            namespace: Some(ANN.to_owned()),
+            ..kube::api::ObjectMeta::default()
+        },
+        spec: model.spec.clone(),
+        ..DataVolume::default()
+    };
+    let theirs = world.create(theirs).await;
+    world.settle().await;
+    let filled = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+    let phase_of = filled.status.and_then(|status| status.phase);
+    assert_eq!(phase_of.as_deref(), Some("Succeeded"));
+
+    world.create(claiming(ANN, "web")).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(says(&vm, "Ready").0, "NameTaken");
+    assert_ne!(says(&vm, "DiskReady").0, "Filled");
+    assert_eq!(vm.status.clone().unwrap().disk, None);
+    assert_ne!(says(&vm, "OfferClaimed").0, "Fulfilled");
+    assert_eq!(offer(&world).await, (OfferPhase::Available, None));
+
+    // Nor once it is gone, before the VM has a disk of its own.
+    world.delete(&theirs).await;
+    world.settle().await;
+    assert_eq!(phase(&world.vm("web").await), VmPhase::Running);
+    let (_, claim) = offer(&world).await;
+    assert!(claim.unwrap().fulfilled);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refusal_of_the_api_server_gives_the_offer_back() {
     let mut world = with_bob().await;
