@@ -1,10 +1,11 @@
 //! A cluster whose reads are answered from caches.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use kite_core::cluster::{Cluster, ClusterError, FieldManager, Object, ObjectKey};
+use kite_core::cluster::{Cluster, ClusterError, FieldManager, HeldBack, Object, ObjectKey};
 use kube::{
+    ResourceExt as _,
     api::{ListParams, ObjectList, PropagationPolicy},
     core::{ListMeta, Status, TypeMeta},
 };
@@ -13,8 +14,12 @@ use super::{
     Caches,
     memo::{Read, What},
     reading,
-    table::{Known, Query, Table, digest_of, version},
+    table::{Found, Known, Query, Table, digest_of, version},
+    written::Doubt,
 };
+
+/// Objects in doubt beyond which a list is asked for instead of each of them.
+const FEW: usize = 4;
 
 /// Answers reads of the kinds that [`Caches`] hold from them, and passes
 /// everything else on to another cluster. What is written through it is
@@ -51,6 +56,46 @@ impl<C: Cluster> CachedCluster<C> {
         let Some(table) = table else {
             return self.inner.get::<K>(key).await;
         };
+        self.look_up(table, key).await
+    }
+
+    /// What the query finds, if that can be told without a list: by what is known,
+    /// and by requests for those objects of which not enough is.
+    async fn found<K: Object>(
+        &self,
+        table: &Arc<Table<K>>,
+        query: &Query,
+    ) -> Option<(Vec<Arc<K>>, bool)> {
+        // Others may write, and doubt, between the requests.
+        for _ in 0..3 {
+            let doubted = match table.find_all(query) {
+                Found::All {
+                    objects,
+                    is_confirmed,
+                } => return Some((objects, is_confirmed)),
+                Found::After(doubted) => doubted,
+                Found::Ask => return None,
+            };
+            // A list of all tells what is not there; one by labels does not.
+            if doubted.len() > FEW && query.labels.is_empty() {
+                return None;
+            }
+            for key in doubted {
+                match self.look_up(table, &key).await {
+                    Ok(_) | Err(ClusterError::NotFound { .. }) => {}
+                    Err(_) => return None,
+                }
+            }
+        }
+        None
+    }
+
+    /// Asks the API server for an object, and takes the answer into the caches.
+    async fn look_up<K: Object>(
+        &self,
+        table: &Arc<Table<K>>,
+        key: &ObjectKey,
+    ) -> Result<K, ClusterError> {
         let mark = table.mark();
         let answer = self.inner.get::<K>(key).await;
         match &answer {
@@ -61,12 +106,13 @@ impl<C: Cluster> CachedCluster<C> {
         answer
     }
 
-    /// Takes the answer to a write into the caches. After an error nobody knows
-    /// what the object is like: it may have been written, or be another than was
-    /// believed.
+    /// Takes the answer to a write into the caches. After most errors nobody knows
+    /// what the object is like: it may have been written, with `labels` if those
+    /// are known, or be another than was believed.
     async fn written<K: Object>(
         &self,
         key: ObjectKey,
+        labels: Option<&BTreeMap<String, String>>,
         write: impl Future<Output = Result<K, ClusterError>> + Send,
     ) -> Result<K, ClusterError> {
         let Some(table) = self.caches.table::<K>() else {
@@ -76,21 +122,57 @@ impl<C: Cluster> CachedCluster<C> {
         let answer = write.await;
         match &answer {
             Ok(object) => table.note(object, mark),
-            Err(_) => table.doubt(key),
+            Err(error) if tells_nothing(error) => {}
+            Err(error) => {
+                let labels = labels.filter(|_| !tells_of_another(error));
+                let doubt = labels.map_or(Doubt::Anything, |it| Doubt::Labels(it.clone()));
+                table.doubt(key, doubt);
+            }
         }
         answer
     }
 
     /// The object with this uid was to be deleted. Finalizers may hold it, and
     /// the answer does not say.
-    fn deleted<K: Object>(&self, key: ObjectKey, uid: Option<&str>) {
+    fn deleted<K: Object>(
+        &self,
+        key: ObjectKey,
+        uid: Option<&str>,
+        answer: &Result<(), ClusterError>,
+    ) {
+        if matches!(answer, Err(error) if tells_nothing(error)) {
+            return;
+        }
         if let Some(table) = self.caches.table::<K>() {
             match uid {
                 Some(uid) => table.doubt_deletion(key, uid),
-                None => table.doubt(key),
+                None => table.doubt(key, Doubt::Anything),
             }
         }
     }
+}
+
+/// Whether a write that failed so was not carried out, and says nothing of what is
+/// stored: what was known before is as true as before.
+fn tells_nothing(error: &ClusterError) -> bool {
+    matches!(
+        error,
+        ClusterError::HeldBack {
+            reason: HeldBack::NotLeading,
+            ..
+        } | ClusterError::Forbidden { .. }
+            | ClusterError::Invalid { .. }
+    )
+}
+
+/// Whether a write failed because the object is another than was believed.
+fn tells_of_another(error: &ClusterError) -> bool {
+    matches!(
+        error,
+        ClusterError::AlreadyExists { .. }
+            | ClusterError::Conflict { .. }
+            | ClusterError::NotFound { .. }
+    )
 }
 
 #[async_trait]
@@ -138,7 +220,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         let known = if reading::is_live() {
             None
         } else {
-            table.find_all(&query)
+            self.found(table, &query).await
         };
         let Some((mut found, is_confirmed)) = known else {
             reading::note_unsure();
@@ -173,12 +255,14 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
 
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
         let create = self.inner.create(object);
-        self.written(ObjectKey::of(object), create).await
+        let labels = Some(object.labels());
+        self.written(ObjectKey::of(object), labels, create).await
     }
 
     async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError> {
         let apply = self.inner.apply(manager, object);
-        self.written(ObjectKey::of(object), apply).await
+        let labels = Some(object.labels());
+        self.written(ObjectKey::of(object), labels, apply).await
     }
 
     async fn edit<K: Object>(
@@ -188,7 +272,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
         let edit = self.inner.edit(manager, key, patch);
-        self.written(key.clone(), edit).await
+        self.written(key.clone(), None, edit).await
     }
 
     async fn apply_status<K: Object>(
@@ -197,7 +281,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         object: &K,
     ) -> Result<K, ClusterError> {
         let apply = self.inner.apply_status(manager, object);
-        self.written(ObjectKey::of(object), apply).await
+        self.written(ObjectKey::of(object), None, apply).await
     }
 
     async fn delete<K: Object>(
@@ -207,7 +291,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
         let answer = self.inner.delete::<K>(key, uid, propagation).await;
-        self.deleted::<K>(key.clone(), Some(uid));
+        self.deleted::<K>(key.clone(), Some(uid), &answer);
         answer
     }
 
@@ -217,7 +301,8 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
         let answer = self.inner.delete_unchanged(object, propagation).await;
-        self.deleted::<K>(ObjectKey::of(object), object.meta().uid.as_deref());
+        let uid = object.meta().uid.as_deref();
+        self.deleted::<K>(ObjectKey::of(object), uid, &answer);
         answer
     }
 
@@ -238,7 +323,8 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
             // It went with its last finalizer.
             Ok(_) if is_last => table.note_absence(&key, mark),
             Ok(object) => table.note(object, mark),
-            Err(_) => table.doubt(key),
+            Err(error) if tells_nothing(error) => {}
+            Err(_) => table.doubt(key, Doubt::Anything),
         }
         answer
     }

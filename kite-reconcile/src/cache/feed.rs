@@ -138,8 +138,9 @@ impl<K: Object> Feeder<K> {
     /// Takes an event in. `touched` is told each object that the event is about;
     /// at the end of a list also those that are not in it any more, which went
     /// while nobody watched. An object that is gone has a deletionTimestamp: if
-    /// it never had one, that of 1970. Of an object that has lost its labels
-    /// or its owners it is told as it was, too: whose it was may not show any more.
+    /// it never had one, that of 1970. So it is if another is there under its name.
+    /// Of an object that has lost its labels or its owners it is told as it was,
+    /// too: whose it was may not show any more.
     pub fn apply(&mut self, mut event: Event<K>, mut touched: impl FnMut(&K)) {
         if let Event::Apply(object) | Event::InitApply(object) = &mut event {
             (self.table.narrow)(object);
@@ -150,10 +151,14 @@ impl<K: Object> Feeder<K> {
             Event::Apply(object) => {
                 let key = ObjectKey::of(object);
                 let old = self.indexed(&key);
-                let moved = self.moved(&key, object);
+                let replaced = self.replaced(&key, object);
+                let moved = self.moved(&key, object).filter(|_| replaced.is_none());
                 self.filler.apply(&event);
                 self.index(old.as_deref(), Some(object));
                 self.table.shown(object);
+                if let Some(old) = replaced {
+                    touched(&gone(&*old));
+                }
                 if let Some(old) = moved {
                     touched(&old);
                 }
@@ -189,6 +194,11 @@ impl<K: Object> Feeder<K> {
         self.table.filled.send_replace(true);
         for key in &keys {
             if let Ok(Some(object)) = self.table.stored(key) {
+                if let Some(replaced) = before.another(&object) {
+                    touched(&gone(&*replaced));
+                    touched(&object);
+                    continue;
+                }
                 let old = looks_lost(&*object).then(|| before.get(key)).flatten();
                 if let Some(old) = old.filter(|old| is_moved(&**old, &*object)) {
                     touched(&old);
@@ -204,6 +214,15 @@ impl<K: Object> Feeder<K> {
     /// The object as it was, if that is needed to find what is indexed under it.
     fn indexed(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.table.index.as_ref()?;
+        self.table.stored(key).ok()?
+    }
+
+    /// The object that had the key until now, if it was another: what was told of
+    /// it did not include its end.
+    fn replaced(&self, key: &ObjectKey, new: &K) -> Option<Arc<K>> {
+        if !self.table.shelf.has_another(new) {
+            return None;
+        }
         self.table.stored(key).ok()?
     }
 

@@ -30,6 +30,8 @@
 #[cfg(test)]
 mod admitted_tests;
 mod cluster;
+#[cfg(test)]
+mod doubt_tests;
 mod feed;
 mod index;
 pub(crate) mod kinds;

@@ -7,6 +7,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     num::NonZeroU64,
     sync::Arc,
 };
@@ -41,6 +42,8 @@ pub(super) enum Unreadable {
 /// One object.
 pub(super) struct Packed<K> {
     version: Option<NonZeroU64>,
+    /// Tells objects of the same name apart.
+    identity: u64,
     form: Form<K>,
 }
 
@@ -60,6 +63,18 @@ impl<K> Packed<K> {
     pub(super) fn version(&self) -> Option<u64> {
         self.version.map(NonZeroU64::get)
     }
+
+    /// The [`identity`] of the object.
+    pub(super) fn identity(&self) -> u64 {
+        self.identity
+    }
+}
+
+/// A digest of an object's uid: equal in what is the same object.
+pub(super) fn identity<K: Object>(object: &K) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    object.meta().uid.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl<K> Packed<K> {
@@ -115,6 +130,7 @@ impl<K: Object> PackedStore<K> {
         };
         Packed {
             version,
+            identity: identity(object),
             form: form.unwrap_or_else(|()| Form::Whole(Arc::new(object.clone()))),
         }
     }

@@ -46,6 +46,21 @@ impl<K: Object> Shelf<K> {
         }
     }
 
+    /// Whether another object has the key of `object`.
+    pub(super) fn has_another(&self, object: &K) -> bool {
+        let key = ObjectKey::of(object);
+        match self {
+            Self::Whole(store) => store
+                .get(&reference(&key))
+                .is_some_and(|known| known.meta().uid != object.meta().uid),
+            Self::Packed(store) => {
+                let all = store.of.read();
+                let known = all.get(&key).map(packed::Packed::identity);
+                known.is_some_and(|known| known != packed::identity(object))
+            }
+        }
+    }
+
     /// The versions of all objects, if they are numbers.
     pub(super) fn versions(&self) -> Option<Vec<u64>> {
         match self {
@@ -200,6 +215,18 @@ impl<K: Object> Before<K> {
             Self::Whole(all) => all.get(key).cloned(),
             Self::Packed(store, all) => store.unpack(all.get(key)?).ok(),
         }
+    }
+
+    /// The object that had the key of `object`, if it was another.
+    pub(super) fn another(&self, object: &K) -> Option<Arc<K>> {
+        let key = ObjectKey::of(object);
+        if let Self::Packed(_, all) = self {
+            // Most are the same, and need not be unpacked to be told so.
+            all.get(&key)
+                .filter(|known| known.identity() != packed::identity(object))?;
+        }
+        self.get(&key)
+            .filter(|known| known.meta().uid != object.meta().uid)
     }
 
     /// The keys of all that are not on `shelf` any more.

@@ -20,7 +20,7 @@ use super::{
     memo::{Versions, digest},
     packed::Unreadable,
     shelf::Shelf,
-    written::{Verdict, Written},
+    written::{Doubt, Verdict, Written},
 };
 
 /// What is known of an object.
@@ -29,6 +29,19 @@ pub(super) enum Known<K> {
     There { object: Arc<K>, is_confirmed: bool },
     /// It is not there.
     Absent { is_confirmed: bool },
+    /// Only the API server can tell.
+    Ask,
+}
+
+/// What is known of the objects that a query finds.
+pub(super) enum Found<K> {
+    /// These are all. `is_confirmed`: as the watch has shown them.
+    All {
+        objects: Vec<Arc<K>>,
+        is_confirmed: bool,
+    },
+    /// That can be told when the API server was asked for these.
+    After(Vec<ObjectKey>),
     /// Only the API server can tell.
     Ask,
 }
@@ -48,12 +61,18 @@ pub(super) struct Table<K: Object> {
     written: RwLock<HashMap<ObjectKey, Written<K>>>,
     /// Counts what is noted, so that late answers are known as such.
     noted: AtomicU64,
+    /// The latest version of any object that the watch has shown.
+    shown: AtomicU64,
 }
 
 /// When something was asked of the API server: whatever is noted after that may
 /// be newer than the answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark(u64);
+pub(super) struct Mark {
+    noted: u64,
+    /// What the watch had shown by then.
+    shown: u64,
+}
 
 impl<K: Object> Table<K> {
     pub(super) fn new(shelf: Shelf<K>, index: Option<Index<K>>, narrow: fn(&mut K)) -> Self {
@@ -65,6 +84,7 @@ impl<K: Object> Table<K> {
             unreadable: RwLock::default(),
             written: RwLock::default(),
             noted: AtomicU64::new(0),
+            shown: AtomicU64::new(0),
         }
     }
 
@@ -87,9 +107,9 @@ impl<K: Object> Table<K> {
             None => Verdict::Confirmed,
         };
         match verdict {
-            Verdict::There(object) => Known::There {
+            Verdict::There { object, is_settled } => Known::There {
                 object,
-                is_confirmed: false,
+                is_confirmed: is_settled,
             },
             Verdict::Absent => Known::Absent {
                 is_confirmed: stored.is_none(),
@@ -105,53 +125,66 @@ impl<K: Object> Table<K> {
         }
     }
 
-    /// What the query finds, and whether the watch has shown all of it. None if
-    /// only the API server can tell.
-    pub(super) fn find_all(&self, query: &Query) -> Option<(Vec<Arc<K>>, bool)> {
+    /// What the query finds.
+    pub(super) fn find_all(&self, query: &Query) -> Found<K> {
         if !self.is_filled() {
-            return None;
+            return Found::Ask;
         }
         // First, as in `known`.
         let written = self.written.read();
-        let mut found: HashMap<ObjectKey, Arc<K>> = self
-            .candidates(query)
-            .ok()?
+        let Ok(candidates) = self.candidates(query) else {
+            return Found::Ask;
+        };
+        let mut found: HashMap<ObjectKey, Arc<K>> = candidates
             .into_iter()
             .filter(|object| query.selects(&**object))
             .map(|object| (ObjectKey::of(&*object), object))
             .collect();
         let mut is_confirmed = true;
+        let mut doubted = Vec::new();
         for (key, written) in written.iter() {
             if query.namespace.is_some() && query.namespace != key.namespace {
                 continue;
             }
-            let stored = self.stored(key).ok()?;
+            let Ok(stored) = self.stored(key) else {
+                return Found::Ask;
+            };
             match written.beside(stored.as_deref()) {
                 Verdict::Confirmed => {}
                 Verdict::Ask => {
-                    if written.may_be_among(stored.as_deref(), |object| query.selects(object)) {
-                        return None;
+                    if written.may_be_among(stored.as_deref(), query) {
+                        doubted.push(key.clone());
                     }
                 }
-                Verdict::There(object) if query.selects(&*object) => {
-                    is_confirmed = false;
+                Verdict::There { object, is_settled } if query.selects(&*object) => {
+                    is_confirmed &= is_settled;
                     found.insert(key.clone(), object);
                 }
                 // Not there, or not among those that are asked for.
-                Verdict::Absent | Verdict::There(_) => is_confirmed &= found.remove(key).is_none(),
+                Verdict::Absent | Verdict::There { .. } => {
+                    is_confirmed &= found.remove(key).is_none();
+                }
             }
         }
         drop(written);
+        if !doubted.is_empty() {
+            return Found::After(doubted);
+        }
         let mut found: Vec<_> = found.into_iter().collect();
         // As an API server lists.
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let objects = found.into_iter().map(|(_, object)| object).collect();
-        Some((objects, is_confirmed))
+        Found::All {
+            objects: found.into_iter().map(|(_, object)| object).collect(),
+            is_confirmed,
+        }
     }
 
     /// To be taken before anything is asked of the API server.
     pub(super) fn mark(&self) -> Mark {
-        Mark(self.noted.load(Ordering::SeqCst))
+        Mark {
+            noted: self.noted.load(Ordering::SeqCst),
+            shown: self.shown.load(Ordering::SeqCst),
+        }
     }
 
     /// The number of what is noted next.
@@ -165,7 +198,7 @@ impl<K: Object> Table<K> {
         let answered = version(object);
         let mut written = self.written.write();
         let known = written.get(&key);
-        if known.is_some_and(|known| known.stands_against(answered, mark.0)) {
+        if known.is_some_and(|known| known.stands_against(answered, mark.noted)) {
             return;
         }
         let shown = self.shelf.version(&key);
@@ -173,9 +206,16 @@ impl<K: Object> Table<K> {
             written.remove(&key);
             return;
         };
-        let mut object = object.clone();
-        (self.narrow)(&mut object);
-        let newer = Written::there(object, answered, self.next());
+        let is_late = mark.shown < answered && answered <= self.shown.load(Ordering::SeqCst);
+        let newer = if is_late && shown.is_none() {
+            // The watch has come past this version in the meantime, and the object
+            // is not there: it was shown, and shown to be gone.
+            Written::unsure(written.get(&key), Doubt::Anything, self.next())
+        } else {
+            let mut object = object.clone();
+            (self.narrow)(&mut object);
+            Written::there(written.get(&key), object, answered, self.next())
+        };
         written.insert(key, newer);
         self.forget_some(&mut written);
     }
@@ -185,7 +225,7 @@ impl<K: Object> Table<K> {
     pub(super) fn note_absence(&self, key: &ObjectKey, mark: Mark) {
         let mut written = self.written.write();
         let known = written.get(key);
-        if known.is_some_and(|known| known.is_after(mark.0)) {
+        if known.is_some_and(|known| known.is_after(mark.noted)) {
             return;
         }
         let stored = self.stored(key).ok().flatten();
@@ -201,9 +241,9 @@ impl<K: Object> Table<K> {
     }
 
     /// What became of a write of this object is not known.
-    pub(super) fn doubt(&self, key: ObjectKey) {
+    pub(super) fn doubt(&self, key: ObjectKey, doubt: Doubt) {
         let mut written = self.written.write();
-        let unsure = Written::unsure(written.get(&key), self.next());
+        let unsure = Written::unsure(written.get(&key), doubt, self.next());
         written.insert(key, unsure);
         self.forget_some(&mut written);
     }
@@ -237,8 +277,7 @@ impl<K: Object> Table<K> {
                 return true;
             }
             let stored = self.stored(key).ok().flatten();
-            known.is_doubted_deletion()
-                && known.may_be_among(stored.as_deref(), |object| query.selects(object))
+            known.doubted_deletion().is_some() && known.may_be_among(stored.as_deref(), query)
         };
         let known = self.written.read();
         let absent: Vec<_> = known
@@ -255,14 +294,23 @@ impl<K: Object> Table<K> {
 
     /// The watch shows this object; the store has it already.
     pub(super) fn shown(&self, object: &K) {
+        self.come_to(object);
         self.settle(&ObjectKey::of(object), |written| written.is_shown(object));
     }
 
     /// The watch shows that this object is gone; so does the store already.
     pub(super) fn shown_gone(&self, object: &K) {
+        self.come_to(object);
         self.settle(&ObjectKey::of(object), |written| {
             written.is_shown_gone(object)
         });
+    }
+
+    /// The watch has come to this object's version. Before what was written is
+    /// settled: whoever notes an answer does either before that, or sees this.
+    fn come_to(&self, object: &K) {
+        let version = version(object).unwrap_or_default();
+        self.shown.fetch_max(version, Ordering::SeqCst);
     }
 
     fn settle(&self, key: &ObjectKey, is_settled: impl Fn(&Written<K>) -> bool) {
@@ -364,9 +412,12 @@ impl<K: Object> Versions for Table<K> {
         if let Some(versions) = self.versions_of_all(query) {
             return Some(versions);
         }
-        match self.find_all(query)? {
-            (found, true) => digest_of(&found),
-            (_, false) => None,
+        match self.find_all(query) {
+            Found::All {
+                objects,
+                is_confirmed: true,
+            } => digest_of(&objects),
+            Found::All { .. } | Found::After(_) | Found::Ask => None,
         }
     }
 }
@@ -420,7 +471,7 @@ impl Query {
         })
     }
 
-    fn selects<K: Object>(&self, object: &K) -> bool {
+    pub(super) fn selects<K: Object>(&self, object: &K) -> bool {
         let meta = object.meta();
         let is_inside = self.namespace.is_none() || self.namespace == meta.namespace;
         is_inside

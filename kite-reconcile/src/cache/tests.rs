@@ -1,26 +1,62 @@
 //! Caches between a plain cluster and a watch that is moved by hand.
 #![allow(clippy::unwrap_used)]
 
+use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kite_core::cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster};
+use kite_core::cluster::{Cluster as _, ClusterExt as _, FieldManager, HeldBack, KubeCluster};
 use kite_fake::FakeCluster;
 use kube::{
-    ResourceExt,
+    Client, ResourceExt,
     api::{ListParams, PropagationPolicy},
+    client::Body,
     runtime::watcher::Event,
 };
+use parking_lot::Mutex;
+use tower::{BoxError, ServiceExt as _, service_fn};
 
 use super::*;
 use crate::cache::reading::noted;
 
-const ME: FieldManager = FieldManager::new("me");
+pub(super) const ME: FieldManager = FieldManager::new("me");
 
 /// A cluster, and a cache of its `ConfigMaps` that hears what it is told.
-struct Lagging {
-    fake: FakeCluster,
-    plain: KubeCluster,
-    cached: CachedCluster<KubeCluster>,
-    feeder: Feeder<ConfigMap>,
+pub(super) struct Lagging {
+    pub(super) fake: FakeCluster,
+    pub(super) plain: KubeCluster,
+    pub(super) cached: CachedCluster<KubeCluster>,
+    pub(super) feeder: Feeder<ConfigMap>,
+    /// What becomes of the next writes.
+    pub(super) fate: Arc<Mutex<Fate>>,
+}
+
+/// What becomes of a write.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Fate {
+    #[default]
+    Answered,
+    /// It is carried out, and nobody hears of that.
+    Lost,
+    HeldBack(HeldBack),
+}
+
+/// A client of `fake` whose writes meet this fate.
+fn fateful(fake: &FakeCluster, fate: &Arc<Mutex<Fate>>) -> Client {
+    let (service, fate) = (fake.service(), Arc::clone(fate));
+    let service = service_fn(move |request: Request<Body>| {
+        let is_read = request.method() == http::Method::GET;
+        let (service, fate) = (service.clone(), *fate.lock());
+        async move {
+            if let (Fate::HeldBack(why), false) = (fate, is_read) {
+                return Err(BoxError::from(why));
+            }
+            let answer = service.oneshot(request).await.map_err(BoxError::from);
+            if matches!(fate, Fate::Lost) && !is_read {
+                return Err(BoxError::from("connection reset"));
+            }
+            answer
+        }
+    });
+    Client::new(service, "default")
 }
 
 impl Lagging {
@@ -29,23 +65,26 @@ impl Lagging {
         let plain = KubeCluster::new(fake.client());
         let mut builder = Caches::builder();
         let feeder = builder.packed(Some(IndexedBy::NAMESPACE), |_| {});
-        let cached = CachedCluster::new(plain.clone(), builder.build());
+        let fate = Arc::default();
+        let inner = KubeCluster::new(fateful(&fake, &fate));
+        let cached = CachedCluster::new(inner, builder.build());
         Self {
             fake,
             plain,
             cached,
             feeder,
+            fate,
         }
     }
 
     /// A cache whose first list is complete and empty.
-    fn filled() -> Self {
+    pub(super) fn filled() -> Self {
         let mut it = Self::new();
         it.lists(Vec::new());
         it
     }
 
-    fn lists(&mut self, objects: Vec<ConfigMap>) -> Vec<String> {
+    pub(super) fn lists(&mut self, objects: Vec<ConfigMap>) -> Vec<String> {
         let mut touched = Vec::new();
         let events = objects.into_iter().map(Event::InitApply);
         for event in [Event::Init]
@@ -60,7 +99,7 @@ impl Lagging {
         touched
     }
 
-    fn hears(&mut self, event: Event<ConfigMap>) {
+    pub(super) fn hears(&mut self, event: Event<ConfigMap>) {
         self.feeder.apply(event, |_| {});
     }
 
@@ -72,13 +111,13 @@ impl Lagging {
         told
     }
 
-    async fn seen(&self, name: &str) -> Option<String> {
+    pub(super) async fn seen(&self, name: &str) -> Option<String> {
         let found = self.cached.find::<ConfigMap>(&key(name)).await.unwrap();
         found.and_then(|map| map.data?.get("value").cloned())
     }
 
     /// Names in the list, and how many requests all of it took.
-    async fn listed(&self) -> Vec<String> {
+    pub(super) async fn listed(&self) -> Vec<String> {
         let all = ListParams::default();
         let namespace = Some("default".to_owned());
         let found = self
@@ -90,18 +129,18 @@ impl Lagging {
     }
 
     /// How many requests `work` takes.
-    async fn requests<T>(&self, work: impl Future<Output = T>) -> (T, usize) {
+    pub(super) async fn requests<T>(&self, work: impl Future<Output = T>) -> (T, usize) {
         let mark = self.fake.log().mark();
         let done = work.await;
         (done, self.fake.log().since(&mark).entries.len())
     }
 }
 
-fn key(name: &str) -> ObjectKey {
+pub(super) fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("default", name)
 }
 
-fn map(name: &str, value: &str) -> ConfigMap {
+pub(super) fn map(name: &str, value: &str) -> ConfigMap {
     let mut map = ConfigMap {
         data: Some([("value".to_owned(), value.to_owned())].into()),
         ..ConfigMap::default()
@@ -347,13 +386,13 @@ async fn a_late_answer_does_not_end_a_doubt_that_is_younger() {
     let table = caches.table::<ConfigMap>().unwrap();
     let asked = table.mark();
     it.plain.apply(ME, &map("a", "2")).await.unwrap();
-    table.doubt(key("a"));
+    table.doubt(key("a"), written::Doubt::Anything);
     table.note(&old, asked);
     assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 1));
 }
 
 /// With a label, to be found by.
-fn labelled(name: &str, of: &str) -> ConfigMap {
+pub(super) fn labelled(name: &str, of: &str) -> ConfigMap {
     let mut map = map(name, "1");
     map.metadata.labels = Some([("of".to_owned(), of.to_owned())].into());
     map

@@ -1,11 +1,12 @@
 //! What the API server said of an object, and the watch has not shown yet.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kite_core::cluster::Object;
+use kube::ResourceExt as _;
 use tokio::time::Instant;
 
-use super::table::{ANCIENT, PATIENCE, now, version};
+use super::table::{ANCIENT, PATIENCE, Query, now, version};
 
 /// What the API server last said of an object.
 pub(super) struct Written<K> {
@@ -16,8 +17,12 @@ pub(super) struct Written<K> {
 }
 
 enum State<K> {
-    /// It answered with this object.
-    There { object: Arc<K>, version: u64 },
+    /// It answered with this object, which the watch may take so long to show.
+    There {
+        object: Arc<K>,
+        version: u64,
+        patience: Duration,
+    },
     /// It said that there is none: not the one with this uid, and none up to
     /// this version.
     Gone { uid: Option<String>, version: u64 },
@@ -27,17 +32,28 @@ enum State<K> {
         was: Option<(Option<String>, u64)>,
         /// The same, if the watch may not have shown it.
         before: Option<Arc<K>>,
-        /// Nothing else is in doubt than whether the object with this uid is gone.
-        deleted: Option<String>,
+        doubt: Doubt,
     },
+}
+
+/// What is not known of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// Whether the one with this uid is gone, and nothing else.
+    Deletion(String),
+    /// Whether it is as it was, or has these labels too.
+    Labels(BTreeMap<String, String>),
+    /// All of it.
+    Anything,
 }
 
 /// What is to be believed of an object.
 pub(super) enum Verdict<K> {
     /// What the store has.
     Confirmed,
-    /// This, which the store does not have yet.
-    There(Arc<K>),
+    /// This, which the store does not have. `is_settled`: the API server has said
+    /// so again after a while, so that the watch may never show it.
+    There { object: Arc<K>, is_settled: bool },
     /// That it is gone, though the store has it.
     Absent,
     /// Nothing: the API server is to be asked.
@@ -45,9 +61,33 @@ pub(super) enum Verdict<K> {
 }
 
 impl<K: Object> Written<K> {
-    pub(super) fn there(object: K, version: u64, at: u64) -> Self {
+    /// `before` is what was known. What the watch has not shown in its time is
+    /// asked for less and less often: it may lie outside of what is watched.
+    pub(super) fn there(before: Option<&Self>, object: K, version: u64, at: u64) -> Self {
+        let patience = match before.map(|before| (&before.state, before.since.elapsed())) {
+            Some((
+                State::There {
+                    object: known,
+                    version: same,
+                    patience,
+                },
+                waited,
+            )) if *same == version && known.meta().uid == object.meta().uid => {
+                if waited > *patience {
+                    ANCIENT.min(*patience * 2)
+                } else {
+                    *patience
+                }
+            }
+            _ => PATIENCE,
+        };
         let object = Arc::new(object);
-        Self::new(State::There { object, version }, at)
+        let state = State::There {
+            object,
+            version,
+            patience,
+        };
+        Self::new(state, at)
     }
 
     /// The object is gone that was known as `before` and that the store still
@@ -59,28 +99,38 @@ impl<K: Object> Written<K> {
         Some(Self::new(State::Gone { uid, version }, at))
     }
 
-    pub(super) fn unsure(before: Option<&Self>, at: u64) -> Self {
+    pub(super) fn unsure(before: Option<&Self>, doubt: Doubt, at: u64) -> Self {
+        // Of two writes either may have been the last.
+        let doubt = match before.map(|before| &before.state) {
+            Some(State::Unsure { doubt: other, .. }) if *other != doubt => Doubt::Anything,
+            _ => doubt,
+        };
         let state = State::Unsure {
             was: before.and_then(Self::was),
             before: before.and_then(Self::object),
-            deleted: None,
+            doubt,
         };
         Self::new(state, at)
     }
 
     /// The object with this uid was to be deleted.
     pub(super) fn deleted(before: Option<&Self>, stored: Option<&K>, uid: &str, at: u64) -> Self {
+        let deletion = Doubt::Deletion(uid.to_owned());
         // Another write's outcome is as little known as before.
-        let is_doubted = before.is_some_and(|it| {
-            matches!(&it.state, State::Unsure { deleted, .. } if deleted.as_deref() != Some(uid))
-        });
+        let is_doubted = before.is_some_and(
+            |it| matches!(&it.state, State::Unsure { doubt, .. } if *doubt != deletion),
+        );
         let shown = stored.and_then(identity);
         let was = before.and_then(Self::was).into_iter().chain(shown);
         let was = was.filter(|(known, _)| known.as_deref() == Some(uid));
         let state = State::Unsure {
             was: was.max_by_key(|(_, version)| *version),
             before: before.and_then(Self::object),
-            deleted: (!is_doubted).then(|| uid.to_owned()),
+            doubt: if is_doubted {
+                Doubt::Anything
+            } else {
+                deletion
+            },
         };
         Self::new(state, at)
     }
@@ -105,7 +155,9 @@ impl<K: Object> Written<K> {
     /// The uid and the version that were known.
     fn was(&self) -> Option<(Option<String>, u64)> {
         match &self.state {
-            State::There { object, version } => Some((object.meta().uid.clone(), *version)),
+            State::There {
+                object, version, ..
+            } => Some((object.meta().uid.clone(), *version)),
             State::Gone { uid, version } => Some((uid.clone(), *version)),
             State::Unsure { was, .. } => was.clone(),
         }
@@ -126,22 +178,33 @@ impl<K: Object> Written<K> {
         }
     }
 
-    /// Whether nothing is in doubt but that an object went.
-    pub(super) fn is_doubted_deletion(&self) -> bool {
-        matches!(&self.state, State::Unsure { deleted, .. } if deleted.is_some())
+    /// The uid of the object of which nothing is in doubt but that it went.
+    pub(super) fn doubted_deletion(&self) -> Option<&String> {
+        match &self.state {
+            State::Unsure {
+                doubt: Doubt::Deletion(uid),
+                ..
+            } => Some(uid),
+            _ => None,
+        }
     }
 
-    /// Whether an object in doubt may be among those that `selects` picks.
-    pub(super) fn may_be_among(&self, stored: Option<&K>, selects: impl Fn(&K) -> bool) -> bool {
-        let State::Unsure { before, .. } = &self.state else {
+    /// Whether an object in doubt may be among those that the query finds.
+    pub(super) fn may_be_among(&self, stored: Option<&K>, query: &Query) -> bool {
+        let State::Unsure { before, doubt, .. } = &self.state else {
             return true;
         };
-        if !self.is_doubted_deletion() {
-            // Who knows with what labels it was written.
-            return true;
+        let known = || before.as_deref().into_iter().chain(stored);
+        match doubt {
+            Doubt::Deletion(_) => {
+                known().next().is_none() || known().any(|object| query.selects(object))
+            }
+            Doubt::Labels(written) => query.labels.iter().all(|(label, value)| {
+                written.get(label) == Some(value)
+                    || known().any(|object| object.labels().get(label) == Some(value))
+            }),
+            Doubt::Anything => true,
         }
-        let known = [before.as_deref(), stored];
-        known.iter().all(Option::is_none) || known.into_iter().flatten().any(selects)
     }
 
     /// What is to be believed of an object of which the store has `stored`.
@@ -154,8 +217,13 @@ impl<K: Object> Written<K> {
             State::There { .. } if stored.is_some_and(|stored| self.is_shown(stored)) => {
                 Verdict::Confirmed
             }
-            State::There { .. } if is_old => Verdict::Ask,
-            State::There { object, .. } => Verdict::There(Arc::clone(object)),
+            State::There { patience, .. } if self.since.elapsed() > *patience => Verdict::Ask,
+            State::There {
+                object, patience, ..
+            } => Verdict::There {
+                object: Arc::clone(object),
+                is_settled: *patience > PATIENCE,
+            },
             State::Gone { .. } => match stored {
                 Some(stored) if self.is_shown(stored) => Verdict::Confirmed,
                 Some(_) if is_old => Verdict::Ask,
@@ -177,7 +245,7 @@ impl<K: Object> Written<K> {
             State::Gone { uid, version } => shown > *version && object.meta().uid != *uid,
             State::Unsure {
                 was: Some((_, version)),
-                deleted: Some(uid),
+                doubt: Doubt::Deletion(uid),
                 ..
             } => {
                 let meta = object.meta();
@@ -196,7 +264,10 @@ impl<K: Object> Written<K> {
                 known.meta().uid == object.meta().uid || self.is_shown(object)
             }
             State::Gone { uid, .. } => *uid == object.meta().uid,
-            State::Unsure { deleted, .. } => deleted.is_some() && *deleted == object.meta().uid,
+            State::Unsure { .. } => {
+                let deleted = self.doubted_deletion();
+                deleted.is_some() && deleted == object.meta().uid.as_ref()
+            }
         }
     }
 
