@@ -1,6 +1,8 @@
 //! A value seen through its schema: what is one field, what has parts, and how
 //! a list's elements are told apart.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::path::PathElement;
@@ -189,7 +191,7 @@ fn is_void(value: &Value) -> bool {
 /// Checks a configuration against its schema, in the words of the server's typed errors.
 pub(super) fn check(schema: &Schema, config: &Value) -> Result<(), String> {
     let mut errors = Vec::new();
-    check_value(Some(schema), config, "", &mut errors);
+    check_value(Some(schema), config, &Place::Root, &mut errors);
     match errors.as_slice() {
         [] => Ok(()),
         [one] => Err(one.clone()),
@@ -197,7 +199,27 @@ pub(super) fn check(schema: &Schema, config: &Value) -> Result<(), String> {
     }
 }
 
-fn check_value(schema: Option<&Schema>, value: &Value, path: &str, errors: &mut Vec<String>) {
+/// Where a check is; written out only for what is wrong there.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Member(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+    Named(&'a Place<'a>, &'a PathElement),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Member(above, name) => write!(f, "{above}.{name}"),
+            Self::Item(above, place) => write!(f, "{above}[{place}]"),
+            Self::Named(above, name) => write!(f, "{above}{name}"),
+        }
+    }
+}
+
+fn check_value(schema: Option<&Schema>, value: &Value, path: &Place<'_>, errors: &mut Vec<String>) {
     let Some(schema) = schema else { return };
     if value.is_null() {
         return;
@@ -238,11 +260,11 @@ fn check_value(schema: Option<&Schema>, value: &Value, path: &str, errors: &mut 
 fn check_members(
     schema: &Schema,
     members: &Map<String, Value>,
-    path: &str,
+    path: &Place<'_>,
     errors: &mut Vec<String>,
 ) {
     for (name, inner) in members {
-        let path = format!("{path}.{name}");
+        let path = Place::Member(path, name);
         match schema.member(name) {
             Some(known) => check_value(Some(known), inner, &path, errors),
             None if schema.preserve_unknown => {}
@@ -251,28 +273,24 @@ fn check_members(
     }
 }
 
-fn check_elements(schema: &Schema, elements: &[Value], path: &str, errors: &mut Vec<String>) {
+fn check_elements(schema: &Schema, elements: &[Value], path: &Place<'_>, errors: &mut Vec<String>) {
     let list = shape(Some(schema), None);
     let mut seen = std::collections::BTreeSet::new();
     for (place, element) in elements.iter().enumerate() {
-        let inner = match list {
-            Shape::Leaf | Shape::Map(_) => format!("{path}[{place}]"),
-            Shape::Set | Shape::Keyed(..) => match element_of(list, element) {
-                Ok(name) => {
-                    let inner = format!("{path}{name}");
-                    if !seen.insert(name.clone()) {
-                        errors.push(format!("{path}: duplicate entries for key {name}"));
-                        continue;
-                    }
-                    inner
-                }
-                Err(reason) => {
-                    errors.push(format!("{path}: element {place}: {reason}"));
-                    continue;
-                }
-            },
-        };
-        check_value(items(schema), element, &inner, errors);
+        if matches!(list, Shape::Leaf | Shape::Map(_)) {
+            check_value(items(schema), element, &Place::Item(path, place), errors);
+            continue;
+        }
+        match element_of(list, element) {
+            Ok(name) if seen.contains(&name) => {
+                errors.push(format!("{path}: duplicate entries for key {name}"));
+            }
+            Ok(name) => {
+                check_value(items(schema), element, &Place::Named(path, &name), errors);
+                seen.insert(name);
+            }
+            Err(reason) => errors.push(format!("{path}: element {place}: {reason}")),
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! What a JSON text says that a parsed value no longer shows: members given
 //! twice, and the order of members.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// Paths of a document in the order in which they stand there.
+/// What the text of a document says beside its value.
 #[derive(Debug, Default)]
 pub struct Outline {
     /// Paths of members that occur more than once in their object.
@@ -16,28 +18,30 @@ pub struct Outline {
     pub is_map: bool,
     /// Further problems of the text, as the strict decoder words them.
     pub problems: Vec<String>,
-    /// Where members stand in the document.
-    pub order: HashMap<String, usize>,
+    /// The document, for whoever has to know where members stand in it: hardly
+    /// anybody, and it costs more than reading the document.
+    pub text: Bytes,
 }
 
 impl Outline {
     /// Reads a JSON text; what does not parse has no outline.
-    pub fn of(text: &[u8]) -> Self {
-        let mut outline = Self::default();
+    pub fn of(text: &Bytes) -> Self {
         let mut reader = serde_json::Deserializer::from_slice(text);
-        let seed = Walk {
-            outline: &mut outline,
-            at: String::new(),
+        let duplicates = match IsPlain.deserialize(&mut reader) {
+            Ok(true) => Vec::new(),
+            Ok(false) => Places::of(text).duplicates,
+            Err(_) => return Self::default(),
         };
-        if seed.deserialize(&mut reader).is_err() {
-            return Self::default();
+        Self {
+            duplicates,
+            text: text.clone(),
+            ..Self::default()
         }
-        outline
     }
 
     /// Reads the operations of a JSON patch: what is strange about them is no
     /// part of the patched object.
-    pub fn of_operations(text: &[u8]) -> Self {
+    pub fn of_operations(text: &Bytes) -> Self {
         let duplicates = Self::of(text).duplicates;
         let unknown = crate::patch::unknown_members(text);
         let told = |what: &str, fields: Vec<String>| {
@@ -54,16 +58,115 @@ impl Outline {
 
     /// Sorts paths by where they stand in the document.
     pub fn sort(&self, paths: &mut [String]) {
+        if paths.len() < 2 {
+            return;
+        }
         if self.is_map {
             paths.sort();
             return;
         }
-        paths.sort_by_key(|p| self.order.get(p).copied().unwrap_or(usize::MAX));
+        let order = Places::of(&self.text).order;
+        paths.sort_by_key(|p| order.get(p).copied().unwrap_or(usize::MAX));
+    }
+}
+
+/// Whether no object of the document has a member twice. Needs no memory but for
+/// the names of the objects that are open.
+struct IsPlain;
+
+impl<'de> DeserializeSeed<'de> for IsPlain {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for IsPlain {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(true)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(true)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(true)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(true)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(true)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(true)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<bool, A::Error> {
+        let mut plain = true;
+        while let Some(element) = elements.next_element_seed(Self)? {
+            plain &= element;
+        }
+        Ok(plain)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
+        /// Fewer names are compared one by one.
+        const FEW: usize = 16;
+        let (mut few, mut many) = (Vec::<Cow<'de, str>>::new(), HashSet::new());
+        let mut plain = true;
+        while let Some(Name(name)) = members.next_key()? {
+            if few.len() < FEW {
+                plain &= !few.contains(&name);
+                few.push(name);
+            } else {
+                plain &= !few.contains(&name) && many.insert(name);
+            }
+            plain &= members.next_value_seed(Self)?;
+        }
+        Ok(plain)
+    }
+}
+
+/// The name of a member, borrowed from the document where that is possible.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Where the members of a document stand, and which stand there twice.
+#[derive(Default)]
+struct Places {
+    duplicates: Vec<String>,
+    order: HashMap<String, usize>,
+}
+
+impl Places {
+    fn of(text: &[u8]) -> Self {
+        let mut places = Self::default();
+        let mut reader = serde_json::Deserializer::from_slice(text);
+        let seed = Walk {
+            outline: &mut places,
+            at: String::new(),
+        };
+        if seed.deserialize(&mut reader).is_err() {
+            return Self::default();
+        }
+        places
     }
 }
 
 struct Walk<'a> {
-    outline: &'a mut Outline,
+    outline: &'a mut Places,
     at: String,
 }
 
@@ -155,7 +258,9 @@ mod tests {
 
     #[test]
     fn operations_have_problems_of_their_own() {
-        let outline = Outline::of_operations(br#"[{"op": "test", "op": "add", "why": 1}]"#);
+        let outline = Outline::of_operations(&Bytes::from_static(
+            br#"[{"op": "test", "op": "add", "why": 1}]"#,
+        ));
         assert!(outline.duplicates.is_empty());
         assert_eq!(
             outline.problems,
@@ -168,8 +273,9 @@ mod tests {
 
     #[test]
     fn duplicates_and_order_are_found() {
-        let outline =
-            Outline::of(br#"{"b": {"x": 1, "x": 2}, "a": [{"c": 1, "c": 1}], "b": null}"#);
+        let outline = Outline::of(&Bytes::from_static(
+            br#"{"b": {"x": 1, "x": 2}, "a": [{"c": 1, "c": 1}], "b": null}"#,
+        ));
         assert_eq!(outline.duplicates, ["b.x", "a[0].c", "b"]);
         let mut paths = vec!["a".to_owned(), "b".to_owned()];
         outline.sort(&mut paths);

@@ -10,7 +10,7 @@ use super::correlate;
 use super::error::{CauseReason, FieldError};
 use super::formats;
 use super::model::{Constraints, Kind, Schema};
-use super::path;
+use super::path::Path;
 
 /// Walks an object and collects what is wrong.
 pub(super) struct Checker {
@@ -21,11 +21,11 @@ impl Checker {
     /// All errors of `new`, without those of values equal to the ones in `old`.
     pub(super) fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut checker = Self { errors: Vec::new() };
-        checker.node(schema, new, old, "");
+        checker.node(schema, new, old, &Path::Root);
         checker.errors
     }
 
-    fn node(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, at: &str) {
+    fn node(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, at: &Path<'_>) {
         let before = self.errors.len();
         if value.is_null() && schema.nullable {
             return;
@@ -48,14 +48,14 @@ impl Checker {
                 .collect();
             let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
             self.errors
-                .push(FieldError::not_supported(path::of(at), value, &supported));
+                .push(FieldError::not_supported(at.or_nil(), value, &supported));
         }
         if self.errors.len() > before && old == Some(value) {
             self.errors.truncate(before);
         }
     }
 
-    fn type_of(&mut self, schema: &Schema, value: &Value, at: &str) {
+    fn type_of(&mut self, schema: &Schema, value: &Value, at: &Path<'_>) {
         let (fits, wanted) = match schema.kind {
             Kind::Any => return,
             Kind::Object => (value.is_object(), "object"),
@@ -70,14 +70,14 @@ impl Checker {
             let found = Value::from(type_name(value));
             let detail = format!("{at} in body must be of type {wanted}: {found}");
             self.errors
-                .push(FieldError::type_invalid(path::of(at), &found, detail));
+                .push(FieldError::type_invalid(at.or_nil(), &found, detail));
         }
     }
 
-    fn string(&mut self, limits: &Constraints, text: &str, at: &str) {
-        let value = Value::from(text);
+    fn string(&mut self, limits: &Constraints, text: &str, at: &Path<'_>) {
+        let value = || Value::from(text);
         if let Some(max) = limits.max_length.filter(|max| longer_than(text, *max)) {
-            self.errors.push(FieldError::too_long(path::of(at), max));
+            self.errors.push(FieldError::too_long(at.or_nil(), max));
         }
         if let Some(min) = limits
             .min_length
@@ -85,7 +85,7 @@ impl Checker {
         {
             self.invalid(
                 at,
-                &value,
+                &value(),
                 format!("{at} in body should be at least {min} chars long"),
             );
         }
@@ -96,7 +96,7 @@ impl Checker {
         {
             self.invalid(
                 at,
-                &value,
+                &value(),
                 format!("{at} in body should match '{}'", pattern.source()),
             );
         }
@@ -107,13 +107,13 @@ impl Checker {
         {
             let detail = format!("{at} in body must be of type {format}: {}", go::quote(text));
             self.errors
-                .push(FieldError::type_invalid(path::of(at), &value, detail));
+                .push(FieldError::type_invalid(at.or_nil(), &value(), detail));
         }
     }
 
-    fn number(&mut self, schema: &Schema, number: &Number, at: &str) {
+    fn number(&mut self, schema: &Schema, number: &Number, at: &Path<'_>) {
         let limits = &schema.constraints;
-        let shown = Value::Number(number.clone());
+        let shown = || Value::Number(number.clone());
         if !in_range(schema, number) {
             let wanted = match (schema.kind, limits.format.as_deref()) {
                 (Kind::Integer, Some(format)) => format!("integer with format {format}"),
@@ -129,7 +129,7 @@ impl Checker {
             if !ratio.is_finite() || ratio.fract() != 0.0 {
                 self.invalid(
                     at,
-                    &shown,
+                    &shown(),
                     format!("{at} in body should be a multiple of {}", go::float(factor)),
                 );
             }
@@ -144,7 +144,7 @@ impl Checker {
             };
             self.invalid(
                 at,
-                &shown,
+                &shown(),
                 format!("{at} in body should be {words} {}", go::float(max.value)),
             );
         }
@@ -158,19 +158,19 @@ impl Checker {
             };
             self.invalid(
                 at,
-                &shown,
+                &shown(),
                 format!("{at} in body should be {words} {}", go::float(min.value)),
             );
         }
     }
 
-    fn array(&mut self, schema: &Schema, elements: &[Value], old: Option<&Value>, at: &str) {
+    fn array(&mut self, schema: &Schema, elements: &[Value], old: Option<&Value>, at: &Path<'_>) {
         let limits = &schema.constraints;
         let count = elements.len();
         if let Some(items) = &schema.items {
             for (i, element) in elements.iter().enumerate() {
                 let before = correlate::element(&schema.list_type, items, element, old);
-                self.node(items, element, before, &path::element(at, i));
+                self.node(items, element, before, &at.element(i));
             }
         }
         if let Some(min) = limits.min_items.filter(|min| (count as u64) < *min) {
@@ -182,7 +182,7 @@ impl Checker {
         }
         if let Some(max) = limits.max_items.filter(|max| count as u64 > *max) {
             self.errors
-                .push(FieldError::too_many(path::of(at), count, max));
+                .push(FieldError::too_many(at.or_nil(), count, max));
         }
         if limits.unique_items
             && elements
@@ -192,7 +192,7 @@ impl Checker {
         {
             self.errors.push(FieldError::with(
                 CauseReason::Duplicate,
-                path::of(at),
+                at.or_nil(),
                 format!("Duplicate value: {at} in body shouldn't contain duplicates"),
             ));
         }
@@ -203,7 +203,7 @@ impl Checker {
         schema: &Schema,
         members: &serde_json::Map<String, Value>,
         old: Option<&Value>,
-        at: &str,
+        at: &Path<'_>,
     ) {
         let limits = &schema.constraints;
         let count = members.len();
@@ -216,7 +216,7 @@ impl Checker {
         }
         if let Some(max) = limits.max_properties.filter(|max| count as u64 > *max) {
             self.errors
-                .push(FieldError::too_many(path::of(at), count, max));
+                .push(FieldError::too_many(at.or_nil(), count, max));
         }
         for name in limits
             .required
@@ -224,7 +224,7 @@ impl Checker {
             .filter(|name| !members.contains_key(*name))
         {
             self.errors
-                .push(FieldError::required(path::member(at, name), ""));
+                .push(FieldError::required(at.member(name).to_string(), ""));
         }
         for (name, member) in members {
             if let Some(inner) = schema.member(name) {
@@ -232,14 +232,20 @@ impl Checker {
                     inner,
                     member,
                     correlate::member(old, name),
-                    &path::member(at, name),
+                    &at.member(name),
                 );
             }
         }
     }
 
     /// `allOf`, `anyOf`, `oneOf` and `not`.
-    fn alternatives(&mut self, limits: &Constraints, value: &Value, old: Option<&Value>, at: &str) {
+    fn alternatives(
+        &mut self,
+        limits: &Constraints,
+        value: &Value,
+        old: Option<&Value>,
+        at: &Path<'_>,
+    ) {
         if !limits.any_of.is_empty() {
             let (valid, best) = attempt(&limits.any_of, value, old, at);
             if valid == 0 {
@@ -284,9 +290,9 @@ impl Checker {
         }
     }
 
-    fn invalid(&mut self, at: &str, value: &Value, detail: String) {
+    fn invalid(&mut self, at: &Path<'_>, value: &Value, detail: String) {
         self.errors
-            .push(FieldError::invalid(path::of(at), value, detail));
+            .push(FieldError::invalid(at.or_nil(), value, detail));
     }
 
     /// An error that the API server reports without a field.
@@ -301,7 +307,7 @@ fn attempt(
     schemas: &[Arc<Schema>],
     value: &Value,
     old: Option<&Value>,
-    at: &str,
+    at: &Path<'_>,
 ) -> (usize, Vec<FieldError>) {
     let mut valid = 0;
     let mut best: Option<Vec<FieldError>> = None;
@@ -323,7 +329,7 @@ fn attempt(
     )
 }
 
-fn branch(schema: &Schema, value: &Value, old: Option<&Value>, at: &str) -> Vec<FieldError> {
+fn branch(schema: &Schema, value: &Value, old: Option<&Value>, at: &Path<'_>) -> Vec<FieldError> {
     let mut checker = Checker { errors: Vec::new() };
     checker.node(schema, value, old, at);
     checker.errors

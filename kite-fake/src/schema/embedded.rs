@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::error::FieldError;
 use super::model::Schema;
-use super::path;
+use super::path::Path;
 use crate::metadata;
 use crate::names::{NameRule, label_1035};
 
@@ -12,12 +12,12 @@ use crate::names::{NameRule, label_1035};
 pub(super) fn check(schema: &Schema, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if schema.has_embedded_below {
-        walk(schema, value, "", &mut errors);
+        walk(schema, value, &Path::Root, &mut errors);
     }
     errors
 }
 
-fn walk(schema: &Schema, value: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn walk(schema: &Schema, value: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(members) => {
             if schema.embedded_resource {
@@ -25,25 +25,25 @@ fn walk(schema: &Schema, value: &Value, at: &str, errors: &mut Vec<FieldError>) 
             }
             for (name, member) in members {
                 if let Some(inner) = schema.properties.get(name) {
-                    walk(inner, member, &path::member(at, name), errors);
+                    walk(inner, member, &at.member(name), errors);
                 } else if let Some(inner) = &schema.additional {
-                    walk(inner, member, &format!("{at}[{name}]"), errors);
+                    walk(inner, member, &at.entry(name), errors);
                 }
             }
         }
         Value::Array(elements) => {
             let Some(items) = &schema.items else { return };
             for (i, element) in elements.iter().enumerate() {
-                walk(items, element, &path::element(at, i), errors);
+                walk(items, element, &at.element(i), errors);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn object(value: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn object(value: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     for name in ["apiVersion", "kind"] {
-        let field = path::member(at, name);
+        let field = at.member(name).to_string();
         match value.get(name) {
             None => errors.push(FieldError::required(field, "")),
             Some(Value::String(text)) if text.is_empty() => {
@@ -73,7 +73,7 @@ fn object(value: &Value, at: &str, errors: &mut Vec<FieldError>) {
         namespaced,
         NameRule::PathSegment,
     ) {
-        error.field = path::member(at, &error.field);
+        error.field = at.member(&error.field).to_string();
         errors.push(error);
     }
 }

@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 
 use super::error::FieldError;
 use super::model::{ListType, Schema};
-use super::path;
+use super::path::Path;
 
 /// An error for each element that repeats an earlier one.
 pub(super) fn duplicates(schema: &Schema, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    walk(schema, value, "", &mut errors);
+    walk(schema, value, &Path::Root, &mut errors);
     errors
 }
 
-fn walk(schema: &Schema, value: &Value, at: &str, errors: &mut Vec<FieldError>) {
+fn walk(schema: &Schema, value: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 if let Some(inner) = schema.properties.get(name) {
-                    walk(inner, member, &path::member(at, name), errors);
+                    walk(inner, member, &at.member(name), errors);
                 } else if let Some(inner) = &schema.additional {
-                    walk(inner, member, &format!("{at}[{name}]"), errors);
+                    walk(inner, member, &at.entry(name), errors);
                 }
             }
         }
@@ -38,20 +38,20 @@ fn walk(schema: &Schema, value: &Value, at: &str, errors: &mut Vec<FieldError>) 
             }
             let Some(items) = &schema.items else { return };
             for (i, element) in elements.iter().enumerate() {
-                walk(items, element, &path::element(at, i), errors);
+                walk(items, element, &at.element(i), errors);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn keyed(keys: &[String], elements: &[Value], at: &str, errors: &mut Vec<FieldError>) {
+fn keyed(keys: &[String], elements: &[Value], at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let odd = elements
         .iter()
         .position(|element| !element.is_null() && !element.is_object());
     if let Some(i) = odd {
         errors.push(FieldError::invalid(
-            path::element(at, i),
+            at.element(i).to_string(),
             &elements[i],
             "must be an object for an array of list-type map",
         ));
@@ -65,13 +65,13 @@ fn keyed(keys: &[String], elements: &[Value], at: &str, errors: &mut Vec<FieldEr
 }
 
 /// An error for the second of equal values; further ones are not told.
-fn repeated(values: &[Cow<'_, Value>], at: &str, errors: &mut Vec<FieldError>) {
+fn repeated(values: &[Cow<'_, Value>], at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (i, value) in values.iter().enumerate() {
         let times = seen.entry(value.to_string()).or_default();
         *times += 1;
         if *times == 2 {
-            errors.push(FieldError::duplicate(path::element(at, i), value));
+            errors.push(FieldError::duplicate(at.element(i).to_string(), value));
         }
     }
 }

@@ -31,7 +31,7 @@ pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Pres
 pub use parse::SchemaError;
 pub use pattern::Pattern;
 pub use prune::prune;
-pub use validate::{Validation, validate};
+pub use validate::{Held, Validation, validate};
 
 #[cfg(test)]
 mod tests;

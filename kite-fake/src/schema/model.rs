@@ -122,6 +122,8 @@ pub struct Schema {
     pub rules: Vec<Rule>,
     /// This node or one below it has CEL rules.
     pub has_rules_below: bool,
+    /// This node or one below it has CEL rules that compare with the value before.
+    pub has_transitions_below: bool,
     /// This node or one below it is a whole object (`x-kubernetes-embedded-resource`).
     pub has_embedded_below: bool,
     /// What people read about it.

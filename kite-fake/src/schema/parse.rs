@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::cel::Rule;
+use super::cel::{self, Rule};
 use super::meta::object_meta;
 use super::model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Presence, Schema};
 use super::pattern::Pattern;
@@ -179,8 +179,11 @@ impl Parser<'_> {
             children.any(|child| holds(child))
         };
         let rules_below = below(|child| child.has_rules_below);
+        let transitions_below = below(|child| child.has_transitions_below);
         let embedded_below = below(|child| child.has_embedded_below);
         schema.has_rules_below = rules_below || !schema.rules.is_empty();
+        schema.has_transitions_below =
+            transitions_below || schema.rules.iter().any(cel::Rule::is_transition);
         schema.has_embedded_below = embedded_below || schema.embedded_resource;
         Ok(schema)
     }

@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 use super::model::{Kind, Schema};
-use super::path;
+use super::path::Path;
 
 /// Removes unknown members, and returns their paths (`spec.list[0].name`) in
 /// alphabetical order, as warnings and strict errors name them.
@@ -11,12 +11,12 @@ use super::path;
 /// Whole numbers written as fractions (`1.0`) become whole on the way.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
     let mut unknown = Vec::new();
-    walk(schema, value, "", &mut unknown);
+    walk(schema, value, &Path::Root, &mut unknown);
     unknown.sort();
     unknown
 }
 
-fn walk(schema: &Schema, value: &mut Value, at: &str, unknown: &mut Vec<String>) {
+fn walk(schema: &Schema, value: &mut Value, at: &Path<'_>, unknown: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             let keep =
@@ -24,20 +24,20 @@ fn walk(schema: &Schema, value: &mut Value, at: &str, unknown: &mut Vec<String>)
             members.retain(|name, _| {
                 let known = keep || schema.member(name).is_some();
                 if !known {
-                    unknown.push(path::member(at, name));
+                    unknown.push(at.member(name).to_string());
                 }
                 known
             });
             for (name, member) in members {
                 if let Some(inner) = schema.member(name) {
-                    walk(inner, member, &path::member(at, name), unknown);
+                    walk(inner, member, &at.member(name), unknown);
                 }
             }
         }
         Value::Array(elements) => {
             let Some(inner) = &schema.items else { return };
             for (i, element) in elements.iter_mut().enumerate() {
-                walk(inner, element, &path::element(at, i), unknown);
+                walk(inner, element, &at.element(i), unknown);
             }
         }
         Value::Number(number) => make_whole(number),

@@ -16,15 +16,31 @@ pub struct Validation {
     pub errors: Vec<FieldError>,
     /// `Warning` header texts: rules that fail, but on a value that did not change.
     pub warnings: Vec<String>,
+    /// What is known of the rules of the value from now on.
+    pub held: Held,
+}
+
+/// What is known of the CEL rules of a stored value, so that they need not be
+/// asked again about parts that do not change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// Nothing: it was stored under another schema, or a rule failed.
+    #[default]
+    Unknown,
+    /// The rules that look at the value alone hold.
+    Alone,
+    /// So do those that compare it with the value before, where that is the same.
+    Repeated,
 }
 
 /// Checks `new`, whose previous state is `old`: types and limits, unique list
 /// elements, embedded objects, CEL rules. What was invalid before and did not
-/// change is tolerated (ratcheting).
-pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>) -> Validation {
+/// change is tolerated (ratcheting). `held` is what is known of the previous
+/// state under this very schema.
+pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, held: Held) -> Validation {
     let mut found = Validation {
         errors: Checker::check(schema, new, old),
-        warnings: Vec::new(),
+        ..Validation::default()
     };
     for check in [embedded::check, lists::duplicates] {
         let errors = check(schema, new);
@@ -42,7 +58,7 @@ pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>) -> Validation
                  correct the existing errors to complete validation",
             ));
         } else {
-            evaluate(schema, new, old, &mut found);
+            evaluate(schema, new, old, held, &mut found);
         }
     }
     found

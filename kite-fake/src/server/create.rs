@@ -112,6 +112,7 @@ impl ApiServer {
         if found.errors.is_empty() || resource.is_custom() {
             self.warnings.extend(found.warnings);
         }
+        let held = found.held;
         rules::refuse(&resource, &name, found.errors)?;
         self.validate_admission(call, &object, None)?;
         self.ask_policies(call, "CREATE", Some(&object), None)?;
@@ -136,7 +137,9 @@ impl ApiServer {
             Stored::transient(object, 0, resource.epoch)
         } else {
             size::check(call, &mut object, 0)?;
-            self.commit(&resource, &key, object)
+            let object = self.commit(&resource, &key, object);
+            object.hold(held);
+            object
         };
         Ok(object)
     }

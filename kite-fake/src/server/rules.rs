@@ -13,7 +13,7 @@ use crate::metadata;
 use crate::rest::options::{FieldValidation, WriteOptions};
 use crate::rest::strict::Outline;
 use crate::rest::yaml;
-use crate::schema::{self, FieldError, Validation, crd};
+use crate::schema::{self, FieldError, Held, Validation, crd};
 use crate::status::{Cause, Status};
 
 /// What a body became.
@@ -112,7 +112,7 @@ impl Rules {
         let mut found = match self {
             Self::BuiltIn(kind) => return kind.validate_create(object),
             Self::Custom => {
-                let mut found = schema::validate(&resource.schema, object, None);
+                let mut found = schema::validate(&resource.schema, object, None, Held::Unknown);
                 scale::check(resource, object, true, &mut found.errors);
                 found
             }
@@ -124,17 +124,19 @@ impl Rules {
         found
     }
 
+    /// Checks a changed object, of whose state before `held` is known.
     pub(crate) fn validate_update(
         &self,
         resource: &Resource,
         new: &Value,
         old: &Value,
+        held: Held,
         subresource: &str,
     ) -> Validation {
         let mut found = match self {
             Self::BuiltIn(kind) => return kind.validate_update(new, old, subresource),
             Self::Custom => {
-                let mut found = schema::validate(&resource.schema, new, Some(old));
+                let mut found = schema::validate(&resource.schema, new, Some(old), held);
                 if subresource == "status" {
                     found.errors.iter_mut().for_each(name_from_status);
                 }
@@ -177,7 +179,11 @@ fn defined(errors: Vec<FieldError>, crd: &Value) -> Validation {
     } else {
         Vec::new()
     };
-    Validation { errors, warnings }
+    Validation {
+        errors,
+        warnings,
+        ..Validation::default()
+    }
 }
 
 /// What a write to a custom resource may touch: `/status` only the status, the

@@ -9,6 +9,7 @@ use super::{ApiServer, Call, Outcome, Produced, body, size};
 use crate::fields::same_but_for_times;
 use crate::metadata;
 use crate::rest::options::WriteOptions;
+use crate::schema::Held;
 use crate::status::{Cause, Status};
 use crate::store::{Key, Object, Stored};
 
@@ -121,10 +122,17 @@ impl ApiServer {
         let subresource = call.target.subresource.as_deref().unwrap_or_default();
         rules.prepare_update(&resource, &mut new, old.value(), subresource);
         self.mutate_admission(&resource, &mut new, Some(old.value()))?;
-        let found = rules.validate_update(&resource, &new, old.value(), subresource);
+        // Of what was stored under another edition of the schema nothing is known.
+        let held = if old.epoch() == resource.epoch {
+            old.held()
+        } else {
+            Held::Unknown
+        };
+        let found = rules.validate_update(&resource, &new, old.value(), held, subresource);
         if found.errors.is_empty() || resource.is_custom() {
             self.warnings.extend(found.warnings);
         }
+        let held = found.held;
         rules::refuse(&resource, call.name(), found.errors)?;
         self.validate_admission(call, &new, Some(old.value()))?;
         self.ask_policies(call, "UPDATE", Some(&new), Some(old.value()))?;
@@ -147,7 +155,9 @@ impl ApiServer {
             return Ok(object);
         }
         size::check(call, &mut new, old.json().len())?;
-        Ok(self.commit(&resource, &key, new))
+        let object = self.commit(&resource, &key, new);
+        object.hold(held);
+        Ok(object)
     }
 }
 

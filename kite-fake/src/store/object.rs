@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Change;
 use super::text::{self, Text};
+use crate::schema::Held;
 
 /// A shared stored object.
 pub type Object = Arc<Stored>;
@@ -28,6 +29,8 @@ pub struct Stored {
     epoch: u64,
     text: OnceLock<Arc<Text>>,
     value: OnceLock<Value>,
+    /// What is known of its rules, if anything is.
+    held: OnceLock<Held>,
     /// The object in other versions, as it was last read in one.
     view: OnceLock<Box<View>>,
     warmth: Option<Warmth>,
@@ -66,6 +69,7 @@ impl Stored {
             epoch,
             text: OnceLock::from(Arc::new(text)),
             value,
+            held: OnceLock::new(),
             view: OnceLock::new(),
             warmth: Some(Arc::clone(warmth)),
         })
@@ -79,6 +83,7 @@ impl Stored {
             epoch,
             text: OnceLock::new(),
             value: OnceLock::from(value),
+            held: OnceLock::new(),
             view: OnceLock::new(),
             warmth: None,
         })
@@ -99,6 +104,7 @@ impl Stored {
             epoch: self.epoch,
             text: OnceLock::from(Arc::clone(text)),
             value: OnceLock::new(),
+            held: self.held.clone(),
             view: OnceLock::new(),
             warmth,
         }))
@@ -153,6 +159,17 @@ impl Stored {
     /// Which edition of its resource's schema it was written under.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// What is known of the rules of its schema's edition.
+    pub(crate) fn held(&self) -> Held {
+        self.held.get().copied().unwrap_or_default()
+    }
+
+    /// Remembers what was found of its rules when it was written. What is known
+    /// once stays so.
+    pub(crate) fn hold(&self, held: Held) {
+        self.held.get_or_init(|| held);
     }
 
     /// The object as JSON text.

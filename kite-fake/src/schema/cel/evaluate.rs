@@ -1,32 +1,47 @@
 //! Evaluating the rules of an object, node by node.
 
+use std::collections::BTreeSet;
+
 use kube_cel::cel::Value as Cel;
 use serde_json::Value;
 
 use super::super::correlate;
 use super::super::error::{CauseReason, FieldError, quote};
 use super::super::model::{Kind, Schema};
-use super::super::path;
-use super::super::validate::Validation;
+use super::super::path::Path;
+use super::super::validate::{Held, Validation};
 use super::Rule;
-use super::value::{optional, to_cel};
+use super::types::READABLE_METADATA;
+use super::value::{escape, node_to_cel, optional};
 
 /// Longer messages are not shown, in bytes.
 const MAX_MESSAGE: usize = 5120;
 
 /// Evaluates all rules below `schema`. A rule that fails on a value that did
-/// not change becomes a warning, unless it is a transition rule.
+/// not change becomes a warning, unless it is a transition rule. What is known
+/// of the previous state by `held` is not asked again.
 pub(in super::super) fn evaluate(
     schema: &Schema,
     new: &Value,
     old: Option<&Value>,
+    held: Held,
     found: &mut Validation,
 ) {
     let mut walker = Walker {
         ratcheting: old.is_some(),
+        held,
+        repeated: true,
         found,
     };
-    walker.node(schema, new, old, None, "");
+    walker.node(schema, new, old, None, &Path::Root);
+    let next = if walker.repeated {
+        Held::Repeated
+    } else {
+        Held::Alone
+    };
+    if found.errors.is_empty() && found.warnings.is_empty() {
+        found.held = next;
+    }
 }
 
 /// The errors of a default under the rules of its node and those below: it is
@@ -40,9 +55,11 @@ pub(in super::super) fn check_default(
     if schema.has_rules_below {
         let mut walker = Walker {
             ratcheting: false,
+            held: Held::Unknown,
+            repeated: false,
             found: &mut found,
         };
-        walker.node(schema, default, old, None, "");
+        walker.node(schema, default, old, None, &Path::Root);
     }
     found.errors
 }
@@ -53,6 +70,10 @@ type Change<'v> = Option<(&'v Value, &'v Value)>;
 struct Walker<'a> {
     /// What did not change is tolerated.
     ratcheting: bool,
+    /// What is known of the rules of the previous state.
+    held: Held,
+    /// All transition rules so far have seen the same value twice.
+    repeated: bool,
     found: &'a mut Validation,
 }
 
@@ -64,7 +85,7 @@ impl Walker<'_> {
         new: &'v Value,
         old: Option<&'v Value>,
         above: Change<'v>,
-        at: &str,
+        at: &Path<'_>,
     ) {
         if !schema.has_rules_below || new.is_null() {
             return;
@@ -73,22 +94,31 @@ impl Walker<'_> {
             Some(old) if self.ratcheting => Some((new, old)),
             _ => above,
         };
+        let same = old == Some(new);
+        let known = if schema.has_transitions_below {
+            Held::Repeated
+        } else {
+            Held::Alone
+        };
+        if same && self.held >= known {
+            return;
+        }
         if !schema.rules.is_empty() {
-            own_rules(schema, new, old, change, at, self.found);
+            self.own_rules(schema, new, old, change, at);
         }
         match new {
             Value::Object(members) => {
                 for (name, member) in members {
                     // What is no field of its own is the value of a map.
                     let (inner, below) = match schema.properties.get(name) {
-                        Some(inner) => (inner, path::member(at, name)),
+                        Some(inner) => (inner, at.member(name)),
                         None => match &schema.additional {
-                            Some(inner) => (inner, format!("{at}[{name}]")),
+                            Some(inner) => (inner, at.entry(name)),
                             None => continue,
                         },
                     };
                     // The type of the object itself is not seen to stay.
-                    let type_of = at.is_empty() && matches!(name.as_str(), "apiVersion" | "kind");
+                    let type_of = at.is_root() && matches!(name.as_str(), "apiVersion" | "kind");
                     let change = change.filter(|_| !type_of);
                     self.node(inner, member, correlate::member(old, name), change, &below);
                 }
@@ -97,53 +127,95 @@ impl Walker<'_> {
                 let Some(inner) = &schema.items else { return };
                 for (i, element) in elements.iter().enumerate() {
                     let before = correlate::element(&schema.list_type, inner, element, old);
-                    self.node(inner, element, before, change, &path::element(at, i));
+                    self.node(inner, element, before, change, &at.element(i));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
-}
 
-/// Evaluates the rules of one node.
-fn own_rules(
-    schema: &Schema,
-    new: &Value,
-    old: Option<&Value>,
-    change: Change<'_>,
-    at: &str,
-    found: &mut Validation,
-) {
-    let this = to_cel(Some(schema), new);
-    let before = old
-        .filter(|v| !v.is_null())
-        .map(|v| to_cel(Some(schema), v));
-    for rule in &schema.rules {
-        let transition = rule.is_transition();
-        if transition && before.is_none() && !rule.optional_old_self {
-            continue;
-        }
-        let mut plain = vec![("self", this.clone())];
-        plain.extend(before.iter().map(|before| ("oldSelf", before.clone())));
-        let variables = if rule.optional_old_self {
-            vec![
-                ("self", this.clone()),
-                ("oldSelf", optional(before.clone())),
-            ]
-        } else {
-            plain.clone()
+    /// Evaluates the rules of one node.
+    fn own_rules(
+        &mut self,
+        schema: &Schema,
+        new: &Value,
+        old: Option<&Value>,
+        change: Change<'_>,
+        at: &Path<'_>,
+    ) {
+        let is_asked = |rule: &&Rule| {
+            let known = if rule.is_transition() {
+                Held::Repeated
+            } else {
+                Held::Alone
+            };
+            self.held < known || !is_same(rule, new, old, at)
         };
-        // A message sees the previous value as it is, even where the rule does not.
-        match failure(schema, rule, &variables, &plain, new, at) {
-            Some(Failure::Said(error))
-                if !transition && change.is_some_and(|(new, old)| new == old) =>
-            {
-                found.warnings.push(error.to_string());
+        let asked: Vec<&Rule> = schema.rules.iter().filter(is_asked).collect();
+        if asked.is_empty() {
+            return;
+        }
+        // Of a large object most rules see little.
+        let wanted = asked.iter().try_fold(BTreeSet::new(), |mut all, rule| {
+            all.extend(rule.members.as_ref()?.iter().map(String::as_str));
+            Some(all)
+        });
+        let seen = |value| node_to_cel(schema, value, at.is_root(), wanted.as_ref());
+        let this = seen(new);
+        let before = old.filter(|v| !v.is_null()).map(seen);
+        for rule in asked {
+            let transition = rule.is_transition();
+            if transition {
+                self.repeated &= is_same(rule, new, old, at);
             }
-            Some(Failure::Said(error) | Failure::Broken(error)) => found.errors.push(error),
-            None => {}
+            if transition && before.is_none() && !rule.optional_old_self {
+                continue;
+            }
+            let mut plain = vec![("self", this.clone())];
+            plain.extend(before.iter().map(|before| ("oldSelf", before.clone())));
+            let variables = if rule.optional_old_self {
+                vec![
+                    ("self", this.clone()),
+                    ("oldSelf", optional(before.clone())),
+                ]
+            } else {
+                plain.clone()
+            };
+            // A message sees the previous value as it is, even where the rule does not.
+            match failure(schema, rule, &variables, &plain, new, at) {
+                Some(Failure::Said(error))
+                    if !transition && change.is_some_and(|(new, old)| new == old) =>
+                {
+                    self.found.warnings.push(error.to_string());
+                }
+                Some(Failure::Said(error) | Failure::Broken(error)) => {
+                    self.found.errors.push(error);
+                }
+                None => {}
+            }
         }
     }
+}
+
+/// Whether all that a rule looks at is as it was before.
+fn is_same(rule: &Rule, new: &Value, old: Option<&Value>, at: &Path<'_>) -> bool {
+    let (Some(members), Some(old)) = (&rule.members, old) else {
+        return old == Some(new);
+    };
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return old == new;
+    };
+    // By the names that rules have for them.
+    new.keys()
+        .chain(old.keys().filter(|name| !new.contains_key(*name)))
+        .filter(|name| members.contains(&escape(name)))
+        .all(|name| match (new.get(name), old.get(name)) {
+            (Some(new), Some(old)) if name == "metadata" && at.is_root() => READABLE_METADATA
+                .properties
+                .keys()
+                .all(|name| new.get(name) == old.get(name)),
+            (new, old) => new == old,
+        })
 }
 
 /// Why a rule did not hold.
@@ -161,12 +233,12 @@ fn failure(
     variables: &[(&str, Cel)],
     for_message: &[(&str, Cel)],
     value: &Value,
-    at: &str,
+    at: &Path<'_>,
 ) -> Option<Failure> {
     let broken = |detail: String| {
         let shown = Value::from(type_name(schema));
         Some(Failure::Broken(FieldError::invalid(
-            path::of(at),
+            at.or_nil(),
             &shown,
             detail,
         )))
@@ -197,10 +269,10 @@ fn failure(
 }
 
 /// The error of a rule that says no.
-fn refusal(rule: &Rule, variables: &[(&str, Cel)], value: &Value, at: &str) -> FieldError {
+fn refusal(rule: &Rule, variables: &[(&str, Cel)], value: &Value, at: &Path<'_>) -> FieldError {
     let field = match &rule.field_path {
-        Some(below) => path::member(at, below),
-        None => path::of(at),
+        Some(below) => at.member(below).to_string(),
+        None => at.or_nil(),
     };
     let detail = computed_message(rule, variables)
         .or_else(|| rule.message.as_deref().map(|m| m.trim().to_owned()))

@@ -20,6 +20,8 @@ mod syntax;
 mod types;
 mod value;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::field_path;
@@ -51,6 +53,9 @@ pub struct Rule {
     pub optional_old_self: bool,
     /// The rule, or why it does not compile.
     pub(crate) program: Result<Program, String>,
+    /// The members of the object that the rule and its message look at; `None` if that cannot be
+    /// told, because it uses the object as a whole.
+    pub(crate) members: Option<BTreeSet<String>>,
     /// The message expression, or why it does not compile.
     pub(crate) message_program: Option<Result<Program, String>>,
 }
@@ -74,9 +79,20 @@ impl Rule {
         };
         let source = text("rule").unwrap_or_default();
         let message_expression = text("messageExpression");
+        let program = Program::compile(&source);
+        let message_program = message_expression.as_deref().map(Program::compile);
+        let members = [Some(&program), message_program.as_ref()]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .try_fold(BTreeSet::new(), |mut all, program| {
+                all.extend(program.members_of(&["self", "oldSelf"])?);
+                Some(all)
+            });
         Self {
-            program: Program::compile(&source),
-            message_program: message_expression.as_deref().map(Program::compile),
+            members,
+            program,
+            message_program,
             rule: source,
             message: text("message"),
             message_expression,

@@ -1,5 +1,6 @@
 //! Compiling and running one CEL expression.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
@@ -78,6 +79,13 @@ impl Program {
         self.variables.iter().any(|v| v == variable)
     }
 
+    /// The members that the expression reads of these variables; `None` if it
+    /// uses one of them otherwise than by naming a member.
+    pub(crate) fn members_of(&self, variables: &[&str]) -> Option<BTreeSet<String>> {
+        let mut members = BTreeSet::new();
+        read_members(&self.expression, variables, &mut members).then_some(members)
+    }
+
     /// Evaluates with the given variables; the error is what the API server's
     /// evaluator says.
     pub(crate) fn run(&self, variables: &[(&str, Value)]) -> Result<Value, String> {
@@ -125,6 +133,24 @@ fn syntax_errors(source: &str, errors: &ParseErrors) -> String {
 /// The height of an expression's tree.
 fn depth(expr: &IdedExpr) -> usize {
     1 + parts(expr).into_iter().map(depth).max().unwrap_or(0)
+}
+
+/// Collects the members that are read of the variables; false if one of them is
+/// used in another way.
+fn read_members(expr: &IdedExpr, variables: &[&str], members: &mut BTreeSet<String>) -> bool {
+    match &expr.expr {
+        Expr::Ident(name) => !variables.contains(&name.as_str()),
+        Expr::Select(select) => match &select.operand.expr {
+            Expr::Ident(name) if variables.contains(&name.as_str()) => {
+                members.insert(select.field.clone());
+                true
+            }
+            _ => read_members(&select.operand, variables, members),
+        },
+        _ => parts(expr)
+            .into_iter()
+            .all(|part| read_members(part, variables, members)),
+    }
 }
 
 /// How many loops (`all`, `map`, …) stand within one another.

@@ -1,16 +1,17 @@
 //! From JSON to CEL, with what the schema says about types and formats.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kube_cel::cel::objects::{Key, Map, OptionalValue};
+use kube_cel::cel::objects::{Key, OptionalValue};
 use serde_json::Value as Json;
 
 use super::super::model::{Kind, Schema};
 use super::program::Program;
 use super::syntax::{RESERVED, is_keyword};
+use super::types::READABLE_METADATA;
 use kube_cel::cel::Value;
 
 /// Values nested deeper than this are cut off.
@@ -58,25 +59,69 @@ fn convert(schema: Option<&Schema>, value: &Json, depth: usize) -> Value {
                     .collect(),
             ))
         }
-        Json::Object(members) => {
-            let is_map = schema.is_none_or(|s| s.properties.is_empty());
-            let mut map = HashMap::with_capacity(members.len());
-            for (name, member) in members {
-                let inner = schema.and_then(|s| s.member(name)).map(AsRef::as_ref);
-                // A null that the schema does not allow counts as absent.
-                if member.is_null() && inner.is_some_and(|s| !s.nullable && s.kind != Kind::Any) {
-                    continue;
-                }
-                // Keys of maps are data; names of fields follow CEL's rules for identifiers.
-                let key = if is_map { name.clone() } else { escape(name) };
-                map.insert(
-                    Key::String(Arc::new(key)),
-                    convert(inner, member, depth + 1),
-                );
-            }
-            Value::Map(Map { map: Arc::new(map) })
+        Json::Object(members) => Value::Map(object(schema, members, depth, |_| true).into()),
+    }
+}
+
+/// Converts the members of an object that are `wanted`, by the names that rules
+/// have for them.
+fn object(
+    schema: Option<&Schema>,
+    members: &serde_json::Map<String, Json>,
+    depth: usize,
+    wanted: impl Fn(&str) -> bool,
+) -> HashMap<Key, Value> {
+    let is_map = schema.is_none_or(|s| s.properties.is_empty());
+    let mut map = HashMap::with_capacity(members.len());
+    for (name, member) in members {
+        let inner = schema.and_then(|s| s.member(name)).map(AsRef::as_ref);
+        // A null that the schema does not allow counts as absent.
+        if member.is_null() && inner.is_some_and(|s| !s.nullable && s.kind != Kind::Any) {
+            continue;
+        }
+        // Keys of maps are data; names of fields follow CEL's rules for identifiers.
+        let key = if is_map { name.clone() } else { escape(name) };
+        if wanted(&key) {
+            map.insert(
+                Key::String(Arc::new(key)),
+                convert(inner, member, depth + 1),
+            );
         }
     }
+    map
+}
+
+/// Converts the value of a node that has rules: of an object only the `wanted`
+/// members, if that can be told. Of the metadata of the object as a whole, the
+/// root, rules see the name alone.
+pub(super) fn node_to_cel(
+    schema: &Schema,
+    value: &Json,
+    is_root: bool,
+    wanted: Option<&BTreeSet<&str>>,
+) -> Value {
+    let Json::Object(members) = value else {
+        return to_cel(Some(schema), value);
+    };
+    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.contains(name));
+    let is_narrow = |name: &str| is_root && name == "metadata";
+    let mut found = object(Some(schema), members, 0, |name| {
+        is_wanted(name) && !is_narrow(name)
+    });
+    if is_root
+        && is_wanted("metadata")
+        && let Some(metadata) = members.get("metadata").and_then(Json::as_object)
+    {
+        let names = &READABLE_METADATA;
+        let metadata = object(Some(names), metadata, 1, |name| {
+            names.properties.contains_key(name)
+        });
+        found.insert(
+            Key::String(Arc::new("metadata".to_owned())),
+            Value::Map(metadata.into()),
+        );
+    }
+    Value::Map(found.into())
 }
 
 /// A string, or what its format makes of it.

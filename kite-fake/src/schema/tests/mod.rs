@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod definitions;
+mod held;
 mod properties;
 mod recorded;
 mod refusals;
