@@ -27,27 +27,28 @@ pub(super) type Mirrors = Arc<Mutex<BTreeMap<Kind, Shared>>>;
 /// The mirror of one kind.
 pub(super) type Shared = Arc<Mutex<Mirror>>;
 
-type Stored = Arc<DynamicObject>;
+/// An object as it was seen once: shared, for a copy costs more than most reads.
+pub(super) type Found = Arc<DynamicObject>;
 
 /// One object, as far as it is known.
 #[derive(Debug, Default)]
 struct Entry {
     /// As the watch showed it last.
-    shown: Option<Stored>,
+    shown: Option<Found>,
     /// As a write, or a read by a request, found it after that, and when.
-    written: Option<(Stored, Instant)>,
+    written: Option<(Found, Instant)>,
     /// Not zero while nobody knows what it is like.
     doubt: u64,
 }
 
 impl Entry {
-    fn known(&self) -> Option<&Stored> {
+    fn known(&self) -> Option<&Found> {
         let written = self.written.as_ref().map(|(object, _)| object);
         written.or(self.shown.as_ref())
     }
 
     fn is_certain(&self, now: Instant) -> bool {
-        let in_time = |(_, at): &(Stored, Instant)| now.duration_since(*at) < PATIENCE;
+        let in_time = |(_, at): &(Found, Instant)| now.duration_since(*at) < PATIENCE;
         self.doubt == 0 && self.written.as_ref().is_none_or(in_time)
     }
 
@@ -60,7 +61,7 @@ impl Entry {
 #[derive(Debug)]
 pub(super) enum Look {
     /// This is it, or there is none.
-    Known(Option<Stored>),
+    Known(Option<Found>),
     /// The API server has to be asked; the number goes with what it says.
     Ask(u64),
 }
@@ -115,7 +116,7 @@ impl Mirror {
     }
 
     /// The watch shows an object. Gives what it showed before.
-    pub(super) fn show(&mut self, key: &Key, object: &Stored) -> Option<Stored> {
+    pub(super) fn show(&mut self, key: &Key, object: &Found) -> Option<Found> {
         if let Some(listed) = &mut self.listed {
             listed.insert((key.space().to_owned(), key.name.clone()));
         }
@@ -151,7 +152,7 @@ impl Mirror {
     }
 
     /// The list is through: what was not in it is gone. Gives that, in order.
-    pub(super) fn end(&mut self) -> Vec<Stored> {
+    pub(super) fn end(&mut self) -> Vec<Found> {
         let Some(listed) = self.listed.take() else {
             return Vec::new();
         };
@@ -178,14 +179,14 @@ impl Mirror {
     }
 
     /// The watch has ended. Gives what was known, in order.
-    pub(super) fn clear(&mut self) -> Vec<Stored> {
+    pub(super) fn clear(&mut self) -> Vec<Found> {
         let spaces = std::mem::take(self).spaces.into_values();
         let entries = spaces.flat_map(BTreeMap::into_values);
         entries.filter_map(|entry| entry.shown).collect()
     }
 
     /// A write, or a read by a request, has found `object` like this.
-    pub(super) fn note(&mut self, key: &Key, object: &DynamicObject) {
+    pub(super) fn note(&mut self, key: &Key, object: &Found) {
         // What the watch has shown already is known, and may be old.
         if !self.complete || version(object) <= self.newest {
             return;
@@ -196,7 +197,7 @@ impl Mirror {
             .as_ref()
             .is_none_or(|(written, _)| version(written) <= version(object));
         if is_newer {
-            entry.written = Some((Arc::new(object.clone()), Instant::now()));
+            entry.written = Some((Arc::clone(object), Instant::now()));
         }
     }
 
@@ -222,7 +223,7 @@ impl Mirror {
     }
 
     /// A request that followed on [`Look::Ask`] found this.
-    pub(super) fn learn(&mut self, key: &Key, asked: u64, found: Option<&DynamicObject>) {
+    pub(super) fn learn(&mut self, key: &Key, asked: u64, found: Option<&Found>) {
         if !self.complete || self.entry(key).is_none_or(|entry| entry.doubt != asked) {
             return;
         }
@@ -250,7 +251,7 @@ impl Mirror {
         &self,
         namespace: Option<&str>,
         selector: &LabelSelector,
-    ) -> Option<Vec<DynamicObject>> {
+    ) -> Option<Vec<Found>> {
         if !self.complete {
             return None;
         }
@@ -272,7 +273,7 @@ impl Mirror {
             if !entry.is_certain(now) {
                 return None;
             }
-            found.extend(known.map(|object| DynamicObject::clone(object)));
+            found.extend(known.cloned());
         }
         Some(found)
     }
@@ -303,7 +304,7 @@ mod tests {
         Key::new(&POD, Some("a"), "p")
     }
 
-    fn pod(version: u64) -> Stored {
+    fn pod(version: u64) -> Found {
         let metadata = json!({
             "name": "p", "namespace": "a", "uid": "u",
             "resourceVersion": version.to_string(),
@@ -312,7 +313,7 @@ mod tests {
         Arc::new(serde_json::from_value(json!({"metadata": metadata})).unwrap())
     }
 
-    fn listed(pods: &[Stored]) -> Mirror {
+    fn listed(pods: &[Found]) -> Mirror {
         let mut mirror = Mirror::default();
         mirror.begin();
         for pod in pods {

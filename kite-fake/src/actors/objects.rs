@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::actor::{ActorError, Context};
 use super::kind::{Key, Kind};
 use super::loose::{Loose, beside, within};
-use super::mirror::{Look, Mirror};
+use super::mirror::{Found, Look, Mirror};
 use crate::rest::selector::LabelSelector;
 
 /// Turns a client's error into an actor's.
@@ -67,12 +67,8 @@ impl<'a> Objects<'a> {
 
     /// Remembers what came of a write: how the object is now, or that nobody
     /// knows.
-    fn noted(
-        self,
-        key: &Key,
-        result: Result<Loose, kube::Error>,
-    ) -> Result<DynamicObject, kube::Error> {
-        let result = result.map(|found| found.0);
+    fn noted(self, key: &Key, result: Result<Loose, kube::Error>) -> Result<Found, kube::Error> {
+        let result = result.map(|found| Found::new(found.0));
         self.mirror(&key.kind, |mirror| match &result {
             Ok(object) => mirror.note(key, object),
             Err(_) => mirror.doubt(key),
@@ -93,7 +89,7 @@ impl<'a> Objects<'a> {
     }
 
     /// The object, if it is there.
-    pub(super) async fn get(self, key: &Key) -> Result<Option<DynamicObject>, ActorError> {
+    pub(super) async fn get(self, key: &Key) -> Result<Option<Found>, ActorError> {
         if key.name.is_empty() {
             // A reference that is not set: a client would refuse to ask.
             return Ok(None);
@@ -102,7 +98,7 @@ impl<'a> Objects<'a> {
         if self.seen.contains(&key.kind) {
             match self.mirror(&key.kind, |mirror| mirror.look(key)) {
                 Some(Look::Known(found)) => {
-                    return Ok(found.map(|object| DynamicObject::clone(&object)));
+                    return Ok(found);
                 }
                 Some(Look::Ask(number)) => asked = Some(number),
                 None => {}
@@ -110,7 +106,7 @@ impl<'a> Objects<'a> {
         }
         let found = beside(&self.context.client, key).get_opt(&key.name).await;
         let found = found.map_err(api_error("reading an object"))?;
-        let found = found.map(|found| found.0);
+        let found = found.map(|found| Found::new(found.0));
         if let Some(asked) = asked {
             self.mirror(&key.kind, |mirror| {
                 mirror.learn(key, asked, found.as_ref());
@@ -125,7 +121,7 @@ impl<'a> Objects<'a> {
         kind: &Kind,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<DynamicObject>, ActorError> {
+    ) -> Result<Option<Found>, ActorError> {
         self.get(&Key::new(kind, namespace, name)).await
     }
 
@@ -135,7 +131,7 @@ impl<'a> Objects<'a> {
         kind: &Kind,
         namespace: Option<&str>,
         selector: &str,
-    ) -> Result<Vec<DynamicObject>, ActorError> {
+    ) -> Result<Vec<Found>, ActorError> {
         if self.seen.contains(kind)
             && let Ok(selector) = LabelSelector::parse(selector)
             && let Some(Some(found)) = self.mirror(kind, |mirror| mirror.list(namespace, &selector))
@@ -146,7 +142,10 @@ impl<'a> Objects<'a> {
         let api = within(&self.context.client, kind, namespace);
         let listed = api.list(&params).await;
         let listed = listed.map_err(api_error("listing objects"))?.items;
-        Ok(listed.into_iter().map(|found| found.0).collect())
+        Ok(listed
+            .into_iter()
+            .map(|found| Found::new(found.0))
+            .collect())
     }
 
     /// Creates an object. `None` when one of that name is there already.
@@ -155,7 +154,7 @@ impl<'a> Objects<'a> {
         kind: &Kind,
         namespace: Option<&str>,
         body: Value,
-    ) -> Result<Option<DynamicObject>, ActorError> {
+    ) -> Result<Option<Found>, ActorError> {
         let object = decode(kind, namespace, body)?;
         let key = Key::of(kind, &object);
         let api = within(&self.context.client, kind, namespace);
@@ -174,7 +173,7 @@ impl<'a> Objects<'a> {
         key: &Key,
         seen: Option<&DynamicObject>,
         mut patch: Value,
-    ) -> Result<DynamicObject, ActorError> {
+    ) -> Result<Found, ActorError> {
         if let Some(version) = seen.and_then(|o| o.metadata.resource_version.as_ref()) {
             patch["metadata"]["resourceVersion"] = json!(version);
         }

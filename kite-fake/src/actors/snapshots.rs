@@ -1,5 +1,6 @@
 //! Snapshots of claims, and claims made from snapshots and from other claims.
 
+use crate::actors::mirror::Found;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
@@ -32,7 +33,7 @@ pub(super) async fn class_for(
         return Ok(None);
     };
     let classes = objects.list(&VOLUME_SNAPSHOT_CLASS, None, "").await?;
-    let name = |class: &DynamicObject| class.metadata.name.clone();
+    let name = |class: &Found| class.metadata.name.clone();
     if context.catalog.has(&STORAGE_PROFILE)
         && let Some(profile) = objects.find(&STORAGE_PROFILE, None, storage_class).await?
         && let wanted = text(&profile, "/status/snapshotClass")
@@ -42,7 +43,7 @@ pub(super) async fn class_for(
         return Ok(found.and_then(name));
     }
     let provisioner = text(&class, "/provisioner");
-    let fits: Vec<&DynamicObject> = classes
+    let fits: Vec<&Found> = classes
         .iter()
         .filter(|class| text(class, "/driver") == provisioner)
         .collect();
@@ -148,7 +149,7 @@ async fn take(
         status
     };
     let claim = objects.get(source).await?;
-    let (status, next) = match claim.filter(is_bound) {
+    let (status, next) = match claim.filter(|claim| is_bound(claim)) {
         None => {
             let message = format!(
                 "Failed to create snapshot content with error failed to get input parameters to \

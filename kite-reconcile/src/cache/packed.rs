@@ -29,6 +29,9 @@ const GROWTH: u64 = 8;
 /// before the last: there will never be more objects than for a dozen.
 const DICTIONARIES: usize = 12;
 
+/// Objects of a kind that are kept unpacked, too: some megabytes for all kinds.
+const WARM: usize = 512;
+
 /// An object that could not be unpacked. It cannot be: what was packed had been
 /// read as the same type before.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +47,9 @@ pub(super) struct Packed<K> {
     version: Option<NonZeroU64>,
     /// Tells objects of the same name apart.
     identity: u64,
+    /// Tells it from all that were ever packed here, versions aside: these begin
+    /// anew where a cluster is restored from a backup.
+    serial: u64,
     form: Form<K>,
 }
 
@@ -97,6 +103,40 @@ pub(super) struct PackedStore<K> {
     /// Dictionaries stay for as long as the store: which objects still need
     /// which is not counted.
     dictionaries: RwLock<Vec<Arc<[u8]>>>,
+    warm: Mutex<Warm<K>>,
+}
+
+/// Objects that came or were read lately, as they are: who reads an object once
+/// reads it again soon, and unpacking is most of what a read costs.
+struct Warm<K> {
+    packed: u64,
+    of: HashMap<ObjectKey, (u64, Arc<K>)>,
+    /// In the order in which they came.
+    order: VecDeque<ObjectKey>,
+}
+
+impl<K> Warm<K> {
+    fn get(&self, key: &ObjectKey, serial: u64) -> Option<Arc<K>> {
+        let (known, object) = self.of.get(key)?;
+        (*known == serial).then(|| Arc::clone(object))
+    }
+
+    fn put(&mut self, key: &ObjectKey, serial: u64, object: Arc<K>) {
+        match self.of.get_mut(key) {
+            // A read may end after the next object has come.
+            Some((known, _)) if *known > serial => {}
+            Some(known) => *known = (serial, object),
+            None => {
+                self.of.insert(key.clone(), (serial, object));
+                self.order.push_back(key.clone());
+                if self.order.len() > WARM
+                    && let Some(oldest) = self.order.pop_front()
+                {
+                    self.of.remove(&oldest);
+                }
+            }
+        }
+    }
 }
 
 /// What the next dictionary is made of, and when.
@@ -116,13 +156,31 @@ impl<K> Default for PackedStore<K> {
                 samples: VecDeque::new(),
             }),
             dictionaries: RwLock::new(vec![Arc::from([])]),
+            warm: Mutex::new(Warm {
+                packed: 0,
+                of: HashMap::new(),
+                order: VecDeque::new(),
+            }),
         }
     }
 }
 
 impl<K: Object> PackedStore<K> {
+    /// Packs an object that will be read soon.
+    pub(super) fn pack_warm(&self, object: &K) -> Packed<K> {
+        let packed = self.pack(object);
+        let (key, kept) = (ObjectKey::of(object), Arc::new(object.clone()));
+        self.warm.lock().put(&key, packed.serial, kept);
+        packed
+    }
+
     /// Packs an object.
     pub(super) fn pack(&self, object: &K) -> Packed<K> {
+        let serial = {
+            let mut warm = self.warm.lock();
+            warm.packed += 1;
+            warm.packed
+        };
         let version = version(object).and_then(NonZeroU64::new);
         let form = match serde_json::to_vec(object) {
             Ok(json) => self.press(json),
@@ -131,6 +189,7 @@ impl<K: Object> PackedStore<K> {
         Packed {
             version,
             identity: identity(object),
+            serial,
             form: form.unwrap_or_else(|()| Form::Whole(Arc::new(object.clone()))),
         }
     }
@@ -199,10 +258,36 @@ impl<K: Object> PackedStore<K> {
         }
     }
 
+    /// Puts the objects of a new list in the place of all that there were, which
+    /// it gives back.
+    pub(super) fn replace(&self, all: Shelf<K>) -> Shelf<K> {
+        let before = std::mem::replace(&mut *self.of.write(), all);
+        let mut warm = self.warm.lock();
+        warm.of.clear();
+        warm.order.clear();
+        before
+    }
+
+    /// The object with this key is gone.
+    pub(super) fn forget(&self, key: &ObjectKey) {
+        self.of.write().remove(key);
+        self.warm.lock().of.remove(key);
+    }
+
     /// The object with this key.
     pub(super) fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Unreadable> {
         let all = self.of.read();
-        all.get(key).map(|packed| self.unpack(packed)).transpose()
+        let Some(packed) = all.get(key) else {
+            return Ok(None);
+        };
+        if let Some(object) = self.warm.lock().get(key, packed.serial) {
+            return Ok(Some(object));
+        }
+        let object = self.unpack(packed)?;
+        self.warm
+            .lock()
+            .put(key, packed.serial, Arc::clone(&object));
+        Ok(Some(object))
     }
 }
 
@@ -262,6 +347,29 @@ mod tests {
             assert_eq!(packed.version(), Some(1000 + *number as u64));
         }
         assert!(store.dictionaries.read().len() > 3);
+    }
+
+    #[test]
+    fn what_is_read_is_what_came_last() {
+        let store = PackedStore::default();
+        let of = |number| ObjectKey::of(&service(number));
+        for number in 0..2 * WARM {
+            let packed = store.pack(&service(number));
+            store.of.write().insert(Arc::new(of(number)), packed);
+            assert_eq!(*store.get(&of(number)).unwrap().unwrap(), service(number));
+        }
+        let warm = |number| store.warm.lock().of.contains_key(&of(number));
+        assert!(!warm(0) && warm(2 * WARM - 1));
+        assert_eq!(store.warm.lock().order.len(), WARM);
+        // Another object of the same version, and one that nobody reads by then.
+        let mut other = service(7);
+        other.metadata.uid = Some("another".to_owned());
+        for packed in [store.pack(&other), store.pack_warm(&other)] {
+            store.of.write().insert(Arc::new(of(7)), packed);
+            assert_eq!(*store.get(&of(7)).unwrap().unwrap(), other);
+        }
+        store.of.write().remove(&of(7));
+        assert!(store.get(&of(7)).unwrap().is_none());
     }
 
     #[test]

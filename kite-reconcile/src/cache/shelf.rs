@@ -169,14 +169,14 @@ impl<K: Object> Filler<K> {
                 coming.insert(Arc::new(ObjectKey::of(object)), store.pack(object));
             }
             Event::Apply(object) => {
-                let packed = store.pack(object);
+                let packed = store.pack_warm(object);
                 store
                     .of
                     .write()
                     .insert(Arc::new(ObjectKey::of(object)), packed);
             }
             Event::Delete(object) => {
-                store.of.write().remove(&ObjectKey::of(object));
+                store.forget(&ObjectKey::of(object));
             }
             Event::InitDone => drop(self.end_list()),
         }
@@ -195,7 +195,7 @@ impl<K: Object> Filler<K> {
             }
             Self::Packed { store, coming } => {
                 coming.shrink_to_fit();
-                let before = std::mem::replace(&mut *store.of.write(), std::mem::take(coming));
+                let before = store.replace(std::mem::take(coming));
                 Before::Packed(Arc::clone(store), before)
             }
         }

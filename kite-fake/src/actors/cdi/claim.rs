@@ -21,7 +21,7 @@ pub(super) async fn default_class(objects: Objects<'_>) -> Result<Option<String>
             name == "storageclass.kubernetes.io/is-default-class" && value == "true"
         })
     });
-    Ok(default.and_then(|class| class.metadata.name))
+    Ok(default.and_then(|class| class.metadata.name.clone()))
 }
 
 /// The claim that `volume` gets. `class` is the cluster's default storage

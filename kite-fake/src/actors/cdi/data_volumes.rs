@@ -1,5 +1,6 @@
 //! Fills `DataVolume`s.
 
+use crate::actors::mirror::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -323,7 +324,7 @@ impl Disk<'_> {
         &self,
         family: Family,
         source_size: Option<&str>,
-    ) -> Result<Option<DynamicObject>, ActorError> {
+    ) -> Result<Option<Found>, ActorError> {
         let namespace = self.key.namespace.as_deref();
         if let Some(claim) = self.objects.find(&CLAIM, namespace, &self.key.name).await? {
             return Ok(Some(claim));

@@ -1,5 +1,6 @@
 //! Tells what storage can do.
 
+use crate::actors::mirror::Found;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -70,7 +71,7 @@ impl Actor for StorageProfiles {
     }
 }
 
-fn status(profile: &DynamicObject, class: &DynamicObject, snapshots: &[DynamicObject]) -> Value {
+fn status(profile: &DynamicObject, class: &DynamicObject, snapshots: &[Found]) -> Value {
     let spec = &profile.data["spec"];
     let provisioner = text(class, "/provisioner");
     let mut status = json!({

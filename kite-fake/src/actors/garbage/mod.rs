@@ -3,6 +3,7 @@
 mod graph;
 mod plan;
 
+use crate::actors::mirror::Found;
 use async_trait::async_trait;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DynamicObject, PropagationPolicy};
@@ -197,7 +198,7 @@ impl GarbageCollector {
         objects: Objects<'_>,
         key: &Key,
         owner: &DynamicObject,
-    ) -> Result<Vec<(Key, DynamicObject)>, ActorError> {
+    ) -> Result<Vec<(Key, Found)>, ActorError> {
         let mut found = Vec::new();
         for kind in context.catalog.kinds(&["list", "delete"]) {
             if key.kind.namespaced && !kind.namespaced {

@@ -1,5 +1,6 @@
 //! The agent on the node, which runs guests.
 
+use crate::actors::mirror::Found;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -78,7 +79,7 @@ impl Actor for NodeAgent {
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
         let objects = Objects::new(context, self.name()).seeing(SEEN);
         let instance = objects.get(key).await?;
-        let present = instance.as_ref().map(uid).unwrap_or_default();
+        let present = instance.as_deref().map(uid).unwrap_or_default();
         let stray = self
             .running
             .lock()
@@ -206,7 +207,7 @@ impl NodeAgent {
 }
 
 impl Host<'_> {
-    async fn pod(&self) -> Result<Option<DynamicObject>, ActorError> {
+    async fn pod(&self) -> Result<Option<Found>, ActorError> {
         let namespace = self.key.namespace.as_deref();
         let selector = launcher::selector(&self.key.name);
         let mut pods = self.objects.list(&POD, namespace, &selector).await?;

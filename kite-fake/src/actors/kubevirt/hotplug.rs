@@ -1,5 +1,6 @@
 //! Disks that are plugged into running instances.
 
+use crate::actors::mirror::Found;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
@@ -197,7 +198,7 @@ impl Plug<'_> {
             let body = self.attachment(&name, &ready);
             present = self.objects.create(&POD, namespace, body).await?;
         }
-        let (mut entries, next) = self.entries(present.as_ref());
+        let (mut entries, next) = self.entries(present.as_deref());
         entries.extend(self.detaching(&leaving));
         let mut status = self.instance.data["status"].clone();
         let plain = status["volumeStatus"].as_array().cloned();
@@ -306,7 +307,7 @@ impl Plug<'_> {
 
     /// What is told of volumes that the spec has no more, while a Pod still
     /// holds them.
-    fn detaching(&self, leaving: &[DynamicObject]) -> Vec<Value> {
+    fn detaching(&self, leaving: &[Found]) -> Vec<Value> {
         let status = &self.instance.data["status"];
         let gone = told(status).filter(|v| !self.volumes.iter().any(|w| v["name"] == w.name));
         let entries = gone.filter_map(|before| {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{Times, condition, find};
 use super::volumes::Volume;
+use crate::actors::mirror::Found;
 use crate::actors::objects::{text, uid};
 
 /// What the status depends on.
@@ -18,7 +19,7 @@ pub(super) struct Seen<'a> {
     /// Its launcher Pod.
     pub(super) pod: Option<&'a DynamicObject>,
     /// All of its Pods: a migration makes another one.
-    pub(super) pods: &'a [DynamicObject],
+    pub(super) pods: &'a [Found],
     /// Why no launcher Pod could be made.
     pub(super) refused: Option<&'a str>,
     /// The time.
@@ -116,7 +117,7 @@ fn transitions(old: &Value, phase: &str, now: &str) -> Value {
     json!(all)
 }
 
-fn active_pods(pods: &[DynamicObject]) -> Value {
+fn active_pods(pods: &[Found]) -> Value {
     let pods = pods.iter();
     let pods = pods.map(|pod| (uid(pod).to_owned(), json!(text(pod, "/spec/nodeName"))));
     Value::Object(pods.collect())

@@ -1,5 +1,6 @@
 //! Gives instances their launcher Pods.
 
+use crate::actors::mirror::Found;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
@@ -80,7 +81,7 @@ impl Actor for Instances {
     async fn reconcile(&self, context: &Context, key: &Key) -> Result<Next, ActorError> {
         let mut objects = Objects::new(context, self.name()).seeing(SEEN);
         let (mut instance, mut ours, mut strays) = look(objects, key).await?;
-        if !strays.is_empty() || instance.as_ref().is_some_and(is_deleting) {
+        if !strays.is_empty() || instance.as_deref().is_some_and(is_deleting) {
             // What is about to be ended must not be judged by an old view.
             objects = objects.live();
             (instance, ours, strays) = look(objects, key).await?;
@@ -118,19 +119,12 @@ impl Actor for Instances {
 async fn look(
     objects: Objects<'_>,
     key: &Key,
-) -> Result<
-    (
-        Option<DynamicObject>,
-        Vec<DynamicObject>,
-        Vec<DynamicObject>,
-    ),
-    ActorError,
-> {
+) -> Result<(Option<Found>, Vec<Found>, Vec<Found>), ActorError> {
     let selector = launcher::selector(&key.name);
     let namespace = key.namespace.as_deref();
     let pods = objects.list(&POD, namespace, &selector).await?;
     let instance = objects.get(key).await?;
-    let owner = instance.as_ref().map(uid).unwrap_or_default();
+    let owner = instance.as_deref().map(uid).unwrap_or_default();
     let (ours, strays) = pods
         .into_iter()
         .partition(|pod| is_controlled_by(pod, owner));
@@ -144,7 +138,7 @@ impl Instances {
         objects: Objects<'_>,
         key: &Key,
         instance: &DynamicObject,
-        pods: Vec<DynamicObject>,
+        pods: Vec<Found>,
     ) -> Result<Next, ActorError> {
         let namespace = key.namespace.as_deref();
         let volumes = volumes::observe(objects, &instance.data["spec"], namespace).await?;
@@ -189,7 +183,7 @@ impl Instances {
         let seen = Seen {
             instance,
             volumes: &volumes,
-            pod: pod.as_ref(),
+            pod: pod.as_deref(),
             pods: &pods,
             refused: refused.as_deref(),
             now: &now,
@@ -265,7 +259,7 @@ async fn end(
     objects: Objects<'_>,
     key: &Key,
     instance: &DynamicObject,
-    pods: &[DynamicObject],
+    pods: &[Found],
 ) -> Result<Next, ActorError> {
     let phase = text(instance, "/status/phase");
     if ["Scheduled", "Running", "Unknown"].contains(&phase) {

@@ -1,5 +1,7 @@
 //! The launcher Pod of an instance.
 
+use std::borrow::Borrow;
+
 use kite_core::quantity::Bytes;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -40,25 +42,25 @@ pub(super) fn selector(name: &str) -> String {
 
 /// The launcher Pod that `instance` lives in, out of all that it has: after a
 /// migration that is the target.
-pub(super) fn current<'a>(
+pub(super) fn current<'a, P: Borrow<DynamicObject>>(
     instance: &DynamicObject,
-    pods: &'a [DynamicObject],
-) -> Option<&'a DynamicObject> {
-    let of_job = |pod: &&DynamicObject| {
+    pods: &'a [P],
+) -> Option<&'a P> {
+    let of_job = |pod: &DynamicObject| {
         let labels = pod.metadata.labels.as_ref();
         labels.is_some_and(|l| l.contains_key("kubevirt.io/migrationJobUID"))
     };
     let node = text(instance, "/status/nodeName");
     if node.is_empty() {
-        return pods.iter().find(|pod| !of_job(pod));
+        return pods.iter().find(|pod| !of_job((*pod).borrow()));
     }
     let there = || {
         pods.iter()
-            .filter(|pod| text(pod, "/spec/nodeName") == node)
+            .filter(|pod| text((*pod).borrow(), "/spec/nodeName") == node)
     };
-    let over = |pod: &&DynamicObject| is_over(text(pod, "/status/phase"));
-    let last = || there().max_by_key(|pod| &pod.metadata.creation_timestamp);
-    there().find(|pod| !over(pod)).or_else(last)
+    let over = |pod: &DynamicObject| is_over(text(pod, "/status/phase"));
+    let last = || there().max_by_key(|pod| &(*pod).borrow().metadata.creation_timestamp);
+    there().find(|pod| !over((*pod).borrow())).or_else(last)
 }
 
 /// The status of a launcher in which nothing runs any more.

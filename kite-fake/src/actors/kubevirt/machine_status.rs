@@ -79,8 +79,8 @@ fn made_from(instance: &DynamicObject) -> Option<i64> {
 /// The word that people read.
 fn printable(seen: &Seen<'_>) -> &'static str {
     let storages = || seen.volumes.iter().filter_map(|v| v.storage.as_ref());
-    let failed = || storages().any(|s| s.data_volume.as_ref().is_some_and(has_failed));
-    let provisioning = || storages().any(|s| s.data_volume.as_ref().is_some_and(is_provisioning));
+    let failed = || storages().any(|s| s.data_volume.as_deref().is_some_and(has_failed));
+    let provisioning = || storages().any(|s| s.data_volume.as_deref().is_some_and(is_provisioning));
     if is_deleting(seen.vm) {
         return "Terminating";
     }

@@ -1,5 +1,6 @@
 //! Gives VMs their instances.
 
+use crate::actors::mirror::Found;
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
@@ -173,7 +174,7 @@ impl Life<'_> {
             return Ok(Next::Later(std::time::Duration::from_secs(5)));
         }
         let mut next = Next::Done;
-        let instance = match decide(self.vm, instance.as_ref()) {
+        let instance = match decide(self.vm, instance.as_deref()) {
             Decision::Leave => instance,
             Decision::Start => match pause_left(self.vm, self.context.clock.now()) {
                 Some(left) => {
@@ -192,7 +193,7 @@ impl Life<'_> {
         if let Some(instance) = instance.as_ref().filter(|i| !is_deleting(i)) {
             self.live_update(instance).await?;
         }
-        self.tell(instance.as_ref(), None).await?;
+        self.tell(instance.as_deref(), None).await?;
         if instance.is_some() && self.persist_firmware().await? {
             return Ok(Next::Done);
         }
@@ -334,7 +335,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    async fn start(&self) -> Result<Option<DynamicObject>, ActorError> {
+    async fn start(&self) -> Result<Option<Found>, ActorError> {
         let template = &self.vm.data["spec"]["template"];
         let mut metadata = Map::new();
         for field in ["labels", "annotations"] {

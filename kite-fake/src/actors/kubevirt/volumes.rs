@@ -1,6 +1,6 @@
 //! The volumes of an instance and what is known of their storage.
 
-use kube::api::DynamicObject;
+use crate::actors::mirror::Found;
 use serde_json::Value;
 
 use crate::actors::actor::ActorError;
@@ -25,9 +25,9 @@ pub(super) struct Storage {
     /// Name of the claim, and of the `DataVolume` if there is one.
     pub(super) claim_name: String,
     /// The claim, if it is there.
-    pub(super) claim: Option<DynamicObject>,
+    pub(super) claim: Option<Found>,
     /// The `DataVolume` of the claim's name, if it is there.
-    pub(super) data_volume: Option<DynamicObject>,
+    pub(super) data_volume: Option<Found>,
 }
 
 impl Storage {
@@ -39,7 +39,7 @@ impl Storage {
 
     /// Whether the claim is there and bound.
     pub(super) fn is_bound(&self) -> bool {
-        self.claim.as_ref().is_some_and(is_bound)
+        self.claim.as_deref().is_some_and(is_bound)
     }
 }
 

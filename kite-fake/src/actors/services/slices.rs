@@ -1,5 +1,6 @@
 //! `EndpointSlices` of Services.
 
+use crate::actors::mirror::Found;
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
@@ -148,8 +149,8 @@ fn holds(slice: &DynamicObject, desired: &Value) -> bool {
 }
 
 /// Endpoints and ports of the slice of `service`.
-fn desired(service: &DynamicObject, pods: &[DynamicObject]) -> Value {
-    let mut reachable: Vec<&DynamicObject> = pods.iter().filter(|p| is_reachable(p)).collect();
+fn desired(service: &DynamicObject, pods: &[Found]) -> Value {
+    let mut reachable: Vec<&Found> = pods.iter().filter(|p| is_reachable(p)).collect();
     reachable.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     let endpoints: Vec<Value> = reachable.iter().map(|pod| endpoint(service, pod)).collect();
     let ports = service.data["spec"]["ports"].as_array();

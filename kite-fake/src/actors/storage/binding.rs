@@ -1,5 +1,7 @@
 //! How a claim is bound to a volume that was made for it.
 
+use std::sync::Arc;
+
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -68,7 +70,7 @@ pub(in crate::actors) async fn bind(
         });
         objects.merge(&key, Some(claim), patch).await?
     } else {
-        claim.clone()
+        Arc::new(claim.clone())
     };
     let status = json!({
         "phase": "Bound",

@@ -1,5 +1,6 @@
 //! Which node a Pod may go to.
 
+use crate::actors::mirror::Found;
 use std::collections::BTreeMap;
 
 use kube::api::DynamicObject;
@@ -49,7 +50,7 @@ pub(super) async fn choose(
 }
 
 /// Why `node` does not take `pod`.
-fn refusal(pod: &DynamicObject, node: &DynamicObject, others: &[DynamicObject]) -> Option<String> {
+fn refusal(pod: &DynamicObject, node: &DynamicObject, others: &[Found]) -> Option<String> {
     let spec = &pod.data["spec"];
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let tolerations = spec["tolerations"].as_array();

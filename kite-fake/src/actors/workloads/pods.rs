@@ -145,7 +145,7 @@ impl Pods {
             let found = objects
                 .find(&CLAIM, key.namespace.as_deref(), claim)
                 .await?;
-            if found.as_ref().is_some_and(is_bound) {
+            if found.as_deref().is_some_and(is_bound) {
                 continue;
             }
             if let Some(found) = found

@@ -1,5 +1,6 @@
 //! What the agents on both nodes do for a migration.
 
+use crate::actors::mirror::Found;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -136,7 +137,7 @@ impl Crossing<'_> {
         let Some(target) = target else {
             return Ok(Next::Done);
         };
-        let address = self.move_address(source.as_ref(), &target).await?;
+        let address = self.move_address(source.as_deref(), &target).await?;
         let node = self.word("targetNode");
         let patch = json!({"metadata": {"labels": {NODE_LABEL: node, TARGET_NODE: null}}});
         let instance = self
@@ -206,7 +207,7 @@ impl Crossing<'_> {
         self.note(fields).await
     }
 
-    async fn pod(&self, field: &str) -> Result<Option<DynamicObject>, ActorError> {
+    async fn pod(&self, field: &str) -> Result<Option<Found>, ActorError> {
         let namespace = self.key.namespace.as_deref();
         let found = self.objects.find(&POD, namespace, self.word(field)).await?;
         Ok(found.filter(|pod| {

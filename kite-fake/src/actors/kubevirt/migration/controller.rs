@@ -1,5 +1,6 @@
 //! Takes migrations through their phases.
 
+use crate::actors::mirror::Found;
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
@@ -136,7 +137,7 @@ impl Job<'_> {
         let instance = self.objects.find(&INSTANCE, self.namespace(), name).await?;
         let phase = text(self.migration, "/status/phase");
         if is_final(phase) {
-            return self.end(instance.as_ref()).await;
+            return self.end(instance.as_deref()).await;
         }
         if !is_deleting(self.migration) && self.mark(name).await? {
             return Ok(Next::Done);
@@ -171,7 +172,7 @@ impl Job<'_> {
         &self,
         phase: &str,
         instance: &DynamicObject,
-        target: Option<DynamicObject>,
+        target: Option<Found>,
     ) -> Result<Next, ActorError> {
         let handed = is_of(instance, self.migration);
         let state = &instance.data["status"]["migrationState"];
@@ -277,7 +278,7 @@ impl Job<'_> {
             let phase = text(m, "/status/phase");
             !matches!(phase, "" | "Pending") && !is_final(phase)
         });
-        let under_way: Vec<&DynamicObject> = under_way.collect();
+        let under_way: Vec<&Found> = under_way.collect();
         if under_way.len() >= AT_ONCE {
             return Ok(false);
         }
@@ -369,12 +370,12 @@ impl Job<'_> {
         Ok(Next::Done)
     }
 
-    async fn pods(&self, instance: &str) -> Result<Vec<DynamicObject>, ActorError> {
+    async fn pods(&self, instance: &str) -> Result<Vec<Found>, ActorError> {
         let selector = launcher::selector(instance);
         self.objects.list(&POD, self.namespace(), &selector).await
     }
 
-    async fn target(&self) -> Result<Option<DynamicObject>, ActorError> {
+    async fn target(&self) -> Result<Option<Found>, ActorError> {
         let selector = format!("{JOB_UID}={}", uid(self.migration));
         let pods = self.objects.list(&POD, self.namespace(), &selector).await?;
         Ok(pods.into_iter().next())

@@ -1,5 +1,6 @@
 //! Migrations that nobody asked for by name.
 
+use crate::actors::mirror::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -53,10 +54,10 @@ impl Actor for MigrationTriggers {
             return Ok(Next::Done);
         }
         if key.kind == NODE {
-            let Some(node) = objects.get(key).await?.filter(is_drained) else {
+            let Some(node) = objects.get(key).await?.filter(|node| is_drained(node)) else {
                 return Ok(Next::Done);
             };
-            let name = node.metadata.name.unwrap_or_default();
+            let name = node.metadata.name.clone().unwrap_or_default();
             for instance in objects.list(&INSTANCE, None, "").await? {
                 if text(&instance, "/status/nodeName") == name {
                     let key = Key::of(&INSTANCE, &instance);
@@ -71,7 +72,7 @@ impl Actor for MigrationTriggers {
         let node = text(&instance, "/status/nodeName");
         let told = !node.is_empty() && text(&instance, "/status/evacuationNodeName") == node;
         let node = objects.find(&NODE, None, node).await?;
-        if told || node.as_ref().is_some_and(is_drained) {
+        if told || node.as_deref().is_some_and(is_drained) {
             return evacuate(context, objects, key, &instance).await;
         }
         if live_update::is_wanted(&instance.data["status"]) && may_leave(&instance) {
@@ -123,7 +124,7 @@ async fn start(
 ) -> Result<Next, ActorError> {
     let namespace = key.namespace.as_deref();
     let all = objects.list(&MIGRATION, namespace, "").await?;
-    let theirs: Vec<&DynamicObject> = all
+    let theirs: Vec<&Found> = all
         .iter()
         .filter(|m| text(m, "/spec/vmiName") == key.name)
         .collect();

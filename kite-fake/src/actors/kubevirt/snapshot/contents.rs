@@ -4,6 +4,7 @@
     reason = "contents are named as `KubeVirt` names them"
 )]
 
+use crate::actors::mirror::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -203,7 +204,7 @@ impl Filling<'_> {
         )
     }
 
-    async fn take(&self, name: &str, backup: &Value) -> Result<Option<DynamicObject>, ActorError> {
+    async fn take(&self, name: &str, backup: &Value) -> Result<Option<Found>, ActorError> {
         let claim = &backup["persistentVolumeClaim"];
         let class = claim["spec"]["storageClassName"]
             .as_str()

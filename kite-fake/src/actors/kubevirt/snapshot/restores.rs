@@ -1,5 +1,6 @@
 //! Takes `VirtualMachineRestore`s through.
 
+use crate::actors::mirror::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -106,7 +107,7 @@ struct Giving<'a> {
     objects: Objects<'a>,
     key: &'a Key,
     restore: &'a DynamicObject,
-    target: Option<DynamicObject>,
+    target: Option<Found>,
 }
 
 impl Giving<'_> {
@@ -293,7 +294,7 @@ impl Giving<'_> {
     }
 
     /// The snapshot and its content, or why they cannot be used.
-    async fn content(&self) -> Result<Result<(DynamicObject, DynamicObject), String>, ActorError> {
+    async fn content(&self) -> Result<Result<(Found, Found), String>, ActorError> {
         let name = text(self.restore, "/spec/virtualMachineSnapshotName");
         let path = format!("{}/{name}", self.key.space());
         let snapshot = self
@@ -431,7 +432,7 @@ impl Giving<'_> {
             status["restores"] = json!(named);
             return Ok(Some(self.tell_in(status, true, done, ready).await?));
         }
-        let machine = restored::machine(self.restore, kept, told, self.target.as_ref());
+        let machine = restored::machine(self.restore, kept, told, self.target.as_deref());
         if self.make_disks(&machine, told).await? {
             return Ok(Some(self.tell(true, done, ready).await?));
         }

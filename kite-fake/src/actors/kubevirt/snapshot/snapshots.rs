@@ -4,6 +4,7 @@
     reason = "contents are named as `KubeVirt` names them"
 )]
 
+use crate::actors::mirror::Found;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -142,7 +143,7 @@ struct Taking<'a> {
     key: &'a Key,
     snapshot: &'a DynamicObject,
     source: Option<Source>,
-    content: Option<DynamicObject>,
+    content: Option<Found>,
 }
 
 impl Taking<'_> {

@@ -1,6 +1,6 @@
 //! The VM that a snapshot is taken of.
 
-use kube::api::DynamicObject;
+use crate::actors::mirror::Found;
 use serde_json::{Value, json};
 
 use super::simple_metadata;
@@ -19,8 +19,8 @@ const FINALIZER: &str = "snapshot.kubevirt.io/snapshot-source-protection";
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     key: Key,
-    pub(super) vm: DynamicObject,
-    pub(super) instance: Option<DynamicObject>,
+    pub(super) vm: Found,
+    pub(super) instance: Option<Found>,
 }
 
 impl Source {
