@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(told["cloneStrategy"], "copy");
         let modes = &told["claimPropertySets"][0]["accessModes"];
         assert_eq!(*modes, json!(["ReadWriteOnce"]));
-        let snapshots = [object(json!({"metadata": {"name": "s"}, "driver": "csi"}))];
+        let snapshots = [object(json!({"metadata": {"name": "s"}, "driver": "csi"})).into()];
         assert_eq!(status(&plain, &class, &snapshots)["snapshotClass"], "s");
         let shared = object(json!({"metadata": {"name": "fast"}, "spec": {
             "claimPropertySets": [{"accessModes": ["ReadWriteMany"], "volumeMode": "Block"}],

@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn ports_are_those_of_the_pod() {
-        let desired = desired(&service(), &[pod(None)]);
+        let desired = desired(&service(), &[pod(None).into()]);
         assert_eq!(desired["ports"][0]["port"], 22);
         assert_eq!(desired["ports"][1]["port"], 80);
         assert_eq!(desired["endpoints"][0]["conditions"]["ready"], true);
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn ports_that_are_elsewhere_are_told_so() {
-        let desired = desired(&service(), &[pod(Some("22=40022"))]);
+        let desired = desired(&service(), &[pod(Some("22=40022")).into()]);
         let ports = desired["ports"].as_array().unwrap();
         assert_eq!(ports.len(), 1);
         assert_eq!(ports[0]["port"], 40022);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_cannot_be_reached_yet_is_left_out() {
-        let desired = desired(&service(), &[pod(Some(""))]);
+        let desired = desired(&service(), &[pod(Some("")).into()]);
         assert_eq!(desired["endpoints"], json!([]));
     }
 }

@@ -214,7 +214,7 @@ mod tests {
         let other = object(json!({
             "metadata": {"name": "o", "uid": "2", "labels": {"x": "y"}}, "spec": {"nodeName": "a"},
         }));
-        let others = [other];
+        let others = [other.into()];
         assert!(refusal(&pod, &node("a", &json!({})), &others).is_some());
         assert_eq!(refusal(&pod, &node("b", &json!({})), &others), None);
     }
