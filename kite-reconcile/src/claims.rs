@@ -80,7 +80,7 @@ impl Claims {
         let found = cluster
             .list::<KiteReservation>(None, &ListParams::default().labels(&selector))
             .await?;
-        let mut held = found.items;
+        let mut held = found.complete()?;
         held.retain(|held| held.spec.holder == holder);
         for wanted in wanted {
             let place = held.iter().position(|held| is_same_claim(held, &wanted));

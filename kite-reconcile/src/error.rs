@@ -96,6 +96,7 @@ impl Error {
             Self::Render(_) => Some("Invalid"),
             Self::Endless { .. } => Some("Contested"),
             Self::OutdatedCrd { .. } => Some("OutdatedCrd"),
+            Self::Cluster(ClusterError::Unreadable { .. }) => Some("Unreadable"),
             // The kind, or the namespace.
             Self::Cluster(ClusterError::NotFound { .. }) if is_persistent => Some("Missing"),
             // Somebody was faster, and is again; it is the next leader's turn.

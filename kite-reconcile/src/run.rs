@@ -4,7 +4,7 @@
 //! never reconciles the same object twice at once, and waits after errors. What it hears of beside its own
 //! kind is in [`triggers`].
 
-use std::{convert::Infallible, fmt, sync::Arc};
+use std::{collections::HashSet, convert::Infallible, fmt, sync::Arc};
 
 use futures::{StreamExt as _, stream::BoxStream};
 use kite_core::{
@@ -19,6 +19,7 @@ use kube::{
         watcher,
     },
 };
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -228,7 +229,11 @@ struct Queue<K: Object> {
     store: Store<K>,
     due: BoxStream<'static, Result<ObjectRef<K>, Infallible>>,
     waiting: Waiting,
+    hindered: Hindered,
 }
+
+/// Objects whose reconcile met with another that cannot be read.
+type Hindered = Arc<Mutex<HashSet<ObjectKey>>>;
 
 /// A controller's queue, while it is told what to listen to.
 struct Listening<'a, K: Object> {
@@ -246,6 +251,16 @@ fn queue<'a, K: Object>(
     let store = watches.store::<K>();
     let own = triggers.clone();
     watches.listen::<K>(move |object| own.push(ObjectRef::from_obj(object)));
+    let hindered = Hindered::default();
+    let (again, freed) = (triggers.clone(), Arc::clone(&hindered));
+    watches.when_mended(move || {
+        let freed = std::mem::take(&mut *freed.lock());
+        for ObjectKey { namespace, name } in freed {
+            let mut object = ObjectRef::new(&name);
+            object.namespace = namespace;
+            again.push(object);
+        }
+    });
     listen(Listening {
         watches,
         store: store.clone(),
@@ -255,6 +270,7 @@ fn queue<'a, K: Object>(
         store,
         due: due.boxed(),
         waiting,
+        hindered,
     }
 }
 
@@ -294,7 +310,7 @@ async fn drive<K, C, F, Fut>(
     context
         .metrics
         .count(queue.store.clone(), queue.waiting.clone());
-    let waiting = queue.waiting.clone();
+    let (waiting, hindered) = (queue.waiting.clone(), queue.hindered);
     let remembering = Arc::clone(&context);
     controller::applier(
         isolate::isolated(reconcile, queue.waiting),
@@ -326,6 +342,14 @@ async fn drive<K, C, F, Fut>(
                 error @ Error::Cluster(ClusterError::HeldBack { .. }),
                 object,
             )) => tracing::debug!(%object, %error, "left to the leader"),
+            Err(controller::Error::ReconcilerFailed(
+                error @ Error::Cluster(ClusterError::Unreadable { .. }),
+                object,
+            )) => {
+                tracing::warn!(%object, %error, "hindered");
+                let ObjectRef { namespace, name, .. } = *object;
+                hindered.lock().insert(ObjectKey { namespace, name });
+            }
             Err(controller::Error::ReconcilerFailed(error, object)) => {
                 tracing::warn!(%object, %error, "reconcile failed");
             }
@@ -403,6 +427,7 @@ mod tests {
             store,
             due: due.boxed(),
             waiting: triggers.waiting().clone(),
+            hindered: Hindered::default(),
         };
         let done = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&done);

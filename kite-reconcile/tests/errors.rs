@@ -7,15 +7,12 @@ use std::sync::{
 };
 
 use kite_core::{
-    cluster::{ClusterError, MockCluster},
+    cluster::{ClusterError, Listed, MockCluster},
     crd::{KiteUser, KiteUserSpec, KiteVirtualMachine},
     labels,
 };
 use kite_reconcile::{Context, error_policy, user};
-use kube::{
-    api::{ListMeta, ObjectList, TypeMeta},
-    core::Status,
-};
+use kube::core::Status;
 
 fn status(code: u16, reason: &str, message: &str) -> Box<Status> {
     Box::new(Status {
@@ -51,13 +48,9 @@ fn nothing_there(cluster: &mut MockCluster) {
         cluster.expect_get::<K>().returning(|_| not_found());
     }
     fn empty<K: kite_core::cluster::Object>(cluster: &mut MockCluster) {
-        cluster.expect_list::<K>().returning(|_, _| {
-            Ok(ObjectList {
-                types: TypeMeta::default(),
-                metadata: ListMeta::default(),
-                items: Vec::new(),
-            })
-        });
+        cluster
+            .expect_list::<K>()
+            .returning(|_, _| Ok(Listed::of(Vec::new())));
     }
     cluster.expect_get::<KiteUser>().returning(|_| Ok(ann()));
     none::<KitePlatform>(cluster);

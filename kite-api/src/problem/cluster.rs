@@ -33,7 +33,9 @@ impl From<ClusterError> for Problem {
                 )
                 .retry_after(retry_after.unwrap_or(Duration::from_secs(2)))
             }
-            ClusterError::HeldBack { .. } | ClusterError::Other { .. } => {
+            ClusterError::HeldBack { .. }
+            | ClusterError::Unreadable { .. }
+            | ClusterError::Other { .. } => {
                 tracing::error!(%error, "the cluster gave an answer that makes no sense");
                 Self::new(
                     ProblemKind::Internal,

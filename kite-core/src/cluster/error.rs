@@ -69,6 +69,15 @@ pub enum ClusterError {
         /// Why.
         reason: HeldBack,
     },
+    /// An object is there and cannot be read as its kind: its CRD admits what this
+    /// version does not know.
+    #[error("{operation}: {message}")]
+    Unreadable {
+        /// What was being done.
+        operation: String,
+        /// Which object or field, and why.
+        message: String,
+    },
     /// Anything else: an answer that makes no sense, a request that could not be
     /// built.
     #[error("{operation}: {message}")]
@@ -114,6 +123,10 @@ impl ClusterError {
                 message: chain(&error),
                 retry_after: None,
             },
+            kube::Error::SerdeError(error) if error.is_data() => Self::Unreadable {
+                operation,
+                message: format!("it cannot be read: {error}; mend the field that is named"),
+            },
             error => Self::Other {
                 operation,
                 message: chain(&error),
@@ -156,6 +169,7 @@ impl ClusterError {
             Self::Forbidden { .. } => "forbidden",
             Self::Unavailable { .. } => "unavailable",
             Self::HeldBack { .. } => "held_back",
+            Self::Unreadable { .. } => "unreadable",
             Self::Other { .. } => "other",
         }
     }

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{Cluster, ClusterError, FieldManager, Object, ObjectKey};
+use super::{Cluster, ClusterError, FieldManager, Lenient, Listed, Object, ObjectKey};
 
 /// A cluster behind a `kube::Client`: one request per method, nothing added.
 #[derive(Clone)]
@@ -48,13 +48,28 @@ impl KubeCluster {
         key: &ObjectKey,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, ClusterError> {
-        let request = request.map_err(kube::Error::BuildRequest);
+        let text = self.text::<K>(verb, key, request).await?;
+        serde_json::from_str(&text).map_err(|error| unreadable::<K>(verb, key, error))
+    }
+
+    /// The answer as it came. Not kube's own way of reading it, which logs answers
+    /// that it cannot read, Secrets among them.
+    async fn text<K: Object>(
+        &self,
+        verb: &'static str,
+        key: &ObjectKey,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<String, ClusterError> {
         let answer = match request {
-            Ok(request) => self.client.request(request).await,
-            Err(error) => Err(error),
+            Ok(request) => self.client.request_text(request).await,
+            Err(error) => Err(kube::Error::BuildRequest(error)),
         };
         answer.map_err(|error| ClusterError::from_kube(operation::<K>(verb, key), error))
     }
+}
+
+fn unreadable<K: Object>(verb: &str, key: &ObjectKey, error: serde_json::Error) -> ClusterError {
+    ClusterError::from_kube(operation::<K>(verb, key), kube::Error::SerdeError(error))
 }
 
 fn operation<K: Object>(verb: &str, key: &ObjectKey) -> String {
@@ -80,13 +95,36 @@ impl Cluster for KubeCluster {
         &self,
         namespace: Option<String>,
         params: &ListParams,
-    ) -> Result<ObjectList<K>, ClusterError> {
+    ) -> Result<Listed<K>, ClusterError> {
         let request = collection::<K>(namespace.as_deref()).list(params);
         let key = ObjectKey {
             namespace,
             name: String::new(),
         };
-        self.send::<K, _>("list", &key, request).await
+        let text = self.text::<K>("list", &key, request).await?;
+        let rest = |token: Option<String>| token.filter(|token| !token.is_empty());
+        if let Ok(list) = serde_json::from_str::<ObjectList<K>>(&text) {
+            return Ok(Listed {
+                items: list.items,
+                unreadable: Vec::new(),
+                continue_token: rest(list.metadata.continue_),
+            });
+        }
+        // Each by itself, which takes longer.
+        let list = serde_json::from_str::<ObjectList<Lenient<K>>>(&text);
+        let list = list.map_err(|error| unreadable::<K>("list", &key, error))?;
+        let (mut items, mut unreadable) = (Vec::new(), Vec::new());
+        for object in list.items {
+            match object {
+                Lenient::Read(object) => items.push(*object),
+                Lenient::Unreadable(unread) => unreadable.push(*unread),
+            }
+        }
+        Ok(Listed {
+            items,
+            unreadable,
+            continue_token: rest(list.metadata.continue_),
+        })
     }
 
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {

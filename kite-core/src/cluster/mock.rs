@@ -1,10 +1,10 @@
 //! [`Cluster`] as a mock, for tests of single error paths.
 
 use async_trait::async_trait;
-use kube::api::{ListParams, ObjectList, PropagationPolicy};
+use kube::api::{ListParams, PropagationPolicy};
 use mockall::mock;
 
-use super::{Cluster, ClusterError, FieldManager, Object, ObjectKey};
+use super::{Cluster, ClusterError, FieldManager, Listed, Object, ObjectKey};
 
 mock! {
     /// A scripted cluster. To test behaviour, use the in-memory API server of
@@ -14,7 +14,7 @@ mock! {
     #[async_trait]
     impl Cluster for Cluster {
         async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError>;
-        async fn list<K: Object>(&self, namespace: Option<String>, params: &ListParams) -> Result<ObjectList<K>, ClusterError>;
+        async fn list<K: Object>(&self, namespace: Option<String>, params: &ListParams) -> Result<Listed<K>, ClusterError>;
         async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError>;
         async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError>;
         async fn edit<K: Object>(&self, manager: FieldManager, key: &ObjectKey, patch: &serde_json::Value) -> Result<K, ClusterError>;

@@ -12,6 +12,7 @@
 
 mod error;
 mod kube_cluster;
+mod lenient;
 #[cfg(feature = "mock")]
 mod mock;
 
@@ -20,7 +21,7 @@ use std::fmt;
 use async_trait::async_trait;
 use kube::{
     Resource, ResourceExt as _,
-    api::{ListParams, ObjectList, PropagationPolicy},
+    api::{ListParams, PropagationPolicy},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -29,6 +30,7 @@ pub use self::mock::MockCluster;
 pub use self::{
     error::{ClusterError, HeldBack},
     kube_cluster::KubeCluster,
+    lenient::{Lenient, Listed, Unread},
 };
 
 /// A typed Kubernetes object that a [`Cluster`] can carry: what `kube::Resource`
@@ -141,12 +143,14 @@ pub trait Cluster: Send + Sync + 'static {
     /// [`ClusterExt::find`].
     async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError>;
 
-    /// Lists the objects of a kind in `namespace`, or in all of them.
+    /// Lists the objects of a kind in `namespace`, or in all of them. One that
+    /// cannot be read as its kind does not spoil the list: the answer says so
+    /// ([`Listed::unreadable`], [`Listed::complete`]).
     async fn list<K: Object>(
         &self,
         namespace: Option<String>,
         params: &ListParams,
-    ) -> Result<ObjectList<K>, ClusterError>;
+    ) -> Result<Listed<K>, ClusterError>;
 
     /// Creates `object`, whose name must be set.
     /// [`ClusterError::AlreadyExists`] when another was first: this is how

@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use kite_core::cluster::{Cluster, ClusterError, FieldManager, HeldBack, Object, ObjectKey};
+use kite_core::cluster::{
+    Cluster, ClusterError, FieldManager, HeldBack, Listed, Object, ObjectKey, Unread,
+};
 use kube::{
     ResourceExt as _,
-    api::{ListParams, ObjectList, PropagationPolicy},
-    core::{ListMeta, Status, TypeMeta},
+    api::{ListParams, PropagationPolicy},
+    core::Status,
 };
 
 use super::{
@@ -65,14 +67,15 @@ impl<C: Cluster> CachedCluster<C> {
         &self,
         table: &Arc<Table<K>>,
         query: &Query,
-    ) -> Option<(Vec<Arc<K>>, bool)> {
+    ) -> Option<(Vec<Arc<K>>, Vec<Unread>, bool)> {
         // Others may write, and doubt, between the requests.
         for _ in 0..3 {
             let doubted = match table.find_all(query) {
                 Found::All {
                     objects,
+                    unreadable,
                     is_confirmed,
-                } => return Some((objects, is_confirmed)),
+                } => return Some((objects, unreadable, is_confirmed)),
                 Found::After(doubted) => doubted,
                 Found::Ask => return None,
             };
@@ -211,7 +214,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         &self,
         namespace: Option<String>,
         params: &ListParams,
-    ) -> Result<ObjectList<K>, ClusterError> {
+    ) -> Result<Listed<K>, ClusterError> {
         let query = Query::of(namespace.as_deref(), params);
         let (Some(table), Some(query)) = (self.caches.table::<K>(), query) else {
             reading::note_unsure();
@@ -222,22 +225,16 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         } else {
             self.found(table, &query).await
         };
-        let Some((mut found, is_confirmed)) = known else {
+        let Some((mut found, unreadable, is_confirmed)) = known else {
             reading::note_unsure();
             let mark = table.mark();
             let answer = self.inner.list::<K>(namespace, params).await?;
-            if answer
-                .metadata
-                .continue_
-                .as_deref()
-                .unwrap_or("")
-                .is_empty()
-            {
-                table.note_all(&query, &answer.items, mark);
+            if answer.continue_token.is_none() {
+                table.note_all(&query, &answer, mark);
             }
             return Ok(answer);
         };
-        match digest_of(&found).filter(|_| is_confirmed) {
+        match digest_of(&found, &unreadable).filter(|_| is_confirmed) {
             Some(answer) => reading::note(|| {
                 let what = What::All(Box::new(query));
                 Read::new(Arc::clone(table) as _, what, answer)
@@ -246,10 +243,10 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         }
         let limit = params.limit.and_then(|limit| usize::try_from(limit).ok());
         found.truncate(limit.unwrap_or(usize::MAX));
-        Ok(ObjectList {
-            types: TypeMeta::list::<K>(),
-            metadata: ListMeta::default(),
+        Ok(Listed {
             items: found.into_iter().map(Arc::unwrap_or_clone).collect(),
+            unreadable,
+            continue_token: None,
         })
     }
 

@@ -36,10 +36,10 @@ async fn a_lost_answer_costs_one_request_and_no_list() {
         let made = it.plain.create(&map(name, "1")).await.unwrap();
         it.hears(Event::Apply(made));
     }
-    *it.fate.lock() = Fate::Lost;
+    *it.next.lock() = Fate::Lost;
     it.cached.create(&map("c", "1")).await.unwrap_err();
     it.cached.apply(ME, &map("a", "2")).await.unwrap_err();
-    *it.fate.lock() = Fate::Answered;
+    *it.next.lock() = Fate::Answered;
     let all = names(&["a", "b", "c"]);
     assert_eq!(
         it.requests(it.listed()).await,
@@ -53,7 +53,7 @@ async fn a_lost_answer_costs_one_request_and_no_list() {
 #[tokio::test(start_paused = true)]
 async fn of_many_lost_answers_one_list_tells() {
     let it = Lagging::filled();
-    *it.fate.lock() = Fate::Lost;
+    *it.next.lock() = Fate::Lost;
     for number in 0..20 {
         let map = map(&format!("a{number:02}"), "1");
         it.cached.create(&map).await.unwrap_err();
@@ -68,7 +68,7 @@ async fn a_lost_answer_matters_only_where_the_object_may_be() {
     let mut it = Lagging::filled();
     let made = it.plain.create(&labelled("a", "a")).await.unwrap();
     it.hears(Event::Apply(made));
-    *it.fate.lock() = Fate::Lost;
+    *it.next.lock() = Fate::Lost;
     it.cached.create(&labelled("b", "b")).await.unwrap_err();
     assert_eq!(of(&it, "a").await, (1, 0));
     assert_eq!(of(&it, "b").await, (1, 1), "asked once");
@@ -90,14 +90,14 @@ async fn what_was_refused_or_not_sent_casts_no_doubt() {
     let refused = it.cached.apply(ME, &map("a", "2")).await.unwrap_err();
     assert_eq!(refused.category(), "invalid");
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
-    *it.fate.lock() = Fate::HeldBack(HeldBack::NotLeading);
+    *it.next.lock() = Fate::HeldBack(HeldBack::NotLeading);
     it.cached.create(&map("b", "1")).await.unwrap_err();
     let removed = it.cached.remove(&made, PropagationPolicy::Background);
     removed.await.unwrap_err();
     assert_eq!(it.requests(it.listed()).await, (names(&["a"]), 0));
     assert_eq!(it.requests(it.seen("b")).await, (None, 0));
     // What was under way when the Lease was lost may have arrived.
-    *it.fate.lock() = Fate::HeldBack(HeldBack::LeadershipLost);
+    *it.next.lock() = Fate::HeldBack(HeldBack::LeadershipLost);
     it.cached.create(&map("b", "1")).await.unwrap_err();
     assert_eq!(it.requests(it.seen("b")).await, (None, 1));
 }

@@ -1,11 +1,11 @@
 //! How a cache comes to know what it knows.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Object, ObjectKey},
+    cluster::{Lenient, Object, ObjectKey, Unread},
     labels,
 };
 use kube::{
@@ -14,9 +14,8 @@ use kube::{
 };
 
 use super::{
-    lenient::Lenient,
     shelf::{Filler, Shelf},
-    table::Table,
+    table::{Hidden, Table},
 };
 
 /// Fills the cache of one kind with the events of a watch, which somebody else
@@ -25,7 +24,7 @@ pub struct Feeder<K: Object> {
     filler: Filler<K>,
     table: Arc<Table<K>>,
     /// Objects that cannot be read in the list that is coming in.
-    unread_listed: HashSet<ObjectKey>,
+    unread_listed: HashMap<ObjectKey, Unread>,
 }
 
 impl<K: Object> std::fmt::Debug for Feeder<K> {
@@ -52,7 +51,7 @@ impl<K: Object> Feeder<K> {
         Self {
             filler,
             table,
-            unread_listed: HashSet::new(),
+            unread_listed: HashMap::new(),
         }
     }
 
@@ -75,64 +74,77 @@ impl<K: Object> Feeder<K> {
         self.table.is_filled()
     }
 
-    /// Takes an event in of an object that may not have been read: the API
-    /// server is asked for such a one whenever somebody reads it, who is then
-    /// told why it cannot be read. The others are not concerned.
-    pub(super) fn apply_lenient(&mut self, event: Event<Lenient<K>>, touched: impl FnMut(&K)) {
-        let object = match &event {
-            Event::Init => {
-                self.unread_listed.clear();
-                return self.apply(Event::Init, touched);
+    /// Takes an event in of an object that may not have been read: the API server
+    /// is asked for such a one whenever somebody reads it, who is then told why it
+    /// cannot be read; lists say that they lack it. The others are not concerned.
+    /// Gives whether one that could not be read is gone, or can be read now.
+    pub(super) fn apply_lenient(
+        &mut self,
+        event: Event<Lenient<K>>,
+        touched: impl FnMut(&K),
+    ) -> bool {
+        match event {
+            Event::Init => self.take_in(Event::Init, touched),
+            Event::InitDone => self.take_in(Event::InitDone, touched),
+            Event::Apply(Lenient::Read(object)) => self.take_in(Event::Apply(*object), touched),
+            Event::InitApply(Lenient::Read(object)) => {
+                self.take_in(Event::InitApply(*object), touched)
             }
-            Event::InitDone => {
-                let listed = std::mem::take(&mut self.unread_listed);
-                self.table.unreadable.write().clone_from(&listed);
-                return self.apply(Event::InitDone, touched);
+            Event::Delete(Lenient::Read(object)) => self.take_in(Event::Delete(*object), touched),
+            Event::Apply(Lenient::Unreadable(unread)) => {
+                complain::<K>(&unread);
+                self.hide(&unread, touched);
+                false
             }
-            Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => object,
-        };
-        let key = ObjectKey::of(object);
-        if let Lenient::Unreadable(unread) = object {
-            let why = &unread.why;
-            match event {
-                Event::Delete(_) => {
-                    self.forget_unread(&key, touched);
-                    return;
-                }
-                Event::InitApply(_) => {
-                    self.unread_listed.insert(key.clone());
-                }
-                _ => {
-                    self.table.unreadable.write().insert(key.clone());
-                }
+            Event::InitApply(Lenient::Unreadable(unread)) => {
+                complain::<K>(&unread);
+                self.unread_listed.insert(unread.key(), *unread);
+                false
             }
-            tracing::error!(kind = %K::kind(&()), object = %key, why, "object cannot be read and is left out, mend the field that is named");
-            return;
+            Event::Delete(Lenient::Unreadable(unread)) => self.forget_hidden(&unread, touched),
         }
-        let unwrap = |object| match object {
-            Lenient::Read(object) => Some(*object),
-            Lenient::Unreadable(_) => None,
-        };
-        let read = match event {
-            Event::Apply(object) => unwrap(object).map(Event::Apply),
-            Event::InitApply(object) => unwrap(object).map(Event::InitApply),
-            Event::Delete(object) => unwrap(object).map(Event::Delete),
-            Event::Init | Event::InitDone => None,
-        };
-        if !self.table.unreadable.read().is_empty() {
-            self.table.unreadable.write().remove(&key);
+    }
+
+    /// An object cannot be read any more. It is told of as it was.
+    fn hide(&mut self, unread: &Unread, mut touched: impl FnMut(&K)) {
+        let key = unread.key();
+        self.table.come_to(&unread.meta);
+        let stored = self.table.stored(&key).ok().flatten();
+        {
+            let mut all = self.table.unreadable.write();
+            let earlier = all.remove(&key).and_then(|hidden| hidden.last);
+            let last = stored
+                .clone()
+                .or(earlier)
+                .filter(|last| is_of(last, unread));
+            all.insert(
+                key,
+                Hidden {
+                    unread: unread.clone(),
+                    last,
+                },
+            );
         }
-        if let Some(event) = read {
-            self.apply(event, touched);
+        if let Some(old) = stored {
+            self.filler.apply(&Event::Delete((*old).clone()));
+            self.index(Some(&old), None);
+            touched(&as_it_is_now(&old, is_of(&old, unread)));
         }
     }
 
     /// An object is gone that could not be read at last, but maybe before.
-    fn forget_unread(&mut self, key: &ObjectKey, touched: impl FnMut(&K)) {
-        self.table.unreadable.write().remove(key);
-        if let Ok(Some(old)) = self.table.stored(key) {
-            self.apply(Event::Delete(Arc::unwrap_or_clone(old)), touched);
+    fn forget_hidden(&mut self, unread: &Unread, mut touched: impl FnMut(&K)) -> bool {
+        let key = unread.key();
+        self.table.come_to(&unread.meta);
+        let hidden = self.table.unreadable.write().remove(&key);
+        let last = match hidden {
+            Some(hidden) => hidden.last,
+            None => self.table.stored(&key).ok().flatten(),
+        };
+        if let Some(last) = last {
+            let _ = self.take_in(Event::Delete((*last).clone()), &mut touched);
         }
+        true
     }
 
     /// Takes an event in. `touched` is told each object that the event is about;
@@ -141,12 +153,26 @@ impl<K: Object> Feeder<K> {
     /// it never had one, that of 1970. So it is if another is there under its name.
     /// Of an object that has lost its labels or its owners it is told as it was,
     /// too: whose it was may not show any more.
-    pub fn apply(&mut self, mut event: Event<K>, mut touched: impl FnMut(&K)) {
+    pub fn apply(&mut self, event: Event<K>, touched: impl FnMut(&K)) {
+        self.take_in(event, touched);
+    }
+
+    /// As [`apply`](Self::apply); gives what [`apply_lenient`](Self::apply_lenient)
+    /// does.
+    fn take_in(&mut self, mut event: Event<K>, mut touched: impl FnMut(&K)) -> bool {
         if let Event::Apply(object) | Event::InitApply(object) = &mut event {
             (self.table.narrow)(object);
         }
         match &event {
-            Event::Init | Event::InitApply(_) => self.filler.apply(&event),
+            Event::Init => {
+                self.unread_listed.clear();
+                self.filler.apply(&event);
+                false
+            }
+            Event::InitApply(_) => {
+                self.filler.apply(&event);
+                false
+            }
             Event::InitDone => self.end_list(touched),
             Event::Apply(object) => {
                 let key = ObjectKey::of(object);
@@ -156,25 +182,39 @@ impl<K: Object> Feeder<K> {
                 self.filler.apply(&event);
                 self.index(old.as_deref(), Some(object));
                 self.table.shown(object);
-                if let Some(old) = replaced {
-                    touched(&gone(&*old));
-                }
-                if let Some(old) = moved {
-                    touched(&old);
+                let mended = self.unhide(&key);
+                let last = mended.as_ref().and_then(|hidden| hidden.last.clone());
+                if let Some(old) = replaced.or(moved).or(last) {
+                    touched(&as_it_is_now(&old, old.meta().uid == object.meta().uid));
                 }
                 touched(object);
+                mended.is_some()
             }
             Event::Delete(object) => {
-                let old = self.indexed(&ObjectKey::of(object));
+                let key = ObjectKey::of(object);
+                let old = self.indexed(&key);
                 self.filler.apply(&event);
                 self.index(old.as_deref(), None);
                 self.table.shown_gone(object);
+                let mended = self.unhide(&key);
                 touched(&gone(object));
+                mended.is_some()
             }
         }
     }
 
-    fn end_list(&mut self, mut touched: impl FnMut(&K)) {
+    /// The object with this key can be read, or is gone.
+    fn unhide(&self, key: &ObjectKey) -> Option<Hidden<K>> {
+        // Seldom is there any.
+        if self.table.unreadable.read().is_empty() {
+            return None;
+        }
+        self.table.unreadable.write().remove(key)
+    }
+
+    fn end_list(&mut self, mut touched: impl FnMut(&K)) -> bool {
+        let listed = std::mem::take(&mut self.unread_listed);
+        let earlier = self.hide_listed(&listed);
         let before = self.filler.end_list();
         let keys = self.table.shelf.keys();
         for key in &keys {
@@ -191,6 +231,18 @@ impl<K: Object> Feeder<K> {
         for key in &absent {
             self.index(before.get(key).as_deref(), None);
         }
+        let last = |key: &ObjectKey| {
+            let hidden = || earlier.get(key)?.last.clone();
+            before.get(key).or_else(hidden)
+        };
+        let hidden: HashMap<_, _> = listed
+            .into_iter()
+            .map(|(key, unread)| {
+                let last = last(&key).filter(|last| is_of(last, &unread));
+                (key, Hidden { unread, last })
+            })
+            .collect();
+        self.table.unreadable.write().clone_from(&hidden);
         self.table.filled.send_replace(true);
         for key in &keys {
             if let Ok(Some(object)) = self.table.stored(key) {
@@ -206,9 +258,38 @@ impl<K: Object> Feeder<K> {
                 touched(&object);
             }
         }
-        for object in absent.iter().filter_map(|key| before.get(key)) {
-            touched(&gone(&*object));
+        for (key, object) in absent
+            .iter()
+            .filter_map(|key| Some((key, before.get(key)?)))
+        {
+            let is_there = hidden.get(key).is_some_and(|it| it.last.is_some());
+            touched(&as_it_is_now(&object, is_there));
         }
+        let mut is_mended = false;
+        for (key, earlier) in earlier.iter().filter(|(key, _)| !hidden.contains_key(key)) {
+            is_mended = true;
+            let now = self.table.stored(key).ok().flatten();
+            if let Some(last) = &earlier.last {
+                let is_there = now.is_some_and(|now| now.meta().uid == last.meta().uid);
+                touched(&as_it_is_now(last, is_there));
+            }
+        }
+        is_mended
+    }
+
+    /// Hides what the list that is about to stand on the shelf could not read,
+    /// together with what was hidden before, which is given back: nobody may take
+    /// any of these for absent meanwhile.
+    fn hide_listed(&self, listed: &HashMap<ObjectKey, Unread>) -> HashMap<ObjectKey, Hidden<K>> {
+        let mut all = self.table.unreadable.write();
+        let earlier = all.clone();
+        for (key, unread) in listed {
+            all.entry(key.clone()).or_insert_with(|| Hidden {
+                unread: unread.clone(),
+                last: None,
+            });
+        }
+        earlier
     }
 
     /// The object as it was, if that is needed to find what is indexed under it.
@@ -239,6 +320,26 @@ impl<K: Object> Feeder<K> {
         if let Some(index) = &self.table.index {
             index.change(old, new);
         }
+    }
+}
+
+/// Tells people of an object that cannot be read.
+fn complain<K: Object>(unread: &Unread) {
+    let (kind, object, why) = (K::kind(&()), unread.key(), &unread.why);
+    tracing::error!(%kind, %object, why, "object cannot be read and is left out, mend the field that is named");
+}
+
+/// Whether it is the object that cannot be read.
+fn is_of<K: Object>(object: &Arc<K>, unread: &Unread) -> bool {
+    object.meta().uid == unread.meta.uid
+}
+
+/// The object as it is told of, according to whether it is still there.
+fn as_it_is_now<K: Object>(object: &Arc<K>, is_there: bool) -> K {
+    if is_there {
+        K::clone(object)
+    } else {
+        gone(&**object)
     }
 }
 

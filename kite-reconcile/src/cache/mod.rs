@@ -35,7 +35,6 @@ mod doubt_tests;
 mod feed;
 mod index;
 pub(crate) mod kinds;
-mod lenient;
 pub(crate) mod memo;
 mod packed;
 pub(crate) mod reading;

@@ -2,15 +2,18 @@
 //! and the watch has not shown yet.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use kite_core::cluster::{Object, ObjectKey};
-use kube::{ResourceExt as _, api::ListParams};
+use kite_core::cluster::{Listed, Object, ObjectKey, Unread};
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, ObjectMeta},
+};
 use parking_lot::RwLock;
 use tokio::{sync::watch, time::Instant};
 
@@ -35,9 +38,11 @@ pub(super) enum Known<K> {
 
 /// What is known of the objects that a query finds.
 pub(super) enum Found<K> {
-    /// These are all. `is_confirmed`: as the watch has shown them.
+    /// These are all, but for those that cannot be read. `is_confirmed`: as the
+    /// watch has shown them.
     All {
         objects: Vec<Arc<K>>,
+        unreadable: Vec<Unread>,
         is_confirmed: bool,
     },
     /// That can be told when the API server was asked for these.
@@ -49,6 +54,14 @@ pub(super) enum Found<K> {
 /// Written objects beyond which those are looked for that can be forgotten.
 const MANY: usize = 1024;
 
+/// An object that cannot be read.
+#[derive(Clone)]
+pub(super) struct Hidden<K> {
+    pub(super) unread: Unread,
+    /// As it was when it could be read last.
+    pub(super) last: Option<Arc<K>>,
+}
+
 /// What is known of the objects of one kind.
 pub(super) struct Table<K: Object> {
     pub(super) shelf: Shelf<K>,
@@ -56,8 +69,9 @@ pub(super) struct Table<K: Object> {
     pub(super) narrow: fn(&mut K),
     /// Whether the first list is complete.
     pub(super) filled: watch::Sender<bool>,
-    /// Objects that the watch has shown and that cannot be read.
-    pub(super) unreadable: RwLock<HashSet<ObjectKey>>,
+    /// Objects that the watch has shown and that cannot be read. They are not on
+    /// the shelf.
+    pub(super) unreadable: RwLock<HashMap<ObjectKey, Hidden<K>>>,
     written: RwLock<HashMap<ObjectKey, Written<K>>>,
     /// Counts what is noted, so that late answers are known as such.
     noted: AtomicU64,
@@ -93,7 +107,7 @@ impl<K: Object> Table<K> {
     }
 
     pub(super) fn known(&self, key: &ObjectKey) -> Known<K> {
-        if !self.is_filled() || self.unreadable.read().contains(key) {
+        if !self.is_filled() || self.unreadable.read().contains_key(key) {
             return Known::Ask;
         }
         // Before the shelf is looked at: what is shown meanwhile is still among
@@ -167,6 +181,16 @@ impl<K: Object> Table<K> {
             }
         }
         drop(written);
+        // Of these the shelf may have, for a moment, what they were.
+        let hidden = self.unreadable.read();
+        let hidden = hidden.values().map(|hidden| &hidden.unread);
+        let unreadable: Vec<_> = hidden
+            .filter(|unread| query.may_select(unread))
+            .cloned()
+            .collect();
+        for unread in &unreadable {
+            found.remove(&unread.key());
+        }
         if !doubted.is_empty() {
             return Found::After(doubted);
         }
@@ -175,6 +199,7 @@ impl<K: Object> Table<K> {
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         Found::All {
             objects: found.into_iter().map(|(_, object)| object).collect(),
+            unreadable,
             is_confirmed,
         }
     }
@@ -267,11 +292,18 @@ impl<K: Object> Table<K> {
 
     /// The API server has listed, to what was asked at `mark`, all that the query
     /// finds: whatever else was believed of these is wrong.
-    pub(super) fn note_all(&self, query: &Query, found: &[K], mark: Mark) {
-        for object in found {
+    pub(super) fn note_all(&self, query: &Query, found: &Listed<K>, mark: Mark) {
+        for object in &found.items {
             self.note(object, mark);
         }
-        let is_listed = |key: &ObjectKey| found.iter().any(|object| ObjectKey::of(object) == *key);
+        let is_listed = |key: &ObjectKey| {
+            let mut unread = found.unreadable.iter();
+            found
+                .items
+                .iter()
+                .any(|object| ObjectKey::of(object) == *key)
+                || unread.any(|unread| unread.key() == *key)
+        };
         let is_told = |key: &ObjectKey, known: &Written<K>| {
             if query.labels.is_empty() {
                 return true;
@@ -294,13 +326,13 @@ impl<K: Object> Table<K> {
 
     /// The watch shows this object; the store has it already.
     pub(super) fn shown(&self, object: &K) {
-        self.come_to(object);
+        self.come_to(object.meta());
         self.settle(&ObjectKey::of(object), |written| written.is_shown(object));
     }
 
     /// The watch shows that this object is gone; so does the store already.
     pub(super) fn shown_gone(&self, object: &K) {
-        self.come_to(object);
+        self.come_to(object.meta());
         self.settle(&ObjectKey::of(object), |written| {
             written.is_shown_gone(object)
         });
@@ -308,8 +340,8 @@ impl<K: Object> Table<K> {
 
     /// The watch has come to this object's version. Before what was written is
     /// settled: whoever notes an answer does either before that, or sees this.
-    fn come_to(&self, object: &K) {
-        let version = version(object).unwrap_or_default();
+    pub(super) fn come_to(&self, meta: &ObjectMeta) {
+        let version = number(meta).unwrap_or_default();
         self.shown.fetch_max(version, Ordering::SeqCst);
     }
 
@@ -372,7 +404,8 @@ impl<K: Object> Table<K> {
     /// The versions of what the query finds, if they can be told without a look
     /// at the objects.
     fn versions_of_all(&self, query: &Query) -> Option<u64> {
-        if !self.is_filled() || !query.labels.is_empty() || !self.written.read().is_empty() {
+        let is_plain = self.written.read().is_empty() && self.unreadable.read().is_empty();
+        if !self.is_filled() || !query.labels.is_empty() || !is_plain {
             return None;
         }
         let keys = self.index.as_ref().and_then(|index| index.narrow(query));
@@ -391,7 +424,7 @@ impl<K: Object> Table<K> {
 impl<K: Object> Versions for Table<K> {
     fn of(&self, key: &ObjectKey) -> Option<u64> {
         let is_plain =
-            !self.written.read().contains_key(key) && !self.unreadable.read().contains(key);
+            !self.written.read().contains_key(key) && !self.unreadable.read().contains_key(key);
         if is_plain && self.is_filled() {
             return match self.shelf.version_if_there(key) {
                 Some(version) => version,
@@ -415,24 +448,33 @@ impl<K: Object> Versions for Table<K> {
         match self.find_all(query) {
             Found::All {
                 objects,
+                unreadable,
                 is_confirmed: true,
-            } => digest_of(&objects),
+            } => digest_of(&objects, &unreadable),
             Found::All { .. } | Found::After(_) | Found::Ask => None,
         }
     }
 }
 
 /// A digest of these objects' versions.
-pub(super) fn digest_of<K: Object>(found: &[Arc<K>]) -> Option<u64> {
+pub(super) fn digest_of<K: Object>(found: &[Arc<K>], unreadable: &[Unread]) -> Option<u64> {
     let versions = found.iter().map(|object| version(&**object));
-    versions.collect::<Option<Vec<_>>>().map(digest)
+    let others = unreadable.iter().map(|unread| number(&unread.meta));
+    versions
+        .chain(others)
+        .collect::<Option<Vec<_>>>()
+        .map(digest)
 }
 
 /// The resourceVersion as a number, greater in what is newer: Kubernetes
 /// promises that since 1.35 for all of its resources, and etcd's revisions
 /// always were. Of what gives no number nothing is remembered.
 pub(super) fn version<K: Object>(object: &K) -> Option<u64> {
-    let version = object.meta().resource_version.as_deref()?;
+    number(object.meta())
+}
+
+fn number(meta: &ObjectMeta) -> Option<u64> {
+    let version = meta.resource_version.as_deref()?;
     version.parse().ok().filter(|version| *version != 0)
 }
 
@@ -469,6 +511,18 @@ impl Query {
             namespace: namespace.map(str::to_owned),
             labels,
         })
+    }
+
+    /// Whether an object that cannot be read may be among what is asked for.
+    fn may_select(&self, unread: &Unread) -> bool {
+        let is_inside = self.namespace.is_none() || self.namespace == unread.meta.namespace;
+        // Its labels may be what cannot be read.
+        let labels = unread.meta.labels.as_ref();
+        is_inside
+            && labels.is_none_or(|labels| {
+                let mut asked = self.labels.iter();
+                asked.all(|(key, value)| labels.get(key) == Some(value))
+            })
     }
 
     pub(super) fn selects<K: Object>(&self, object: &K) -> bool {

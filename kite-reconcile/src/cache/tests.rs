@@ -3,7 +3,9 @@
 
 use http::Request;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kite_core::cluster::{Cluster as _, ClusterExt as _, FieldManager, HeldBack, KubeCluster};
+use kite_core::cluster::{
+    Cluster as _, ClusterExt as _, FieldManager, HeldBack, KubeCluster, Listed,
+};
 use kite_fake::FakeCluster;
 use kube::{
     Client, ResourceExt,
@@ -26,7 +28,7 @@ pub(super) struct Lagging {
     pub(super) cached: CachedCluster<KubeCluster>,
     pub(super) feeder: Feeder<ConfigMap>,
     /// What becomes of the next writes.
-    pub(super) fate: Arc<Mutex<Fate>>,
+    pub(super) next: Arc<Mutex<Fate>>,
 }
 
 /// What becomes of a write.
@@ -39,18 +41,18 @@ pub(super) enum Fate {
     HeldBack(HeldBack),
 }
 
-/// A client of `fake` whose writes meet this fate.
-fn fateful(fake: &FakeCluster, fate: &Arc<Mutex<Fate>>) -> Client {
-    let (service, fate) = (fake.service(), Arc::clone(fate));
+/// A client of `fake` of whose writes this becomes.
+fn fateful(fake: &FakeCluster, next: &Arc<Mutex<Fate>>) -> Client {
+    let (service, next) = (fake.service(), Arc::clone(next));
     let service = service_fn(move |request: Request<Body>| {
         let is_read = request.method() == http::Method::GET;
-        let (service, fate) = (service.clone(), *fate.lock());
+        let (service, next) = (service.clone(), *next.lock());
         async move {
-            if let (Fate::HeldBack(why), false) = (fate, is_read) {
+            if let (Fate::HeldBack(why), false) = (next, is_read) {
                 return Err(BoxError::from(why));
             }
             let answer = service.oneshot(request).await.map_err(BoxError::from);
-            if matches!(fate, Fate::Lost) && !is_read {
+            if matches!(next, Fate::Lost) && !is_read {
                 return Err(BoxError::from("connection reset"));
             }
             answer
@@ -65,15 +67,15 @@ impl Lagging {
         let plain = KubeCluster::new(fake.client());
         let mut builder = Caches::builder();
         let feeder = builder.packed(Some(IndexedBy::NAMESPACE), |_| {});
-        let fate = Arc::default();
-        let inner = KubeCluster::new(fateful(&fake, &fate));
+        let next = Arc::default();
+        let inner = KubeCluster::new(fateful(&fake, &next));
         let cached = CachedCluster::new(inner, builder.build());
         Self {
             fake,
             plain,
             cached,
             feeder,
-            fate,
+            next,
         }
     }
 
@@ -283,7 +285,12 @@ async fn selectors_that_a_cache_cannot_judge_are_requests() {
         let params = ListParams::default().labels(selector);
         let list = it.cached.list::<ConfigMap>(None, &params);
         let (found, asked) = it.requests(list).await;
-        let names: Vec<_> = found.unwrap().iter().map(ResourceExt::name_any).collect();
+        let names: Vec<_> = found
+            .unwrap()
+            .items
+            .iter()
+            .map(ResourceExt::name_any)
+            .collect();
         assert!(names.contains(&"a".to_owned()), "{selector}");
         assert_eq!(asked, requests, "{selector}");
     }
@@ -359,7 +366,7 @@ async fn a_late_answer_does_not_cover_a_newer_write() {
     table.note(&old, asked);
     assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
     let all = table::Query::of(Some("default"), &ListParams::default()).unwrap();
-    table.note_all(&all, std::slice::from_ref(&old), asked);
+    table.note_all(&all, &Listed::of(vec![old]), asked);
     assert_eq!(it.requests(it.seen("a")).await, (Some("2".to_owned()), 0));
 }
 
@@ -373,7 +380,7 @@ async fn a_late_answer_that_nothing_is_there_does_not_cover_a_newer_write() {
     table.note_absence(&key("a"), asked);
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
     let all = table::Query::of(Some("default"), &ListParams::default()).unwrap();
-    table.note_all(&all, &[], asked);
+    table.note_all(&all, &Listed::of(Vec::new()), asked);
     assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
 }
 

@@ -12,7 +12,7 @@ use std::{
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, KubeCluster, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, KubeCluster, Lenient, ObjectKey},
     crd::{KiteReservation, KiteVirtualMachine},
 };
 use kite_fake::FakeCluster;
@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt as _, service_fn};
 
-use super::{CachedCluster, Caches, Feeder, lenient::Lenient, watches::Watches};
+use super::{CachedCluster, Caches, Feeder, live, watches::Watches};
 use crate::health::Health;
 
 /// A client of `fake` whose lists and watches are refused while `is_down`.
@@ -81,7 +81,10 @@ async fn a_cache_is_passed_by_while_its_watch_fails() {
 fn reservation(name: &str, claim: &str) -> DynamicObject {
     let resource = ApiResource::erase::<KiteReservation>(&());
     let holder = json!({"kind": "KiteUser", "name": "dev", "uid": "1"});
-    DynamicObject::new(name, &resource).data(json!({"spec": {"claim": claim, "holder": holder}}))
+    let labels = [("of".to_owned(), "these".to_owned())];
+    let mut object = DynamicObject::new(name, &resource);
+    object.metadata.labels = Some(labels.into());
+    object.data(json!({"spec": {"claim": claim, "holder": holder}}))
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,8 +128,19 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
         .unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let all = ListParams::default();
-    let found = reader.list::<KiteReservation>(None, &all).await.unwrap();
-    assert_eq!(found.items.len(), 2);
+    let list = || reader.list::<KiteReservation>(None, &all);
+    // From the cache as from the API server.
+    for found in [list().await.unwrap(), live(list()).await.unwrap()] {
+        assert_eq!(found.items.len(), 2);
+        let told = found.complete().unwrap_err().to_string();
+        assert!(
+            told.contains("bad") && told.contains("Unheard-of"),
+            "{told}"
+        );
+    }
+    let other = ListParams::default().labels("of=another");
+    let found = reader.list::<KiteReservation>(None, &other).await.unwrap();
+    assert!(found.complete().is_ok(), "it is not among these");
     // Mended, it is like all others.
     let mended = json!({"spec": {"claim": "Username"}});
     let patch = kube::api::Patch::Merge(mended);
@@ -135,37 +149,120 @@ async fn one_object_that_cannot_be_read_does_not_hide_the_others() {
         .unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(find("bad").await.unwrap().is_some());
+    assert_eq!(list().await.unwrap().complete().unwrap().len(), 3);
     stop.cancel();
+}
+
+/// A cache that hears of objects which may not be readable.
+struct Hears {
+    caches: Caches,
+    feeder: Feeder<ConfigMap>,
+}
+
+impl Hears {
+    fn new() -> Self {
+        let mut builder = Caches::builder();
+        let feeder = builder.packed(None, |_| {});
+        let caches = builder.build();
+        Self { caches, feeder }
+    }
+
+    /// Who is told of, whether as gone, and whether something was mended.
+    fn hear(
+        &mut self,
+        events: impl IntoIterator<Item = Event<Lenient<ConfigMap>>>,
+    ) -> (Vec<(String, bool)>, bool) {
+        let (mut told, mut is_mended) = (Vec::new(), false);
+        for event in events {
+            is_mended |= self.feeder.apply_lenient(event, |map| {
+                let is_gone = map.metadata.deletion_timestamp.is_some();
+                told.push((map.metadata.name.clone().unwrap(), is_gone));
+            });
+        }
+        told.sort();
+        (told, is_mended)
+    }
+
+    fn list<const N: usize>(
+        &mut self,
+        objects: [&Lenient<ConfigMap>; N],
+    ) -> (Vec<(String, bool)>, bool) {
+        let objects = objects.into_iter().cloned().map(Event::InitApply);
+        let events = [Event::Init].into_iter().chain(objects);
+        self.hear(events.chain([Event::InitDone]))
+    }
+
+    fn is_asked(&self, name: &str) -> bool {
+        let key = ObjectKey::namespaced("default", name);
+        let known = self.caches.table::<ConfigMap>().unwrap().known(&key);
+        matches!(known, super::table::Known::Ask)
+    }
+}
+
+/// The first can be read, the second cannot.
+fn both(name: &str) -> [Lenient<ConfigMap>; 2] {
+    [json!({}), json!(5)].map(|data| {
+        let metadata =
+            json!({"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"});
+        serde_json::from_value(json!({"metadata": metadata, "data": data})).unwrap()
+    })
+}
+
+fn told(names: &[(&str, bool)]) -> Vec<(String, bool)> {
+    let names = names.iter();
+    names
+        .map(|(name, gone)| ((*name).to_owned(), *gone))
+        .collect()
 }
 
 #[test]
 fn an_object_that_became_unreadable_is_asked_for() {
-    let mut builder = Caches::builder();
-    let mut feeder: Feeder<ConfigMap> = builder.packed(None, |_| {});
-    let caches = builder.build();
-    let map = |data: serde_json::Value| -> Lenient<ConfigMap> {
-        let metadata = json!({"name": "a", "namespace": "default", "resourceVersion": "1"});
-        serde_json::from_value(json!({"metadata": metadata, "data": data})).unwrap()
-    };
-    let key = ObjectKey::namespaced("default", "a");
-    let is_asked = || {
-        let known = caches.table::<ConfigMap>().unwrap().known(&key);
-        matches!(known, super::table::Known::Ask)
-    };
-    for event in [
-        Event::Init,
-        Event::InitApply(map(json!({}))),
-        Event::InitDone,
-    ] {
-        feeder.apply_lenient(event, |_| {});
-    }
-    assert!(!is_asked());
-    feeder.apply_lenient(Event::Apply(map(json!(5))), |_| {});
-    assert!(is_asked());
-    let mut gone = 0;
-    feeder.apply_lenient(Event::Delete(map(json!(5))), |_| gone += 1);
-    assert!(!is_asked());
-    assert_eq!(gone, 1, "whoever knew it hears that it went");
+    let mut it = Hears::new();
+    let [good, bad] = both("a");
+    it.list([&good]);
+    assert!(!it.is_asked("a"));
+    let as_it_was = (told(&[("a", false)]), false);
+    assert_eq!(it.hear([Event::Apply(bad.clone())]), as_it_was);
+    assert!(it.is_asked("a"));
+    // Once more is no news, nor is a list.
+    assert_eq!(it.hear([Event::Apply(bad.clone())]), (told(&[]), false));
+    assert_eq!(it.list([&bad]), (told(&[]), false));
+    assert!(it.is_asked("a"));
+    let gone = (told(&[("a", true)]), true);
+    assert_eq!(it.hear([Event::Delete(bad)]), gone, "whoever knew it hears");
+    assert!(!it.is_asked("a"));
     // Without a name it is no object.
     assert!(serde_json::from_value::<Lenient<KiteVirtualMachine>>(json!({"spec": 1})).is_err());
+}
+
+#[test]
+fn what_a_list_cannot_read_is_not_told_to_be_gone() {
+    let mut it = Hears::new();
+    let ([a, bad_a], [b, bad_b]) = (both("a"), both("b"));
+    it.list([&a, &b]);
+    assert_eq!(
+        it.list([&bad_a, &bad_b]),
+        (told(&[("a", false), ("b", false)]), false)
+    );
+    assert!(it.is_asked("a") && it.is_asked("b"));
+    // One went while nobody watched, the other was mended.
+    let (told_of, is_mended) = it.list([&a]);
+    assert!(told_of.contains(&("a".to_owned(), false)));
+    assert!(told_of.contains(&("b".to_owned(), true)), "{told_of:?}");
+    assert!(is_mended && !it.is_asked("a") && !it.is_asked("b"));
+    assert!(!told_of.contains(&("a".to_owned(), true)));
+    // By events, too.
+    it.hear([Event::Apply(bad_a)]);
+    let (_, is_mended) = it.hear([Event::Apply(a)]);
+    assert!(is_mended && !it.is_asked("a"));
+}
+
+#[test]
+fn the_end_of_what_could_never_be_read_is_told_without_a_name() {
+    let mut it = Hears::new();
+    let [_, bad] = both("a");
+    assert_eq!(it.list([&bad]), (told(&[]), false));
+    assert_eq!(it.list([]), (told(&[]), true));
+    it.hear([Event::Apply(bad.clone())]);
+    assert_eq!(it.hear([Event::Delete(bad)]), (told(&[]), true));
 }

@@ -17,7 +17,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use kite_core::{
-    cluster::Object,
+    cluster::{Lenient, Object},
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
     gateway_api,
 };
@@ -36,12 +36,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Builder, Caches, Feeder,
-    kinds::Kind,
-    lenient::{self, Lenient},
-    retry::Retry,
-};
+use super::{Builder, Caches, Feeder, kinds::Kind, retry::Retry};
 use crate::{
     health::Health,
     metrics::Waiting,
@@ -53,6 +48,7 @@ pub(crate) struct Watches {
     client: Client,
     caches: Builder,
     feeds: HashMap<TypeId, Box<dyn Run>>,
+    mended: Mended,
 }
 
 impl fmt::Debug for Watches {
@@ -69,6 +65,7 @@ impl Watches {
             client,
             caches: Caches::builder(),
             feeds: HashMap::new(),
+            mended: Mended::default(),
         }
     }
 
@@ -101,12 +98,19 @@ impl Watches {
         self.feed::<W>().listeners.push(Box::new(listener));
     }
 
+    /// Tells `listener` whenever an object of any kind is gone that could not be
+    /// read, or can be read now.
+    pub(crate) fn when_mended(&mut self, listener: impl Fn() + Send + 'static) {
+        self.mended.0.lock().push(Box::new(listener));
+    }
+
     #[allow(clippy::expect_used, reason = "a feed stands under its own type")]
     fn feed<K: Object>(&mut self) -> &mut Feed<K> {
         let Self {
             client,
             caches,
             feeds,
+            mended,
         } = self;
         let feed = feeds.entry(TypeId::of::<K>()).or_insert_with(|| {
             Box::new(Feed::<K> {
@@ -116,6 +120,7 @@ impl Watches {
                 retry: Retry::default(),
                 feeder: caches.fed_for_kite(),
                 listeners: Vec::new(),
+                mended: mended.clone(),
                 tried: watch::Sender::new(false),
             })
         });
@@ -204,7 +209,23 @@ struct Feed<K: Object> {
     retry: Retry,
     feeder: Feeder<K>,
     listeners: Vec<Tell<K>>,
+    mended: Mended,
     tried: watch::Sender<bool>,
+}
+
+/// Who hears that an object is gone that could not be read, or can be read now:
+/// whom it may concern cannot be seen in it.
+#[derive(Clone, Default)]
+struct Mended(Arc<Mutex<Vec<Wake>>>);
+
+type Wake = Box<dyn Fn() + Send>;
+
+impl Mended {
+    fn tell(&self) {
+        for tell in &*self.0.lock() {
+            tell();
+        }
+    }
 }
 
 /// A [`Feed`], whatever its kind.
@@ -328,17 +349,31 @@ impl<K: Object> Feed<K> {
         } else {
             let api = Api::<K>::all(client);
             let events = watcher(api, config);
-            events.map(|event| event.map(lenient::all_read)).boxed()
+            events.map(|event| event.map(all_read)).boxed()
         }
     }
 
     fn take_in(&mut self, event: watcher::Event<Lenient<K>>) {
         let listeners = &self.listeners;
-        self.feeder.apply_lenient(event, |object| {
+        let is_mended = self.feeder.apply_lenient(event, |object| {
             for tell in listeners {
                 tell(object);
             }
         });
+        if is_mended {
+            self.mended.tell();
+        }
+    }
+}
+
+/// The event, of an object that was read.
+fn all_read<K>(event: watcher::Event<K>) -> watcher::Event<Lenient<K>> {
+    match event {
+        watcher::Event::Apply(object) => watcher::Event::Apply(object.into()),
+        watcher::Event::Delete(object) => watcher::Event::Delete(object.into()),
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(object.into()),
+        watcher::Event::InitDone => watcher::Event::InitDone,
     }
 }
 

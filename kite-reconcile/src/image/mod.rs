@@ -169,14 +169,14 @@ async fn cloning<C: Cluster>(
     cluster: &C,
 ) -> Result<Vec<ObjectKey>, ClusterError> {
     let all = ListParams::default();
-    let disks = cluster.list::<DataVolume>(None, &all).await?;
+    let disks = cluster.list::<DataVolume>(None, &all).await?.complete()?;
     let is_cloning = |disk: &&DataVolume| {
         let phase = disk.status.as_ref().and_then(|it| it.phase.as_deref());
         phase != Some("Succeeded")
             && disk.metadata.deletion_timestamp.is_none()
             && (refers_to(disk, source) || claims.iter().any(|claim| copies(disk, claim)))
     };
-    let cloning = disks.items.iter().filter(is_cloning);
+    let cloning = disks.iter().filter(is_cloning);
     Ok(cloning.map(ObjectKey::of).collect())
 }
 

@@ -13,7 +13,7 @@ use k8s_openapi::api::{
     networking::v1::NetworkPolicy,
 };
 use kite_core::{
-    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
     crd::{Exposure, KiteImage, KitePlatform, KiteUser, KiteUserStatus, KiteVirtualMachine},
     labels, names,
 };
@@ -97,6 +97,13 @@ impl Reconciler for Users {
             list::<KiteVirtualMachine, C>(cluster, &name),
         )?;
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();
+        // Walls must not leave an address open, nor fall while there is a VM.
+        let (nodes, servers) = (nodes.complete()?, servers.complete()?);
+        let vms = if object.metadata.deletion_timestamp.is_some() {
+            vms.complete()?
+        } else {
+            vms.items
+        };
         Ok(Observed {
             image_namespaces: images
                 .items
@@ -106,14 +113,14 @@ impl Reconciler for Users {
                 .map(str::to_owned)
                 .collect(),
             exposure: platform.exposure,
-            blocked: walls::addresses(&nodes.items)
+            blocked: walls::addresses(&nodes)
                 .into_iter()
-                .chain(walls::endpoints(&servers.items))
+                .chain(walls::endpoints(&servers))
                 .chain(platform.blocked_networks.iter().cloned())
                 .collect(),
             claims,
             namespace,
-            policies,
+            policies: policies.items,
             quota,
             vms,
         })
@@ -136,11 +143,12 @@ impl Reconciler for Users {
     }
 }
 
-async fn list<K: Object, C: Cluster>(cluster: &C, namespace: &str) -> Result<Vec<K>, ClusterError> {
-    let all = cluster
-        .list::<K>(Some(namespace.to_owned()), &ListParams::default())
-        .await?;
-    Ok(all.items)
+async fn list<K: Object, C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+) -> Result<Listed<K>, ClusterError> {
+    let all = ListParams::default();
+    cluster.list(Some(namespace.to_owned()), &all).await
 }
 
 impl Observed {

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     cdi::DataVolume,
-    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey, Unread},
     crd::{Claim, KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteVirtualMachine},
     gateway_api::HttpRoute,
     kubevirt::{VirtualMachine, VirtualMachineInstance},
@@ -51,6 +51,8 @@ pub struct Observed {
     /// All VMs in the owner's namespace; only looked at before the VM is made, and
     /// when it is to have more than it has, to judge the owner's quota.
     pub siblings: Vec<KiteVirtualMachine>,
+    /// VMs beside those that are there and cannot be read.
+    pub unreadable_siblings: Vec<Unread>,
     /// The offer that the spec names; only looked at while the VM has no disk,
     /// when it has got what was offered, and when it goes.
     pub offer: Option<OfferSeen>,
@@ -177,7 +179,7 @@ impl Observed {
         };
         let asked = Asked::of(object, machine.as_ref(), disk.as_ref(), claim.as_ref());
         let siblings = if owner.is_none() || deleting {
-            Vec::new()
+            Listed::of(Vec::new())
         } else {
             let is_made = disk.is_some() && machine.is_some();
             rivals(cluster, &vm, asked, is_made).await?
@@ -202,7 +204,8 @@ impl Observed {
             certificate_missing,
             certificate,
             owner,
-            siblings,
+            siblings: siblings.items,
+            unreadable_siblings: siblings.unreadable,
             image,
             claims,
             key_secret,
@@ -323,12 +326,12 @@ async fn rivals<C: Cluster>(
     vm: &Vm<'_>,
     asked: Asked,
     is_made: bool,
-) -> Result<Vec<KiteVirtualMachine>, ClusterError> {
+) -> Result<Listed<KiteVirtualMachine>, ClusterError> {
     if asked.is_any() {
         // Another may have asked for more a moment ago.
         live(siblings(cluster, vm)).await
     } else if is_made {
-        Ok(Vec::new())
+        Ok(Listed::of(Vec::new()))
     } else {
         siblings(cluster, vm).await
     }
@@ -338,10 +341,9 @@ async fn rivals<C: Cluster>(
 async fn siblings<C: Cluster>(
     cluster: &C,
     vm: &Vm<'_>,
-) -> Result<Vec<KiteVirtualMachine>, ClusterError> {
+) -> Result<Listed<KiteVirtualMachine>, ClusterError> {
     let all = ListParams::default();
-    let found = cluster.list(Some(vm.namespace.to_owned()), &all);
-    Ok(found.await?.items)
+    cluster.list(Some(vm.namespace.to_owned()), &all).await
 }
 
 /// Whether `KubeVirt` is not told yet that the machine is to be off.

@@ -260,10 +260,15 @@ fn walls_obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
 /// Why the VM does not fit beside its owner's others.
 fn quota_obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
     let excess = quota::excess(vm, seen)?;
+    let reason = if seen.unreadable_siblings.is_empty() {
+        "QuotaExceeded"
+    } else {
+        "QuotaUnknown"
+    };
     Some(Obstacle::new(
         VIRTUAL_MACHINE_READY,
         VmPhase::Failed,
-        "QuotaExceeded",
+        reason,
         excess,
     ))
 }

@@ -20,6 +20,9 @@ use super::{observe::Observed, plan::disk_size};
 /// Why the VM does not fit, for people.
 pub(super) fn excess(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
     let owner = seen.owner.as_ref()?;
+    if let Some(why) = unjudged(seen) {
+        return Some(why);
+    }
     let quota = owner.spec.effective_quota();
     let mut sum = Sum::of(others(vm, seen).filter(|other| comes_first(other, vm.object)));
     sum.add(vm.object);
@@ -27,6 +30,14 @@ pub(super) fn excess(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
     Some(format!(
         "{field}: with this VM the user's VMs would have {used} together, and the quota is \
          {most}: delete others or make them smaller, or ask an administrator for more"
+    ))
+}
+
+/// Why it cannot be told what is left of the quota, for people.
+fn unjudged(seen: &Observed) -> Option<String> {
+    let unread = seen.unreadable_siblings.first()?;
+    Some(format!(
+        "what is left of the quota is not known, since KiteVirtualMachine {unread}"
     ))
 }
 
@@ -83,6 +94,14 @@ impl Refusal {
         let Some(owner) = seen.owner.as_ref().filter(|_| asked.is_any()) else {
             return Self::default();
         };
+        if let Some(why) = unjudged(seen) {
+            let refused = |is_asked: bool| is_asked.then(|| why.clone());
+            return Self {
+                cpu: refused(asked.cpu),
+                memory: refused(asked.memory),
+                disk: refused(asked.disk),
+            };
+        }
         let (spec, quota) = (&vm.object.spec, owner.spec.effective_quota());
         let used = Sum::of(others(vm, seen));
         let mut all = used;

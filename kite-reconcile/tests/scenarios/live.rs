@@ -351,3 +351,37 @@ async fn usage_follows_vms_by_events_alone() {
     live.until("", "ann", uses(0)).await;
     live.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_user_goes_as_soon_as_a_vm_has_gone_that_could_not_be_read() {
+    let live = Live::start().await;
+    live.cluster.create(&platform()).await.unwrap();
+    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    let ann = live.cluster.create(&ann).await.unwrap();
+    live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_some())
+        .await;
+    let vms = crate::unreadable::raw_vms(&live.cluster).await;
+    crate::unreadable::create_odd(&vms).await;
+    let gone = live.cluster.remove(&ann, PropagationPolicy::Background);
+    gone.await.unwrap();
+    live.until("", "ann", |user: Option<&KiteUser>| {
+        let status = user.and_then(|user| user.status.as_ref());
+        let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+        conditions.any(|condition| condition.reason == "Unreadable")
+    })
+    .await;
+    // By now it is looked at every two minutes.
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    let since = tokio::time::Instant::now();
+    vms.delete("odd", &kube::api::DeleteParams::default())
+        .await
+        .unwrap();
+    live.until("", "ann", |user: Option<&KiteUser>| user.is_none())
+        .await;
+    assert!(
+        since.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        since.elapsed()
+    );
+    live.end().await;
+}

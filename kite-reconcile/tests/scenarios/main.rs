@@ -30,6 +30,7 @@ mod schedules;
 mod sizes;
 mod stage;
 mod stale;
+mod unreadable;
 mod users;
 mod walls_of_names;
 mod world;

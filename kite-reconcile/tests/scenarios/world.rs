@@ -12,7 +12,8 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kite_core::{
     cdi::DataVolume,
     cluster::{
-        Cluster, ClusterError, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey,
+        Cluster, ClusterError, ClusterExt as _, FieldManager, KubeCluster, Listed, Object,
+        ObjectKey,
     },
     crd::{
         HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
@@ -29,7 +30,7 @@ use kite_fake::{
     },
 };
 use kite_reconcile::{Context, Error, image, offer, platform, user, vm};
-use kube::api::{ListParams, ObjectList, ObjectMeta, PropagationPolicy};
+use kube::api::{ListParams, ObjectMeta, PropagationPolicy};
 use kube::core::Status;
 use tokio_util::sync::CancellationToken;
 
@@ -170,7 +171,7 @@ impl Cluster for Recorder {
         &self,
         namespace: Option<String>,
         params: &ListParams,
-    ) -> Result<ObjectList<K>, ClusterError> {
+    ) -> Result<Listed<K>, ClusterError> {
         let (kind, place) = (K::kind(&()), namespace.as_deref().unwrap_or("*"));
         self.read(format!("list {kind} {place}")).await;
         self.inner.list(namespace, params).await
