@@ -72,6 +72,21 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         settings: &Settings,
     ) -> Result<Plan<Self::Status>, Error>;
 
+    /// Whether what is told in the object's status, as it was seen, was told before
+    /// the others were seen that it is told to; see [`Step::Tell`].
+    fn is_current(_observed: &Self::Observed) -> bool {
+        true
+    }
+
+    /// Looks at the others once more, as the API server itself knows them.
+    async fn look_at_others<C: Cluster>(
+        _object: &Self::Object,
+        _observed: &mut Self::Observed,
+        _cluster: &C,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Takes what came of a step into what was observed.
     fn absorb(observed: &mut Self::Observed, outcome: Outcome);
 
@@ -141,13 +156,32 @@ async fn rounds<R: Reconciler, C: Cluster>(
     let mut is_live = false;
     // Without caches everything is.
     let mut is_observed_live = context.caches.is_none();
-    let mut is_contested = false;
+    let (mut is_contested, mut has_waited) = (false, false);
     'rounds: for _ in 0..MAX_ROUNDS {
         let plan = R::plan(object, &observed, &context.settings)?;
         let (late, is_guarded) = match plan.steps.first() {
+            None if !has_waited && !R::is_current(&observed) => {
+                has_waited = true;
+                account = account.map(Account::outdated);
+                observed = echoed::<R, C>(object, context).await?;
+                continue;
+            }
             None => match rest::<R, C>(object, &plan, &observed, account.take(), context).await {
                 Err(error) if !is_live && is_conflict(&error) => (Some(error), false),
                 rested => return rested,
+            },
+            Some(Step::Tell) => match tell::<R, C>(object, &plan, context).await {
+                Ok(Some(told)) => {
+                    account = account.map(Account::outdated);
+                    wanted = Step::Tell.describe();
+                    (*object, is_live) = (told, true);
+                    observed = R::observe(object, &context.cluster, &context.settings).await?;
+                    R::at(&mut observed, (context.clock)());
+                    continue;
+                }
+                Ok(None) => return Ok(Action::await_change()),
+                Err(error) if !is_live && is_conflict(&error) => (Some(error), false),
+                Err(error) => return Err(error),
             },
             Some(first) => {
                 // It speaks of what was read before the steps.
@@ -243,6 +277,55 @@ fn is_conflict(error: &Error) -> bool {
 /// or is gone.
 fn is_guarded(step: &Step) -> bool {
     matches!(step, Step::AddFinalizer(_))
+}
+
+/// How long to wait for what was told to come back by the watch. The first pause
+/// is mostly enough.
+const ECHO: [Duration; 8] = {
+    let ms = Duration::from_millis;
+    [
+        ms(2),
+        ms(4),
+        ms(8),
+        ms(16),
+        ms(32),
+        ms(64),
+        ms(128),
+        ms(256),
+    ]
+};
+
+/// Tells the plan's status. Gives the object with it; none if it is gone.
+async fn tell<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    plan: &Plan<R::Status>,
+    context: &Context<C>,
+) -> Result<Option<R::Object>, Error> {
+    let status = completed_status::<R, C>(object, plan, context);
+    let told = write_status::<R, C>(object, status, context).await?;
+    let now = (context.clock)();
+    context.pace.written(R::KIND, ObjectKey::of(object), now);
+    Ok(told)
+}
+
+/// Looks at everything as it was after what is told in the object's status.
+async fn echoed<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    context: &Context<C>,
+) -> Result<R::Observed, Error> {
+    let mut pauses = ECHO.into_iter();
+    loop {
+        let pause = pauses.next();
+        tokio::time::sleep(pause.unwrap_or_default()).await;
+        let mut observed = R::observe(object, &context.cluster, &context.settings).await?;
+        R::at(&mut observed, (context.clock)());
+        if pause.is_none() {
+            R::look_at_others(object, &mut observed, &context.cluster).await?;
+        }
+        if pause.is_none() || R::is_current(&observed) {
+            return Ok(observed);
+        }
+    }
 }
 
 /// Nothing is left to do but to report, and to wait.

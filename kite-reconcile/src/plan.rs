@@ -32,6 +32,11 @@ pub enum Step {
     /// Take the finalizer off. Always the last step of all: the object may be
     /// gone after it.
     RemoveFinalizer(&'static str),
+    /// Write the status of this plan, on the condition that the object is unchanged
+    /// since it was read, and look at everything anew as it was after that: what is
+    /// planned then was told before to all who have to know. The only step of its
+    /// plan.
+    Tell,
     /// Delete the reconciled object itself, on the condition that it is
     /// unchanged since it was read: its time is over, and whoever gives it more
     /// time at the last moment wins. The only step of its plan.
@@ -78,6 +83,7 @@ impl Step {
             | Self::DeleteSelf
             | Self::Delete(..) => true,
             Self::AddFinalizer(_)
+            | Self::Tell
             | Self::Claim(_)
             | Self::Fulfil(_)
             | Self::CreateKeys(_)
@@ -98,6 +104,7 @@ impl Step {
         match self {
             Self::AddFinalizer(name) => format!("add finalizer {name}"),
             Self::RemoveFinalizer(name) => format!("remove finalizer {name}"),
+            Self::Tell => "tell what is asked for".to_owned(),
             Self::DeleteSelf => "delete the object itself".to_owned(),
             Self::Claim(claim) => format!("claim {}", name(claim)),
             Self::Unclaim(claim) => format!("release {}", name(claim)),

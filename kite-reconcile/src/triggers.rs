@@ -10,6 +10,7 @@ mod changes;
 mod claims;
 mod edits;
 mod owners;
+mod shares;
 
 use std::{
     collections::HashMap,
@@ -48,6 +49,7 @@ use self::{
     claims::{Claims, claimants, namesakes},
     edits::Edits,
     owners::{image_of, platform_of, user_of, vm_of},
+    shares::Shares,
 };
 use crate::user;
 
@@ -119,6 +121,11 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
                     vm.namespace().as_deref() == Some(&namespace)
                 })
             }
+        })
+        .on(everything(), || {
+            // What one VM of a user gives back, another waits for.
+            let shares = Shares::default();
+            move |vm: &KiteVirtualMachine, _: &_| shares.freed(vm)
         })
         .on(everything(), || {
             |image: &KiteImage, vms: &_| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     conditions,
-    crd::{KiteReservation, KiteUser, KiteVirtualMachine, UserPhase},
+    crd::{Charge, KiteReservation, KiteUser, KiteVirtualMachine, UserPhase},
     names,
     quantity::Bytes,
 };
@@ -78,9 +78,10 @@ pub(super) fn check_quota(
             && instead_of.is_none_or(|old| old.uid() != vm.uid())
     });
     let quota = owner.spec.effective_quota();
-    let used_cpu: u64 = others.iter().map(|vm| u64::from(vm.spec.cpu)).sum();
-    let used_memory: u64 = others.iter().map(|vm| vm.spec.memory.bytes()).sum();
-    let used_disk: u64 = others.iter().map(|vm| vm.spec.disk.bytes()).sum();
+    // Not what others ask for in vain.
+    let used = others.iter().map(|vm| vm.expected_charge());
+    let used = used.fold(Charge::default(), Charge::plus);
+    let (used_cpu, used_memory, used_disk) = (used.cpu, used.memory, used.disk);
     let mut lacking = Vec::new();
     let mut exceeds = |what: &str, grows: bool, wanted: u64, limit: u64, limit_text: String| {
         if grows && wanted > limit {
@@ -97,7 +98,7 @@ pub(super) fn check_quota(
     exceeds(
         "CPUs",
         instead_of.is_none_or(|old| demand.cpu > old.spec.cpu),
-        used_cpu + u64::from(demand.cpu),
+        used_cpu.saturating_add(demand.cpu.into()),
         u64::from(quota.cpu),
         format!("{}, {used_cpu} used by others of your VMs", quota.cpu),
     );

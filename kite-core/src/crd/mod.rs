@@ -4,6 +4,7 @@
 //! them: required fields, enums, patterns, bounds, defaults and CEL rules, so
 //! that an API server refuses what the controller could not carry out.
 
+mod charge;
 pub(crate) mod foreign;
 mod image;
 mod offer;
@@ -20,7 +21,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    image::*, offer::*, platform::*, reservation::*, session::*, user::*, virtual_machine::*,
+    charge::*, image::*, offer::*, platform::*, reservation::*, session::*, user::*,
+    virtual_machine::*,
 };
 
 /// API group of Kite's kinds.

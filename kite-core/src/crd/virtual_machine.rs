@@ -33,6 +33,7 @@ use crate::{password::PasswordHash, quantity::Bytes};
     printcolumn(name = "Node", type_ = "string", priority = 1, json_path = ".status.nodeName"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     selectable = ".spec.sshId",
+    validation = Rule::new("!isQuantity(self.spec.disk) || !isQuantity(oldSelf.spec.disk) || quantity(self.spec.disk).compareTo(quantity(oldSelf.spec.disk)) >= 0 || !has(self.status) || !has(self.status.disk) || (has(self.status.disk.size) && quantity(self.spec.disk).compareTo(quantity(self.status.disk.size)) >= 0)").message("disk can only grow: a smaller disk would lose data; what it has not grown by yet can be taken back, down to status.disk.size").field_path(".spec.disk"),
     validation = Rule::new("size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')").message("metadata.name must be at most 52 characters without dots: Services and the guest's hostname are named after it"),
 )]
 #[x_kube(validation = Rule::new("has(self.offer) == has(oldSelf.offer) && (!has(self.offer) || self.offer == oldSelf.offer)").message("offer cannot be changed: create another VM"))]
@@ -49,10 +50,9 @@ pub struct KiteVirtualMachineSpec {
     #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1024Ti')) <= 0").message("memory must be at most 1024Ti"))]
     pub memory: Bytes,
     /// Size of the root disk, at least 1Gi and at least the image's. It can
-    /// grow and never shrinks.
+    /// grow and never shrinks; what it has not grown by yet can be taken back.
     #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1Gi')) >= 0").message("disk must be at least 1Gi"))]
     #[x_kube(validation = Rule::new("!isQuantity(self) || quantity(self).compareTo(quantity('1024Ti')) <= 0").message("disk must be at most 1024Ti"))]
-    #[x_kube(validation = Rule::new("!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0").message("disk can only grow: a smaller disk would lose data"))]
     pub disk: Bytes,
     /// Name of the `KiteImage` that the disk is cloned from. Cannot be changed.
     #[schemars(
@@ -184,6 +184,15 @@ pub struct KiteVirtualMachineStatus {
     /// Its root disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskStatus>,
+    /// What the VM has been granted of its owner's quota, and is charged with. It
+    /// keeps that though the quota becomes smaller. Absent for a VM that is no
+    /// user's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<VmSize>,
+    /// What the VM is about to be granted. It is charged with that, too: what is
+    /// said here can be seen by the user's other VMs before it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asking: Option<VmSize>,
     /// The restart that was seen to last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartStatus>,
@@ -201,6 +210,28 @@ pub struct KiteVirtualMachineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// How much a VM has of what quotas bound. What is absent, it has none of.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct VmSize {
+    /// Virtual CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// Size of the root disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Bytes>,
+}
+
+impl VmSize {
+    /// Whether it is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.cpu.is_none() && self.memory.is_none() && self.disk.is_none()
+    }
 }
 
 /// A restart of a VM.
@@ -244,6 +275,10 @@ pub struct IdleStatus {
 pub struct DiskStatus {
     /// Name of the `DataVolume` and its PVC.
     pub name: String,
+    /// The size that it was made with, or has been made to grow to:
+    /// `spec.disk` cannot be less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
     /// The `DataVolume`'s phase as CDI reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,

@@ -67,6 +67,22 @@ pub(crate) async fn noted<F: Future>(work: F) -> (F::Output, Account) {
     (done, account)
 }
 
+/// Carries `work` out and says whether watches have shown all that it read, or the
+/// API server itself has answered: then it has seen all that came before what is
+/// known of any of it.
+pub(crate) async fn shown<F: Future>(work: F) -> (F::Output, bool) {
+    let (done, noted) = scope(is_live(), work).await;
+    let is_shown = !noted.is_ahead;
+    // It is part of what is read all around.
+    let _ = READING.try_with(|reading| {
+        let mut all = reading.noted.lock();
+        all.reads.extend(noted.reads);
+        all.is_unsure |= noted.is_unsure;
+        all.is_ahead |= noted.is_ahead;
+    });
+    (done, is_shown)
+}
+
 async fn scope<F: Future>(is_live: bool, work: F) -> (F::Output, Noted) {
     let reading = Arc::new(Reading {
         is_live,

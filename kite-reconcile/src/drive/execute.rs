@@ -60,6 +60,8 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
                 Err(error) => return Err(error.into()),
             }
         }
+        // Not without its plan.
+        Step::Tell => Done::Finished,
         Step::DeleteSelf => {
             let propagation = kube::api::PropagationPolicy::Background;
             match cluster.delete_unchanged(object, propagation).await {

@@ -68,12 +68,13 @@ pub(super) fn completed_status<R: Reconciler, C: Cluster>(
 }
 
 /// Writes a status on the condition that the object is still as it was read: a
-/// report that was made of an older view must not cover a newer one.
+/// report that was made of an older view must not cover a newer one. Gives the
+/// object with it; none if it is gone.
 pub(super) async fn write_status<R: Reconciler, C: Cluster>(
     object: &R::Object,
     status: R::Status,
     context: &Context<C>,
-) -> Result<(), Error> {
+) -> Result<Option<R::Object>, Error> {
     context.metrics.write(R::KIND);
     let old = object
         .status()
@@ -83,12 +84,12 @@ pub(super) async fn write_status<R: Reconciler, C: Cluster>(
     let carrier = carrier(object, status);
     let manager: FieldManager = context.settings.manager;
     match context.cluster.apply_status(manager, &carrier).await {
-        Ok(_) => {
+        Ok(told) => {
             context.events.tell(object, old, &new, &context.clock);
-            Ok(())
+            Ok(Some(told))
         }
         // Deleted meanwhile: nobody is left to read it.
-        Err(ClusterError::NotFound { .. }) => Ok(()),
+        Err(ClusterError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

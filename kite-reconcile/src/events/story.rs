@@ -55,6 +55,7 @@ const ON_ITS_WAY: &[&str] = &[
     "Waiting",
     "WaitingForDeletion",
     "WaitingForNamespace",
+    "WaitingForQuota",
     "WaitingForReceiver",
     "WaitingForStart",
     "WaitingForVolumeBinding",

@@ -92,6 +92,18 @@ impl Reconciler for Vms {
         plan(object, observed)
     }
 
+    fn is_current(observed: &Observed) -> bool {
+        observed.siblings_are_current || observed.siblings.is_empty()
+    }
+
+    async fn look_at_others<C: Cluster>(
+        object: &KiteVirtualMachine,
+        observed: &mut Observed,
+        cluster: &C,
+    ) -> Result<(), Error> {
+        observed.look_at_siblings(&Vm::of(object)?, cluster).await
+    }
+
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }

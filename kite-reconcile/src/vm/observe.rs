@@ -20,11 +20,11 @@ use kube::{ResourceExt, api::ListParams};
 use super::{
     machine::DiskState,
     offer::{self, OfferSeen},
-    quota::Asked,
+    quota,
 };
 use crate::{
     Error,
-    cache::live,
+    cache::{live, reading::shown},
     claims::Claims,
     objects::AnyObject,
     plan::Outcome,
@@ -48,11 +48,14 @@ pub struct Observed {
     pub gateway_port: Option<u16>,
     /// The user in whose namespace the VM is, if it is a user's.
     pub owner: Option<KiteUser>,
-    /// All VMs in the owner's namespace; only looked at before the VM is made, and
-    /// when it is to have more than it has, to judge the owner's quota.
+    /// All VMs in the owner's namespace; only looked at when the VM is to have more
+    /// than it was granted, to judge the owner's quota.
     pub siblings: Vec<KiteVirtualMachine>,
     /// VMs beside those that are there and cannot be read.
     pub unreadable_siblings: Vec<Unread>,
+    /// Whether they were seen as they were when the VM was as it was seen, or
+    /// later.
+    pub siblings_are_current: bool,
     /// The offer that the spec names; only looked at while the VM has no disk,
     /// when it has got what was offered, and when it goes.
     pub offer: Option<OfferSeen>,
@@ -159,7 +162,7 @@ impl Observed {
             find(cluster, own(vm.name.to_owned())),
         )?;
         let may_grow = disk.as_ref().is_some_and(|disk| {
-            super::plan::disk_size(disk).is_none_or(|size| size < object.spec.disk)
+            super::plan::disk_size(disk).is_none_or(|size| size < *quota::largest_disk(object))
         });
         let claim = if may_grow || deleting {
             find(cluster, own(names::disk(vm.name))).await?
@@ -177,13 +180,6 @@ impl Observed {
             }
             _ => None,
         };
-        let asked = Asked::of(object, machine.as_ref(), disk.as_ref(), claim.as_ref());
-        let siblings = if owner.is_none() || deleting {
-            Listed::of(Vec::new())
-        } else {
-            let is_made = disk.is_some() && machine.is_some();
-            rivals(cluster, &vm, asked, is_made).await?
-        };
         let gateway_port = platform
             .as_ref()
             .and_then(|platform| platform.status.as_ref()?.gateway_port);
@@ -195,7 +191,8 @@ impl Observed {
         } else {
             None
         };
-        Ok(Self {
+        // It is held while others are looked at.
+        let mut seen = Box::new(Self {
             now: jiff::Timestamp::default(),
             activity,
             offer,
@@ -204,8 +201,9 @@ impl Observed {
             certificate_missing,
             certificate,
             owner,
-            siblings: siblings.items,
-            unreadable_siblings: siblings.unreadable,
+            siblings: Vec::new(),
+            unreadable_siblings: Vec::new(),
+            siblings_are_current: false,
             image,
             claims,
             key_secret,
@@ -221,7 +219,29 @@ impl Observed {
             ingress,
             route,
             exposure_refused: None,
-        })
+        });
+        if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
+            let (siblings, are_current) = shown(siblings(cluster, &vm)).await;
+            seen.take_siblings(siblings?, are_current);
+        }
+        Ok(*seen)
+    }
+
+    /// Looks at the siblings as the API server knows them.
+    pub(super) async fn look_at_siblings<C: Cluster>(
+        &mut self,
+        vm: &Vm<'_>,
+        cluster: &C,
+    ) -> Result<(), Error> {
+        let siblings = live(siblings(cluster, vm)).await?;
+        self.take_siblings(siblings, true);
+        Ok(())
+    }
+
+    fn take_siblings(&mut self, found: Listed<KiteVirtualMachine>, are_current: bool) {
+        self.siblings = found.items;
+        self.unreadable_siblings = found.unreadable;
+        self.siblings_are_current = are_current;
     }
 
     /// Takes in what came of a step.
@@ -317,24 +337,6 @@ async fn lacks_certificate<C: Cluster>(
     };
     let found = find::<Secret, C>(cluster, ObjectKey::namespaced(vm.namespace, name));
     Ok(found.await?.is_none())
-}
-
-/// What VMs the quota of `vm`'s owner is to be judged by: none when the VM asks
-/// for nothing.
-async fn rivals<C: Cluster>(
-    cluster: &C,
-    vm: &Vm<'_>,
-    asked: Asked,
-    is_made: bool,
-) -> Result<Listed<KiteVirtualMachine>, ClusterError> {
-    if asked.is_any() {
-        // Another may have asked for more a moment ago.
-        live(siblings(cluster, vm)).await
-    } else if is_made {
-        Ok(Listed::of(Vec::new()))
-    } else {
-        siblings(cluster, vm).await
-    }
 }
 
 /// All VMs in the namespace of `vm`.

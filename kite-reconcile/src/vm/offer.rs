@@ -95,6 +95,15 @@ fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {
     DiskState::of(seen.own_disk(vm)) == DiskState::Filled || is_fulfilled(vm.object)
 }
 
+/// Whether the VM has the claim to its offer, or may claim it; also if it names
+/// none.
+pub(super) fn may_be_had(vm: &Vm<'_>, seen: &Observed) -> bool {
+    let (Some(name), Some(found)) = (&vm.object.spec.offer, &seen.offer) else {
+        return true;
+    };
+    own_claim(vm, seen).is_some() || refusal(vm, name, found, seen.now).is_ok()
+}
+
 fn own_claim<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a KiteReservation> {
     let claim = seen.offer.as_ref()?.claim.as_ref();
     claim.filter(|claim| claim.spec.holder == vm.holder())

@@ -31,7 +31,7 @@ use super::{
     idle::Idleness,
     observe::{ImageSeen, Observed},
     offer,
-    quota::{self, Refusal},
+    quota::{self, Field, Lack, Share},
     restart, status,
 };
 use crate::{
@@ -52,7 +52,11 @@ const SOON: Duration = Duration::from_secs(20);
 /// When to try again what the API server refused and nobody watches.
 const A_WHILE: Duration = Duration::from_secs(60);
 
-/// When to look again at a VM whose restart is only noted.
+/// Why nothing is made of a VM whose owner's other VMs may ask for the same.
+const WAITING_FOR_QUOTA: &str = "WaitingForQuota";
+
+/// When to look again at a VM whose restart is only noted, or that has only told
+/// what it asks for: a watch leads back here sooner.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What to do about the VM `object`, given what was observed.
@@ -65,8 +69,14 @@ pub fn plan(
         return Ok(delete::plan(&vm, seen));
     }
     let mut obstacles = Vec::new();
-    let mut steps = steps(&vm, seen, &mut obstacles)?;
-    let (mut status, conditions) = status::report(&vm, seen, &obstacles);
+    let (mut steps, share) = steps(&vm, seen, &mut obstacles)?;
+    let told = object.status.as_ref().and_then(|it| it.asking.as_ref());
+    if steps.is_empty() && share.asking.is_some() && share.asking.as_ref() != told {
+        steps.push(Step::Tell);
+        // Mostly it is given at once: what is told with it is true by then.
+        obstacles.retain(|obstacle| obstacle.condition.reason != WAITING_FOR_QUOTA);
+    }
+    let (mut status, conditions) = status::report(&vm, seen, &obstacles, &share);
     let restart = restart::plan(&vm, seen);
     status.restart = restart.status;
     // What was changed with it must be in place before it.
@@ -78,11 +88,11 @@ pub fn plan(
         status,
         conditions,
         again: match (&seen.claim, obstacles.is_empty()) {
-            _ if restart.pending => AT_ONCE,
+            _ if restart.pending || share.is_unknown() => AT_ONCE,
             (Some(claim), _) if !is_bound(claim) => SOON,
             (_, false) => SOON,
             _ if seen.exposure_refused.is_some() => A_WHILE,
-            _ if Refusal::of(&vm, seen).is_any() => A_WHILE,
+            _ if share.refusal(&quota::ALL).is_some() => A_WHILE,
             (Some(_) | None, true) => RESYNC,
         }
         .min(until_next_deadline(&vm, seen)),
@@ -144,11 +154,10 @@ pub(super) fn disk_size(disk: &DataVolume) -> Option<Bytes> {
     resources.requests.as_ref()?.get("storage")?.0.parse().ok()
 }
 
-/// The size that a claim asks for, once it is bound: only then it may grow.
-fn bound_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
+/// The size that a claim asks for.
+pub(super) fn claim_size(claim: &PersistentVolumeClaim) -> Option<Bytes> {
     let resources = claim.spec.as_ref()?.resources.as_ref()?;
-    let size = resources.requests.as_ref()?.get("storage")?;
-    is_bound(claim).then(|| size.0.parse().ok()).flatten()
+    resources.requests.as_ref()?.get("storage")?.0.parse().ok()
 }
 
 fn is_bound(claim: &PersistentVolumeClaim) -> bool {
@@ -158,17 +167,22 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
         .is_some_and(|status| status.phase.as_deref() == Some("Bound"))
 }
 
-fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<Vec<Step>, Error> {
+fn steps(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    obstacles: &mut Vec<Obstacle>,
+) -> Result<(Vec<Step>, Share), Error> {
+    let first = |steps| Ok((steps, Share::as_told(vm, seen)));
     if !has_finalizer(&vm.object.metadata) {
-        return Ok(vec![Step::AddFinalizer(VM_FINALIZER)]);
+        return first(vec![Step::AddFinalizer(VM_FINALIZER)]);
     }
     let expiry = Expiry::of(vm.object, seen.now);
     if expiry.as_ref().is_some_and(Expiry::is_due) {
-        return Ok(vec![Step::DeleteSelf]);
+        return first(vec![Step::DeleteSelf]);
     }
     let claims = seen.claims.wants();
     if !claims.is_empty() {
-        return Ok(claims);
+        return first(claims);
     }
     let entitled = status::has_ssh_id(seen);
     // A VM that was made keeps what it has, whatever became of its claim or of
@@ -186,24 +200,33 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         if obstacles.is_empty() {
             obstacles.extend(image_obstacle(vm, &seen.image).filter(|_| entitled));
         }
-        if obstacles.is_empty() {
-            obstacles.extend(quota_obstacle(vm, seen).filter(|_| entitled));
-        }
+    }
+    let may_ask = match &seen.disk {
+        None => entitled && obstacles.is_empty() && offer::may_be_had(vm, seen),
+        Some(_) => seen.own_disk(vm).is_some(),
+    };
+    let share = Share::of(vm, seen, may_ask);
+    let fitted = share.fitted(vm.object);
+    let fitted = Vm {
+        object: &fitted,
+        ..*vm
+    };
+    if seen.disk.is_none() && obstacles.is_empty() {
+        obstacles.extend(quota_obstacle(&share, &quota::ALL, seen));
     }
     let may_be_made = obstacles.is_empty() && (entitled || seen.disk.is_some());
     let mut steps = Steps {
         steps: Vec::new(),
         obstacles,
     };
-    let is_prepared = may_be_made && steps.keys_and_user_data(vm, seen)? && steps.disk(vm, seen);
+    let is_prepared =
+        may_be_made && steps.keys_and_user_data(vm, seen)? && steps.disk(&fitted, seen);
     // What runs can always be switched off, whatever else is in the way.
-    let unfit = quota_obstacle(vm, seen).filter(|_| is_prepared && seen.machine.is_none());
-    if let Some(unfit) = unfit {
-        // Its spec was edited after its disk was made.
+    let unfit = quota_obstacle(&share, &quota::MACHINE, seen);
+    if let Some(unfit) = unfit.filter(|_| is_prepared && seen.machine.is_none()) {
         steps.obstacles.push(unfit);
     } else if is_prepared || seen.machine.is_some() {
-        let mut desired = machine::virtual_machine_for(vm, hardware(seen), power(vm, seen));
-        Refusal::of(vm, seen).keep(&mut desired, seen.machine.as_ref());
+        let desired = machine::virtual_machine_for(&fitted, hardware(seen), power(vm, seen));
         steps.wanted(&desired, seen.machine.as_ref());
     }
     if is_prepared {
@@ -212,7 +235,7 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
         }
         steps.wanted(&service::web(vm), seen.web_service.as_ref());
         steps.exposure(vm, seen);
-        steps.growth(vm, seen);
+        steps.growth(&fitted, seen);
     }
     if steps.steps.is_empty() {
         let unled = |claim: &_| !exposed::leads_from(vm, seen, claim);
@@ -221,11 +244,12 @@ fn steps(vm: &Vm<'_>, seen: &Observed, obstacles: &mut Vec<Obstacle>) -> Result<
     let mut steps = steps.steps;
     if seen.own_disk(vm).is_some() {
         steps.extend(offer::note(vm, seen));
-        return Ok(steps);
+        return Ok((steps, share));
     }
     // Last of all, when it is known that nothing else is in the way.
     let blocked = !entitled || !obstacles.is_empty();
-    Ok(offer::gate(vm, seen, steps, blocked, obstacles))
+    let steps = offer::gate(vm, seen, steps, blocked, obstacles);
+    Ok((steps, share))
 }
 
 /// Nothing is made of a user's VM before the walls of their namespace stand.
@@ -258,19 +282,21 @@ fn walls_obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
 }
 
 /// Why the VM does not fit beside its owner's others.
-fn quota_obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
-    let excess = quota::excess(vm, seen)?;
-    let reason = if seen.unreadable_siblings.is_empty() {
-        "QuotaExceeded"
-    } else {
-        "QuotaUnknown"
+fn quota_obstacle(share: &Share, needs: &[Field], seen: &Observed) -> Option<Obstacle> {
+    let obstacle = |phase, reason, why: &str| {
+        Obstacle::new(VIRTUAL_MACHINE_READY, phase, reason, why.to_owned())
     };
-    Some(Obstacle::new(
-        VIRTUAL_MACHINE_READY,
-        VmPhase::Failed,
-        reason,
-        excess,
-    ))
+    Some(match share.lack(needs)? {
+        Lack::Refused(why) if seen.unreadable_siblings.is_empty() => {
+            obstacle(VmPhase::Failed, "QuotaExceeded", why)
+        }
+        Lack::Refused(why) => obstacle(VmPhase::Failed, "QuotaUnknown", why),
+        Lack::Unknown => obstacle(
+            VmPhase::Pending,
+            WAITING_FOR_QUOTA,
+            "waiting until all VMs of the user are seen to have room beside each other",
+        ),
+    })
 }
 
 fn has_finalizer(metadata: &ObjectMeta) -> bool {
@@ -386,19 +412,12 @@ impl Steps<'_> {
 
     /// Last of all, because storage may not be able to: see [`Step::Grow`].
     fn growth(&mut self, vm: &Vm<'_>, seen: &Observed) {
-        let disk = seen
-            .disk
-            .as_ref()
-            .and_then(|disk| disk.metadata.uid.as_ref());
-        let claim = seen.claim.as_ref().filter(|claim| {
-            let owners = claim.metadata.owner_references.iter().flatten();
-            owners.into_iter().any(|owner| Some(&owner.uid) == disk)
-        });
+        // Only once it is bound it may grow.
+        let claim = quota::own_claim(seen).filter(|claim| is_bound(claim));
         let is_smaller = claim
-            .and_then(bound_size)
+            .and_then(claim_size)
             .is_some_and(|size| size < vm.object.spec.disk);
-        let may_grow = seen.growth_refused.is_none() && Refusal::of(vm, seen).disk.is_none();
-        if is_smaller && may_grow {
+        if is_smaller && seen.growth_refused.is_none() {
             let grown = guarded(&disk::grown_claim(vm), claim);
             self.steps.push(Step::Grow(Box::new(grown)));
         }

@@ -1,261 +1,284 @@
-//! Whether a VM fits into its owner's quota.
+//! What a VM may have of its owner's quota.
 //!
 //! The number of VMs, and what pods and claims ask for, is bounded by the API
 //! server itself (see [`kite_render::quota`]), with room for what making VMs
-//! takes. This keeps to the quota itself: a VM that cannot fit is told so before
-//! anything is made of it, and one that is there stays as it is when its spec asks
-//! for more than there is.
+//! takes. This keeps to the quota itself, CPU for CPU.
+//!
+//! What a VM was granted is in its status, and it keeps that: a smaller quota
+//! takes nothing away, and what goes missing is made anew. It is charged with
+//! that and not with what it asks for in vain, so that a spec that asks for too
+//! much holds up no other VM, and can be taken back.
+//!
+//! More is given in three steps, for two VMs may ask at once, by two workers, each
+//! with a view in which the other has not asked yet:
+//!
+//! 1. What is asked for is looked at beside all others. If it fits, it is put into
+//!    `status.asking`, where it counts like what was granted.
+//! 2. When a view of the others is at least as new as that, it is looked at once
+//!    more. Of two that ask at once, the later to write sees what the earlier
+//!    wrote, so not both of them find room for more than there is. Whoever finds
+//!    none takes back what it asked for.
+//! 3. Then it is given, and `status.granted` says so. A crash before that leaves
+//!    `asking` behind: charged, and looked at again.
+//!
+//! Nothing is given that the status did not tell of before. That costs no
+//! request: the first status of a new VM is the one that asks, and the view is
+//! that of the watch that has shown it.
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+mod holding;
+mod judge;
+
+use std::borrow::Cow;
+
 use kite_core::{
-    cdi::DataVolume,
-    crd::{KiteVirtualMachine, Quota},
-    kubevirt::{Domain, VirtualMachine},
+    crd::{Charge, KiteVirtualMachine, VmSize},
+    names,
     quantity::Bytes,
 };
 use kite_render::Vm;
 
-use super::{observe::Observed, plan::disk_size};
+pub(super) use self::holding::own_claim;
+use self::{
+    holding::{given_disk, held, in_use},
+    judge::Judge,
+};
+use super::observe::Observed;
 
-/// Why the VM does not fit, for people.
-pub(super) fn excess(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
-    let owner = seen.owner.as_ref()?;
-    if let Some(why) = unjudged(seen) {
-        return Some(why);
-    }
-    let quota = owner.spec.effective_quota();
-    let mut sum = Sum::of(others(vm, seen).filter(|other| comes_first(other, vm.object)));
-    sum.add(vm.object);
-    let (field, used, most) = sum.over(&quota)?;
-    Some(format!(
-        "{field}: with this VM the user's VMs would have {used} together, and the quota is \
-         {most}: delete others or make them smaller, or ask an administrator for more"
-    ))
+/// What a quota bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Cpu,
+    Memory,
+    Disk,
 }
 
-/// Why it cannot be told what is left of the quota, for people.
-fn unjudged(seen: &Observed) -> Option<String> {
-    let unread = seen.unreadable_siblings.first()?;
-    Some(format!(
-        "what is left of the quota is not known, since KiteVirtualMachine {unread}"
-    ))
-}
+use Field::{Cpu, Disk, Memory};
 
-/// What a VM asks for beyond what it has got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
-    cpu: bool,
-    memory: bool,
-    disk: bool,
-}
+/// All of it: a VM that is new gets all that it asks for, or nothing.
+pub(super) const ALL: [Field; 3] = [Cpu, Memory, Disk];
 
-impl Asked {
-    /// Compares a spec with what there is of the VM; of what is not there
-    /// nothing is said.
-    pub(super) fn of(
-        object: &KiteVirtualMachine,
-        machine: Option<&VirtualMachine>,
-        disk: Option<&DataVolume>,
-        claim: Option<&PersistentVolumeClaim>,
-    ) -> Self {
-        let domain = machine.map(|machine| &machine.spec.template.spec.domain);
-        let (cpu, memory) = (domain.and_then(sockets), domain.and_then(guest_memory));
-        let spec = &object.spec;
-        Self {
-            cpu: cpu.is_some_and(|has| spec.cpu > has),
-            memory: memory.is_some_and(|has| spec.memory > has),
-            disk: granted_disk(disk, claim).is_some_and(|has| spec.disk > has),
+/// What a machine needs.
+pub(super) const MACHINE: [Field; 2] = [Cpu, Memory];
+
+impl Field {
+    fn path(self) -> &'static str {
+        match self {
+            Cpu => "spec.cpu",
+            Memory => "spec.memory",
+            Disk => "spec.disk",
         }
     }
 
-    /// Whether it asks for anything more.
-    pub(super) fn is_any(self) -> bool {
-        self.cpu || self.memory || self.disk
+    fn of(self, charge: &Charge) -> u64 {
+        match self {
+            Cpu => charge.cpu,
+            Memory => charge.memory,
+            Disk => charge.disk,
+        }
+    }
+
+    fn in_size(self, size: &VmSize) -> u64 {
+        self.of(&size.into())
+    }
+
+    /// Sets this field as `from` has it, in its spelling.
+    fn copy(self, from: &VmSize, into: &mut VmSize) {
+        match self {
+            Cpu => into.cpu = from.cpu,
+            Memory => into.memory.clone_from(&from.memory),
+            Disk => into.disk.clone_from(&from.disk),
+        }
     }
 }
 
-/// What a VM that is there asks for and may not have, each with the reason for
-/// people.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Refusal {
-    cpu: Option<String>,
-    memory: Option<String>,
-    /// Why the disk keeps its size.
-    pub disk: Option<String>,
+/// How it stands with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answer {
+    /// The VM may have what its spec says.
+    Granted,
+    /// That is not known yet: it asks, or has asked.
+    Asking,
+    /// No, with the reason for people.
+    Refused(String),
+    /// Something else is in the way, and so nothing is asked for.
+    Unasked,
 }
 
-impl Refusal {
-    /// Judges what the VM asks for beside *all* others of its owner, made or not:
-    /// of several that ask for more at once none may have what another was
-    /// promised.
-    pub(super) fn of(vm: &Vm<'_>, seen: &Observed) -> Self {
-        let (machine, disk) = (seen.machine.as_ref(), seen.disk.as_ref());
-        let asked = Asked::of(vm.object, machine, disk, seen.claim.as_ref());
-        let Some(owner) = seen.owner.as_ref().filter(|_| asked.is_any()) else {
-            return Self::default();
-        };
-        if let Some(why) = unjudged(seen) {
-            let refused = |is_asked: bool| is_asked.then(|| why.clone());
+/// What a VM may have now, and what its status has to say of that.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Share {
+    /// What is to be given to it: its spec, or what it has where that asks for
+    /// more than there is. What is absent it may not have.
+    pub size: VmSize,
+    /// The size of its disk, in terms of its spec.
+    pub has_disk: Option<Bytes>,
+    /// For the status, once it has been given.
+    pub granted: Option<VmSize>,
+    /// For the status.
+    pub asking: Option<VmSize>,
+    answers: Vec<(Field, Answer)>,
+}
+
+impl Share {
+    /// What the status says already, when nothing is to be given now.
+    pub(super) fn as_told(vm: &Vm<'_>, seen: &Observed) -> Self {
+        let status = vm.object.status.as_ref();
+        Self {
+            size: wish(vm.object),
+            has_disk: given_disk(vm, seen),
+            granted: status.and_then(|status| status.granted.clone()),
+            asking: status.and_then(|status| status.asking.clone()),
+            answers: Vec::new(),
+        }
+    }
+
+    /// What the VM may have. It asks for more only if it `may_ask`: when nothing
+    /// else is in the way.
+    pub(super) fn of(vm: &Vm<'_>, seen: &Observed, may_ask: bool) -> Self {
+        let wish = wish(vm.object);
+        let has_disk = given_disk(vm, seen);
+        if names::user_of_namespace(vm.namespace).is_none() {
             return Self {
-                cpu: refused(asked.cpu),
-                memory: refused(asked.memory),
-                disk: refused(asked.disk),
+                size: wish,
+                has_disk,
+                ..Self::default()
             };
         }
-        let (spec, quota) = (&vm.object.spec, owner.spec.effective_quota());
-        let used = Sum::of(others(vm, seen));
-        let mut all = used;
-        all.add(vm.object);
-        let bytes = |field, asks: &Bytes, used, all, most: &Bytes| {
-            (all > most.bytes()).then(|| {
-                refusal(
-                    field,
-                    &asks.to_string(),
-                    &gibibytes(used),
-                    &most.to_string(),
-                )
-            })
-        };
-        let cpu = |count: u32| cpus(u64::from(count));
-        let too_many = asked.cpu && all.cpu > u64::from(quota.cpu);
-        let memory = bytes(
-            "spec.memory",
-            &spec.memory,
-            used.memory,
-            all.memory,
-            &quota.memory,
-        );
-        let disk = bytes("spec.disk", &spec.disk, used.disk, all.disk, &quota.disk);
+        let status = vm.object.status.as_ref();
+        let held = held(vm, seen, has_disk.as_ref());
+        let asked = status.and_then(|status| status.asking.clone());
+        let asked = asked.unwrap_or_default();
+        let is_new = held.is_empty();
+
+        let mut judge = None;
+        let mut answers = Vec::new();
+        for field in ALL {
+            let amount = field.in_size(&wish);
+            let answer = if amount <= field.in_size(&held) {
+                Answer::Granted
+            } else if !may_ask {
+                Answer::Unasked
+            } else {
+                let judge = judge.get_or_insert_with(|| Judge::of(vm, seen, &held));
+                let has_asked = amount <= field.in_size(&asked);
+                judge.answer(field, amount, field.in_size(&held), has_asked)
+            };
+            answers.push((field, answer));
+        }
+        // All or nothing: what is asked for in vain is not asked for.
+        if is_new && answers.iter().any(|(_, answer)| *answer != Answer::Granted) {
+            let is_refused = |(_, answer): &(Field, Answer)| matches!(answer, Answer::Refused(_));
+            let all = if answers.iter().any(is_refused) {
+                Answer::Unasked
+            } else {
+                Answer::Asking
+            };
+            for (_, answer) in &mut answers {
+                if matches!(answer, Answer::Granted | Answer::Asking) {
+                    *answer = all.clone();
+                }
+            }
+        }
+        let (mut size, mut asking) = (VmSize::default(), VmSize::default());
+        for (field, answer) in &answers {
+            let source = if *answer == Answer::Granted {
+                &wish
+            } else {
+                &held
+            };
+            field.copy(source, &mut size);
+            if *answer == Answer::Asking {
+                field.copy(&wish, &mut asking);
+            }
+        }
+        let granted = in_use(&size, &held, seen, has_disk.as_ref());
         Self {
-            cpu: too_many
-                .then(|| refusal("spec.cpu", &cpu(spec.cpu), &cpus(used.cpu), &cpu(quota.cpu))),
-            memory: memory.filter(|_| asked.memory),
-            disk: disk.filter(|_| asked.disk),
+            size,
+            has_disk,
+            granted: Some(granted).filter(|size| !size.is_empty()),
+            asking: Some(asking).filter(|size| !size.is_empty()),
+            answers,
         }
     }
 
-    /// Why the machine keeps its size.
-    pub(super) fn machine(&self) -> Option<&str> {
-        self.cpu.as_deref().or(self.memory.as_deref())
-    }
-
-    /// Whether anything is refused.
-    pub(super) fn is_any(&self) -> bool {
-        self.machine().is_some() || self.disk.is_some()
-    }
-
-    /// Leaves of `desired` as it is in `stored` what may not grow.
-    pub(super) fn keep(&self, desired: &mut VirtualMachine, stored: Option<&VirtualMachine>) {
-        let Some(stored) = stored else { return };
-        let stored = &stored.spec.template.spec.domain;
-        let desired = &mut desired.spec.template.spec.domain;
-        if let (Some(cpu), Some(has)) = (&mut desired.cpu, sockets(stored))
-            && self.cpu.is_some()
-        {
-            cpu.sockets = Some(has);
+    /// The VM as it may be: like `object`, and no larger than that.
+    pub(super) fn fitted<'a>(&self, object: &'a KiteVirtualMachine) -> Cow<'a, KiteVirtualMachine> {
+        let mut fitted = Cow::Borrowed(object);
+        let VmSize { cpu, memory, disk } = &self.size;
+        if let Some(cpu) = cpu.filter(|cpu| *cpu != object.spec.cpu) {
+            fitted.to_mut().spec.cpu = cpu;
         }
-        if let (Some(memory), Some(has)) = (&mut desired.memory, &stored.memory)
-            && self.memory.is_some()
-        {
-            memory.guest.clone_from(&has.guest);
+        if let Some(memory) = memory.as_ref().filter(|it| **it != object.spec.memory) {
+            fitted.to_mut().spec.memory = memory.clone();
         }
-    }
-}
-
-fn refusal(field: &str, asks: &str, used: &str, most: &str) -> String {
-    format!(
-        "{field}: the VM asks for {asks}, the user's other VMs have {used}, and the quota is \
-         {most}: the VM stays as it is; ask for less, delete others or make them smaller, or ask \
-         an administrator for more"
-    )
-}
-
-fn sockets(domain: &Domain) -> Option<u32> {
-    domain.cpu.as_ref()?.sockets
-}
-
-fn guest_memory(domain: &Domain) -> Option<Bytes> {
-    domain.memory.as_ref()?.guest.as_ref()?.0.parse().ok()
-}
-
-/// The size that the disk was asked to have: by its claim, which may have grown.
-fn granted_disk(disk: Option<&DataVolume>, claim: Option<&PersistentVolumeClaim>) -> Option<Bytes> {
-    let of_claim = || {
-        let resources = claim?.spec.as_ref()?.resources.as_ref()?;
-        let size = resources.requests.as_ref()?.get("storage")?;
-        size.0.parse().ok()
-    };
-    let disk = disk?;
-    of_claim().or_else(|| disk_size(disk))
-}
-
-fn others<'a>(
-    vm: &Vm<'a>,
-    seen: &'a Observed,
-) -> impl Iterator<Item = &'a KiteVirtualMachine> + use<'a> {
-    let uid = vm.uid;
-    let siblings = seen.siblings.iter();
-    siblings.filter(move |other| other.metadata.uid.as_deref() != Some(uid))
-}
-
-/// Whether `other` has its share before `vm` has: it has been made already, or
-/// is older. All VMs agree on that order, so two that come at once do not both
-/// take the last of it.
-fn comes_first(other: &KiteVirtualMachine, vm: &KiteVirtualMachine) -> bool {
-    let made = other
-        .status
-        .as_ref()
-        .is_some_and(|status| status.disk.is_some());
-    let age = |vm: &KiteVirtualMachine| {
-        let created = vm.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        (created, vm.metadata.name.clone())
-    };
-    made || age(other) < age(vm)
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Sum {
-    cpu: u64,
-    memory: u64,
-    disk: u64,
-}
-
-impl Sum {
-    fn of<'a>(vms: impl Iterator<Item = &'a KiteVirtualMachine>) -> Self {
-        let mut sum = Self::default();
-        vms.for_each(|vm| sum.add(vm));
-        sum
-    }
-
-    fn add(&mut self, vm: &KiteVirtualMachine) {
-        self.cpu = self.cpu.saturating_add(u64::from(vm.spec.cpu));
-        self.memory = self.memory.saturating_add(vm.spec.memory.bytes());
-        self.disk = self.disk.saturating_add(vm.spec.disk.bytes());
-    }
-
-    /// The first field that is over its quota: its path, what there would be,
-    /// and what there may be.
-    fn over(&self, quota: &Quota) -> Option<(&'static str, String, String)> {
-        if self.cpu > u64::from(quota.cpu) {
-            return Some(("spec.cpu", cpus(self.cpu), cpus(u64::from(quota.cpu))));
+        if let Some(disk) = disk.as_ref().filter(|it| **it != object.spec.disk) {
+            fitted.to_mut().spec.disk = disk.clone();
         }
-        let bytes = |field, used: u64, most: &Bytes| {
-            (used > most.bytes()).then(|| (field, gibibytes(used), most.to_string()))
-        };
-        bytes("spec.memory", self.memory, &quota.memory)
-            .or_else(|| bytes("spec.disk", self.disk, &quota.disk))
+        fitted
+    }
+
+    /// Why something cannot be made that needs these fields; none if it can, or if
+    /// that is for something else to say.
+    pub(super) fn lack(&self, needs: &[Field]) -> Option<Lack<'_>> {
+        if needs.iter().all(|field| field.in_size(&self.size) > 0) {
+            return None;
+        }
+        if let Some(why) = self.refusal(needs) {
+            return Some(Lack::Refused(why));
+        }
+        let mut answers = self.answers.iter();
+        let is_asking = answers.any(|it| needs.contains(&it.0) && it.1 == Answer::Asking);
+        is_asking.then_some(Lack::Unknown)
+    }
+
+    /// Why the VM may not have what it asks for of these, for people.
+    pub(super) fn refusal(&self, of: &[Field]) -> Option<&str> {
+        let mut asked = self.answers.iter().filter(|(field, _)| of.contains(field));
+        asked.find_map(|(_, answer)| match answer {
+            Answer::Refused(why) => Some(why.as_str()),
+            Answer::Granted | Answer::Asking | Answer::Unasked => None,
+        })
+    }
+
+    /// Whether it is not known yet whether the VM may have what it asks for.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.asking.is_some()
     }
 }
 
-fn cpus(count: u64) -> String {
-    format!("{count} CPUs")
+/// Why a VM lacks what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack<'a> {
+    /// There is no room for it, for this reason.
+    Refused(&'a str),
+    /// That is not known yet.
+    Unknown,
 }
 
-/// In tenths of a gibibyte, rounded up.
-fn gibibytes(bytes: u64) -> String {
-    let tenths = (u128::from(bytes) * 10).div_ceil(1 << 30);
-    match tenths % 10 {
-        0 => format!("{}Gi", tenths / 10),
-        tenth => format!("{}.{tenth}Gi", tenths / 10),
+/// Whether the VM asks for more than it holds, so that its owner's others have to
+/// be looked at.
+pub(super) fn asks(vm: &Vm<'_>, seen: &Observed) -> bool {
+    let has_disk = given_disk(vm, seen);
+    let (wish, held) = (wish(vm.object), held(vm, seen, has_disk.as_ref()));
+    let mut fields = ALL.into_iter();
+    fields.any(|field| field.in_size(&wish) > field.in_size(&held))
+}
+
+/// The largest size that the disk may be asked to have: if its `DataVolume` was
+/// made with less, its claim has to be looked at.
+pub(super) fn largest_disk(object: &KiteVirtualMachine) -> &Bytes {
+    let status = object.status.as_ref();
+    let granted = status.and_then(|it| it.granted.as_ref()?.disk.as_ref());
+    let asking = status.and_then(|it| it.asking.as_ref()?.disk.as_ref());
+    let told = granted.into_iter().chain(asking);
+    told.fold(&object.spec.disk, Ord::max)
+}
+
+fn wish(object: &KiteVirtualMachine) -> VmSize {
+    let spec = &object.spec;
+    VmSize {
+        cpu: Some(spec.cpu),
+        memory: Some(spec.memory.clone()),
+        disk: Some(spec.disk.clone()),
     }
 }

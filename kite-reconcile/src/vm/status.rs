@@ -3,11 +3,13 @@
 use kite_core::{
     conditions::{ConditionStatus, NewCondition},
     crd::{
-        AccessStatus, Claim, DiskStatus, KiteVirtualMachineStatus, PowerState, VmPhase,
+        AccessStatus, Charge, Claim, DiskStatus, KiteVirtualMachineStatus, PowerState, VmPhase,
+        VmSize,
         vm_condition::{DISK_READY, IMAGE_READY, READY, RESERVED, VIRTUAL_MACHINE_READY},
     },
     kubevirt::VirtualMachineInstance,
     names,
+    quantity::Bytes,
 };
 use kite_render::{Vm, exposure};
 
@@ -21,7 +23,7 @@ use super::{
     observe::{ImageSeen, Observed},
     offer,
     plan::Obstacle,
-    quota::Refusal,
+    quota::{self, Field, Share},
 };
 use crate::{
     claims::{ClaimState, WantedClaim, holder_text},
@@ -31,30 +33,38 @@ use crate::{
 /// How soon a status is to be written. While a VM is on its way to its first
 /// start, disks tell every second how far they are, and `KubeVirt` which step it
 /// has taken: that can wait. Where it has arrived, and whether it is reached,
-/// cannot.
+/// cannot; that it will be, can.
 pub(super) fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineStatus) -> Urgency {
     let is_on_its_way = |status: &KiteVirtualMachineStatus| {
         matches!(
             status.phase,
-            Some(VmPhase::Pending | VmPhase::Provisioning | VmPhase::Starting)
+            None | Some(VmPhase::Pending | VmPhase::Provisioning | VmPhase::Starting)
         )
     };
     let is_same = old.power_state == new.power_state
         && old.observed_generation == new.observed_generation
-        && old.access == new.access;
+        && (old.access == new.access || old.access.is_none())
+        && charged(old) == charged(new);
     if !is_same || !is_on_its_way(old) || !is_on_its_way(new) {
         return Urgency::Now;
     }
     let gist = |status: &KiteVirtualMachineStatus| {
         let conditions = status.conditions.iter();
         let conditions = conditions.map(|it| (it.type_.clone(), it.status.clone()));
-        (status.phase, conditions.collect::<Vec<_>>())
+        let is_reached = status.access.is_some();
+        (status.phase, is_reached, conditions.collect::<Vec<_>>())
     };
     if gist(old) == gist(new) {
         Urgency::Later
     } else {
         Urgency::Soon
     }
+}
+
+/// What the VM is charged with: that its owner's other VMs have to know.
+fn charged(status: &KiteVirtualMachineStatus) -> Charge {
+    let of = |size: &Option<VmSize>| size.as_ref().map(Charge::from).unwrap_or_default();
+    of(&status.granted).or_more(of(&status.asking))
 }
 
 /// Whether the VM has its login name.
@@ -83,6 +93,7 @@ pub(super) fn report(
     vm: &Vm<'_>,
     seen: &Observed,
     obstacles: &[Obstacle],
+    share: &Share,
 ) -> (KiteVirtualMachineStatus, Vec<NewCondition>) {
     let power = power(vm, seen);
     let disk = DiskState::of(seen.own_disk(vm));
@@ -90,8 +101,8 @@ pub(super) fn report(
     let mut conditions = vec![
         reserved(vm, seen),
         image_ready(vm, seen, obstacles),
-        disk_ready(vm, seen, disk),
-        machine_ready(&judgement, vm, seen, obstacles),
+        disk_ready(vm, seen, disk, share),
+        machine_ready(&judgement, seen, obstacles, share),
     ];
     let held = Hold::of(vm, seen).filter(|_| power != vm.object.spec.power_state);
     let expiry = Expiry::of(vm.object, seen.now);
@@ -114,7 +125,9 @@ pub(super) fn report(
         }),
         node_name: instance.as_ref().and_then(|it| it.node.clone()),
         ip_address: instance.and_then(|it| it.address),
-        disk: disk_status(vm, seen),
+        disk: disk_status(vm, seen, share),
+        granted: share.granted.clone(),
+        asking: share.asking.clone(),
         restart: None,
         access: access(vm, seen),
         expiry: expiry.and_then(|expiry| expiry.status()),
@@ -240,7 +253,7 @@ fn image_ready(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle]) -> NewCondi
     }
 }
 
-fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
+fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState, share: &Share) -> NewCondition {
     let status = seen.own_disk(vm).and_then(|disk| disk.status.as_ref());
     let phase = status.and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
     let progress = status
@@ -250,7 +263,7 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
         .unwrap_or_default();
     let image = &vm.object.spec.image;
     if let Some(why) = &seen.growth_refused {
-        let size = &vm.object.spec.disk;
+        let size = wanted_disk(vm, share);
         return NewCondition::new(
             DISK_READY,
             false,
@@ -261,7 +274,8 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
             ),
         );
     }
-    if let Some(why) = Refusal::of(vm, seen).disk {
+    let refused = share.refusal(&[Field::Disk]);
+    if let Some(why) = refused.filter(|_| share.has_disk.is_some()) {
         return NewCondition::new(DISK_READY, false, "QuotaExceeded", why);
     }
     match state {
@@ -280,7 +294,7 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
             "WaitingForStart",
             "the disk is filled when the VM is first started",
         ),
-        DiskState::Filled => filled(vm, seen),
+        DiskState::Filled => filled(vm, seen, share),
         DiskState::Failed => {
             let reason = status
                 .and_then(|s| s.conditions.iter().find(|c| c.type_ == "Running"))
@@ -299,11 +313,21 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState) -> NewCondition {
 
 /// Of a disk that is filled and may be growing. The guest is given the new size
 /// while it runs; its partitions grow at its next boot.
-fn filled(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
-    let size = &vm.object.spec.disk;
+fn filled(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
+    let size = wanted_disk(vm, share);
     match seen.claim.as_ref().map(|claim| growth(claim, size)) {
         None | Some(Growth::Done) => {
-            NewCondition::new(DISK_READY, true, "Filled", "the disk is ready")
+            // Somebody took back what it was just growing by.
+            let too_large = share.has_disk.as_ref();
+            let too_large = too_large.filter(|has| **has > vm.object.spec.disk);
+            let message = match too_large {
+                Some(has) => format!(
+                    "the disk is ready, with {has}, which is more than spec.disk says: disks \
+                     do not become smaller"
+                ),
+                None => "the disk is ready".to_owned(),
+            };
+            NewCondition::new(DISK_READY, true, "Filled", message)
         }
         Some(Growth::Going(what)) => NewCondition::new(
             DISK_READY,
@@ -324,16 +348,22 @@ fn filled(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
     }
 }
 
+/// The size that the disk is to have now.
+fn wanted_disk<'a>(vm: &Vm<'a>, share: &'a Share) -> &'a Bytes {
+    share.size.disk.as_ref().unwrap_or(&vm.object.spec.disk)
+}
+
 fn machine_ready(
     judgement: &Judgement,
-    vm: &Vm<'_>,
     seen: &Observed,
     obstacles: &[Obstacle],
+    share: &Share,
 ) -> NewCondition {
     if let Some(condition) = obstacle(obstacles, VIRTUAL_MACHINE_READY) {
         return condition;
     }
-    if let Some(why) = Refusal::of(vm, seen).machine() {
+    let refused = share.refusal(&quota::MACHINE);
+    if let Some(why) = refused.filter(|_| seen.machine.is_some()) {
         return NewCondition::new(VIRTUAL_MACHINE_READY, false, "QuotaExceeded", why);
     }
     if seen.machine.is_none() && judgement.status == ConditionStatus::True {
@@ -357,11 +387,12 @@ fn obstacle(obstacles: &[Obstacle], type_: &str) -> Option<NewCondition> {
     Some(found.condition.clone())
 }
 
-fn disk_status(vm: &Vm<'_>, seen: &Observed) -> Option<DiskStatus> {
+fn disk_status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
     let disk = seen.own_disk(vm)?;
     let status = disk.status.as_ref();
     Some(DiskStatus {
         name: names::disk(vm.name),
+        size: share.has_disk.clone(),
         phase: status.and_then(|status| status.phase.clone()),
         progress: status.and_then(|status| status.progress.clone()),
     })

@@ -16,6 +16,7 @@ mod found;
 mod image_laws;
 mod offer_laws;
 mod platform_laws;
+mod quota_laws;
 mod user_laws;
 mod users;
 mod vm_laws;

@@ -1,7 +1,10 @@
 //! Laws for the plans of VMs.
 
-use kite_core::{cluster::Object, crd::HolderKind};
-use kite_reconcile::{claims::ClaimState, plan::Step};
+use kite_core::{
+    cluster::Object,
+    crd::{Charge, HolderKind},
+};
+use kite_reconcile::{claims::ClaimState, objects::AnyObject, plan::Step};
 use proptest::prelude::*;
 
 use crate::{
@@ -264,6 +267,11 @@ proptest! {
         let mut before = Vec::<String>::new();
         world.to_rest(|_, step| {
             let (verb, what) = match step {
+                // Cut down to what it may have, and then made what it was granted.
+                Step::Apply(AnyObject::VirtualMachine(machine)) => {
+                    let domain = &machine.spec.template.spec.domain;
+                    ("put", format!("{:?} with {:?} {:?}", machine.metadata.name, domain.cpu, domain.memory))
+                }
                 Step::Apply(object) | Step::Expose(object) => ("put", format!("{} {}", object.kind(), object.key())),
                 Step::Delete(object, _) => ("take", format!("{} {}", object.kind(), object.key())),
                 Step::Claim(claim) => ("put", format!("claim {:?}", claim.metadata.name)),
@@ -338,15 +346,35 @@ proptest! {
         prop_assume!(matches!(world.seen.image, kite_reconcile::vm::ImageSeen::Found(_)));
         prop_assume!(!matches!(at.disk, Found::Not | Found::Leaving));
         world.object.spec.expires_at = None;
-        // There is room for it.
-        if let Some(owner) = &mut world.seen.owner {
-            owner.spec.quota = None;
-        }
+        // What it was granted it keeps, however little its owner may have by now.
+        let wish = Charge::from(&world.object.spec);
+        let status = world.object.status.as_ref();
+        let granted = status.and_then(|it| it.granted.as_ref()).map(Charge::from);
+        let has_it_all = match granted {
+            Some(granted) => granted.or_more(wish) == granted,
+            // Made before there was such a status: it was granted what it has.
+            None => at.machine.is_ours() && at.machine != Found::Leaving,
+        };
+        let others = world.seen.siblings.iter();
+        let others = others.fold(Charge::default(), |all, it| all.plus(it.charge()));
+        let quota = world.seen.owner.as_ref().map(|owner| Charge::from(&owner.spec.effective_quota()));
         world.to_rest(|_, _| Ok(()))?;
         prop_assume!(world.has_its_names());
+        let planned = world.plan();
+        let ready = planned.conditions.iter().find(|it| it.type_ == "VirtualMachineReady").unwrap();
         let seen = &world.seen;
         prop_assert!(seen.key_secret.is_some() && seen.cloud_init.is_some());
-        prop_assert!(seen.disk.is_some() && seen.machine.is_some());
+        prop_assert!(seen.disk.is_some());
+        if seen.machine.is_none() {
+            // It never had one, and there is no room for one.
+            prop_assert!(!has_it_all);
+            prop_assert!(["QuotaExceeded", "WaitingForQuota"].contains(&ready.reason.as_str()), "{:?}", ready);
+            let fits = quota.is_some_and(|quota| {
+                let all = others.plus(wish);
+                all.cpu <= quota.cpu && all.memory <= quota.memory
+            });
+            prop_assert!(!fits || ready.reason == "WaitingForQuota" || !seen.siblings.is_empty(), "{:?}", ready);
+        }
         prop_assert!(seen.access_service.is_some() && seen.web_service.is_some());
         let exposed = world.object.spec.domain_prefix.is_some() && seen.platform.base_domain.is_some();
         let by_gateway = seen.platform.exposure.gateway.is_some();

@@ -12,7 +12,8 @@ use kite_core::{
     cluster::Object,
     crd::{
         ExpiryStatus, GatewayReference, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec,
-        KiteVirtualMachine, KiteVirtualMachineSpec, KiteVirtualMachineStatus, OsFamily, PowerState,
+        KiteUserStatus, KiteVirtualMachine, KiteVirtualMachineSpec, KiteVirtualMachineStatus,
+        OsFamily, PowerState, Quota, VmSize,
     },
     kubevirt::{
         VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceSpec, VirtualMachineStatus,
@@ -330,6 +331,72 @@ fn expiry() -> impl Strategy<Value = Option<(Timestamp, Option<Timestamp>)>> {
     ]
 }
 
+/// Of another VM of the user: whether it is older, what it was granted, and what
+/// it asks for.
+#[derive(Clone, Debug)]
+pub struct Sibling {
+    older: bool,
+    granted: u32,
+    asking: u32,
+    wants: u32,
+}
+
+fn sibling() -> impl Strategy<Value = Sibling> {
+    (any::<bool>(), 0..4_u32, 0..4_u32, 1..6_u32).prop_map(|(older, granted, asking, wants)| {
+        Sibling {
+            older,
+            granted,
+            asking,
+            wants,
+        }
+    })
+}
+
+/// So many CPUs, and memory and disk in the same proportion as [`plain_spec`]'s.
+pub fn size(of: u32) -> Option<VmSize> {
+    (of > 0).then(|| VmSize {
+        cpu: Some(of),
+        memory: Some(format!("{}Gi", 2 * of).parse().unwrap()),
+        disk: Some(format!("{}Gi", 10 * of).parse().unwrap()),
+    })
+}
+
+/// A VM of Ann's that wants such a size.
+pub fn sized(name: &str, wants: u32) -> KiteVirtualMachine {
+    let size = size(wants).unwrap();
+    let mut spec = plain_spec(name);
+    spec.cpu = size.cpu.unwrap();
+    (spec.memory, spec.disk) = (size.memory.unwrap(), size.disk.unwrap());
+    let mut vm = KiteVirtualMachine::new(name, spec);
+    vm.metadata.namespace = Some(ANN.to_owned());
+    vm.metadata.uid = Some(format!("uid-{name}"));
+    vm
+}
+
+fn siblings(of: &[Sibling]) -> Vec<KiteVirtualMachine> {
+    let siblings = of.iter().enumerate().map(|(number, it)| {
+        // The VM itself is called web, and of the same age.
+        let name = format!("{}{number}", if it.older { "old" } else { "young" });
+        let mut vm = sized(&name, it.wants);
+        let status = vm.status.get_or_insert_default();
+        status.granted = size(it.granted);
+        status.asking = size(it.asking).filter(|_| it.asking > it.granted);
+        vm
+    });
+    siblings.collect()
+}
+
+/// Ann's quota: there is often just so much, or just too little.
+pub fn quota(of: u32) -> Quota {
+    let size = size(of).unwrap();
+    Quota {
+        vms: 5,
+        cpu: of,
+        memory: size.memory.unwrap(),
+        disk: size.disk.unwrap(),
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Instance {
     Not,
@@ -369,7 +436,9 @@ prop_compose! {
         how in proptest::collection::vec(claimed(), 2),
         of_image in an_image(),
         of_claim in disk_claim(),
-        owner in proptest::option::of(any::<(bool, bool)>()),
+        owner in proptest::option::of((any::<(bool, bool)>(), proptest::option::of(1..9_u32))),
+        others in proptest::collection::vec(sibling(), 0..3),
+        (granted, asking, current) in (0..3_u32, 0..3_u32, any::<bool>()),
         (disk_says, machine_says) in said(),
         of_instance in prop_oneof![3 => Just(Instance::Not), 3 => Just(Instance::Ours), 1 => Just(Instance::Nobodys)],
         (reported, by_gateway) in any::<(bool, bool)>(),
@@ -382,6 +451,10 @@ prop_compose! {
                 observed_generation: Some(2),
                 ..KiteVirtualMachineStatus::default()
             });
+        }
+        if granted + asking > 0 {
+            let status = object.status.get_or_insert_default();
+            (status.granted, status.asking) = (size(granted), size(asking));
         }
         if let Some((expires_at, told)) = expiry {
             object.spec.expires_at = Some(Time(expires_at));
@@ -418,7 +491,9 @@ prop_compose! {
                 });
             }
             Observed {
-                owner: owner.map(|(suspended, small)| user(suspended, small)),
+                owner: owner.map(|((suspended, stands), quota)| user(suspended, stands, quota)),
+                siblings: siblings(&others),
+                siblings_are_current: current,
                 image: image(of_image),
                 claims: claims(reservation::of_vm(&vm), &how, stale),
                 key_secret: place(keys::secret(&vm, &some_keys()), at.keys),
@@ -445,17 +520,48 @@ pub fn world() -> impl Strategy<Value = (World, Places)> {
     world_of(any::<bool>().boxed(), found)
 }
 
-fn user(suspended: bool, small: bool) -> KiteUser {
+/// Ann, whose walls stand or not.
+pub fn user(suspended: bool, stands: bool, at_most: Option<u32>) -> KiteUser {
     let mut spec = KiteUserSpec::new("ann");
     spec.suspended = suspended;
-    if small {
-        let quota = json!({"vms": 1, "cpu": 1, "memory": "1Gi", "disk": "10Gi"});
-        spec.quota = Some(serde_json::from_value(quota).unwrap());
-    }
-    KiteUser::new("ann", spec)
+    spec.quota = at_most.map(quota);
+    let mut user = KiteUser::new("ann", spec);
+    user.status = stands.then(|| KiteUserStatus {
+        namespace: Some(ANN.to_owned()),
+        ..KiteUserStatus::default()
+    });
+    user
 }
 
 impl World {
+    /// A VM of which nothing is made yet, and nothing is in its way.
+    pub fn unmade(object: KiteVirtualMachine, owner: KiteUser) -> Self {
+        let mut object = object;
+        object.metadata.generation = Some(1);
+        object.metadata.finalizers = Some(vec![labels::VM_FINALIZER.to_owned()]);
+        let wanted = reservation::of_vm(&Vm::of(&object).unwrap());
+        let how = vec![crate::found::Claimed::Mine; wanted.len()];
+        let seen = Observed {
+            owner: Some(owner),
+            image: image(Image::Ready),
+            claims: claims(wanted, &how, false),
+            now: now().0,
+            ..Observed::default()
+        };
+        Self {
+            object,
+            seen,
+            slow: false,
+            gone: false,
+        }
+    }
+
+    /// Has the status say what is planned to be said.
+    pub fn report(&mut self) {
+        let plan = self.plan();
+        self.object.status = Some(plan.status);
+    }
+
     pub fn plan(&self) -> Plan<KiteVirtualMachineStatus> {
         plan(&self.object, &self.seen).unwrap()
     }
@@ -508,6 +614,10 @@ impl World {
             }
             Step::Delete(object, _) => self.seen.absorb(Outcome::Gone(object)),
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
+            Step::Tell => {
+                self.report();
+                self.seen.siblings_are_current = true;
+            }
             Step::Restart { .. } => self.seen.absorb(Outcome::RestartAsked),
             #[allow(unreachable_patterns, reason = "a step that VMs may come to have")]
             other => panic!("{}: tell the model what comes of it", other.describe()),

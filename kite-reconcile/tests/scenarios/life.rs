@@ -388,9 +388,10 @@ async fn storage_that_cannot_grow_does_not_hold_up_the_rest() {
     let vm = world.vm("web").await;
     let patch = json!({"spec": {"disk": "12Gi", "powerState": "Off"}});
     world.edit(&vm, patch).await;
-    // After the VirtualMachine, which is told to stop first.
+    // After the VirtualMachine, which is told to stop first, and after the owner's
+    // other VMs have been told how much this one is to have.
     world.inject(Fault {
-        after: 1,
+        after: 2,
         mode: FaultMode::Refused,
     });
     assert!(
@@ -401,6 +402,21 @@ async fn storage_that_cannot_grow_does_not_hold_up_the_rest() {
     assert_eq!(reason(&vm, "DiskReady"), "GrowthRefused");
     let machine = world.find::<VirtualMachine>(ANN, "web").await.unwrap();
     assert_eq!(machine.spec.run_strategy.as_deref(), Some("Halted"));
+
+    // What it did not get can be taken back, and nothing is told any more.
+    let refused = world.try_edit(&vm, json!({"spec": {"disk": "9Gi"}})).await;
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("disk can only grow")
+    );
+    world.edit(&vm, json!({"spec": {"disk": "10Gi"}})).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(reason(&vm, "DiskReady"), "Filled");
+    let granted = vm.status.unwrap().granted.unwrap();
+    assert_eq!(granted.disk, Some("10Gi".parse().unwrap()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     rbac::v1::{ClusterRoleBinding, RoleRef, Subject},
 };
 use kite_core::{
-    cluster::{Cluster as _, KubeCluster, ObjectKey},
+    cluster::{Cluster as _, FieldManager, KubeCluster, ObjectKey},
     crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
 };
 use kite_fake::{
@@ -17,6 +17,7 @@ use kite_fake::{
 };
 use kite_reconcile::Context;
 use kube::api::ListParams;
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -180,6 +181,32 @@ async fn a_vm_costs_its_objects_and_four_requests_more() {
         assert_eq!(reads, 0, "{asked:#?}");
         world.end().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_asks_for_more_than_there_is_costs_nothing_either() {
+    let world = Counted::start(Rules::instant()).await;
+    world.user("ann").await;
+    for name in ["first", "second"] {
+        world.create("ann", name).await;
+    }
+    world.settle().await;
+    let key = ObjectKey::namespaced("kite-user-ann", "first");
+    let patch = json!({"spec": {"cpu": 200, "disk": "900Gi"}});
+    let person = FieldManager::new("person");
+    let edited = world
+        .cluster
+        .edit::<KiteVirtualMachine>(person, &key, &patch);
+    edited.await.unwrap();
+    tokio::time::sleep(REST).await;
+    let vm: KiteVirtualMachine = world.cluster.get(&key).await.unwrap();
+    let ready = vm.status.unwrap().conditions.remove(0);
+    assert_eq!(ready.reason, "QuotaExceeded");
+    let asked = world
+        .asked(tokio::time::sleep(Duration::from_secs(3600)))
+        .await;
+    assert_eq!(total(&asked), 0, "{asked:#?}");
+    world.end().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -213,6 +213,51 @@ pub fn over_quota(copies: usize) -> Builder {
     })
 }
 
+/// Two VMs ask for the last of a quota at once; the younger one gets it when the
+/// older one gives back what it had.
+pub fn two_ask_for_the_last(copies: usize) -> Builder {
+    // Made in the same second: the order of their names is that of their age.
+    inhabited(copies).scenario(async |world| {
+        let quota = json!({"vms": 5, "cpu": 5, "memory": "64Gi", "disk": "40Gi"});
+        world
+            .patch(&user("ann"), json!({"spec": {"quota": quota}}))
+            .await?;
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let zoo = world.create(&vm("ann", "zoo")).await?;
+        settle_in(&world, &zoo, VmPhase::Running).await?;
+        for vm in [&web, &zoo] {
+            world
+                .patch(vm, json!({"spec": {"cpu": 3, "disk": "30Gi"}}))
+                .await?;
+        }
+        world.settle().await?;
+        ready_because(&world, "web", "RestartRequired").await?;
+        ready_because(&world, "zoo", "QuotaExceeded").await?;
+        has(&world, "web", (3, "30Gi")).await?;
+        has(&world, "zoo", (2, "10Gi")).await?;
+        let back = json!({"spec": {"disk": "10Gi"}});
+        world.patch(&zoo, back).await?;
+        let less = json!({"spec": {"cpu": 1, "powerState": "Off"}});
+        world.patch(&web, less).await?;
+        settle_in(&world, &web, VmPhase::Stopped).await?;
+        has(&world, "zoo", (3, "10Gi")).await
+    })
+}
+
+/// CPUs of the machine, and the size of the disk as its status tells it.
+async fn has(world: &World, name: &str, expected: (u32, &str)) -> Done {
+    let machine: Option<VirtualMachine> = world.get(ANN, name).await?;
+    let vm: Option<KiteVirtualMachine> = world.get(ANN, name).await?;
+    let cpu = machine.and_then(|machine| machine.spec.template.spec.domain.cpu?.sockets);
+    // The claim is somewhat larger, for the file system.
+    let size = vm.and_then(|vm| Some(vm.status?.disk?.size?.to_string()));
+    let text = format!("VM {name} has {cpu:?} CPUs and a disk of {size:?}, not {expected:?}");
+    let is_so = (cpu, size.as_deref()) == (Some(expected.0), Some(expected.1));
+    world.expect(is_so, &text).await;
+    Ok(())
+}
+
 /// The platform is deleted under a running VM, and made again.
 pub fn platform_again(copies: usize) -> Builder {
     inhabited_with_platform(copies).scenario(async |world| {

@@ -211,6 +211,7 @@ sweeps!(
     circumstances::windows_vm,
     circumstances::image_replaced,
     circumstances::over_quota,
+    circumstances::two_ask_for_the_last,
     circumstances::platform_again,
     offers::offer_claimed,
     offers::offer_given_back,

@@ -43,8 +43,8 @@ pub(super) const ALL: &[Mutation] = &[
         file: REPORT,
         edits: &[(
             "// Deleted meanwhile: nobody is left to read it.
-             Err(ClusterError::NotFound { .. }) => Ok(()),",
-            "Err(_) => Ok(()),",
+             Err(ClusterError::NotFound { .. }) => Ok(None),",
+            "Err(_) => Ok(Some(object.clone())),",
         )],
         first: (Sweep, "user_deletion::answers"),
     },

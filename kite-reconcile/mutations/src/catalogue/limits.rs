@@ -1,10 +1,11 @@
 //! What nobody gets by asking twice, or by asking in the right moment.
 
 use super::Mutation;
-use crate::suite::Suite::Scenarios;
+use crate::suite::Suite::{Properties, Scenarios};
 
 const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
 const QUOTA: &str = "kite-reconcile/src/vm/quota.rs";
+const JUDGE: &str = "kite-reconcile/src/vm/quota/judge.rs";
 const OFFER: &str = "kite-reconcile/src/offer.rs";
 const IMAGE: &str = "kite-reconcile/src/image/mod.rs";
 const USER: &str = "kite-reconcile/src/user/mod.rs";
@@ -25,8 +26,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "gives a VM that is there more than its owner may have",
         file: PLAN,
         edits: &[(
-            "Refusal::of(vm, seen).keep(&mut desired, seen.machine.as_ref());",
-            "",
+            "machine::virtual_machine_for(&fitted, hardware(seen), power(vm, seen))",
+            "machine::virtual_machine_for(vm, hardware(seen), power(vm, seen))",
         )],
         first: (Scenarios, "quotas::"),
     },
@@ -34,18 +35,68 @@ pub(super) const ALL: &[Mutation] = &[
         name: "disk-grown-over-quota",
         what: "grows a disk beyond its owner's quota",
         file: PLAN,
-        edits: &[("&& Refusal::of(vm, seen).disk.is_none();", ";")],
+        edits: &[("steps.growth(&fitted, seen);", "steps.growth(vm, seen);")],
         first: (Scenarios, "quotas::"),
     },
     Mutation {
         name: "quota-counts-itself-only",
         what: "forgets the owner's other VMs when one is to have more",
-        file: QUOTA,
+        file: JUDGE,
         edits: &[(
-            "let used = Sum::of(others(vm, seen));",
-            "let used = Sum::of(others(vm, seen).take(0));",
+            "if other.metadata.uid.as_deref() == Some(vm.uid) {",
+            "if other.metadata.uid.as_deref() == Some(vm.uid) || true {",
         )],
         first: (Scenarios, "quotas::"),
+    },
+    Mutation {
+        name: "quota-by-an-old-view",
+        what: "gives what it asked for without having seen who else has",
+        file: JUDGE,
+        edits: &[(
+            "if self.is_current && fits(&self.others) {",
+            "if fits(&self.others) {",
+        )],
+        first: (Properties, "quota_laws::"),
+    },
+    Mutation {
+        name: "quota-asked-in-silence",
+        what: "gives what nobody was told that it is asked for",
+        file: QUOTA,
+        edits: &[(
+            "let has_asked = amount <= field.in_size(&asked);",
+            "let has_asked = true;",
+        )],
+        first: (Properties, "quota_laws::"),
+    },
+    Mutation {
+        name: "rivals-asks-overlooked",
+        what: "charges other VMs with nothing that they are about to have",
+        file: JUDGE,
+        edits: &[(
+            "others = others.plus(other.charge());",
+            "others = others.plus(other.granted_charge());",
+        )],
+        first: (Properties, "quota_laws::"),
+    },
+    Mutation {
+        name: "grant-taken-away",
+        what: "gives a VM less than it was granted when the quota has become smaller",
+        file: QUOTA,
+        edits: &[(
+            "let answer = if amount <= field.in_size(&held) {",
+            "let answer = if false && amount <= field.in_size(&held) {",
+        )],
+        first: (Properties, "quota_laws::"),
+    },
+    Mutation {
+        name: "running-cpus-given-away",
+        what: "gives others what an instance still has",
+        file: QUOTA,
+        edits: &[(
+            "let granted = in_use(&size, &held, seen, has_disk.as_ref());",
+            "let granted = size.clone(); let _ = in_use;",
+        )],
+        first: (Scenarios, "quotas::what_still"),
     },
     Mutation {
         name: "used-up-offer-free-again",

@@ -3,6 +3,7 @@
 use super::Mutation;
 use crate::suite::Suite::{Properties, Scenarios, Sweep};
 
+const HOLDING: &str = "kite-reconcile/src/vm/quota/holding.rs";
 const PLAN: &str = "kite-reconcile/src/vm/plan.rs";
 const DELETE: &str = "kite-reconcile/src/vm/delete.rs";
 const STATUS: &str = "kite-reconcile/src/vm/status.rs";
@@ -86,10 +87,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "claim-of-another-disk-grown",
         what: "grows a claim without looking whose disk it is",
-        file: PLAN,
+        file: HOLDING,
         edits: &[(
-            "owners.into_iter().any(|owner| Some(&owner.uid) == disk)",
-            "owners.into_iter().count() > 0 || disk.is_some()",
+            "owners.any(|owner| Some(&owner.uid) == disk)",
+            "owners.next().is_some() || disk.is_some()",
         )],
         first: (Properties, "vm_laws::"),
     },

@@ -1,0 +1,160 @@
+//! What of a user's quota a VM is charged with.
+
+use super::{KiteVirtualMachine, KiteVirtualMachineSpec, Quota, VmSize};
+use crate::quantity::Bytes;
+
+/// CPUs, memory and disk, to be summed up and compared with a quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// Virtual CPUs.
+    pub cpu: u64,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// Disk in bytes.
+    pub disk: u64,
+}
+
+impl Charge {
+    /// Of both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What is left without the other's.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+
+    /// The larger of both, each field for itself.
+    #[must_use]
+    pub fn or_more(self, other: Self) -> Self {
+        self.with(other, u64::max)
+    }
+
+    fn with(self, other: Self, both: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            cpu: both(self.cpu, other.cpu),
+            memory: both(self.memory, other.memory),
+            disk: both(self.disk, other.disk),
+        }
+    }
+}
+
+impl From<&VmSize> for Charge {
+    fn from(size: &VmSize) -> Self {
+        let bytes = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::bytes);
+        Self {
+            cpu: size.cpu.unwrap_or_default().into(),
+            memory: bytes(&size.memory),
+            disk: bytes(&size.disk),
+        }
+    }
+}
+
+impl From<&KiteVirtualMachineSpec> for Charge {
+    fn from(spec: &KiteVirtualMachineSpec) -> Self {
+        Self {
+            cpu: spec.cpu.into(),
+            memory: spec.memory.bytes(),
+            disk: spec.disk.bytes(),
+        }
+    }
+}
+
+impl From<&Quota> for Charge {
+    fn from(quota: &Quota) -> Self {
+        Self {
+            cpu: quota.cpu.into(),
+            memory: quota.memory.bytes(),
+            disk: quota.disk.bytes(),
+        }
+    }
+}
+
+impl KiteVirtualMachine {
+    /// What the VM is charged with for good, as its status says: not with what it
+    /// asks for in vain. One whose status was written before it told so is
+    /// charged with what it asks for, if it was made.
+    pub fn granted_charge(&self) -> Charge {
+        let Some(status) = &self.status else {
+            return Charge::default();
+        };
+        match &status.granted {
+            Some(granted) => granted.into(),
+            None if status.asking.is_none() && status.disk.is_some() => (&self.spec).into(),
+            None => Charge::default(),
+        }
+    }
+
+    /// What the VM is charged with: what it was granted, and what it is about to
+    /// be granted.
+    pub fn charge(&self) -> Charge {
+        let asking = self.status.as_ref().and_then(|it| it.asking.as_ref());
+        let asking = asking.map(Charge::from).unwrap_or_default();
+        self.granted_charge().or_more(asking)
+    }
+
+    /// What the VM is to be reckoned with by whoever asks for something now: what
+    /// it is charged with; and what it asks for, unless its status speaks of that
+    /// and did not grant it.
+    pub fn expected_charge(&self) -> Charge {
+        let status = self.status.as_ref();
+        let is_answered = status.is_some_and(|status| {
+            status.granted.is_some() && status.observed_generation == self.metadata.generation
+        });
+        if is_answered {
+            self.charge()
+        } else {
+            self.charge().or_more(Charge::from(&self.spec))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::crd::{DiskStatus, KiteVirtualMachineStatus};
+
+    fn vm() -> KiteVirtualMachine {
+        let (memory, disk) = ("2Gi".parse().unwrap(), "10Gi".parse().unwrap());
+        let spec = KiteVirtualMachineSpec::new(4, memory, disk, "debian-12", "web");
+        KiteVirtualMachine::new("web", spec)
+    }
+
+    #[test]
+    fn a_vm_is_charged_with_what_it_has_and_not_with_what_it_wants() {
+        let mut vm = vm();
+        assert_eq!(vm.charge(), Charge::default());
+        let status = vm.status.insert(KiteVirtualMachineStatus::default());
+        status.asking = Some(VmSize {
+            cpu: Some(3),
+            memory: None,
+            disk: None,
+        });
+        assert_eq!((vm.charge().cpu, vm.granted_charge().cpu), (3, 0));
+        vm.status.as_mut().unwrap().granted = Some(VmSize {
+            cpu: Some(2),
+            memory: Some("1Gi".parse().unwrap()),
+            disk: None,
+        });
+        let charge = vm.charge();
+        assert_eq!((charge.cpu, charge.memory, charge.disk), (3, 1 << 30, 0));
+        assert_eq!(vm.granted_charge().cpu, 2);
+        // It wants 4, and nobody has said yet whether it gets them.
+        vm.metadata.generation = Some(2);
+        assert_eq!(vm.expected_charge().cpu, 4);
+        vm.status.as_mut().unwrap().observed_generation = Some(2);
+        assert_eq!(vm.expected_charge().cpu, 3);
+    }
+
+    #[test]
+    fn one_that_was_made_before_this_was_told_is_charged_with_its_spec() {
+        let mut vm = vm();
+        vm.status.insert(KiteVirtualMachineStatus::default()).disk = Some(DiskStatus::default());
+        assert_eq!(vm.charge(), Charge::from(&vm.spec));
+    }
+}
