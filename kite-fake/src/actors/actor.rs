@@ -143,7 +143,7 @@ impl Context {
     }
 
     /// The same, with what these watches show.
-    pub(super) fn mirrored(mut self, mirrors: Mirrors) -> Self {
+    pub(crate) fn mirrored(mut self, mirrors: Mirrors) -> Self {
         self.mirrors = mirrors;
         self
     }

@@ -67,6 +67,17 @@ impl Catalog {
         Ok(())
     }
 
+    /// Takes over what `other` knows.
+    pub(crate) fn set(&self, other: &Self) {
+        let entries = other.0.read().clone();
+        *self.0.write() = entries;
+    }
+
+    /// The same kinds in a catalog by itself.
+    pub(crate) fn copy(&self) -> Self {
+        Self(Arc::new(RwLock::new(self.0.read().clone())))
+    }
+
     /// Every kind once, in its group's preferred version, that allows `verbs`.
     pub fn kinds(&self, verbs: &[&str]) -> Vec<Kind> {
         let can = |e: &Entry| verbs.iter().all(|verb| e.verbs.iter().any(|v| v == verb));

@@ -19,7 +19,7 @@ use super::kind::{Key, Kind};
 
 /// An object without its `managedFields`.
 #[derive(Clone, Debug)]
-pub(super) struct Loose(pub(super) DynamicObject);
+pub(crate) struct Loose(pub(crate) DynamicObject);
 
 /// The objects of the kind of `key`, in its namespace.
 pub(super) fn beside(client: &Client, key: &Key) -> Api<Loose> {

@@ -22,13 +22,13 @@ use crate::rest::selector::LabelSelector;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The mirrors of all kinds that are watched.
-pub(super) type Mirrors = Arc<Mutex<BTreeMap<Kind, Shared>>>;
+pub(crate) type Mirrors = Arc<Mutex<BTreeMap<Kind, Shared>>>;
 
 /// The mirror of one kind.
-pub(super) type Shared = Arc<Mutex<Mirror>>;
+pub(crate) type Shared = Arc<Mutex<Mirror>>;
 
 /// An object as it was seen once: shared, for a copy costs more than most reads.
-pub(super) type Found = Arc<DynamicObject>;
+pub(crate) type Found = Arc<DynamicObject>;
 
 /// One object, as far as it is known.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ pub(super) enum Look {
 
 /// The objects of one kind.
 #[derive(Debug, Default)]
-pub(super) struct Mirror {
+pub(crate) struct Mirror {
     /// By namespace and name: as a list has them.
     spaces: BTreeMap<String, BTreeMap<String, Entry>>,
     /// The first list is through.
@@ -111,12 +111,12 @@ impl Mirror {
     }
 
     /// A list begins.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.listed = Some(HashSet::new());
     }
 
     /// The watch shows an object. Gives what it showed before.
-    pub(super) fn show(&mut self, key: &Key, object: &Found) -> Option<Found> {
+    pub(crate) fn show(&mut self, key: &Key, object: &Found) -> Option<Found> {
         if let Some(listed) = &mut self.listed {
             listed.insert((key.space().to_owned(), key.name.clone()));
         }
@@ -135,7 +135,7 @@ impl Mirror {
     }
 
     /// The watch shows the end of an object.
-    pub(super) fn hide(&mut self, key: &Key, last: &DynamicObject) {
+    pub(crate) fn hide(&mut self, key: &Key, last: &DynamicObject) {
         let shown = version(last);
         self.newest = self.newest.max(shown);
         let entry = self.entry_mut(key);
@@ -152,7 +152,7 @@ impl Mirror {
     }
 
     /// The list is through: what was not in it is gone. Gives that, in order.
-    pub(super) fn end(&mut self) -> Vec<Found> {
+    pub(crate) fn end(&mut self) -> Vec<Found> {
         let Some(listed) = self.listed.take() else {
             return Vec::new();
         };

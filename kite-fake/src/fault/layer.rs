@@ -46,6 +46,13 @@ impl FaultLayer {
         let _ = down.wait_for(|down| *down).await;
     }
 
+    /// The participant is gone by order.
+    pub(crate) fn kill(&self) {
+        if !self.is_down() {
+            self.0.crash(None);
+        }
+    }
+
     /// The participant is gone as `other` is, with which it shared a process.
     pub(crate) fn crash_with(&self, other: &Self) {
         if !self.is_down() {
@@ -184,7 +191,7 @@ where
         };
         if let Some(deed) = Deed::of(fault) {
             // A rival that finds nothing to do leaves no trace.
-            if deed != Deed::Delete || !participant.faults.is_spared(call) {
+            if !participant.faults.is_spared(call, deed) {
                 let mut held = None;
                 let first = || {
                     if fault == Fault::HiddenRecreate {

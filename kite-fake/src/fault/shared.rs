@@ -13,6 +13,7 @@ use super::call::Call;
 use super::layer::FaultLayer;
 use super::mode::Fault;
 use super::plan::{Armed, Plan};
+use super::rival::Deed;
 use super::watches::{Control, Hold};
 
 /// How long watch events are late, unless they are held until released.
@@ -54,6 +55,7 @@ struct Inner {
     armed: Mutex<Armed>,
     injected: Mutex<Vec<Injected>>,
     spared: Mutex<BTreeSet<(String, String, String)>>,
+    spared_kinds: Mutex<BTreeSet<String>>,
     late: Option<Duration>,
 }
 
@@ -70,6 +72,7 @@ impl Faults {
             armed: Mutex::new(Armed::new(plan)),
             injected: Mutex::default(),
             spared: Mutex::default(),
+            spared_kinds: Mutex::default(),
             late,
         }))
     }
@@ -115,9 +118,20 @@ impl Faults {
         self.0.spared.lock().insert(key);
     }
 
-    pub(super) fn is_spared(&self, call: &Call) -> bool {
+    /// Rivals delete no object of this kind, not even to create it again: what it
+    /// stands for would be another. `resource` is plural and group.
+    pub fn spare_all(&self, resource: impl Into<String>) {
+        self.0.spared_kinds.lock().insert(resource.into());
+    }
+
+    /// Whether rivals may not do this to what the request is about.
+    pub(super) fn is_spared(&self, call: &Call, deed: Deed) -> bool {
+        if deed == Deed::Edit {
+            return false;
+        }
         let key = (call.resource(), call.namespace.clone(), call.name.clone());
-        self.0.spared.lock().contains(&key)
+        self.0.spared_kinds.lock().contains(&key.0)
+            || (deed == Deed::Delete && self.0.spared.lock().contains(&key))
     }
 
     /// Counts a request; its number, and what is to happen to it.

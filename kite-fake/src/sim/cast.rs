@@ -1,17 +1,20 @@
 //! The actors of a simulation: the rest of the cluster, one step at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::Client;
 use kube::api::DynamicObject;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::due::{Due, Why, backoff};
 use crate::FakeCluster;
 use crate::actors::kind::CRD;
+use crate::actors::loose::Loose;
+use crate::actors::mirror::{Mirror, Mirrors};
 use crate::actors::{Actor, Catalog, Change, Context, Key, Kind, Next, Rules, Watches};
 use crate::store::{self, GroupResource};
 
@@ -27,15 +30,25 @@ struct Player {
     held: BTreeSet<Key>,
 }
 
-/// All actors. They hear of everything at once, straight from the store: they
-/// are what is simulated around the participants, not what is tried.
+/// All actors. They hear of everything at once, straight from the store, and read
+/// what they watch as it is: they are what is simulated around the participants,
+/// not what is tried.
 pub(super) struct Cast {
     players: Vec<Player>,
     cluster: FakeCluster,
     client: Client,
     catalog: Catalog,
+    /// What another cast has discovered that began with the same cluster.
+    discovered: Arc<OnceLock<Catalog>>,
+    /// The revision that the cluster began with.
+    beginning: u64,
     kinds: Vec<Kind>,
     known: BTreeSet<Kind>,
+    mirrors: Mirrors,
+    /// The revision up to which everything was read.
+    read: u64,
+    /// What was read and not heard, with its revisions.
+    news: Vec<(u64, Change)>,
     /// The revision up to which everything was heard.
     heard: u64,
     rules: watch::Receiver<u64>,
@@ -48,9 +61,11 @@ impl Cast {
         cluster: &FakeCluster,
         actors: Vec<Arc<dyn Actor>>,
         rules: &Arc<Rules>,
+        discovered: Arc<OnceLock<Catalog>>,
     ) -> Self {
         let client = cluster.client();
         let catalog = Catalog::default();
+        let mirrors = Mirrors::default();
         let now = Instant::now();
         let players = actors.into_iter().map(|actor| {
             let clock = Arc::clone(cluster.clock());
@@ -62,7 +77,7 @@ impl Cast {
             Player {
                 watches: actor.watches(),
                 actor,
-                context,
+                context: context.mirrored(Arc::clone(&mirrors)),
                 due,
                 failures: BTreeMap::new(),
                 held: BTreeSet::new(),
@@ -73,8 +88,13 @@ impl Cast {
             cluster: cluster.clone(),
             client,
             catalog,
+            discovered,
+            beginning: cluster.server().store().revision(),
             kinds: Vec::new(),
             known: BTreeSet::new(),
+            mirrors,
+            read: 0,
+            news: Vec::new(),
             heard: 0,
             rules: rules.changes(),
             unheard: Vec::new(),
@@ -91,13 +111,16 @@ impl Cast {
         if self.kinds.is_empty() {
             self.discover().await?;
         }
-        let mut changes = self.changes();
-        if changes.iter().any(|change| change.kind == CRD) {
+        self.read();
+        let mut news = self.take_news();
+        if news.iter().any(|change| change.kind == CRD) {
             self.discover().await?;
-            changes.extend(self.changes());
+            self.read();
+            news.extend(self.take_news());
         }
+        self.heard = self.read;
         let now = Instant::now();
-        for change in changes {
+        for change in news {
             for player in &mut self.players {
                 if !player.watches.contains(&change.kind) {
                     continue;
@@ -111,59 +134,107 @@ impl Cast {
         Ok(())
     }
 
+    /// What was read since the last call, in the order in which it happened.
+    fn take_news(&mut self) -> Vec<Change> {
+        let mut news = std::mem::take(&mut self.news);
+        news.sort_by_key(|(revision, _)| *revision);
+        news.into_iter().map(|(_, change)| change).collect()
+    }
+
     async fn discover(&mut self) -> Result<(), kube::Error> {
-        self.catalog.refresh(&self.client).await?;
+        let is_as_it_began = self.is_as_it_began();
+        match self.discovered.get() {
+            Some(known) if is_as_it_began => self.catalog.set(known),
+            _ => self.catalog.refresh(&self.client).await?,
+        }
+        if is_as_it_began {
+            self.discovered.get_or_init(|| self.catalog.copy());
+        }
         let there = self.catalog.kinds(&["list", "watch"]);
         let players = &self.players;
         let is_wanted = |kind: &Kind| {
             *kind == CRD || players.iter().any(|player| player.watches.contains(kind))
         };
         self.kinds = there.into_iter().filter(is_wanted).collect();
+        let kinds = &self.kinds;
+        self.mirrors.lock().retain(|kind, _| kinds.contains(kind));
         Ok(())
     }
 
-    /// What happened since the last call, in the order in which it happened.
-    fn changes(&mut self) -> Vec<Change> {
+    /// Whether the cluster serves the same kinds as at the beginning.
+    fn is_as_it_began(&self) -> bool {
+        let server = self.cluster.server();
+        let serve = [
+            ("apiextensions.k8s.io", "customresourcedefinitions"),
+            ("apiregistration.k8s.io", "apiservices"),
+        ];
+        serve.into_iter().all(|(group, plural)| {
+            let resource = GroupResource::new(group, plural);
+            let since = server.store().events_since(&resource, self.beginning);
+            since.is_ok_and(|mut events| events.next().is_none())
+        })
+    }
+
+    /// Reads what happened since the last call.
+    fn read(&mut self) {
         let server = self.cluster.server();
         let store = server.store();
-        let mut changes: Vec<(u64, Change)> = Vec::new();
+        if store.revision() == self.read && self.kinds.iter().all(|it| self.known.contains(it)) {
+            return;
+        }
+        let mut mirrors = self.mirrors.lock();
         for kind in &self.kinds {
             let resource = GroupResource::new(kind.group.clone(), kind.plural.clone());
-            let change = |object: &store::Object, gone| {
-                let object = serde_json::from_value::<DynamicObject>(object.to_value()).ok()?;
-                Some(Change {
-                    kind: kind.clone(),
-                    object: Arc::new(object),
-                    gone,
-                })
+            let typed = |object: &store::Object| {
+                let object = serde_json::from_slice::<Loose>(&object.json()).ok()?;
+                Some(Arc::new(object.0))
+            };
+            let change = |object: Arc<DynamicObject>, gone| Change {
+                kind: kind.clone(),
+                object,
+                gone,
             };
             if self.known.insert(kind.clone()) {
-                let there = store.range(&resource, None, None);
-                changes.extend(
-                    there.filter_map(|(_, object)| {
-                        Some((object.revision(), change(object, false)?))
-                    }),
-                );
+                let mut mirror = Mirror::default();
+                mirror.begin();
+                for (_, object) in store.range(&resource, None, None) {
+                    let Some(found) = typed(object) else { continue };
+                    let change = change(found, false);
+                    mirror.show(&change.key(), &change.object);
+                    self.news.push((object.revision(), change));
+                }
+                mirror.end();
+                mirrors.insert(kind.clone(), Arc::new(Mutex::new(mirror)));
                 continue;
             }
             // Only a restored state or a very short history leaves a gap.
-            let Ok(events) = store.events_since(&resource, self.heard) else {
+            let Ok(events) = store.events_since(&resource, self.read) else {
                 self.unheard.push(format!(
                     "the actors did not hear what became of {} after revision {}: it is \
                      forgotten (a state was restored, or the history is too short)",
                     crate::status::qualified(&kind.group, &kind.plural),
-                    self.heard
+                    self.read
                 ));
+                mirrors.remove(kind);
                 continue;
             };
-            changes.extend(events.filter_map(|event| {
-                let gone = event.change == store::Change::Deleted;
-                Some((event.revision, change(&event.object, gone)?))
-            }));
+            for event in events {
+                let Some(found) = typed(&event.object) else {
+                    continue;
+                };
+                let change = change(found, event.change == store::Change::Deleted);
+                if let Some(mirror) = mirrors.get(kind) {
+                    let mut mirror = mirror.lock();
+                    if change.gone {
+                        mirror.hide(&change.key(), &change.object);
+                    } else {
+                        mirror.show(&change.key(), &change.object);
+                    }
+                }
+                self.news.push((event.revision, change));
+            }
         }
-        self.heard = store.revision();
-        changes.sort_by_key(|(revision, _)| *revision);
-        changes.into_iter().map(|(_, change)| change).collect()
+        self.read = store.revision();
     }
 
     /// What is due now: an actor's number and a key.
@@ -189,6 +260,8 @@ impl Cast {
 
     /// Has an actor reconcile a key, to its end.
     pub(super) async fn play(&mut self, player: usize, key: Key) -> Result<(), String> {
+        // What it reads is no older than what requests would show.
+        self.read();
         let Some(player) = self.players.get_mut(player) else {
             return Ok(());
         };

@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
 use parking_lot::Mutex;
 
-use super::feed::{Feed, Mapped, Open, Relation, Watched, owners};
+use super::feed::{Batch, Feed, Mapped, Open, Relation, Watched, owners, touched};
 use crate::clock::Clock;
 
 type Reconcile<K> = Box<dyn Fn(Arc<K>) -> BoxFuture<'static, Result<Action, String>> + Send>;
@@ -75,10 +75,14 @@ pub(super) fn show<W: Watched>(taps: &Mutex<Taps>, events: Vec<Event<W>>) {
     let Some(taps) = taps.and_then(|taps| taps.downcast_mut::<Vec<Tap<W>>>()) else {
         return;
     };
+    let Some((last, others)) = taps.split_last_mut() else {
+        return;
+    };
     for event in events {
-        for tap in taps.iter_mut() {
+        for tap in others.iter_mut() {
             tap(event.clone());
         }
+        last(event);
     }
 }
 
@@ -132,7 +136,6 @@ pub struct Controller<K: Watched> {
     config: watcher::Config,
     start: Start<K>,
     relations: Vec<Arc<dyn Relation<K>>>,
-    waits_for_all: bool,
 }
 
 impl<K: Watched> fmt::Debug for Controller<K> {
@@ -183,7 +186,6 @@ impl<K: Watched> Controller<K> {
             config: watcher::Config::default(),
             start: Arc::new(start),
             relations: Vec::new(),
-            waits_for_all: false,
         }
     }
 
@@ -265,16 +267,6 @@ impl<K: Watched> Controller<K> {
         self
     }
 
-    /// Reconciles nothing before all that it watches was listed once, as an
-    /// operator that reads from caches does. kube's `Controller`, and this if not
-    /// set, waits for the list of what it reconciles only. A kind that is not
-    /// installed keeps it waiting.
-    #[must_use]
-    pub fn after_all_lists(mut self) -> Self {
-        self.waits_for_all = true;
-        self
-    }
-
     /// Runs so many copies at once, without electing a leader.
     #[must_use]
     pub fn replicas(mut self, count: usize) -> Self {
@@ -327,7 +319,7 @@ pub(super) trait Life: Send {
     /// Whether a watch failed and may have more to tell than has arrived.
     fn is_behind(&self) -> bool;
     fn hear(&mut self, watch: usize) -> Option<Heard>;
-    /// Whether what it waits for was listed.
+    /// Whether what it reconciles was listed.
     fn is_ready(&self) -> bool;
     /// All that is in the cache.
     fn known(&self) -> BTreeSet<Name>;
@@ -365,7 +357,6 @@ impl<K: Watched> Role for Controller<K> {
             writer,
             store,
             is_ready: false,
-            waits_for_all: self.waits_for_all,
         })
     }
 }
@@ -378,7 +369,6 @@ struct Running<K: Watched> {
     store: Store<K>,
     taps: Arc<Mutex<Taps>>,
     is_ready: bool,
-    waits_for_all: bool,
 }
 
 impl<K: Watched> Running<K> {
@@ -420,18 +410,17 @@ impl<K: Watched> Life for Running<K> {
     fn hear(&mut self, watch: usize) -> Option<Heard> {
         let Some(relation) = watch.checked_sub(1) else {
             let batch = self.feed.next()?;
-            self.is_ready |= matches!(batch, super::feed::Batch::Listed(_));
-            let events = batch.events();
+            self.is_ready |= matches!(batch, Batch::Listed(_));
+            let words = batch.describe();
+            // What is gone cannot be reconciled.
+            let is_gone = matches!(batch, Batch::Deleted(_));
+            let events = batch.into_events();
             for event in &events {
                 self.writer.apply_watcher_event(event);
             }
+            let touched = touched(&events).filter(|_| !is_gone);
+            let about = touched.map(name_of).collect();
             show(&self.taps, events);
-            // What is gone cannot be reconciled.
-            let about = match &batch {
-                super::feed::Batch::Deleted(_) => BTreeSet::new(),
-                other => other.touched().iter().map(name_of).collect(),
-            };
-            let words = batch.describe();
             return Some(Heard { words, about });
         };
         let (words, about) = self
@@ -443,8 +432,7 @@ impl<K: Watched> Life for Running<K> {
     }
 
     fn is_ready(&self) -> bool {
-        let others = || self.relations.iter().all(|open| open.is_listed());
-        self.is_ready && (!self.waits_for_all || others())
+        self.is_ready
     }
 
     fn known(&self) -> BTreeSet<Name> {

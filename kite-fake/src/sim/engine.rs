@@ -154,14 +154,18 @@ impl Engine {
         let injected = self.faults.injected();
         let is_scenario = by == SCENARIO;
         let mut by = by.to_owned();
+        let mut deeds = Vec::new();
         for fault in injected.iter().skip(self.told) {
             self.note(&format!("FAULT {fault}"));
             if fault.mode.disturbs_lives() || fault.mode == Fault::RivalEdits {
                 by.push_str(" or a rival");
             }
+            if fault.mode.disturbs_lives() {
+                deeds.push(fault.request.clone());
+            }
         }
         self.told = injected.len();
-        let events = self.observer.look(&self.cluster, &by);
+        let events = self.observer.look(&self.cluster, &by, &deeds);
         // Leases are renewed as a matter of routine.
         if events.iter().any(|event| event.kind != "Lease") {
             self.last_change = Instant::now();
@@ -187,6 +191,15 @@ impl Engine {
         for at in 0..self.participants.len() {
             self.look_after(at).await;
         }
+    }
+
+    /// Everybody is gone, and starts anew at the next steps.
+    pub(super) async fn restart(&mut self) {
+        self.note(&format!("{SCENARIO}: restarts everybody"));
+        for participant in self.participants.iter().filter(|p| p.is_alive()) {
+            participant.layer.kill();
+        }
+        self.absorb(SCENARIO).await;
     }
 
     /// Whoever is in a process with one that crashed is gone too.

@@ -1,5 +1,6 @@
 //! What of a state has to be the same, whatever went wrong on the way.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -59,6 +60,15 @@ pub(super) struct Ignored {
     pub(super) kind: String,
     /// JSON pointer (RFC 6901).
     pub(super) pointer: String,
+}
+
+/// A field that tells what an object of some kind has lived through.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    /// The kind of that object.
+    pub(super) of: String,
+    /// The field, of whatever object; of an empty pointer, whether there is one.
+    pub(super) field: Ignored,
 }
 
 /// What of a state has to be the same. Uids, resourceVersions, times and
@@ -149,15 +159,22 @@ fn mask(value: &mut Value, generation: Option<i64>) {
     }
 }
 
-/// What differs, in words.
-pub(super) fn differences(reference: &Essence, run: &Essence) -> Vec<String> {
+/// What differs, in words. `past` is not compared.
+pub(super) fn differences(reference: &Essence, run: &Essence, past: &[&Ignored]) -> Vec<String> {
+    let is_past = |id: &ObjectId| {
+        let mut of_kind = past.iter().filter(|field| field.kind == id.kind);
+        of_kind.any(|field| field.pointer.is_empty())
+    };
     let mut lines = Vec::new();
-    for (id, expected) in reference {
+    for (id, expected) in reference.iter().filter(|(id, _)| !is_past(id)) {
         match run.get(id) {
             None => lines.push(format!("{id} is missing")),
-            Some(found) if Arc::ptr_eq(expected, found) => {}
+            Some(found) if Arc::ptr_eq(expected, found) || expected == found => {}
             Some(found) => {
-                let fields = crate::state::field_changes(expected, found);
+                let past = past.iter().filter(|field| field.kind == id.kind);
+                let past: Vec<&str> = past.map(|field| field.pointer.as_str()).collect();
+                let fields =
+                    crate::state::field_changes(&without(expected, &past), &without(found, &past));
                 let fields = fields
                     .iter()
                     .map(|field| format!("{id} differs in {field}"));
@@ -165,9 +182,29 @@ pub(super) fn differences(reference: &Essence, run: &Essence) -> Vec<String> {
             }
         }
     }
-    let extra = run.keys().filter(|id| !reference.contains_key(*id));
+    let is_extra = |id: &&ObjectId| !reference.contains_key(*id) && !is_past(id);
+    let extra = run.keys().filter(is_extra);
     lines.extend(extra.map(|id| format!("{id} is there and should not be")));
     lines
+}
+
+/// The value without these fields.
+fn without<'a>(value: &'a Value, pointers: &[&str]) -> Cow<'a, Value> {
+    let mut value = Cow::Borrowed(value);
+    for pointer in pointers {
+        let Some((parent, name)) = pointer.rsplit_once('/') else {
+            continue;
+        };
+        if value.pointer(pointer).is_some()
+            && let Some(members) = value
+                .to_mut()
+                .pointer_mut(parent)
+                .and_then(Value::as_object_mut)
+        {
+            members.remove(&name.replace("~1", "/").replace("~0", "~"));
+        }
+    }
+    value
 }
 
 /// Objects all of whose owners are gone.

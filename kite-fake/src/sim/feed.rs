@@ -45,25 +45,16 @@ pub(super) enum Batch<W> {
 
 impl<W: Watched> Batch<W> {
     /// The events of kube's watcher that it was made of.
-    pub(super) fn events(&self) -> Vec<Event<W>> {
+    pub(super) fn into_events(self) -> Vec<Event<W>> {
         match self {
             Self::Listed(all) => {
                 let mut events = vec![Event::Init];
-                events.extend(all.iter().cloned().map(Event::InitApply));
+                events.extend(all.into_iter().map(Event::InitApply));
                 events.push(Event::InitDone);
                 events
             }
-            Self::Applied(object) => vec![Event::Apply((**object).clone())],
-            Self::Deleted(object) => vec![Event::Delete((**object).clone())],
-        }
-    }
-
-    /// The objects that kube's `touched_objects` shows of it, by which its
-    /// `Controller` triggers: a list does not tell what is gone.
-    pub(super) fn touched(&self) -> Vec<W> {
-        match self {
-            Self::Listed(all) => all.clone(),
-            Self::Applied(object) | Self::Deleted(object) => vec![(**object).clone()],
+            Self::Applied(object) => vec![Event::Apply(*object)],
+            Self::Deleted(object) => vec![Event::Delete(*object)],
         }
     }
 
@@ -79,6 +70,15 @@ impl<W: Watched> Batch<W> {
             Self::Deleted(object) => format!("{kind} {} gone", name(&**object)),
         }
     }
+}
+
+/// The objects that kube's `touched_objects` shows of events, by which its
+/// `Controller` triggers: a list does not tell what is gone.
+pub(super) fn touched<W>(events: &[Event<W>]) -> impl Iterator<Item = &W> {
+    events.iter().filter_map(|event| match event {
+        Event::Init | Event::InitDone => None,
+        Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => Some(object),
+    })
 }
 
 fn name<W: Resource>(object: &W) -> String {
@@ -185,8 +185,6 @@ pub(super) trait Relation<K: Watched>: Send + Sync {
 pub(super) trait Open<K: Watched>: Send {
     fn is_waiting(&self) -> bool;
     fn is_behind(&self) -> bool;
-    /// Whether a first list was heard.
-    fn is_listed(&self) -> bool;
     /// The next event in words, and which objects it is about.
     fn hear(&mut self, store: &Store<K>, taps: &Mutex<Taps>)
     -> Option<(String, Vec<ObjectRef<K>>)>;
@@ -209,7 +207,6 @@ impl<W: Watched, K: Watched> Relation<K> for Mapped<W, K> {
             feed: Feed::open(client, self.config.clone()),
             mapper: (self.start)(),
             writer: Writer::default(),
-            is_listed: false,
         })
     }
 }
@@ -218,7 +215,6 @@ struct OpenMapped<W: Watched, K: Watched> {
     feed: Feed<W>,
     mapper: Mapper<W, K>,
     writer: Writer<W>,
-    is_listed: bool,
 }
 
 impl<W: Watched, K: Watched> Open<K> for OpenMapped<W, K> {
@@ -230,26 +226,21 @@ impl<W: Watched, K: Watched> Open<K> for OpenMapped<W, K> {
         self.feed.is_behind()
     }
 
-    fn is_listed(&self) -> bool {
-        self.is_listed
-    }
-
     fn hear(
         &mut self,
         store: &Store<K>,
         taps: &Mutex<Taps>,
     ) -> Option<(String, Vec<ObjectRef<K>>)> {
         let batch = self.feed.next()?;
-        self.is_listed |= matches!(batch, Batch::Listed(_));
-        let events = batch.events();
+        let words = batch.describe();
+        let events = batch.into_events();
         for event in &events {
             self.writer.apply_watcher_event(event);
         }
-        show(taps, events);
-        let touched = batch.touched().into_iter();
-        let about = touched.flat_map(|object| (self.mapper)(&object, store));
+        let about = touched(&events).flat_map(|object| (self.mapper)(object, store));
         let about = about.collect();
-        Some((batch.describe(), about))
+        show(taps, events);
+        Some((words, about))
     }
 
     fn cache(&self) -> Box<dyn Any + Send + Sync> {
@@ -296,10 +287,12 @@ mod tests {
     #[tokio::test]
     async fn what_is_touched_is_what_kube_says_is_touched() {
         for batch in all() {
-            let events = batch.events().into_iter().map(Ok);
-            let touched = stream::iter(events).touched_objects();
-            let touched: Vec<ConfigMap> = touched.try_collect().await.unwrap();
-            assert_eq!(batch.touched(), touched, "{}", batch.describe());
+            let words = batch.describe();
+            let events = batch.into_events();
+            let ours: Vec<ConfigMap> = touched(&events).cloned().collect();
+            let theirs = stream::iter(events).map(Ok).touched_objects();
+            let theirs: Vec<ConfigMap> = theirs.try_collect().await.unwrap();
+            assert_eq!(ours, theirs, "{words}");
         }
     }
 
@@ -309,7 +302,7 @@ mod tests {
         let store = writer.as_reader();
         let mut seen = Vec::new();
         for batch in all() {
-            for event in batch.events() {
+            for event in batch.into_events() {
                 writer.apply_watcher_event(&event);
             }
             let known = super::super::controller::sorted(&store);

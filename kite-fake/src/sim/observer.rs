@@ -1,10 +1,11 @@
 //! What happens in the cluster, seen after every step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use crate::FakeCluster;
+use crate::fault::Call;
 use crate::state::Snapshot;
 use crate::store::{Change, Object};
 
@@ -87,10 +88,54 @@ pub struct Lives {
     pub deleted: u32,
 }
 
+/// What rivals replaced or removed, and what went with that.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disturbed {
+    /// The kinds of what they touched.
+    pub(super) kinds: BTreeSet<String>,
+    /// The objects, as [`Lives`] are counted.
+    pub(super) slots: BTreeSet<String>,
+    uids: HashSet<String>,
+    namespaces: HashSet<String>,
+}
+
+impl Disturbed {
+    /// Takes in what happened when rivals did their `deeds`, or later.
+    fn note(&mut self, event: &Event, deeds: &[Call]) {
+        let is_their_deed = deeds.iter().any(|call| {
+            call.resource() == event.resource
+                && call.namespace == event.namespace
+                && call.name == event.name
+        });
+        let object = event.object.value();
+        let is_one = |uid: &serde_json::Value| {
+            let uid = uid.as_str();
+            uid.is_some_and(|uid| self.uids.contains(uid))
+        };
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        let is_owned = owners.into_iter().flatten().any(|it| is_one(&it["uid"]));
+        // A volume goes with its claim.
+        let is_dependent = is_owned || is_one(&object["spec"]["claimRef"]["uid"]);
+        let is_within = self.namespaces.contains(&event.namespace);
+        let has_gone = event.change != Change::Modified || event.object.is_deleting();
+        if is_their_deed && has_gone {
+            self.kinds.insert(event.kind.clone());
+            if event.kind == "Namespace" {
+                self.namespaces.insert(event.name.clone());
+            }
+        } else if !is_dependent && !is_within {
+            return;
+        }
+        self.uids.insert(event.object.meta("uid").to_owned());
+        self.slots.insert(event.slot());
+    }
+}
+
 /// Reads what happened.
 pub(super) struct Observer {
     cursor: u64,
     invariants: Vec<Invariant>,
+    pub(super) disturbed: Disturbed,
     pub(super) lives: BTreeMap<String, Lives>,
     pub(super) broken: Vec<String>,
     /// Gaps in what was seen, in words.
@@ -102,20 +147,24 @@ impl Observer {
         Self {
             cursor: cluster.server().store().revision(),
             invariants,
+            disturbed: Disturbed::default(),
             lives: BTreeMap::new(),
             broken: Vec::new(),
             unseen: Vec::new(),
         }
     }
 
-    /// The changes since the last call, in order.
-    pub(super) fn look(&mut self, cluster: &FakeCluster, by: &str) -> Vec<Event> {
+    /// The changes since the last call, in order; with what rivals disturbed.
+    pub(super) fn look(&mut self, cluster: &FakeCluster, by: &str, deeds: &[Call]) -> Vec<Event> {
         let mut events = self.read(cluster, by);
         if events.is_empty() {
             return events;
         }
         events.sort_by_key(|event| event.revision);
         for event in &events {
+            if !deeds.is_empty() || !self.disturbed.slots.is_empty() {
+                self.disturbed.note(event, deeds);
+            }
             let lives = self.lives.entry(event.slot()).or_default();
             match event.change {
                 Change::Added => lives.created += 1,

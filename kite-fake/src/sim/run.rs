@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::essence::{Essence, differences};
-use super::observer::Lives;
+use super::essence::{Essence, History, Ignored, differences};
+use super::observer::{Disturbed, Lives};
 use crate::fault::{Call, Fault, Injected, Plan};
 use crate::state::Snapshot;
 
@@ -75,6 +76,10 @@ pub struct Run {
     /// How long it took, in simulated time.
     pub elapsed: Duration,
     pub(super) essences: Vec<Essence>,
+    /// Fields that are not compared where rivals replaced or removed objects.
+    pub(super) history: Arc<Vec<History>>,
+    /// What rivals replaced or removed.
+    pub(super) disturbed: Disturbed,
 }
 
 impl Run {
@@ -95,15 +100,21 @@ impl Run {
             is_settled: false,
             elapsed: Duration::ZERO,
             essences: Vec::new(),
+            history: Arc::default(),
+            disturbed: Disturbed::default(),
         }
     }
 
     /// How this run came out otherwise than `reference`: objects that are
     /// missing, extra or different, each time that the world was settled, and
-    /// objects that were created or deleted more or less often.
+    /// objects that were created or deleted more or less often; but for those that
+    /// a rival deleted, and what belonged to them.
     pub fn compare(&self, reference: &Self) -> Vec<Violation> {
         let mut all = Vec::new();
         let count = reference.essences.len();
+        let past = self.history.iter();
+        let past = past.filter(|past| self.disturbed.kinds.contains(&past.of));
+        let past: Vec<&Ignored> = past.map(|past| &past.field).collect();
         for (at, expected) in reference.essences.iter().enumerate() {
             let Some(found) = self.essences.get(at) else {
                 break;
@@ -113,25 +124,30 @@ impl Run {
             } else {
                 format!("when the world is settled for the {} time", ordinal(at + 1))
             };
-            let lines = differences(expected, found);
+            let lines = differences(expected, found, &past);
             all.extend(lines.into_iter().map(|line| Violation {
                 rule: Rule::State,
                 text: format!("{when}, {line}"),
             }));
         }
-        // A rival takes lives by itself.
-        if !self.injected.iter().any(|i| i.mode.disturbs_lives()) {
-            all.extend(self.other_lives(reference));
-        }
+        all.extend(self.other_lives(reference, &past));
         all
     }
 
-    fn other_lives(&self, reference: &Self) -> Vec<Violation> {
+    fn other_lives(&self, reference: &Self, past: &[&Ignored]) -> Vec<Violation> {
         let none = Lives::default();
         let mut names: Vec<&String> = self.lives.keys().chain(reference.lives.keys()).collect();
         names.sort();
         names.dedup();
         names.retain(|name| !name.starts_with("Event "));
+        // A rival takes lives by itself, and what it takes others take with it.
+        names.retain(|name| !self.disturbed.slots.contains(*name));
+        let of_the_past = |name: &str| {
+            let kind = name.split(' ').next();
+            let mut kinds = past.iter().filter(|field| field.pointer.is_empty());
+            kinds.any(|field| Some(field.kind.as_str()) == kind)
+        };
+        names.retain(|name| !of_the_past(name));
         let mut all = Vec::new();
         for name in names {
             let found = *self.lives.get(name).unwrap_or(&none);

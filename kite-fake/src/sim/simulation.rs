@@ -16,14 +16,14 @@ use parking_lot::Mutex;
 use super::cast::Cast;
 use super::controller::{Controller, Role};
 use super::engine::{Engine, Limits};
-use super::essence::{Constants, Ignored, essence, orphans};
+use super::essence::{Constants, History, Ignored, essence, orphans};
 use super::feed::Watched;
 use super::observer::{Event, Invariant, Observer};
 use super::participant::Participant;
 use super::run::{Rule, Run};
 use super::sweep::Sweep;
 use super::world::{Stop, World};
-use crate::actors::{Actor, Rules};
+use crate::actors::{Actor, Catalog, Rules};
 use crate::clock::{ManualClock, TokioClock};
 use crate::fault::{Faults, Plan};
 use crate::state::Snapshot;
@@ -43,10 +43,18 @@ type MakeRules = Arc<dyn Fn() -> Rules + Send + Sync>;
 /// Participants, actors and a scenario: see the [module](super).
 pub struct Simulation {
     parts: Builder,
-    /// The cluster before anything happens, built once.
+    made: Arc<Made>,
+}
+
+/// What was made once, for all runs.
+#[derive(Default)]
+struct Made {
+    /// The cluster before anything happens.
     beginning: OnceLock<Result<Snapshot, String>>,
     /// What of it can be compared without being read again.
     constants: OnceLock<Constants>,
+    /// The kinds that it serves.
+    discovered: Arc<OnceLock<Catalog>>,
     /// The runs without faults that were asked for, by seed.
     references: Mutex<BTreeMap<u64, Arc<Run>>>,
 }
@@ -71,6 +79,8 @@ pub struct Builder {
     scenario: Scenario,
     invariants: Vec<Invariant>,
     ignored: Vec<Ignored>,
+    spared: Vec<String>,
+    history: Arc<Vec<History>>,
     limits: Limits,
     is_quiet: bool,
     is_uncounted: bool,
@@ -176,6 +186,35 @@ impl Builder {
         self
     }
 
+    /// A field that tells what an object of kind `of` has lived through, such as how
+    /// often it was written: it is not compared in a run in which a rival replaced or
+    /// removed such an object, and in every other run it is. Of an empty pointer, not
+    /// even whether objects of the kind are there is compared then.
+    #[must_use]
+    pub fn telling_the_past(
+        mut self,
+        of: impl Into<String>,
+        kind: impl Into<String>,
+        pointer: impl Into<String>,
+    ) -> Self {
+        let field = Ignored {
+            kind: kind.into(),
+            pointer: pointer.into(),
+        };
+        let of = of.into();
+        Arc::make_mut(&mut self.history).push(History { of, field });
+        self
+    }
+
+    /// Rivals delete no object of this resource, by plural and group, not even to
+    /// create it again: where that is an order by a person with which the outcome is
+    /// another, as when the data in it are gone.
+    #[must_use]
+    pub fn sparing(mut self, resource: impl Into<String>) -> Self {
+        self.spared.push(resource.into());
+        self
+    }
+
     /// Whoever looks at a settled world once more must not even send a write.
     /// If not set, writes without an effect are fine.
     #[must_use]
@@ -229,9 +268,7 @@ impl Builder {
     pub fn build(self) -> Simulation {
         Simulation {
             parts: self,
-            beginning: OnceLock::new(),
-            constants: OnceLock::new(),
-            references: Mutex::default(),
+            made: Arc::default(),
         }
     }
 }
@@ -249,6 +286,8 @@ impl Simulation {
             scenario: Arc::new(|world| async move { world.settle().await }.boxed_local()),
             invariants: Vec::new(),
             ignored: Vec::new(),
+            spared: Vec::new(),
+            history: Arc::default(),
             limits: Limits {
                 horizon: Duration::from_secs(60),
                 calm: Duration::from_secs(120),
@@ -289,9 +328,23 @@ impl Simulation {
 
     /// The run without faults, played once for each seed.
     pub fn reference(&self, seed: u64) -> Arc<Run> {
-        let mut references = self.references.lock();
+        let mut references = self.made.references.lock();
         let reference = references.entry(seed);
         Arc::clone(reference.or_insert_with(|| Arc::new(self.run(Plan::none(), seed))))
+    }
+
+    /// The same with each controller in a process of its own, whatever
+    /// [`Builder::one_process`] said: who crashes is gone alone, and the others go
+    /// on with what they remember. It shares the runs without faults, in which
+    /// nobody crashes.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let mut parts = self.parts.clone();
+        parts.is_one_process = false;
+        Self {
+            parts,
+            made: Arc::clone(&self.made),
+        }
     }
 
     /// Every fault at every request of the run without faults.
@@ -301,7 +354,7 @@ impl Simulation {
 
     /// The cluster before anything happens.
     fn beginning(&self) -> Result<Snapshot, String> {
-        let beginning = self.beginning.get_or_init(|| {
+        let beginning = self.made.beginning.get_or_init(|| {
             let clock = Arc::new(ManualClock::new(beginning_of_time()));
             let crds = self.parts.crds.iter().cloned();
             let builder = (self.parts.settings)(FakeCluster::builder().crds(crds));
@@ -316,7 +369,7 @@ impl Simulation {
     fn constants(&self) -> Result<&Constants, String> {
         let beginning = self.beginning()?;
         let make = || Constants::of(&beginning, &self.parts.ignored);
-        Ok(self.constants.get_or_init(make))
+        Ok(self.made.constants.get_or_init(make))
     }
 
     fn cluster(&self) -> Result<FakeCluster, String> {
@@ -353,12 +406,20 @@ impl Simulation {
     async fn play(&self, plan: Plan, seed: u64) -> Result<Run, String> {
         let cluster = self.cluster()?;
         let faults = Faults::with_lateness(plan.clone(), None);
+        for resource in &self.parts.spared {
+            faults.spare_all(resource);
+        }
         let rules = Arc::new((self.parts.rules)());
         let engine = Engine::new(
             cluster.clone(),
             faults.clone(),
             self.participants(&faults),
-            Cast::new(&cluster, (self.parts.actors)(), &rules),
+            Cast::new(
+                &cluster,
+                (self.parts.actors)(),
+                &rules,
+                Arc::clone(&self.made.discovered),
+            ),
             Observer::new(&cluster, self.parts.invariants.clone()),
             self.parts.limits,
             seed,
@@ -401,6 +462,8 @@ impl Simulation {
                 std::mem::take(&mut engine.observer.lives)
             },
             essences: essences.collect(),
+            history: Arc::clone(&self.parts.history),
+            disturbed: std::mem::take(&mut engine.observer.disturbed),
             states,
             revision: cluster.server().store().revision(),
             is_settled: engine.is_settled,

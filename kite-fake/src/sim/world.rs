@@ -189,6 +189,14 @@ impl World {
         done.map_err(Stop::Unsettled)
     }
 
+    /// All participants are gone with all they had in memory, and start anew when
+    /// the scenario goes on: an upgrade, or a node that is drained. What they were
+    /// about to send is not sent.
+    pub async fn restart(&self) {
+        let mut engine = self.engine.lock().await;
+        engine.restart().await;
+    }
+
     /// What has to be so; `what` is said if it is not.
     pub async fn expect(&self, is_so: bool, what: &str) {
         if !is_so {

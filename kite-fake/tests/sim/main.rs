@@ -5,4 +5,5 @@ mod flaws;
 mod operator;
 mod order;
 mod processes;
+mod rivals;
 mod world;

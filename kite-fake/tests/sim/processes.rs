@@ -73,6 +73,34 @@ fn controllers_of_one_process_are_gone_together() {
 }
 
 #[test]
+fn controllers_of_one_process_can_be_tried_apart() {
+    let together = stage(1).one_process().build();
+    let apart = together.apart();
+    let run = apart.run(first_write(Fault::CrashAfterCommit), 0);
+    assert_eq!(crashes(&run.trace), [("left", 1)]);
+    assert!(Arc::ptr_eq(&together.reference(0), &apart.reference(0)));
+    assert_eq!(run.compare(&apart.reference(0)), []);
+}
+
+#[test]
+fn a_restart_by_order_ends_everybody() {
+    let simulation = stage(1).scenario(async |world: World| {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some("a".to_owned());
+        map.metadata.namespace = Some("default".to_owned());
+        world.create(&map).await?;
+        // Until both have begun, and one of them has written.
+        world.steps(8).await?;
+        world.restart().await;
+        world.settle().await
+    });
+    let run = simulation.build().run(Plan::none(), 0);
+    assert_eq!(crashes(&run.trace), [("left", 1), ("right", 1)]);
+    assert!(run.violations.is_empty(), "{:?}", run.violations);
+    assert!(run.is_settled);
+}
+
+#[test]
 fn of_several_copies_only_those_of_one_process_are_gone() {
     let simulation = stage(2).one_process().build();
     let run = simulation.run(first_write(Fault::CrashAfterCommit), 0);
