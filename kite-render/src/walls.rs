@@ -34,6 +34,8 @@ pub const INGRESS_POLICY: &str = "deny-from-other-namespaces";
 pub const CDI_POLICY: &str = "cdi-workers";
 /// Name of the policy that guards what goes out.
 pub const EGRESS_POLICY: &str = "tenant-isolation-egress";
+/// All of them.
+pub const POLICIES: [&str; 3] = [INGRESS_POLICY, CDI_POLICY, EGRESS_POLICY];
 
 /// Label that Kubernetes puts on every namespace: its name.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";

@@ -4,7 +4,7 @@ use futures::try_join;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{PersistentVolumeClaim, Secret, Service},
-    networking::v1::Ingress,
+    networking::v1::{Ingress, NetworkPolicy},
 };
 use kite_core::{
     cdi::DataVolume,
@@ -14,7 +14,7 @@ use kite_core::{
     kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels, names,
 };
-use kite_render::{Vm, disk, exposure, reservation};
+use kite_render::{Vm, disk, exposure, reservation, walls};
 use kube::{ResourceExt, api::ListParams};
 
 use super::{
@@ -48,6 +48,9 @@ pub struct Observed {
     pub gateway_port: Option<u16>,
     /// The user in whose namespace the VM is, if it is a user's.
     pub owner: Option<KiteUser>,
+    /// Whether a wall of the owner's namespace is missing; only looked at while the
+    /// VM has no machine.
+    pub is_unwalled: bool,
     /// All VMs in the owner's namespace; only looked at when the VM is to have more
     /// than it was granted, to judge the owner's quota.
     pub siblings: Vec<KiteVirtualMachine>,
@@ -180,6 +183,10 @@ impl Observed {
             }
             _ => None,
         };
+        let is_unwalled = owner.is_some()
+            && machine.is_none()
+            && !deleting
+            && is_unwalled(cluster, vm.namespace, disk.is_some()).await?;
         let gateway_port = platform
             .as_ref()
             .and_then(|platform| platform.status.as_ref()?.gateway_port);
@@ -201,6 +208,7 @@ impl Observed {
             certificate_missing,
             certificate,
             owner,
+            is_unwalled,
             siblings: Vec::new(),
             unreadable_siblings: Vec::new(),
             siblings_are_current: false,
@@ -305,6 +313,27 @@ async fn find<K: Object, C: Cluster>(
 
 /// Whether the VM has got what was offered, and its status does not say yet that
 /// the claim tells so.
+/// Whether a wall is missing around a user's VMs. Where a machine is made again,
+/// they may have been taken down with it a moment ago: caches do not do then.
+async fn is_unwalled<C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+    again: bool,
+) -> Result<bool, ClusterError> {
+    let all = ListParams::default();
+    let found = cluster.list::<NetworkPolicy>(Some(namespace.to_owned()), &all);
+    let found = if again {
+        live(found).await?
+    } else {
+        found.await?
+    };
+    let stands = |name: &&str| {
+        let mut found = found.items.iter();
+        found.any(|it| it.name_any() == **name && it.metadata.deletion_timestamp.is_none())
+    };
+    Ok(!walls::POLICIES.iter().all(|name| stands(&name)))
+}
+
 fn is_to_be_noted(object: &KiteVirtualMachine, disk: Option<&DataVolume>) -> bool {
     DiskState::of(disk) == DiskState::Filled && !offer::is_noted(object)
 }

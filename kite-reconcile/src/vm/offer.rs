@@ -85,10 +85,25 @@ pub(super) fn unfulfilled<'a>(vm: &Vm<'_>, seen: &'a Observed) -> Option<&'a Kit
     (!has_it(vm, seen) && !claim.spec.fulfilled).then_some(claim)
 }
 
-/// Has the claim say that the VM got what was offered, once it did.
+/// Has the claim say that the VM got what was offered, once it did. A claim that
+/// somebody deleted before it could say so is made again: the offer is used up.
 pub(super) fn note(vm: &Vm<'_>, seen: &Observed) -> Option<Step> {
-    let claim = own_claim(vm, seen)?;
-    (has_it(vm, seen) && !claim.spec.fulfilled).then(|| Step::Fulfil(claim.clone()))
+    if !has_it(vm, seen) {
+        return None;
+    }
+    let found = seen.offer.as_ref()?;
+    if let Some(claim) = &found.claim {
+        let is_to_say = claim.spec.holder == vm.holder() && !claim.spec.fulfilled;
+        return is_to_say.then(|| Step::Fulfil(claim.clone()));
+    }
+    let offer = found.offer.as_ref()?;
+    let for_whom = offer.spec.user.as_deref();
+    let is_its = for_whom.is_none() || for_whom == names::user_of_namespace(vm.namespace);
+    let is_lost = vm.object.metadata.deletion_timestamp.is_none()
+        && offer.metadata.deletion_timestamp.is_none()
+        && is_its
+        && holder(vm, found, offer).is_none();
+    is_lost.then(|| Step::Claim(reservation::of_offer(vm, offer)))
 }
 
 fn has_it(vm: &Vm<'_>, seen: &Observed) -> bool {

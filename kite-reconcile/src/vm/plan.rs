@@ -89,6 +89,8 @@ pub fn plan(
         conditions,
         again: match (&seen.claim, obstacles.is_empty()) {
             _ if restart.pending || share.is_unknown() => AT_ONCE,
+            // It may have been refused, of which no watch tells.
+            _ if seen.restart_asked => SOON,
             (Some(claim), _) if !is_bound(claim) => SOON,
             (_, false) => SOON,
             _ if seen.exposure_refused.is_some() => A_WHILE,
@@ -222,8 +224,11 @@ fn steps(
     let is_prepared =
         may_be_made && steps.keys_and_user_data(vm, seen)? && steps.disk(&fitted, seen);
     // What runs can always be switched off, whatever else is in the way.
-    let unfit = quota_obstacle(&share, &quota::MACHINE, seen);
-    if let Some(unfit) = unfit.filter(|_| is_prepared && seen.machine.is_none()) {
+    let unfit =
+        walls_obstacle(vm, seen).or_else(|| quota_obstacle(&share, &quota::MACHINE, seen));
+    let unfit = unfit.filter(|_| is_prepared && seen.machine.is_none());
+    if let Some(unfit) = unfit {
+        // Its spec was edited after its disk was made, or its walls were taken down.
         steps.obstacles.push(unfit);
     } else if is_prepared || seen.machine.is_some() {
         let desired = machine::virtual_machine_for(&fitted, hardware(seen), power(vm, seen));
@@ -268,7 +273,7 @@ fn walls_obstacle(vm: &Vm<'_>, seen: &Observed) -> Option<Obstacle> {
         ));
     };
     let status = owner.status.as_ref();
-    let stand = status.is_some_and(|status| status.namespace.is_some());
+    let stand = status.is_some_and(|status| status.namespace.is_some()) && !seen.is_unwalled;
     (!stand).then(|| {
         Obstacle::new(
             VIRTUAL_MACHINE_READY,
