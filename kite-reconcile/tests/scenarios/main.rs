@@ -12,6 +12,7 @@ mod drift;
 mod expiry;
 mod exposure;
 mod faults;
+mod first_lists;
 mod growth;
 mod idle;
 mod images;

@@ -3,7 +3,13 @@
 //! What a rival does by itself (deletes a disk, say) is no fault of Kite's:
 //! events by "… or a rival" are let pass where the rival may have caused them.
 
-use kite_core::{crd::KiteVirtualMachine, labels, names};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kite_core::{
+    crd::{EXPIRY_GRACE_PERIOD, KiteVirtualMachine},
+    labels, names,
+};
 use kite_fake::{
     sim::{Builder, Event},
     state::Snapshot,
@@ -18,6 +24,10 @@ const KUBEVIRT: &str = "kubevirt.io";
 /// Adds all of them.
 pub fn always(builder: Builder) -> Builder {
     builder
+        .always(
+            "a VM goes only when it was told to, or had told so",
+            vms_stay,
+        )
         .always("a disk goes only because its VM was deleted", disks_stay)
         .always("keys are made once, and go only with their VM", keys_stay)
         .always("nobody refers to another tenant's", tenants_are_apart)
@@ -87,6 +97,36 @@ fn is_deletion(event: &Event) -> bool {
 /// Whether what had the object made it for good: its VM is not deleted.
 fn is_kept(state: &Snapshot, namespace: &str, vm_name: &str) -> bool {
     vm(state, namespace, vm_name).is_some_and(|vm| !vm.is_deleting())
+}
+
+/// A VM goes because somebody asked for it, with its user, or when its time was
+/// over, its status said so, and all the grace that it was promised has passed.
+fn vms_stay(state: &Snapshot, event: &Event) -> bool {
+    let was_going = event.previous.as_ref().is_some_and(|it| it.is_deleting());
+    let by_request = event.by == "scenario" || by_rival(event) || was_going;
+    if event.kind != "KiteVirtualMachine" || !is_deletion(event) || by_request {
+        return true;
+    }
+    let tenant = names::user_of_namespace(&event.namespace);
+    let user = tenant.and_then(|tenant| find(state, KITE, "kiteusers", "", tenant));
+    let namespace = find(state, "", "namespaces", "", &event.namespace);
+    if user.is_some_and(|it| it.is_deleting()) || namespace.is_none_or(|it| it.is_deleting()) {
+        return true;
+    }
+    let Ok(vm) = serde_json::from_value::<KiteVirtualMachine>(event.object.to_value()) else {
+        return false;
+    };
+    let grace = vm.spec.expiry_grace_period.map(Duration::from);
+    let Ok(grace) = SignedDuration::try_from(grace.unwrap_or(EXPIRY_GRACE_PERIOD)) else {
+        return false;
+    };
+    let told = vm.status.and_then(|status| status.expiry);
+    let (Some(ends), Some(told)) = (vm.spec.expires_at, told) else {
+        return false;
+    };
+    told.expired_at.0 >= ends.0
+        && told.delete_at.0 >= told.expired_at.0 + grace
+        && told.delete_at.0 <= state.taken()
 }
 
 fn disks_stay(state: &Snapshot, event: &Event) -> bool {
@@ -210,6 +250,33 @@ fn holder<'a>(state: &'a Snapshot, claim: &Value) -> Option<&'a Object> {
     found.filter(|found| found.meta("uid") == text(&holder["uid"]))
 }
 
+/// The disk of a VM, if it is its own.
+fn own_disk<'a>(state: &'a Snapshot, vm: &Object) -> Option<&'a Object> {
+    let (namespace, name) = (vm.meta("namespace"), names::disk(vm.meta("name")));
+    let disk = find(state, CDI, "datavolumes", namespace, &name);
+    disk.filter(|disk| controller(disk) == Some(vm.meta("uid")))
+}
+
+/// Whether the holder of a claim has a disk of its own, filled.
+fn has_a_disk(state: &Snapshot, claim: &Value) -> bool {
+    let Some(vm) = holder(state, claim) else {
+        return false;
+    };
+    let (namespace, name) = (vm.meta("namespace"), names::disk(vm.meta("name")));
+    let disk = own_disk(state, vm);
+    let claim = find(state, "", "persistentvolumeclaims", namespace, &name);
+    let phase = |object: &Object| text(&object.value()["status"]["phase"]).to_owned();
+    disk.is_some_and(|disk| {
+        let claim = claim.filter(|claim| controller(claim) == Some(disk.meta("uid")));
+        phase(disk) == "Succeeded" && claim.is_some_and(|claim| phase(claim) == "Bound")
+    })
+}
+
+/// Whether a claim says that its holder got what it stands for.
+fn is_fulfilled(claim: &Value) -> bool {
+    claim["spec"]["fulfilled"] == true
+}
+
 fn claims_stay(state: &Snapshot, event: &Event) -> bool {
     if event.kind != "KiteReservation" || by_rival(event) {
         return true;
@@ -217,33 +284,51 @@ fn claims_stay(state: &Snapshot, event: &Event) -> bool {
     let claim = event.object.value();
     let holder = || holder(state, claim);
     match event.change {
-        Change::Added => true,
+        Change::Added => !is_fulfilled(claim),
         Change::Modified => event.previous.as_ref().is_none_or(|before| {
-            let before = &before.value()["spec"];
-            let is = |field: &str| before[field] == claim["spec"][field];
-            // That its holder got what was offered is only ever added.
-            let is_fulfilled = claim["spec"]["fulfilled"] == true;
-            is("claim") && is("holder") && (is("fulfilled") || is_fulfilled)
-        }),
-        Change::Deleted => holder().is_none_or(|holder| {
-            let spec = &holder.value()["spec"];
-            let wanted = [
-                text(&spec["sshId"]).to_owned(),
-                text(&spec["domainPrefix"]).to_owned(),
-            ];
-            let is_wanted = match names::vm_claim_of_reservation(&event.name) {
-                Some(names::VmClaim::SshId(id)) => wanted[0] == id,
-                Some(names::VmClaim::Domain(prefix)) => wanted[1] == prefix,
-                // Given back by a VM that cannot be made.
-                Some(names::VmClaim::Offer(_)) => false,
-                None => {
-                    event.name == names::username_reservation(text(&spec["username"]))
-                        || event.name == names::email_reservation(text(&spec["email"]))
-                }
+            let before = before.value();
+            let is = |field: &str| before["spec"][field] == claim["spec"][field];
+            // That its holder got what was offered is only ever added, and true.
+            let was = is_fulfilled(before);
+            let is_true = if is_fulfilled(claim) {
+                was || has_a_disk(state, claim)
+            } else {
+                !was
             };
-            holder.is_deleting() || !is_wanted
+            is("claim") && is("holder") && is_true
         }),
+        Change::Deleted => match names::vm_claim_of_reservation(&event.name) {
+            Some(names::VmClaim::Offer(offer)) => may_be_given_back(state, claim, offer),
+            other => holder().is_none_or(|holder| {
+                let spec = &holder.value()["spec"];
+                let is_wanted = match other {
+                    Some(names::VmClaim::SshId(id)) => text(&spec["sshId"]) == id,
+                    Some(names::VmClaim::Domain(prefix)) => text(&spec["domainPrefix"]) == prefix,
+                    _ => {
+                        event.name == names::username_reservation(text(&spec["username"]))
+                            || event.name == names::email_reservation(text(&spec["email"]))
+                    }
+                };
+                holder.is_deleting() || !is_wanted
+            }),
+        },
     }
+}
+
+/// The claim to an offer goes with the offer; else only when its holder has not
+/// had what was offered, and either goes or has no disk.
+fn may_be_given_back(state: &Snapshot, claim: &Value, offer: &str) -> bool {
+    let offer = find(state, KITE, "kitevirtualmachineoffers", "", offer);
+    let made_for = &claim["metadata"]["ownerReferences"][0]["uid"];
+    let is_offered =
+        offer.is_some_and(|offer| !offer.is_deleting() && offer.meta("uid") == text(made_for));
+    if !is_offered {
+        return true;
+    }
+    let has_disk = holder(state, claim)
+        .filter(|vm| !vm.is_deleting())
+        .is_some_and(|vm| own_disk(state, vm).is_some());
+    !is_fulfilled(claim) && !has_disk && !has_a_disk(state, claim)
 }
 
 /// Whether the VM holds the claim.
@@ -407,11 +492,8 @@ fn nobody_gone_holds_a_name(state: &Snapshot, event: &Event) -> bool {
     let mut claims = within(state, KITE, "kitereservations", "");
     !claims.any(|claim| {
         // Who has had what an offer was for keeps it from others for good.
-        let of_offer = matches!(
-            names::vm_claim_of_reservation(claim.meta("name")),
-            Some(names::VmClaim::Offer(_))
-        );
-        text(&claim.value()["spec"]["holder"]["uid"]) == uid && !of_offer
+        let claim = claim.value();
+        text(&claim["spec"]["holder"]["uid"]) == uid && !is_fulfilled(claim)
     })
 }
 

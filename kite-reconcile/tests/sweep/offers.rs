@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::{
     scenarios::{ANN, Done, nothing_is_left_of, phase, settle_in},
-    stage::{vm, with_offers},
+    stage::{user, vm, with_offers},
 };
 
 /// An offer of what [`vm`] asks for.
@@ -103,6 +103,33 @@ pub fn offer_given_back(copies: usize) -> Builder {
         offer_is(&world, OfferPhase::Available).await?;
         let late = world.create(&claiming("bob", "late")).await?;
         settle_in(&world, &late, VmPhase::Running).await?;
+        offer_is(&world, OfferPhase::Claimed).await
+    })
+}
+
+/// A VM claims an offer, and before anything is made of it there is no room for it
+/// any more, and its controller starts anew: the offer is another's to have.
+pub fn offer_claimed_in_vain(copies: usize) -> Builder {
+    with_offers(copies).scenario(async |world| {
+        world.create(&gold()).await?;
+        world.settle().await?;
+        let web = world.create(&claiming("ann", "web")).await?;
+        let claim = async || world.get::<KiteReservation>("", "offer.gold").await;
+        while claim().await?.is_none() {
+            world.steps(1).await?;
+        }
+        let quota = json!({"vms": 5, "cpu": 1, "memory": "64Gi", "disk": "500Gi"});
+        world
+            .patch(&user("ann"), json!({"spec": {"quota": quota}}))
+            .await?;
+        world.restart().await;
+        settle_in(&world, &web, VmPhase::Failed).await?;
+        offer_is(&world, OfferPhase::Available).await?;
+        let late = world.create(&claiming("bob", "late")).await?;
+        settle_in(&world, &late, VmPhase::Running).await?;
+        offer_is(&world, OfferPhase::Claimed).await?;
+        world.delete(&web).await?;
+        world.settle().await?;
         offer_is(&world, OfferPhase::Claimed).await
     })
 }

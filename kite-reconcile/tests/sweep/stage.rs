@@ -151,11 +151,12 @@ macro_rules! controller {
         });
         let watching = selection::<$kind>().any_semantic();
         let heard = Heard(controller.watching(watching));
-        // Nothing is reconciled before all caches are filled, as in
-        // `kite_reconcile::run`.
-        $triggers(heard).0.after_all_lists().replicas($copies)
+        $triggers(heard).0.replicas($copies)
     }};
 }
+
+/// `KubeVirt`'s own object.
+const MACHINE: &str = "VirtualMachine";
 
 /// All of Kite's controllers, so many copies of each, on a cluster that knows
 /// Kite's kinds.
@@ -165,7 +166,7 @@ fn builder(copies: usize) -> Builder {
         .crds(kite_core::kubevirt::crds())
         .crds(kite_core::cdi::crds())
         .crds(kite_core::gateway_api::crds())
-        .crds([gateway_classes()])
+        .crds(kinds_of_others())
         .actors(actors)
         .prepare(|cluster| {
             cluster.admit_by(Arc::new(CdiAdmission));
@@ -208,8 +209,28 @@ fn builder(copies: usize) -> Builder {
         )
         .ignoring("VirtualMachineInstance", "/status/interfaces/0/mac")
         .ignoring("KiteVirtualMachine", "/status/restart/instanceUid")
-        // Counts writes, as every generation does.
-        .ignoring("VirtualMachine", "/status/desiredGeneration")
+        // Of a machine that a rival had made anew: how often it was written, what of
+        // its former life it remembers, and what it was started from.
+        .telling_the_past(MACHINE, MACHINE, "/status/desiredGeneration")
+        .telling_the_past(MACHINE, MACHINE, "/status/observedGeneration")
+        .telling_the_past(MACHINE, MACHINE, "/status/conditions")
+        .telling_the_past(MACHINE, MACHINE, "/spec/template/spec/domain/firmware")
+        .telling_the_past(MACHINE, "ControllerRevision", "")
+        .telling_the_past(
+            MACHINE,
+            "VirtualMachineInstance",
+            "/metadata/annotations/kubevirt.io~1vm-generation",
+        )
+        .telling_the_past(
+            MACHINE,
+            "VirtualMachineInstance",
+            "/status/virtualMachineRevisionName",
+        )
+        // Whoever deletes a disk's claim has its data deleted, and it cannot be had
+        // back: it stays marked until its VM stops.
+        .sparing("persistentvolumeclaims")
+        // An offer that is deleted and made again is another offer.
+        .sparing("kitevirtualmachineoffers.hy3ons.github.io")
         // One binary runs all of them.
         .one_process()
         .quiet()
@@ -306,30 +327,46 @@ pub fn inhabited(copies: usize) -> Builder {
 /// The class of Gateways that is looked after here.
 pub const GATEWAY_CLASS: &str = "played";
 
-/// Gateways need a kind that Kite has nothing to do with.
-fn gateway_classes() -> CustomResourceDefinition {
-    serde_json::from_value(json!({
-        "metadata": {
-            "name": "gatewayclasses.gateway.networking.k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
-        },
-        "spec": {
-            "group": "gateway.networking.k8s.io",
-            "scope": "Cluster",
-            "names": {"kind": "GatewayClass", "plural": "gatewayclasses"},
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    }))
-    .unwrap()
+/// Kinds that Kite has nothing to do with, and others need.
+fn kinds_of_others() -> [CustomResourceDefinition; 2] {
+    let kind = |group: &str, scope: &str, kind: &str, plural: &str| {
+        let crd = json!({
+            "metadata": {
+                "name": format!("{plural}.{group}"),
+                "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
+            },
+            "spec": {
+                "group": group,
+                "scope": scope,
+                "names": {"kind": kind, "plural": plural},
+                "versions": [{
+                    "name": "v1",
+                    "served": true,
+                    "storage": true,
+                    "schema": {"openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true,
+                    }},
+                }],
+            },
+        });
+        serde_json::from_value::<CustomResourceDefinition>(crd).unwrap()
+    };
+    let mut classes = kind(
+        "gateway.networking.k8s.io",
+        "Cluster",
+        "GatewayClass",
+        "gatewayclasses",
+    );
+    let status = serde_json::from_value(json!({"status": {}})).unwrap();
+    classes.spec.versions[0].subresources = Some(status);
+    let snapshots = kind(
+        "snapshot.storage.k8s.io",
+        "Namespaced",
+        "VolumeSnapshot",
+        "volumesnapshots",
+    );
+    [classes, snapshots]
 }
 
 fn foundations() -> Vec<Value> {

@@ -12,9 +12,12 @@ use kite_fake::{
 };
 
 use crate::{
-    circumstances, invariants, offers,
+    circumstances, invariants, limits, offers,
     scenarios::{self, Scenario},
 };
+
+/// Runs for which it is not worth while to play a scenario in several orders.
+const FEW: usize = 8;
 
 /// Faults of one kind.
 struct Class {
@@ -22,18 +25,38 @@ struct Class {
     faults: &'static [Fault],
     /// How many copies of each controller run at once.
     copies: usize,
-    /// In what orders things happen; in turn, if it is 0. A sample takes only that.
+    /// Whether only the controller goes that a crash strikes, and not the process.
+    is_apart: bool,
+    /// In what orders things happen; in turn, if it is 0. A sample of less than
+    /// [`FEW`] runs takes only that.
     seeds: std::ops::Range<u64>,
     /// How many runs with a fault a plain run of the tests takes.
     sample: usize,
 }
 
+/// The process ends: all of its controllers.
 const CRASHES: Class = Class {
     name: "crashes",
     faults: &[Fault::CrashBeforeSend, Fault::CrashAfterCommit],
     copies: 1,
+    is_apart: false,
     seeds: 0..1,
     sample: 2,
+};
+
+/// One controller ends, as where each has a process of its own, and the others go
+/// on with what they know.
+const LOSSES: Class = Class {
+    name: "losses",
+    faults: &[
+        Fault::CrashBeforeSend,
+        Fault::CrashAfterCommit,
+        Fault::StaleRestart,
+    ],
+    copies: 1,
+    is_apart: true,
+    seeds: 0..1,
+    sample: 1,
 };
 
 const ANSWERS: Class = Class {
@@ -47,6 +70,7 @@ const ANSWERS: Class = Class {
         Fault::Timeout,
     ],
     copies: 1,
+    is_apart: false,
     seeds: 0..1,
     sample: 2,
 };
@@ -62,6 +86,7 @@ const VIEWS: Class = Class {
         Fault::HiddenRecreate,
     ],
     copies: 1,
+    is_apart: false,
     seeds: 0..1,
     sample: 2,
 };
@@ -74,6 +99,7 @@ const RIVALS: Class = Class {
         Fault::RivalRecreates,
     ],
     copies: 1,
+    is_apart: false,
     seeds: 0..1,
     sample: 1,
 };
@@ -86,6 +112,7 @@ const TWINS: Class = Class {
         Fault::WatchLags,
     ],
     copies: 2,
+    is_apart: false,
     seeds: 0..3,
     sample: 1,
 };
@@ -131,10 +158,14 @@ pub fn simulation(scenario: Scenario, copies: usize) -> Simulation {
 }
 
 fn run(simulation: &Simulation, class: &Class, sample: Option<usize>, threads: usize) -> Summary {
+    let apart = class.is_apart.then(|| simulation.apart());
+    let simulation = apart.as_ref().unwrap_or(simulation);
     let sweep = simulation.sweep().faults(class.faults).threads(threads);
     let sweep = sweep.telling(|finding| eprintln!("{}: {finding}", class.name));
     match sample {
-        Some(sample) => sweep.sample(sample).run(),
+        // Each order has a run without faults of its own.
+        Some(sample) if sample < FEW => sweep.sample(sample).run(),
+        Some(sample) => sweep.seeds(class.seeds.clone()).sample(sample).run(),
         None => sweep.seeds(class.seeds.clone()).run(),
     }
 }
@@ -165,6 +196,10 @@ macro_rules! sweeps {
                 #[test]
                 fn crashes() {
                     slice(&ALONE, &CRASHES);
+                }
+                #[test]
+                fn losses() {
+                    slice(&ALONE, &LOSSES);
                 }
                 #[test]
                 fn answers() {
@@ -213,7 +248,12 @@ sweeps!(
     circumstances::over_quota,
     circumstances::two_ask_for_the_last,
     circumstances::platform_again,
+    limits::expiry_without_grace,
+    limits::vm_resize,
+    limits::certificates,
+    limits::images_of_what_is_there,
     offers::offer_claimed,
+    offers::offer_claimed_in_vain,
     offers::offer_given_back,
     offers::offer_for_two,
     offers::offer_expired,
@@ -295,6 +335,7 @@ fn picked<T: Copy>(variable: &str, all: &[(&'static str, T)]) -> Vec<(&'static s
 
 const CLASSES: &[(&str, &Class)] = &[
     (CRASHES.name, &CRASHES),
+    (LOSSES.name, &LOSSES),
     (ANSWERS.name, &ANSWERS),
     (VIEWS.name, &VIEWS),
     (RIVALS.name, &RIVALS),
