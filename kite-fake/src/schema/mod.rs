@@ -31,6 +31,7 @@ pub use model::{Bound, Constraints, Kind, ListType, MapType, PatchStrategy, Pres
 pub use parse::SchemaError;
 pub use pattern::Pattern;
 pub use prune::prune;
+pub(crate) use validate::validate_after;
 pub use validate::{Held, Validation, validate};
 
 #[cfg(test)]

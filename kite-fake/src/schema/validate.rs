@@ -35,9 +35,18 @@ pub enum Held {
 
 /// Checks `new`, whose previous state is `old`: types and limits, unique list
 /// elements, embedded objects, CEL rules. What was invalid before and did not
-/// change is tolerated (ratcheting). `held` is what is known of the previous
-/// state under this very schema.
-pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, held: Held) -> Validation {
+/// change is tolerated (ratcheting).
+pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>) -> Validation {
+    validate_after(schema, new, old, Held::Unknown)
+}
+
+/// The same, where `held` is known of the previous state under this very schema.
+pub(crate) fn validate_after(
+    schema: &Schema,
+    new: &Value,
+    old: Option<&Value>,
+    held: Held,
+) -> Validation {
     let mut found = Validation {
         errors: Checker::check(schema, new, old),
         ..Validation::default()

@@ -112,7 +112,7 @@ impl Rules {
         let mut found = match self {
             Self::BuiltIn(kind) => return kind.validate_create(object),
             Self::Custom => {
-                let mut found = schema::validate(&resource.schema, object, None, Held::Unknown);
+                let mut found = schema::validate(&resource.schema, object, None);
                 scale::check(resource, object, true, &mut found.errors);
                 found
             }
@@ -136,7 +136,7 @@ impl Rules {
         let mut found = match self {
             Self::BuiltIn(kind) => return kind.validate_update(new, old, subresource),
             Self::Custom => {
-                let mut found = schema::validate(&resource.schema, new, Some(old), held);
+                let mut found = schema::validate_after(&resource.schema, new, Some(old), held);
                 if subresource == "status" {
                     found.errors.iter_mut().for_each(name_from_status);
                 }

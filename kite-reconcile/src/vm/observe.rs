@@ -36,6 +36,10 @@ const IMAGES_NAMED: usize = 20;
 
 /// What was seen of a VM and of what it depends on.
 #[derive(Clone, Debug, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "facts that do not depend on one another"
+)]
 pub struct Observed {
     /// When it was looked at.
     pub now: jiff::Timestamp,
@@ -331,7 +335,7 @@ async fn is_unwalled<C: Cluster>(
         let mut found = found.items.iter();
         found.any(|it| it.name_any() == **name && it.metadata.deletion_timestamp.is_none())
     };
-    Ok(!walls::POLICIES.iter().all(|name| stands(&name)))
+    Ok(!walls::POLICIES.iter().all(stands))
 }
 
 fn is_to_be_noted(object: &KiteVirtualMachine, disk: Option<&DataVolume>) -> bool {

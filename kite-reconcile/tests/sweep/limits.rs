@@ -14,7 +14,7 @@ use kite_core::{
 };
 use kite_fake::sim::{Builder, Stop, World};
 use kube::{
-    Api, ResourceExt as _,
+    Api, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
 };
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ pub fn vm_resize(copies: usize) -> Builder {
 }
 
 /// A Secret with a certificate, in ann's namespace.
-fn certificate(name: &str, annotations: Value) -> Result<Secret, Stop> {
+fn certificate(name: &str, annotations: &Value) -> Result<Secret, Stop> {
     object(json!({
         "metadata": {"name": name, "namespace": ANN, "annotations": annotations},
         "type": "kubernetes.io/tls",
@@ -112,7 +112,7 @@ pub fn certificates(copies: usize) -> Builder {
         let web = world.create(&vm("ann", "web")).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
         expect_condition(&world, "Exposed", (false, "CertificateMissing")).await?;
-        world.create(&certificate("wildcard", json!({}))?).await?;
+        world.create(&certificate("wildcard", &json!({}))?).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
         expect_condition(&world, "Exposed", (true, "Exposed")).await?;
 
@@ -124,7 +124,7 @@ pub fn certificates(copies: usize) -> Builder {
             "cert-manager.io/issuer-kind": "ClusterIssuer",
             "cert-manager.io/issuer-name": "letsencrypt",
         });
-        world.create(&certificate("web-tls", made_by)?).await?;
+        world.create(&certificate("web-tls", &made_by)?).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
         world.delete(&web).await?;
         world.settle().await?;
@@ -198,9 +198,9 @@ pub fn images_of_what_is_there(copies: usize) -> Builder {
         }
         world.settle().await?;
         let left = world.list::<KiteImage>().await?;
-        let names: Vec<String> = left.iter().map(|image| image.name_any()).collect();
+        let remaining: Vec<String> = left.iter().map(ResourceExt::name_any).collect();
         world
-            .expect(names == ["debian-12"], "the images are gone")
+            .expect(remaining == ["debian-12"], "the images are gone")
             .await;
         let name = claim.name_any();
         let claim: Option<PersistentVolumeClaim> = world.get(here, &name).await?;

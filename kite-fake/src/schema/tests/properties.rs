@@ -5,7 +5,7 @@ use crate::schema::crd;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::schema::{Held, Schema, apply_defaults, prune, validate};
+use crate::schema::{Schema, apply_defaults, prune, validate};
 
 fn any_json() -> impl Strategy<Value = Value> {
     let names = || {
@@ -73,8 +73,8 @@ proptest! {
     #[test]
     fn validation_never_panics(schema in any_schema(), new in any_json(), old in any_json()) {
         let schema = Schema::for_custom_resource(&schema).unwrap();
-        let _ = validate(&schema, &new, Some(&old), Held::Unknown);
-        let tolerated = validate(&schema, &new, Some(&new), Held::Unknown);
+        let _ = validate(&schema, &new, Some(&old));
+        let tolerated = validate(&schema, &new, Some(&new));
         let unchanged: Vec<_> = tolerated.errors.iter().filter(|e| e.field != "<nil>" && !e.message.contains("Required")).collect();
         prop_assert!(unchanged.iter().all(|e| e.message.contains("rule")), "{unchanged:?}");
     }
@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn any_json_is_a_schema_or_an_error(schema in any_json(), value in any_json()) {
         if let Ok(schema) = Schema::from_json(&schema) {
-            let _ = validate(&schema, &value, None, Held::Unknown);
+            let _ = validate(&schema, &value, None);
         }
     }
 }
@@ -92,7 +92,7 @@ fn hostile_patterns_and_rules_are_errors_not_hangs() {
     assert!(Schema::from_json(&json!({"type": "string", "pattern": "(a{1000}){1000}"})).is_err());
     let slow = Schema::from_json(&json!({"type": "string", "pattern": "^(a+)+$"})).unwrap();
     assert_eq!(
-        validate(&slow, &json!("a".repeat(50_000) + "b"), None, Held::Unknown)
+        validate(&slow, &json!("a".repeat(50_000) + "b"), None)
             .errors
             .len(),
         1
@@ -122,9 +122,7 @@ fn hostile_patterns_and_rules_are_errors_not_hangs() {
         )
         .unwrap();
         assert_eq!(
-            validate(&schema, &json!("x"), None, Held::Unknown)
-                .errors
-                .len(),
+            validate(&schema, &json!("x"), None).errors.len(),
             1,
             "{rule:.20}"
         );
