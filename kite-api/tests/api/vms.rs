@@ -316,6 +316,13 @@ async fn an_edit_touches_only_what_it_names() {
     assert_eq!(owner_of("f:cpu"), ["kubectl"]);
     assert_eq!(owner_of("f:image"), ["kite-api"]);
 
+    // Its disk has been made.
+    let mut made = KiteVirtualMachine::new("web", vm.spec.clone());
+    made.metadata.namespace.clone_from(&vm.metadata.namespace);
+    let disk = json!({"name": "web-disk", "size": "10Gi"});
+    made.status = Some(serde_json::from_value(json!({"disk": disk})).unwrap());
+    let controller = FieldManager::CONTROLLER;
+    world.cluster.apply_status(controller, &made).await.unwrap();
     for (edit, field) in [
         (json!({"image": "other"}), "image"),
         (json!({"sshId": "other"}), "sshId"),
