@@ -14,8 +14,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "believes a watch that lags behind its own writes",
         file: FILE,
         edits: &[(
-            "State::There { object, .. } => Verdict::There(Arc::clone(object)),",
-            "State::There { .. } => Verdict::Confirmed,",
+            "State::There { patience, .. } if self.since.elapsed() > *patience => Verdict::Ask,",
+            "State::There { .. } if stored.is_some() || stored.is_none() => Verdict::Confirmed,",
         )],
         first: (Lib, "cache"),
     },
@@ -57,7 +57,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "deletes-not-doubted",
         what: "believes its caches of what it has told to go",
         file: CLUSTER,
-        edits: &[("self.deleted::<K>(key.clone(), Some(uid));", "")],
+        edits: &[("self.deleted::<K>(key.clone(), Some(uid), &answer);", "")],
         first: (Lib, "cache"),
     },
     Mutation {
@@ -75,8 +75,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes a cache whose first list is not there for an empty cluster",
         file: TABLE,
         edits: &[(
-            "if !self.is_filled() || self.unreadable.read().contains(key) {",
-            "if self.unreadable.read().contains(key) {",
+            "if !self.is_filled() || self.unreadable.read().contains_key(key) {",
+            "if self.unreadable.read().contains_key(key) {",
         )],
         first: (Sweep, "vm_life::crashes vm_deletion::crashes"),
     },
