@@ -224,7 +224,8 @@ fn steps(
     let is_prepared =
         may_be_made && steps.keys_and_user_data(vm, seen)? && steps.disk(&fitted, seen);
     // What runs can always be switched off, whatever else is in the way.
-    let unfit = walls_obstacle(vm, seen).or_else(|| quota_obstacle(&share, &quota::MACHINE, seen));
+    let unwalled = walls_obstacle(vm, seen).filter(|_| seen.is_unwalled);
+    let unfit = unwalled.or_else(|| quota_obstacle(&share, &quota::MACHINE, seen));
     let unfit = unfit.filter(|_| is_prepared && seen.machine.is_none());
     if let Some(unfit) = unfit {
         // Its spec was edited after its disk was made, or its walls were taken down.

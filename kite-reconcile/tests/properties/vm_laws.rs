@@ -365,10 +365,7 @@ proptest! {
         let seen = &world.seen;
         prop_assert!(seen.key_secret.is_some() && seen.cloud_init.is_some());
         prop_assert!(seen.disk.is_some());
-        if seen.machine.is_none() && seen.owner.is_none() {
-            // Without a user there are neither walls nor a quota.
-            prop_assert_eq!(&ready.reason, "UserMissing");
-        } else if seen.machine.is_none() {
+        if seen.machine.is_none() {
             // It never had one, and there is no room for one.
             prop_assert!(!has_it_all);
             prop_assert!(["QuotaExceeded", "WaitingForQuota"].contains(&ready.reason.as_str()), "{:?}", ready);
