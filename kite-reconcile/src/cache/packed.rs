@@ -9,7 +9,10 @@ use std::{
     collections::{HashMap, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     num::NonZeroU64,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use kite_core::cluster::{Object, ObjectKey};
@@ -103,13 +106,13 @@ pub(super) struct PackedStore<K> {
     /// Dictionaries stay for as long as the store: which objects still need
     /// which is not counted.
     dictionaries: RwLock<Vec<Arc<[u8]>>>,
+    serials: AtomicU64,
     warm: Mutex<Warm<K>>,
 }
 
 /// Objects that came or were read lately, as they are: who reads an object once
 /// reads it again soon, and unpacking is most of what a read costs.
 struct Warm<K> {
-    packed: u64,
     of: HashMap<ObjectKey, (u64, Arc<K>)>,
     /// In the order in which they came.
     order: VecDeque<ObjectKey>,
@@ -156,8 +159,8 @@ impl<K> Default for PackedStore<K> {
                 samples: VecDeque::new(),
             }),
             dictionaries: RwLock::new(vec![Arc::from([])]),
+            serials: AtomicU64::new(0),
             warm: Mutex::new(Warm {
-                packed: 0,
                 of: HashMap::new(),
                 order: VecDeque::new(),
             }),
@@ -176,11 +179,7 @@ impl<K: Object> PackedStore<K> {
 
     /// Packs an object.
     pub(super) fn pack(&self, object: &K) -> Packed<K> {
-        let serial = {
-            let mut warm = self.warm.lock();
-            warm.packed += 1;
-            warm.packed
-        };
+        let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let version = version(object).and_then(NonZeroU64::new);
         let form = match serde_json::to_vec(object) {
             Ok(json) => self.press(json),

@@ -315,8 +315,6 @@ async fn find<K: Object, C: Cluster>(
     cluster.find(&key).await
 }
 
-/// Whether the VM has got what was offered, and its status does not say yet that
-/// the claim tells so.
 /// Whether a wall is missing around a user's VMs. Where a machine is made again,
 /// they may have been taken down with it a moment ago: caches do not do then.
 async fn is_unwalled<C: Cluster>(
@@ -338,6 +336,8 @@ async fn is_unwalled<C: Cluster>(
     Ok(!walls::POLICIES.iter().all(stands))
 }
 
+/// Whether the VM has got what was offered, and its status does not say yet that
+/// the claim tells so.
 fn is_to_be_noted(object: &KiteVirtualMachine, disk: Option<&DataVolume>) -> bool {
     DiskState::of(disk) == DiskState::Filled && !offer::is_noted(object)
 }
