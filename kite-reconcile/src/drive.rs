@@ -175,8 +175,8 @@ async fn rounds<R: Reconciler, C: Cluster>(
                     account = account.map(Account::outdated);
                     wanted = Step::Tell.describe();
                     (*object, is_live) = (told, true);
-                    observed = R::observe(object, &context.cluster, &context.settings).await?;
-                    R::at(&mut observed, (context.clock)());
+                    observed = echoed::<R, C>(object, context).await?;
+                    has_waited = true;
                     continue;
                 }
                 Ok(None) => return Ok(Action::await_change()),
@@ -313,19 +313,22 @@ async fn echoed<R: Reconciler, C: Cluster>(
     object: &R::Object,
     context: &Context<C>,
 ) -> Result<R::Observed, Error> {
-    let mut pauses = ECHO.into_iter();
-    loop {
-        let pause = pauses.next();
-        tokio::time::sleep(pause.unwrap_or_default()).await;
-        let mut observed = R::observe(object, &context.cluster, &context.settings).await?;
-        R::at(&mut observed, (context.clock)());
-        if pause.is_none() {
-            R::look_at_others(object, &mut observed, &context.cluster).await?;
+    let has_come = || {
+        let caches = context.caches.as_ref();
+        caches.is_none_or(|caches| cache::has_shown(caches, object))
+    };
+    for pause in ECHO {
+        if has_come() {
+            break;
         }
-        if pause.is_none() || R::is_current(&observed) {
-            return Ok(observed);
-        }
+        tokio::time::sleep(pause).await;
     }
+    let mut observed = R::observe(object, &context.cluster, &context.settings).await?;
+    R::at(&mut observed, (context.clock)());
+    if !R::is_current(&observed) {
+        R::look_at_others(object, &mut observed, &context.cluster).await?;
+    }
+    Ok(observed)
 }
 
 /// Nothing is left to do but to report, and to wait.

@@ -95,6 +95,7 @@ pub mod operator;
 mod pace;
 pub mod plan;
 pub mod platform;
+mod queue;
 mod run;
 mod standing;
 pub mod triggers;

@@ -24,13 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Context, Error,
-    cache::{
-        CachedCluster,
-        watches::{Triggers, Watches},
-    },
+    cache::{CachedCluster, watches::Watches},
     image, isolate,
     metrics::Waiting,
     offer, platform,
+    queue::{Stage, Triggers},
     triggers::{self, Listener},
     user, vm,
 };
@@ -52,7 +50,7 @@ pub async fn run<C: Cluster + Clone>(
     let images = queue(&mut watches, triggers::images);
     let offers = queue(&mut watches, triggers::offers);
     let platforms = queue(&mut watches, triggers::platforms);
-    let vms = queue(&mut watches, triggers::virtual_machines);
+    let vms = queue_by(&mut watches, Stage::of_vm, triggers::virtual_machines);
     let stop = shutdown.clone();
     watching(watches, &context, shutdown, |context| async move {
         tokio::join!(
@@ -74,7 +72,7 @@ pub async fn run_virtual_machines<C: Cluster + Clone>(
     shutdown: CancellationToken,
 ) {
     let mut watches = Watches::new(client);
-    let vms = queue(&mut watches, triggers::virtual_machines);
+    let vms = queue_by(&mut watches, Stage::of_vm, triggers::virtual_machines);
     let stop = shutdown.clone();
     watching(watches, &context, shutdown, |context| {
         drive_virtual_machines(vms, context, stop)
@@ -240,17 +238,28 @@ struct Listening<'a, K: Object> {
     watches: &'a mut Watches,
     store: Store<K>,
     triggers: Triggers<K>,
+    stage: fn(&K) -> Stage,
 }
 
+/// The queue of a controller whose objects are made in one go, or are few.
 fn queue<'a, K: Object>(
     watches: &'a mut Watches,
+    listen: impl FnOnce(Listening<'a, K>) -> Listening<'a, K>,
+) -> Queue<K> {
+    queue_by(watches, |_| Stage::AtRest, listen)
+}
+
+/// The queue of a controller whose objects are as far as `stage` says.
+fn queue_by<'a, K: Object>(
+    watches: &'a mut Watches,
+    stage: fn(&K) -> Stage,
     listen: impl FnOnce(Listening<'a, K>) -> Listening<'a, K>,
 ) -> Queue<K> {
     let (triggers, due) = Triggers::new();
     let waiting = triggers.waiting().clone();
     let store = watches.store::<K>();
     let own = triggers.clone();
-    watches.listen::<K>(move |object| own.push(ObjectRef::from_obj(object)));
+    watches.listen::<K>(move |object| own.push(ObjectRef::from_obj(object), stage(object)));
     let hindered = Hindered::default();
     let (again, freed) = (triggers.clone(), Arc::clone(&hindered));
     watches.when_mended(move || {
@@ -258,13 +267,14 @@ fn queue<'a, K: Object>(
         for ObjectKey { namespace, name } in freed {
             let mut object = ObjectRef::new(&name);
             object.namespace = namespace;
-            again.push(object);
+            again.push(object, Stage::AtRest);
         }
     });
     listen(Listening {
         watches,
         store: store.clone(),
         triggers,
+        stage,
     });
     Queue {
         store,
@@ -283,9 +293,12 @@ impl<K: Object> Listener<K> for Listening<'_, K> {
         M: Fn(&W, &Store<K>) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
     {
         let (mapper, store, triggers) = (start(), self.store.clone(), self.triggers.clone());
+        let stage = self.stage;
         self.watches.listen::<W>(move |object| {
             for due in mapper(object, &store) {
-                triggers.push(due);
+                let known = store.get(&due);
+                let stage = known.map_or(Stage::AtRest, |known| stage(&known));
+                triggers.push(due, stage);
             }
         });
         self
@@ -438,7 +451,7 @@ mod tests {
             async { Ok(Action::await_change()) }
         }));
         for _ in 0..100 {
-            triggers.push(ObjectRef::from_obj(&ann));
+            triggers.push(ObjectRef::from_obj(&ann), Stage::AtRest);
             sleep(Duration::from_millis(10)).await;
         }
         // A second has passed, in which events are gathered for 50 ms each.

@@ -185,6 +185,7 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         let Some(table) = table.filter(|_| !reading::is_live()) else {
             return self.ask(table, key).await;
         };
+        let is_behind = is_behind(table);
         let (object, is_confirmed) = match table.known(key) {
             Known::There {
                 object,
@@ -193,6 +194,9 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
             Known::Absent { is_confirmed } => (None, is_confirmed),
             Known::Ask => return self.ask(Some(table), key).await,
         };
+        if is_behind {
+            reading::note_behind();
+        }
         let answer = match &object {
             Some(object) => version(&**object),
             None => Some(0),
@@ -220,6 +224,8 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
             reading::note_unsure();
             return self.inner.list(namespace, params).await;
         };
+        // Before it is looked at: the watch may go on meanwhile.
+        let is_behind = is_behind(table);
         let known = if reading::is_live() {
             None
         } else {
@@ -234,6 +240,9 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
             }
             return Ok(answer);
         };
+        if is_behind {
+            reading::note_behind();
+        }
         match digest_of(&found, &unreadable).filter(|_| is_confirmed) {
             Some(answer) => reading::note(|| {
                 let what = What::All(Box::new(query));
@@ -336,6 +345,11 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         let invoked = self.inner.invoke::<K>(group_version, key, action, body);
         invoked.await
     }
+}
+
+/// Whether the table may lack something of what the present task asks for.
+fn is_behind<K: Object>(table: &Table<K>) -> bool {
+    reading::since().is_some_and(|since| !table.is_complete_to(since))
 }
 
 /// What the API server would have said.

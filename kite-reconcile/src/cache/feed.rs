@@ -215,6 +215,7 @@ impl<K: Object> Feeder<K> {
     fn end_list(&mut self, mut touched: impl FnMut(&K)) -> bool {
         let listed = std::mem::take(&mut self.unread_listed);
         let earlier = self.hide_listed(&listed);
+        self.table.begin_anew();
         let before = self.filler.end_list();
         let keys = self.table.shelf.keys();
         for key in &keys {

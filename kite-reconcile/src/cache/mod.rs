@@ -305,3 +305,13 @@ pub(crate) fn newest<K: Object>(caches: &Caches, object: &K) -> Newest<K> {
         table::Known::Ask => Newest::Ask,
     }
 }
+
+/// Whether reads of the kind are answered with all that happened until `object` was
+/// as it is. Where versions are no numbers that is never known, and without caches
+/// it always is.
+pub(crate) fn has_shown<K: Object>(caches: &Caches, object: &K) -> bool {
+    let Some(table) = caches.table::<K>().filter(|table| table.is_filled()) else {
+        return true;
+    };
+    table::version(object).is_some_and(|version| table.is_complete_to(version))
+}

@@ -14,6 +14,7 @@ tokio::task_local! {
 /// The manner in which a part of a task reads.
 struct Reading {
     is_live: bool,
+    since: Option<u64>,
     noted: Mutex<Noted>,
 }
 
@@ -25,6 +26,8 @@ struct Noted {
     is_unsure: bool,
     /// The watch has to confirm something that was read.
     is_ahead: bool,
+    /// Something was read that may be older than was asked for.
+    is_behind: bool,
 }
 
 /// What is known of the reads of some work.
@@ -52,14 +55,14 @@ impl Account {
 /// It holds for reads through every
 /// [`CachedCluster`](super::CachedCluster) below, in this task.
 pub async fn live<F: Future>(work: F) -> F::Output {
-    let (done, _) = scope(true, work).await;
+    let (done, _) = scope(true, None, work).await;
     note_unsure();
     done
 }
 
 /// Carries `work` out and notes what its reads were answered with.
 pub(crate) async fn noted<F: Future>(work: F) -> (F::Output, Account) {
-    let (done, noted) = scope(false, work).await;
+    let (done, noted) = scope(false, None, work).await;
     let account = Account {
         reads: (!noted.is_unsure && !noted.is_ahead).then_some(noted.reads),
         is_ahead: noted.is_ahead,
@@ -67,25 +70,31 @@ pub(crate) async fn noted<F: Future>(work: F) -> (F::Output, Account) {
     (done, account)
 }
 
-/// Carries `work` out and says whether watches have shown all that it read, or the
-/// API server itself has answered: then it has seen all that came before what is
-/// known of any of it.
-pub(crate) async fn shown<F: Future>(work: F) -> (F::Output, bool) {
-    let (done, noted) = scope(is_live(), work).await;
-    let is_shown = !noted.is_ahead;
+/// Carries `work` out and says whether it has read all that happened up to the
+/// version `since`, because watches have come so far, or the API server itself has
+/// answered. Without a version that is when watches have shown all that it read.
+pub(crate) async fn read_since<F: Future>(since: Option<u64>, work: F) -> (F::Output, bool) {
+    let (done, noted) = scope(is_live(), since, work).await;
+    let is_current = if since.is_some() {
+        !noted.is_behind
+    } else {
+        !noted.is_ahead
+    };
     // It is part of what is read all around.
     let _ = READING.try_with(|reading| {
         let mut all = reading.noted.lock();
         all.reads.extend(noted.reads);
         all.is_unsure |= noted.is_unsure;
         all.is_ahead |= noted.is_ahead;
+        all.is_behind |= noted.is_behind;
     });
-    (done, is_shown)
+    (done, is_current)
 }
 
-async fn scope<F: Future>(is_live: bool, work: F) -> (F::Output, Noted) {
+async fn scope<F: Future>(is_live: bool, since: Option<u64>, work: F) -> (F::Output, Noted) {
     let reading = Arc::new(Reading {
         is_live,
+        since,
         noted: Mutex::default(),
     });
     let done = READING.scope(Arc::clone(&reading), work).await;
@@ -112,4 +121,14 @@ pub(super) fn note_unsure() {
 /// A read was answered with what was written, ahead of the watch.
 pub(super) fn note_ahead() {
     let _ = READING.try_with(|reading| reading.noted.lock().is_ahead = true);
+}
+
+/// The version up to which all that happened is asked for.
+pub(super) fn since() -> Option<u64> {
+    READING.try_with(|reading| reading.since).ok().flatten()
+}
+
+/// A cache answered that may lack something of what is asked for.
+pub(super) fn note_behind() {
+    let _ = READING.try_with(|reading| reading.noted.lock().is_behind = true);
 }

@@ -77,6 +77,9 @@ pub(super) struct Table<K: Object> {
     noted: AtomicU64,
     /// The latest version of any object that the watch has shown.
     shown: AtomicU64,
+    /// The version up to which the shelf has all that happened. It goes back when a
+    /// list comes in that is older than what was shown before.
+    complete: AtomicU64,
 }
 
 /// When something was asked of the API server: whatever is noted after that may
@@ -99,6 +102,7 @@ impl<K: Object> Table<K> {
             written: RwLock::default(),
             noted: AtomicU64::new(0),
             shown: AtomicU64::new(0),
+            complete: AtomicU64::new(0),
         }
     }
 
@@ -158,6 +162,9 @@ impl<K: Object> Table<K> {
         let mut doubted = Vec::new();
         for (key, written) in written.iter() {
             if query.namespace.is_some() && query.namespace != key.namespace {
+                continue;
+            }
+            if !found.contains_key(key) && written.is_surely_not_among(query) {
                 continue;
             }
             let Ok(stored) = self.stored(key) else {
@@ -343,6 +350,17 @@ impl<K: Object> Table<K> {
     pub(super) fn come_to(&self, meta: &ObjectMeta) {
         let version = number(meta).unwrap_or_default();
         self.shown.fetch_max(version, Ordering::SeqCst);
+        self.complete.fetch_max(version, Ordering::SeqCst);
+    }
+
+    /// A list is about to stand on the shelf. What it holds is told one by one.
+    pub(super) fn begin_anew(&self) {
+        self.complete.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether reads are answered with all that happened up to this version.
+    pub(super) fn is_complete_to(&self, version: u64) -> bool {
+        self.is_filled() && self.complete.load(Ordering::SeqCst) >= version
     }
 
     fn settle(&self, key: &ObjectKey, is_settled: impl Fn(&Written<K>) -> bool) {

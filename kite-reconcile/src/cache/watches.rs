@@ -3,19 +3,14 @@
 
 use std::{
     any::{Any, TypeId},
-    collections::{HashMap, HashSet},
-    convert::Infallible,
+    collections::HashMap,
     fmt,
     sync::Arc,
     time::Duration,
 };
 
 use async_trait::async_trait;
-use futures::{
-    Stream, StreamExt as _,
-    future::try_join_all,
-    stream::{self, BoxStream},
-};
+use futures::{StreamExt as _, future::try_join_all, stream::BoxStream};
 use kite_core::{
     cluster::{Lenient, Object},
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
@@ -30,16 +25,15 @@ use kube::{
 };
 use parking_lot::Mutex;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::watch,
     task::JoinSet,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{Builder, Caches, Feeder, kinds::Kind, retry::Retry};
 use crate::{
     health::Health,
-    metrics::Waiting,
     triggers::{self, Listener},
 };
 
@@ -406,73 +400,4 @@ fn is_forbidden(error: &watcher::Error) -> bool {
         InitialListFailed(Api(status)) | WatchStartFailed(Api(status)) | WatchFailed(Api(status))
             if matches!(status.code, 401 | 403)
     )
-}
-
-/// How long an object waits for more of the same before it is due: making one VM
-/// causes a dozen events at once.
-const GATHERING: Duration = Duration::from_millis(50);
-
-/// Objects that are to be reconciled, each once, in the order in which they came
-/// to be, and each so long after its *first* event. Not kube's debounce, which
-/// begins anew with every event: whoever edits an object often enough would keep
-/// it from ever being reconciled.
-pub(crate) struct Triggers<K: Object> {
-    due: Arc<Mutex<HashSet<ObjectRef<K>>>>,
-    sender: mpsc::UnboundedSender<(ObjectRef<K>, Instant)>,
-    waiting: Waiting,
-}
-
-impl<K: Object> Clone for Triggers<K> {
-    fn clone(&self) -> Self {
-        Self {
-            due: Arc::clone(&self.due),
-            sender: self.sender.clone(),
-            waiting: self.waiting.clone(),
-        }
-    }
-}
-
-impl<K: Object> Triggers<K> {
-    /// Triggers, and the stream in which they come out.
-    pub(crate) fn new() -> (
-        Self,
-        impl Stream<Item = Result<ObjectRef<K>, Infallible>> + Send + use<K>,
-    ) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let due = Arc::<Mutex<HashSet<_>>>::default();
-        let taken = Arc::clone(&due);
-        let out = stream::unfold(receiver, |mut receiver| async {
-            let (next, since) = receiver.recv().await?;
-            // All wait equally long, so that nobody waits for a later one.
-            sleep_until(since + GATHERING).await;
-            Some((next, receiver))
-        });
-        let out = out.map(move |next: ObjectRef<K>| {
-            taken.lock().remove(&next);
-            Ok(next)
-        });
-        let waiting = Waiting::default();
-        (
-            Self {
-                due,
-                sender,
-                waiting,
-            },
-            out,
-        )
-    }
-
-    /// What was triggered and has not begun to be reconciled.
-    pub(crate) fn waiting(&self) -> &Waiting {
-        &self.waiting
-    }
-
-    /// This object is to be reconciled, unless it waits for that already.
-    pub(crate) fn push(&self, object: ObjectRef<K>) {
-        self.waiting.add(object.namespace.as_deref(), &object.name);
-        if self.due.lock().insert(object.clone()) {
-            // Nobody listens any more: the controller has ended.
-            let _ = self.sender.send((object, Instant::now()));
-        }
-    }
 }

@@ -207,6 +207,19 @@ impl<K: Object> Written<K> {
         }
     }
 
+    /// Whether an object that the store does not have among those that the query
+    /// finds is not among them by what the API server has answered, either. Most
+    /// objects are not, and need not be looked at.
+    pub(super) fn is_surely_not_among(&self, query: &Query) -> bool {
+        match &self.state {
+            State::There {
+                object, patience, ..
+            } => self.since.elapsed() <= *patience && !query.selects(&**object),
+            State::Gone { .. } => self.since.elapsed() <= PATIENCE,
+            State::Unsure { .. } => false,
+        }
+    }
+
     /// What is to be believed of an object of which the store has `stored`.
     pub(super) fn beside(&self, stored: Option<&K>) -> Verdict<K> {
         let is_old = self.since.elapsed() > PATIENCE;

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Error,
-    cache::{live, reading::shown},
+    cache::{live, reading::read_since},
     claims::Claims,
     objects::AnyObject,
     plan::Outcome,
@@ -233,7 +233,9 @@ impl Observed {
             exposure_refused: None,
         });
         if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
-            let (siblings, are_current) = shown(siblings(cluster, &vm)).await;
+            let told = object.metadata.resource_version.as_deref();
+            let since = told.and_then(|version| version.parse().ok());
+            let (siblings, are_current) = read_since(since, siblings(cluster, &vm)).await;
             seen.take_siblings(siblings?, are_current);
         }
         Ok(*seen)
