@@ -163,7 +163,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
             None if !has_waited && !R::is_current(&observed) => {
                 has_waited = true;
                 account = account.map(Account::outdated);
-                observed = echoed::<R, C>(object, context).await?;
+                (observed, is_live) = echoed::<R, C>(object, context).await?;
                 continue;
             }
             None => match rest::<R, C>(object, &plan, &observed, account.take(), context).await {
@@ -174,8 +174,8 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Ok(Some(told)) => {
                     account = account.map(Account::outdated);
                     wanted = Step::Tell.describe();
-                    (*object, is_live) = (told, true);
-                    observed = echoed::<R, C>(object, context).await?;
+                    *object = told;
+                    (observed, is_live) = echoed::<R, C>(object, context).await?;
                     has_waited = true;
                     continue;
                 }
@@ -308,27 +308,29 @@ async fn tell<R: Reconciler, C: Cluster>(
     Ok(told)
 }
 
-/// Looks at everything as it was after what is told in the object's status.
+/// Looks at everything as it was after what is told in the object's status. Gives
+/// also whether the object is still as it was told, so that it need not be read again
+/// before anything is made for it: much may have happened to it meanwhile.
 async fn echoed<R: Reconciler, C: Cluster>(
     object: &R::Object,
     context: &Context<C>,
-) -> Result<R::Observed, Error> {
-    let has_come = || {
-        let caches = context.caches.as_ref();
-        caches.is_none_or(|caches| cache::has_shown(caches, object))
-    };
-    for pause in ECHO {
-        if has_come() {
-            break;
+) -> Result<(R::Observed, bool), Error> {
+    let mut is_live = true;
+    if let Some(caches) = &context.caches {
+        for pause in ECHO {
+            if cache::has_shown(caches, object) {
+                break;
+            }
+            tokio::time::sleep(pause).await;
         }
-        tokio::time::sleep(pause).await;
+        is_live = cache::has_shown(caches, object) && cache::is_newest(caches, object);
     }
     let mut observed = R::observe(object, &context.cluster, &context.settings).await?;
     R::at(&mut observed, (context.clock)());
     if !R::is_current(&observed) {
         R::look_at_others(object, &mut observed, &context.cluster).await?;
     }
-    Ok(observed)
+    Ok((observed, is_live))
 }
 
 /// Nothing is left to do but to report, and to wait.

@@ -72,8 +72,8 @@ pub(super) struct History {
 }
 
 /// What of a state has to be the same. Uids, resourceVersions, times and
-/// generated names have placeholders; addresses and ports, too. Generations
-/// count writes, so they are left out, and what was observed is only told to be
+/// generated names have placeholders; addresses and ports, too. The order of
+/// conditions does not count. Generations count writes, so they are left out, and what was observed is only told to be
 /// current or not. Kubernetes' Events tell the way, not the outcome.
 pub(super) fn essence(state: &Snapshot, ignored: &[Ignored], constants: &Constants) -> Essence {
     let is_other =
@@ -88,6 +88,7 @@ pub(super) fn essence(state: &Snapshot, ignored: &[Ignored], constants: &Constan
 
 fn distil(mut all: BTreeMap<ObjectId, Value>, ignored: &[Ignored]) -> Essence {
     all.retain(|id, _| id.kind != "Event");
+    let addresses = addresses_of_pods(&all);
     // A uid may be part of a name, too: of a volume, that of its claim.
     let mut all: BTreeMap<ObjectId, Value> = all
         .into_iter()
@@ -105,7 +106,7 @@ fn distil(mut all: BTreeMap<ObjectId, Value>, ignored: &[Ignored]) -> Essence {
             metadata.remove("uid");
             forget_rival(metadata);
         }
-        mask(object, generation);
+        mask(object, generation, &addresses);
         for ignored in ignored.iter().filter(|ignored| ignored.kind == id.kind) {
             if let Some(value) = object.pointer_mut(&ignored.pointer) {
                 *value = Value::from("<ignored>");
@@ -130,7 +131,34 @@ fn forget_rival(metadata: &mut serde_json::Map<String, Value>) {
     }
 }
 
-fn mask(value: &mut Value, generation: Option<i64>) {
+/// Whose each address is that one Pod alone has: Pods get theirs in the order in
+/// which they start, and what matters is that everybody names the same Pod's.
+fn addresses_of_pods(all: &BTreeMap<ObjectId, Value>) -> HashMap<String, String> {
+    let mut addresses = HashMap::new();
+    let mut shared = BTreeSet::new();
+    for (id, pod) in all.iter().filter(|(id, _)| id.kind == "Pod") {
+        let Some(ip) = pod["status"]["podIP"].as_str() else {
+            continue;
+        };
+        let whose = format!("<address of {id}>");
+        if addresses.insert(ip.to_owned(), whose).is_some() {
+            shared.insert(ip.to_owned());
+        }
+    }
+    addresses.retain(|ip, _| !shared.contains(ip));
+    addresses
+}
+
+/// Conditions are a map by their type, even where their order is that in which they
+/// came.
+fn sort_conditions(list: &mut [Value]) {
+    let types: BTreeSet<_> = list.iter().map(|it| it["type"].as_str()).collect();
+    if types.len() == list.len() && !types.contains(&None) {
+        list.sort_by(|a, b| a["type"].as_str().cmp(&b["type"].as_str()));
+    }
+}
+
+fn mask(value: &mut Value, generation: Option<i64>, addresses: &HashMap<String, String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
@@ -148,13 +176,29 @@ fn mask(value: &mut Value, generation: Option<i64>) {
                     ("nodePort" | "healthCheckNodePort", Value::Number(_)) => {
                         *member = Value::from("<port>");
                     }
-                    _ => mask(member, generation),
+                    _ => {
+                        mask(member, generation, addresses);
+                        if name == "conditions"
+                            && let Value::Array(list) = member
+                        {
+                            sort_conditions(list);
+                        }
+                    }
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| mask(item, generation)),
+        Value::Array(items) => {
+            for item in items {
+                mask(item, generation, addresses);
+            }
+        }
         // Whose uid it is may be said by a name with a uid in it.
-        Value::String(text) => *text = crate::state::without_uids(text),
+        Value::String(text) => {
+            *text = match addresses.get(text) {
+                Some(whose) => whose.clone(),
+                None => crate::state::without_uids(text),
+            }
+        }
         _ => {}
     }
 }

@@ -315,3 +315,16 @@ pub(crate) fn has_shown<K: Object>(caches: &Caches, object: &K) -> bool {
     };
     table::version(object).is_some_and(|version| table.is_complete_to(version))
 }
+
+/// Whether `object` is what `caches` know of it.
+pub(crate) fn is_newest<K: Object>(caches: &Caches, object: &K) -> bool {
+    let Some(table) = caches.table::<K>().filter(|table| table.is_filled()) else {
+        return false;
+    };
+    matches!(
+        table.known(&ObjectKey::of(object)),
+        table::Known::There { object: known, .. }
+            if known.meta().uid == object.meta().uid
+                && known.meta().resource_version == object.meta().resource_version
+    )
+}

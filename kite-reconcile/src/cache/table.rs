@@ -199,6 +199,8 @@ impl<K: Object> Table<K> {
             found.remove(&unread.key());
         }
         if !doubted.is_empty() {
+            // In an order that does not depend on the map's.
+            doubted.sort();
             return Found::After(doubted);
         }
         let mut found: Vec<_> = found.into_iter().collect();

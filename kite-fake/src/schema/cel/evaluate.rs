@@ -11,6 +11,7 @@ use super::super::model::{Kind, Schema};
 use super::super::path::Path;
 use super::super::validate::{Held, Validation};
 use super::Rule;
+use super::program::Part;
 use super::types::READABLE_METADATA;
 use super::value::{escape, node_to_cel, optional};
 
@@ -157,7 +158,7 @@ impl Walker<'_> {
         }
         // Of a large object most rules see little.
         let wanted = asked.iter().try_fold(BTreeSet::new(), |mut all, rule| {
-            all.extend(rule.members.as_ref()?.iter().map(String::as_str));
+            all.extend(rule.reads.as_ref()?.keys().map(String::as_str));
             Some(all)
         });
         let seen = |value| node_to_cel(schema, value, at.is_root(), wanted.as_ref());
@@ -199,23 +200,46 @@ impl Walker<'_> {
 
 /// Whether all that a rule looks at is as it was before.
 fn is_same(rule: &Rule, new: &Value, old: Option<&Value>, at: &Path<'_>) -> bool {
-    let (Some(members), Some(old)) = (&rule.members, old) else {
+    let (Some(reads), Some(old)) = (&rule.reads, old) else {
         return old == Some(new);
     };
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return old == new;
     };
-    // By the names that rules have for them.
-    new.keys()
-        .chain(old.keys().filter(|name| !new.contains_key(*name)))
-        .filter(|name| members.contains(&escape(name)))
-        .all(|name| match (new.get(name), old.get(name)) {
-            (Some(new), Some(old)) if name == "metadata" && at.is_root() => READABLE_METADATA
-                .properties
-                .keys()
-                .all(|name| new.get(name) == old.get(name)),
-            (new, old) => new == old,
-        })
+    all_same(new, old, |name, new, old| match reads.get(&escape(name)) {
+        None => true,
+        Some(_) if name == "metadata" && at.is_root() => {
+            let (new, old) = (
+                new.and_then(Value::as_object),
+                old.and_then(Value::as_object),
+            );
+            let mut names = READABLE_METADATA.properties.keys();
+            names.all(|name| new.and_then(|it| it.get(name)) == old.and_then(|it| it.get(name)))
+        }
+        Some(Part::All) => new == old,
+        Some(Part::Only(some)) => match (new, old) {
+            (Some(Value::Object(new)), Some(Value::Object(old))) => {
+                all_same(new, old, |name, new, old| {
+                    // Where names are data, they are read as they are.
+                    !(some.contains(name) || some.contains(&escape(name))) || new == old
+                })
+            }
+            _ => new == old,
+        },
+    })
+}
+
+type Members = serde_json::Map<String, Value>;
+
+/// Whether each member is the same, absent ones included, as `same` says.
+fn all_same(
+    new: &Members,
+    old: &Members,
+    same: impl Fn(&str, Option<&Value>, Option<&Value>) -> bool,
+) -> bool {
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    let mut names = new.keys().chain(gone);
+    names.all(|name| same(name, new.get(name), old.get(name)))
 }
 
 /// Why a rule did not hold.

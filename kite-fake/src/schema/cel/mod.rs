@@ -20,14 +20,12 @@ mod syntax;
 mod types;
 mod value;
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
 use super::field_path;
 
 pub(super) use evaluate::{check_default, evaluate};
-pub(crate) use program::Program;
+pub(crate) use program::{Program, Reads};
 pub(super) use review::review;
 pub(super) use types::READABLE_METADATA;
 
@@ -53,9 +51,9 @@ pub struct Rule {
     pub optional_old_self: bool,
     /// The rule, or why it does not compile.
     pub(crate) program: Result<Program, String>,
-    /// The members of the object that the rule and its message look at; `None` if that cannot be
+    /// What of the object the rule and its message look at; `None` if that cannot be
     /// told, because it uses the object as a whole.
-    pub(crate) members: Option<BTreeSet<String>>,
+    pub(crate) reads: Option<Reads>,
     /// The message expression, or why it does not compile.
     pub(crate) message_program: Option<Result<Program, String>>,
 }
@@ -81,16 +79,21 @@ impl Rule {
         let message_expression = text("messageExpression");
         let program = Program::compile(&source);
         let message_program = message_expression.as_deref().map(Program::compile);
-        let members = [Some(&program), message_program.as_ref()]
+        let reads = [Some(&program), message_program.as_ref()]
             .into_iter()
             .flatten()
             .flatten()
-            .try_fold(BTreeSet::new(), |mut all, program| {
-                all.extend(program.members_of(&["self", "oldSelf"])?);
+            .try_fold(Reads::new(), |mut all, program| {
+                for (member, part) in program.reads_of(&["self", "oldSelf"])? {
+                    match all.get_mut(&member) {
+                        Some(known) => known.and(part),
+                        None => drop(all.insert(member, part)),
+                    }
+                }
                 Some(all)
             });
         Self {
-            members,
+            reads,
             program,
             message_program,
             rule: source,

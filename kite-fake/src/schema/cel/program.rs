@@ -1,6 +1,6 @@
 //! Compiling and running one CEL expression.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
@@ -27,6 +27,29 @@ const SHALLOW: usize = 16;
 /// More operators and selections of fields than this are refused; a chain of
 /// them is as deep as it is long.
 const MAX_OPERATORS: usize = 512;
+
+/// The members of an object that something reads, by the names that rules have for
+/// them, and what of each.
+pub(crate) type Reads = BTreeMap<String, Part>;
+
+/// What is read of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    All,
+    /// These of its own members, and whether it is there.
+    Only(BTreeSet<String>),
+}
+
+impl Part {
+    /// Both of them.
+    pub(super) fn and(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Only(some), Self::Only(others)) => some.extend(others),
+            _ => *self = Self::All,
+        }
+    }
+}
 
 /// A compiled expression.
 #[derive(Clone)]
@@ -79,11 +102,11 @@ impl Program {
         self.variables.iter().any(|v| v == variable)
     }
 
-    /// The members that the expression reads of these variables; `None` if it
-    /// uses one of them otherwise than by naming a member.
-    pub(crate) fn members_of(&self, variables: &[&str]) -> Option<BTreeSet<String>> {
-        let mut members = BTreeSet::new();
-        read_members(&self.expression, variables, &mut members).then_some(members)
+    /// What the expression reads of these variables; `None` if it uses one of them
+    /// otherwise than by naming a member.
+    pub(crate) fn reads_of(&self, variables: &[&str]) -> Option<Reads> {
+        let mut reads = Reads::new();
+        read_members(&self.expression, variables, &mut reads).then_some(reads)
     }
 
     /// Evaluates with the given variables; the error is what the API server's
@@ -135,21 +158,41 @@ fn depth(expr: &IdedExpr) -> usize {
     1 + parts(expr).into_iter().map(depth).max().unwrap_or(0)
 }
 
-/// Collects the members that are read of the variables; false if one of them is
-/// used in another way.
-fn read_members(expr: &IdedExpr, variables: &[&str], members: &mut BTreeSet<String>) -> bool {
+/// Collects what is read of the variables; false if one of them is used in another
+/// way than by naming a member.
+fn read_members(expr: &IdedExpr, variables: &[&str], reads: &mut Reads) -> bool {
+    let is_variable = |expr: &IdedExpr| matches!(&expr.expr, Expr::Ident(name) if variables.contains(&name.as_str()));
     match &expr.expr {
-        Expr::Ident(name) => !variables.contains(&name.as_str()),
+        Expr::Ident(_) => !is_variable(expr),
+        Expr::Select(select) if is_variable(&select.operand) => {
+            let part = if select.test {
+                Part::Only(BTreeSet::new())
+            } else {
+                Part::All
+            };
+            read(reads, &select.field, part);
+            true
+        }
         Expr::Select(select) => match &select.operand.expr {
-            Expr::Ident(name) if variables.contains(&name.as_str()) => {
-                members.insert(select.field.clone());
+            Expr::Select(above) if !above.test && is_variable(&above.operand) => {
+                let part = Part::Only(BTreeSet::from([select.field.clone()]));
+                read(reads, &above.field, part);
                 true
             }
-            _ => read_members(&select.operand, variables, members),
+            _ => read_members(&select.operand, variables, reads),
         },
         _ => parts(expr)
             .into_iter()
-            .all(|part| read_members(part, variables, members)),
+            .all(|part| read_members(part, variables, reads)),
+    }
+}
+
+fn read(reads: &mut Reads, member: &str, part: Part) {
+    match reads.get_mut(member) {
+        Some(known) => known.and(part),
+        None => {
+            reads.insert(member.to_owned(), part);
+        }
     }
 }
 
