@@ -87,6 +87,12 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether the step starts or stops something that people use: where views may
+    /// be old, it would be started and stopped in turns by whoever has the older one.
+    fn interrupts(_observed: &Self::Observed, _step: &Step) -> bool {
+        false
+    }
+
     /// Takes what came of a step into what was observed.
     fn absorb(observed: &mut Self::Observed, outcome: Outcome);
 
@@ -203,7 +209,8 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Liveness::Gone => return Ok(Action::await_change()),
             }
         }
-        if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {
+        let is_delicate = |step: &Step| step.is_destructive() || R::interrupts(&observed, step);
+        if !is_observed_live && plan.steps.iter().any(is_delicate) {
             is_observed_live = true;
             observed = live(R::observe(object, &context.cluster, &context.settings)).await?;
             R::at(&mut observed, (context.clock)());

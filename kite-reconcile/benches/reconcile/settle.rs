@@ -102,8 +102,12 @@ fn run(size: Size) -> Run {
         ) {
             println!("  {line}");
         }
-        let by_all: u64 = world.fake.log().counts().values().sum();
-        println!("  requests of everybody: {by_all}");
+        let by_all = world.fake.log().counts().clone();
+        println!("  requests of everybody: {}", by_all.values().sum::<u64>());
+        let often = size.vms as u64 / 2;
+        for ((verb, resource), count) in by_all.iter().filter(|(_, count)| **count >= often) {
+            println!("    {verb} {resource}: {count}");
+        }
         println!(
             "  Running after {}, at rest after {}, {} of processor time",
             time(took),

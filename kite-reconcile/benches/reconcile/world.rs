@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub const IMAGE: &str = "debian-12";
 /// Events that the API server remembers of each kind, for watches that fall
 /// behind: as etcd does, minutes of history.
-const HISTORY: usize = 5_000;
+const HISTORY: usize = 200_000;
 
 /// A runtime with two threads, as much as the targets grant.
 pub fn two_threads() -> tokio::runtime::Runtime {

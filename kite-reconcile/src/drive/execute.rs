@@ -125,7 +125,8 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
         }
         Step::Delete(object, propagation) => {
             object.remove(cluster, propagation.clone()).await?;
-            Done::outcome(match object.find(cluster).await? {
+            // Of what is not Kite's own, a cache need not have what tells whose it is.
+            Done::outcome(match live(object.find(cluster)).await? {
                 Some(left) => Outcome::Stored(left),
                 None => Outcome::Gone(object.clone()),
             })

@@ -37,6 +37,7 @@ use crate::{
     Error,
     context::{Context, Settings},
     drive::{self, Reconciler},
+    objects::AnyObject,
     pace::Urgency,
     plan::{Outcome, Plan, Step},
 };
@@ -102,6 +103,15 @@ impl Reconciler for Vms {
         cluster: &C,
     ) -> Result<(), Error> {
         observed.look_at_siblings(&Vm::of(object)?, cluster).await
+    }
+
+    fn interrupts(observed: &Observed, step: &Step) -> bool {
+        match (step, &observed.machine) {
+            (Step::Apply(AnyObject::VirtualMachine(desired)), Some(stored)) => {
+                desired.spec.run_strategy != stored.spec.run_strategy
+            }
+            _ => false,
+        }
     }
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {

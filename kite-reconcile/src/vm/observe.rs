@@ -100,7 +100,7 @@ pub struct Observed {
     /// is not there.
     pub certificate_missing: bool,
     /// What cert-manager leaves of the domain's certificate; only looked at when
-    /// the VM goes and its machine and disk are gone.
+    /// the VM goes.
     pub certificate: Option<Secret>,
 }
 
@@ -196,8 +196,8 @@ impl Observed {
             .and_then(|platform| platform.status.as_ref()?.gateway_port);
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();
         let certificate_missing = !deleting && lacks_certificate(cluster, &vm, &platform).await?;
-        let certificate = if deleting && disk.is_none() && machine.is_none() {
-            // The cache need not have it.
+        let certificate = if deleting {
+            // The cache need not have what tells whose it is.
             live(find(cluster, own(names::certificate_secret(vm.name)))).await?
         } else {
             None

@@ -49,7 +49,9 @@ pub fn idle_stop(copies: usize) -> Builder {
         web.spec.idle_timeout = Some("10m".parse().map_err(unmet)?);
         let web = world.create(&web).await?;
         settle_in(&world, &web, VmPhase::Running).await?;
-        let uid = web.uid().unwrap_or_default();
+        // A gateway reports the use of the VM that is there.
+        let there: Option<KiteVirtualMachine> = world.get(ANN, "web").await?;
+        let uid = there.and_then(|web| web.uid()).unwrap_or_default();
         let used = || activity::report(ANN, "web", &uid, world.cluster().clock().now());
         world.run_for(Duration::from_secs(300)).await?;
         let lease: Lease = world.create(&used()).await?;

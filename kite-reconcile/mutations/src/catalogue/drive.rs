@@ -73,8 +73,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "deletes by what its caches say, without asking the API server",
         file: FILE,
         edits: &[(
-            "if !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
-            "if false && !is_observed_live && plan.steps.iter().any(Step::is_destructive) {",
+            "if !is_observed_live && plan.steps.iter().any(is_delicate) {",
+            "if false && !is_observed_live && plan.steps.iter().any(is_delicate) {",
         )],
         first: (Scenarios, "stale::"),
     },
