@@ -80,7 +80,7 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
                 // Somebody else puts certificates there.
                 let namespace = secret.namespace();
                 select(vms, |vm: &KiteVirtualMachine| {
-                    vm.spec.domain_prefix.is_some() && vm.namespace() == namespace
+                    vm.spec.domain_prefix.is_some() && vm.metadata.namespace == namespace
                 })
             }
         })
@@ -118,7 +118,7 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
                 }
                 let namespace = names::user_namespace(&user.name_any());
                 select(vms, |vm: &KiteVirtualMachine| {
-                    vm.namespace().as_deref() == Some(&namespace)
+                    vm.metadata.namespace.as_ref() == Some(&namespace)
                 })
             }
         })
@@ -297,10 +297,9 @@ fn of_api_server() -> watcher::Config {
 
 /// The known objects that `wanted` picks.
 fn select<K: Object>(store: &Store<K>, wanted: impl Fn(&K) -> bool) -> Vec<ObjectRef<K>> {
-    store
-        .state()
+    let found = store.state_filter(wanted);
+    found
         .iter()
-        .filter(|object| wanted(object))
         .map(|object| ObjectRef::from_obj(&**object))
         .collect()
 }
