@@ -247,7 +247,7 @@ impl<K: Object> Lanes<K> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
     use futures::{FutureExt as _, StreamExt as _};
     use kite_core::crd::{KiteVirtualMachineSpec, KiteVirtualMachineStatus};
     use tokio::time::sleep;

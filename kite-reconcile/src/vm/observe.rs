@@ -233,12 +233,23 @@ impl Observed {
             exposure_refused: None,
         });
         if seen.owner.is_some() && !deleting && quota::asks(&vm, &seen) {
-            let told = object.metadata.resource_version.as_deref();
-            let since = told.and_then(|version| version.parse().ok());
-            let (siblings, are_current) = read_since(since, siblings(cluster, &vm)).await;
-            seen.take_siblings(siblings?, are_current);
+            seen.look_at_those_told(&vm, cluster).await?;
         }
         Ok(*seen)
+    }
+
+    /// Looks at the siblings, and whether they are seen as they were when the VM was
+    /// as it was seen.
+    async fn look_at_those_told<C: Cluster>(
+        &mut self,
+        vm: &Vm<'_>,
+        cluster: &C,
+    ) -> Result<(), Error> {
+        let told = vm.object.metadata.resource_version.as_deref();
+        let since = told.and_then(|version| version.parse().ok());
+        let (found, are_current) = read_since(since, siblings(cluster, vm)).await;
+        self.take_siblings(found?, are_current);
+        Ok(())
     }
 
     /// Looks at the siblings as the API server knows them.
