@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use kite_core::cluster::KubeCluster;
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, MutexGuard};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -14,12 +14,14 @@ use crate::actors::{Actor, Actors, Rules};
 use crate::auth::Identity;
 use crate::builder::{BuildError, Builder};
 use crate::clock::Clock;
+use crate::desk::{Desk, Unserved};
 use crate::server::{self, Answer, ApiServer, RequestLog, Webhook};
 use crate::service::{Extension, FakeService};
 use crate::state::Snapshot;
+use crate::status::Status;
 
 struct Inner {
-    server: Mutex<ApiServer>,
+    server: Desk,
     clock: Arc<dyn Clock>,
     admin_token: String,
     actors: OnceLock<Actors>,
@@ -57,7 +59,7 @@ impl FakeCluster {
         let admin_token = server.issue_token(Identity::admin());
         Self {
             inner: Arc::new(Inner {
-                server: Mutex::new(server),
+                server: Desk::new(server),
                 clock,
                 admin_token,
                 actors: OnceLock::new(),
@@ -302,6 +304,28 @@ impl FakeCluster {
         let (answer, unwritten) = self.server().begin(request, now);
         // Others are served while a long list is written.
         server::finish(answer, unwritten)
+    }
+
+    /// [`FakeCluster::handle`] for tasks: none of their threads sleeps until it
+    /// is the request's turn.
+    pub(crate) async fn answer(&self, request: Request<Bytes>) -> Answer {
+        // When it is its turn: the server's time does not go back.
+        let clock = Arc::clone(&self.inner.clock);
+        let asked = self.ask(move |server| server.begin(request, clock.now()));
+        match asked.await {
+            Ok((answer, unwritten)) => server::finish(answer, unwritten),
+            Err(Unserved) => Answer::Response(server::status_response(&Status::internal(
+                "the request was not served: the server panicked",
+            ))),
+        }
+    }
+
+    /// What `job` gives, done by the server when it is its turn.
+    pub(crate) async fn ask<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut ApiServer) -> R + Send + 'static,
+    ) -> Result<R, Unserved> {
+        self.inner.server.ask(job).await
     }
 
     /// Creates an object as the administrator, without waiting: a typed one, or

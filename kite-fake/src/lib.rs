@@ -74,6 +74,7 @@ pub mod builtin;
 pub mod clock;
 mod cluster;
 pub mod conformance;
+mod desk;
 pub mod discovery;
 pub mod fault;
 pub mod fields;

@@ -14,11 +14,12 @@ use http::{HeaderValue, Request, Response, header};
 use http_body::{Body, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::auth::Identity;
 use crate::cluster::FakeCluster;
-use crate::server::{Answer, MAX_BODY, NotYet, Watch};
+use crate::server::{Answer, ApiServer, MAX_BODY, NotYet, Watch};
 use crate::status::Status;
 
 /// Body of an answer: whole, or a stream of watch events.
@@ -80,11 +81,11 @@ impl FakeService {
             .query()
             .filter(|query| query.contains("resourceVersion="))
             .map(|_| Request::from_parts(parts.clone(), bytes.clone()));
-        let mut answer = self.cluster.handle(Request::from_parts(parts, bytes));
+        let mut answer = self.cluster.answer(Request::from_parts(parts, bytes)).await;
         if let (Answer::NotYet(wait), Some(request)) = (&mut answer, again)
             && comes(wait).await
         {
-            answer = self.cluster.handle(request);
+            answer = self.cluster.answer(request).await;
         }
         match answer {
             Answer::Response(response) => whole(response),
@@ -92,7 +93,7 @@ impl FakeService {
                 let late = self.cluster.server().give_up(*wait);
                 whole(late)
             }
-            Answer::Watch(watch) => follow(self.cluster, *watch),
+            Answer::Watch(watch) => follow(self.cluster, watch),
             Answer::Extension(extension, request) => extension.handle(*request).await,
         }
     }
@@ -109,13 +110,13 @@ fn whole(response: Response<Bytes>) -> Response<ResponseBody> {
 }
 
 /// A watch as a stream of newline-delimited events.
-fn follow(cluster: FakeCluster, watch: Watch) -> Response<ResponseBody> {
+fn follow(cluster: FakeCluster, watch: Box<Watch>) -> Response<ResponseBody> {
     let start = Instant::now();
     let state = Follow {
         deadline: start + watch.timeout,
         next_bookmark: next_bookmark(start, start + watch.timeout),
         cluster,
-        watch,
+        watch: Some(watch),
         over: false,
     };
     let frames = stream::unfold(state, |mut state| async move {
@@ -138,7 +139,8 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 
 struct Follow {
     cluster: FakeCluster,
-    watch: Watch,
+    /// Not here while the server looks at it, nor after the watch is over.
+    watch: Option<Box<Watch>>,
     deadline: Instant,
     next_bookmark: Instant,
     over: bool,
@@ -148,17 +150,17 @@ impl Follow {
     /// The next events, joined; `None` when the watch is over.
     async fn next(&mut self) -> Option<Bytes> {
         while !self.over {
-            self.watch.changes.borrow_and_update();
-            let now = self.cluster.now();
-            let lines = self.cluster.server().poll(&mut self.watch, now)?;
+            self.watch.as_mut()?.changes.borrow_and_update();
+            let lines = self.lend(ApiServer::poll).await??;
             if !lines.is_empty() {
                 return Some(join(lines));
             }
             let stop = self.cluster.stopped().clone();
+            let changes = &mut self.watch.as_mut()?.changes;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => self.over = true,
-                changed = self.watch.changes.changed() => self.over = changed.is_err(),
+                told = changes.changed() => self.over = told.is_err(),
                 () = tokio::time::sleep_until(self.next_bookmark.min(self.deadline)) => {
                     let now = Instant::now();
                     if now >= self.deadline {
@@ -166,8 +168,7 @@ impl Follow {
                         break;
                     }
                     self.next_bookmark = next_bookmark(now, self.deadline);
-                    let time = self.cluster.now();
-                    let line = self.cluster.server().bookmark(&mut self.watch, time);
+                    let line = self.lend(ApiServer::bookmark).await?;
                     if line.is_some() {
                         return line;
                     }
@@ -175,6 +176,21 @@ impl Follow {
             }
         }
         None
+    }
+
+    /// Has the server look at the watch: it goes there and comes back.
+    async fn lend<R: Send + 'static>(
+        &mut self,
+        look: fn(&ApiServer, &mut Watch, Timestamp) -> R,
+    ) -> Option<R> {
+        let (mut watch, now) = (self.watch.take()?, self.cluster.now());
+        let looked = self.cluster.ask(move |server| {
+            let seen = look(server, &mut watch, now);
+            (watch, seen)
+        });
+        let (watch, seen) = looked.await.ok()?;
+        self.watch = Some(watch);
+        Some(seen)
     }
 }
 

@@ -182,11 +182,12 @@ where
         body: Bytes,
     ) -> Result<Response<ResponseBody>, BoxError> {
         let participant = &self.participant;
-        let record = |fault| {
+        let record = |mode, until| {
             participant.faults.record(Injected {
                 number,
                 request: call.clone(),
-                mode: fault,
+                mode,
+                until,
             });
         };
         if let Some(deed) = Deed::of(fault) {
@@ -199,10 +200,14 @@ where
                     }
                 };
                 let done = rival::act(&self.inner, call, deed, number, &parts.headers, first).await;
-                match done {
-                    Some(done) if done == deed => record(fault),
-                    Some(_) => record(Fault::RivalDeletes),
-                    None => {}
+                if let Some(done) = done {
+                    let until = rival::revision(&self.inner, call, &parts.headers).await;
+                    let did = if done == deed {
+                        fault
+                    } else {
+                        Fault::RivalDeletes
+                    };
+                    record(did, until);
                 }
                 // Only a recreation is hidden.
                 if let Some(held) = held.filter(|_| done != Some(deed)) {
@@ -219,7 +224,7 @@ where
             },
             _ => (fault, None),
         };
-        record(fault);
+        record(fault, None);
         match fault {
             Fault::CrashBeforeSend => {
                 participant.crash(None);

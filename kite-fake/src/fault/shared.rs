@@ -28,6 +28,9 @@ pub struct Injected {
     pub request: Call,
     /// What went wrong.
     pub mode: Fault,
+    /// Of a rival: the cluster's revision when it was through, if that could be
+    /// asked. What came after is the participant's own again.
+    pub until: Option<u64>,
 }
 
 impl fmt::Display for Injected {
@@ -36,6 +39,7 @@ impl fmt::Display for Injected {
             number,
             request,
             mode,
+            until: _,
         } = self;
         write!(
             f,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::cast::Cast;
 use super::controller::Name;
 use super::due::Why;
-use super::observer::Observer;
+use super::observer::{Deeds, Observer};
 use super::participant::{Landing, Participant};
 use super::run::{Rule, Violation};
 use super::world::SCENARIO;
@@ -153,19 +153,19 @@ impl Engine {
         tokio::time::sleep(STEP).await;
         let injected = self.faults.injected();
         let is_scenario = by == SCENARIO;
-        let mut by = by.to_owned();
-        let mut deeds = Vec::new();
+        let mut deeds = Deeds::default();
         for fault in injected.iter().skip(self.told) {
             self.note(&format!("FAULT {fault}"));
             if fault.mode.disturbs_lives() || fault.mode == Fault::RivalEdits {
-                by.push_str(" or a rival");
+                // Where nobody knows, all of the step may be theirs.
+                deeds.until = deeds.until.max(fault.until.unwrap_or(u64::MAX));
             }
             if fault.mode.disturbs_lives() {
-                deeds.push(fault.request.clone());
+                deeds.disturbing.push(fault.request.clone());
             }
         }
         self.told = injected.len();
-        let events = self.observer.look(&self.cluster, &by, &deeds);
+        let events = self.observer.look(&self.cluster, by, &deeds);
         // Leases are renewed as a matter of routine.
         if events.iter().any(|event| event.kind != "Lease") {
             self.last_change = Instant::now();
@@ -177,7 +177,7 @@ impl Engine {
                 let (namespace, name) = (&event.namespace, &event.name);
                 self.faults.spare(&event.resource, namespace, name);
             }
-            if self.participants.iter().any(|p| *p.name == *by) {
+            if self.participants.iter().any(|p| *p.name == *event.by) {
                 self.written.push(line);
             }
         }
@@ -484,6 +484,13 @@ impl Engine {
         for participant in &mut self.participants {
             participant.again();
         }
+        self.drive(Until::Rest).await
+    }
+
+    /// Has everybody look at everything who knows nothing of what was before.
+    pub(super) async fn fresh_pass(&mut self) -> Result<(), String> {
+        self.note("everybody begins anew in the settled world");
+        self.restart().await;
         self.drive(Until::Rest).await
     }
 }

@@ -131,6 +131,15 @@ impl Disturbed {
     }
 }
 
+/// What rivals did in a step.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deeds {
+    /// The revision up to which it was they who changed something.
+    pub(super) until: u64,
+    /// The requests whose objects they replaced or removed.
+    pub(super) disturbing: Vec<Call>,
+}
+
 /// Reads what happened.
 pub(super) struct Observer {
     cursor: u64,
@@ -155,8 +164,9 @@ impl Observer {
     }
 
     /// The changes since the last call, in order; with what rivals disturbed.
-    pub(super) fn look(&mut self, cluster: &FakeCluster, by: &str, deeds: &[Call]) -> Vec<Event> {
-        let mut events = self.read(cluster, by);
+    pub(super) fn look(&mut self, cluster: &FakeCluster, by: &str, deeds: &Deeds) -> Vec<Event> {
+        let mut events = self.read(cluster, by, deeds.until);
+        let deeds = &deeds.disturbing;
         if events.is_empty() {
             return events;
         }
@@ -181,7 +191,7 @@ impl Observer {
         events
     }
 
-    fn read(&mut self, cluster: &FakeCluster, by: &str) -> Vec<Event> {
+    fn read(&mut self, cluster: &FakeCluster, by: &str, rivals_until: u64) -> Vec<Event> {
         let server = cluster.server();
         let store = server.store();
         if store.revision() == self.cursor {
@@ -201,7 +211,11 @@ impl Observer {
                 continue;
             };
             events.extend(log.map(|event| Event {
-                by: by.to_owned(),
+                by: if event.revision <= rivals_until {
+                    format!("{by} or a rival")
+                } else {
+                    by.to_owned()
+                },
                 change: event.change,
                 resource: crate::status::qualified(&resource.group, &resource.plural),
                 kind: kind_of(&event.object),

@@ -488,18 +488,28 @@ impl Simulation {
         engine.faults.disarm();
         let sent = engine.requests.len();
         engine.written.clear();
-        if let Err(why) = engine.second_pass().await {
-            engine.violate(Rule::Settles, format!("looked at once more, {why}"));
+        let looked = engine.second_pass().await;
+        self.looked(engine, looked, sent, "a second look");
+        // Who looks again may remember that nothing was to be done.
+        let looked = engine.fresh_pass().await;
+        self.looked(engine, looked, sent, "controllers that start anew");
+    }
+
+    /// What is asked of a look at a settled world; the requests from `sent` on are
+    /// those of the look, and forgotten.
+    fn looked(&self, engine: &mut Engine, ended: Result<(), String>, sent: usize, by: &str) {
+        if let Err(why) = ended {
+            engine.violate(Rule::Settles, format!("by {by}, {why}"));
         }
         for line in std::mem::take(&mut engine.written) {
-            let text = format!("the settled world is changed by a second look: {line}");
+            let text = format!("the settled world is changed by {by}: {line}");
             engine.violate(Rule::SecondPass, text);
         }
         let again = engine.requests.split_off(sent);
         if self.parts.is_quiet {
             for call in again.iter().filter(|call| call.is_write()) {
                 let who = &call.participant;
-                let text = format!("{who} writes to a settled world: {call}");
+                let text = format!("{who} writes to a settled world, by {by}: {call}");
                 engine.violate(Rule::SecondPass, text);
             }
         }

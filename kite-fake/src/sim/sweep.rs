@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::Simulation;
@@ -24,8 +25,9 @@ pub struct Sweep<'a> {
     faults: Vec<Fault>,
     seeds: Vec<u64>,
     most: Option<u64>,
-    sample: Option<usize>,
+    sample: Option<(u64, usize)>,
     pairs: Option<(u64, usize)>,
+    beside: Option<&'a Simulation>,
     threads: usize,
     tell: Option<Tell<'a>>,
 }
@@ -49,6 +51,7 @@ impl<'a> Sweep<'a> {
             most: None,
             sample: None,
             pairs: None,
+            beside: None,
             threads,
             tell: None,
         }
@@ -76,11 +79,20 @@ impl<'a> Sweep<'a> {
         self
     }
 
-    /// Only so many runs with a fault, spread evenly over all that there would
-    /// be, so that every fault and every part of the scenario has its share.
+    /// Only so many runs with a fault, by a seed: the faults in turn, each at a
+    /// request that it applies to. Where a rival finds nothing to disturb, a few
+    /// other requests are tried, and other faults.
     #[must_use]
-    pub fn sample(mut self, runs: usize) -> Self {
-        self.sample = Some(runs);
+    pub fn sample(mut self, seed: u64, runs: usize) -> Self {
+        self.sample = Some((seed, runs));
+        self
+    }
+
+    /// What comes of runs without faults is compared with what comes of this one,
+    /// too: such as one without a second copy of everybody.
+    #[must_use]
+    pub fn beside(mut self, other: &'a Simulation) -> Self {
+        self.beside = Some(other);
         self
     }
 
@@ -119,6 +131,10 @@ impl<'a> Sweep<'a> {
         let Some(first) = references.first() else {
             return summary;
         };
+        let first = match self.beside {
+            Some(other) => &other.reference(0),
+            None => first,
+        };
         let mut jobs: Vec<(usize, u64, Fault)> = Vec::new();
         for (at, reference) in references.iter().enumerate() {
             summary.runs += 1;
@@ -137,41 +153,46 @@ impl<'a> Sweep<'a> {
                 jobs.extend(fits.map(|fault| (at, number, *fault)));
             }
         }
-        if let Some(count) = self.sample {
-            // By faults, so that none is left out for always being at the same
-            // place in a request's row.
-            jobs.sort_by_key(|(at, number, fault)| (*fault, *at, *number));
-            jobs = spread(jobs, count);
-        }
-        let jobs = match self.pairs {
-            Some((seed, count)) => pairs(&jobs, seed, count),
-            None => jobs
-                .into_iter()
-                .map(|(at, number, fault)| (at, Plan::at(number, fault)))
-                .collect(),
+        let jobs: Vec<Vec<(usize, Plan)>> = match (self.pairs, self.sample) {
+            (Some((seed, count)), _) => {
+                let pairs = pairs(&jobs, seed, count).into_iter();
+                pairs.map(|pair| vec![pair]).collect()
+            }
+            (None, Some((seed, count))) => sample(&jobs, seed, count),
+            (None, None) => {
+                let jobs = jobs.into_iter();
+                jobs.map(|(at, number, fault)| vec![(at, Plan::at(number, fault))])
+                    .collect()
+            }
         };
         let next = AtomicUsize::new(0);
         let results: Mutex<Vec<(usize, Outcome)>> = Mutex::default();
         let work = || {
             loop {
                 let job = next.fetch_add(1, Ordering::Relaxed);
-                let Some((at, plan)) = jobs.get(job) else {
+                let Some(plans) = jobs.get(job) else {
                     return;
                 };
-                let run = self.simulation.run(plan.clone(), self.seeds[*at]);
-                let mut finding = run.check(&references[*at]).err();
-                if self.pairs.is_some() {
-                    finding = finding.and_then(without_unfired);
+                for (at, plan) in plans {
+                    let run = self.simulation.run(plan.clone(), self.seeds[*at]);
+                    let mut finding = run.check(&references[*at]).err();
+                    if self.pairs.is_some() {
+                        finding = finding.and_then(without_unfired);
+                    }
+                    if let (Some(tell), Some(finding)) = (&self.tell, &finding) {
+                        tell(finding);
+                    }
+                    let is_enough = finding.is_some() || !run.injected.is_empty();
+                    let outcome = Outcome {
+                        planned: plan.faults().collect(),
+                        injected: run.injected.iter().map(|i| i.mode).collect(),
+                        finding,
+                    };
+                    results.lock().push((job, outcome));
+                    if is_enough {
+                        break;
+                    }
                 }
-                if let (Some(tell), Some(finding)) = (&self.tell, &finding) {
-                    tell(finding);
-                }
-                let outcome = Outcome {
-                    planned: plan.faults().collect(),
-                    injected: run.injected.iter().map(|i| i.mode).collect(),
-                    finding,
-                };
-                results.lock().push((job, outcome));
             }
         };
         std::thread::scope(|scope| {
@@ -190,14 +211,43 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// So many of all, evenly spread.
-fn spread<T>(all: Vec<T>, count: usize) -> Vec<T> {
-    let total = all.len();
-    let picked = |at: usize| (at + 1) * count / total > at * count / total;
-    let all = all.into_iter().enumerate();
-    all.filter(|(at, _)| picked(*at))
-        .map(|(_, one)| one)
-        .collect()
+/// At how many requests a fault is tried that finds nothing to disturb, before others
+/// are.
+const TRIES: usize = 8;
+
+/// So many samples by a seed, each with others to fall back on: the faults in turn,
+/// from any of them on.
+fn sample(jobs: &[(usize, u64, Fault)], seed: u64, count: usize) -> Vec<Vec<(usize, Plan)>> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut by_fault = BTreeMap::<Fault, Vec<(usize, u64)>>::new();
+    for (at, number, fault) in jobs {
+        by_fault.entry(*fault).or_default().push((*at, *number));
+    }
+    for places in by_fault.values_mut() {
+        places.shuffle(&mut rng);
+    }
+    let mut faults: Vec<_> = by_fault.into_iter().collect();
+    faults.shuffle(&mut rng);
+    let most = faults.iter().map(|(_, places)| places.len()).max();
+    let rounds = (0..most.unwrap_or_default()).flat_map(|round| {
+        let faults = &faults;
+        (0..faults.len()).filter_map(move |first| {
+            let own = faults[first].1.get(round..)?;
+            let plans = |(fault, places): (Fault, &[(usize, u64)])| {
+                let tries = places.iter().take(TRIES);
+                let plans = tries.map(|(at, number)| (*at, Plan::at(*number, fault)));
+                plans.collect::<Vec<_>>()
+            };
+            let mut all = plans((faults[first].0, own));
+            if all.is_empty() {
+                return None;
+            }
+            let others = faults.iter().enumerate().filter(|(at, _)| *at != first);
+            all.extend(others.flat_map(|(_, (fault, places))| plans((*fault, places))));
+            Some(all)
+        })
+    });
+    rounds.take(count).collect()
 }
 
 /// So many pairs of the faults of `jobs`.
@@ -349,13 +399,28 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_spread_over_all() {
-        let ten: Vec<u32> = (1..=10).collect();
-        assert_eq!(spread(ten.clone(), 2), [5, 10]);
-        assert_eq!(spread(ten.clone(), 3), [4, 7, 10]);
-        assert_eq!(spread(ten.clone(), 10), ten);
-        assert_eq!(spread(ten.clone(), 50), ten);
-        assert!(spread(ten, 0).is_empty());
-        assert!(spread(Vec::<u32>::new(), 3).is_empty());
+    fn a_sample_takes_the_faults_in_turn_and_any_request() {
+        let jobs: Vec<(usize, u64, Fault)> = (1..=9)
+            .flat_map(|n| [(0, n, Fault::Timeout), (0, n, Fault::WatchLags)])
+            .collect();
+        let picked = |seed, count| -> Vec<String> {
+            let sample = sample(&jobs, seed, count).into_iter();
+            sample.map(|tries| tries[0].1.to_string()).collect()
+        };
+        let of = |fault: Fault, texts: &[String]| {
+            let text = format!("{fault:?}");
+            texts.iter().filter(|it| it.contains(&text)).count()
+        };
+        let six = picked(1, 6);
+        assert_eq!(six.len(), 6);
+        assert_eq!(of(Fault::Timeout, &six), 3, "{six:?}");
+        assert_eq!(six, picked(1, 6));
+        assert_ne!(six, picked(2, 6));
+        let all: BTreeSet<String> = picked(3, 50).into_iter().collect();
+        assert_eq!(all.len(), jobs.len(), "in the end every one");
+        assert!(picked(3, 0).is_empty());
+        assert!(sample(&[], 3, 5).is_empty());
+        let tries = &sample(&jobs, 1, 1)[0];
+        assert_eq!(tries.len(), 2 * TRIES, "others to fall back on");
     }
 }

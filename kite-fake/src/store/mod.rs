@@ -32,11 +32,11 @@ pub use saved::Saved;
 /// Most bytes of text that one collection's log keeps alive.
 const MAX_LOG_BYTES: usize = 32 * 1024 * 1024;
 
-/// Trees parsed from more bytes of text than this are let go of.
+/// Trees of more bytes of text than this are let go of.
 const MAX_WARM_BYTES: usize = 1024 * 1024;
 
-/// Not before as many bytes were parsed for each object and event that there is:
-/// to look at all of them for less would cost more than parsing did.
+/// Not before there are as many for each object and event that there is: to look
+/// at all of them for less would cost more than to parse again.
 const WARM_BYTES_EACH: usize = 32;
 
 /// API group and plural: what names a collection, whatever version is asked for.
@@ -350,8 +350,8 @@ impl Store {
         Stored::stamped(value, revision, epoch, change, warmth, &mut self.scratch)
     }
 
-    /// Lets go of trees that were parsed from objects, if there are too many:
-    /// to be called between requests.
+    /// Lets go of the trees of objects, if there are too many: to be called between
+    /// requests.
     pub fn cool(&mut self) {
         let warm = self.warmth.load(Ordering::Relaxed);
         if warm < MAX_WARM_BYTES {

@@ -14,15 +14,16 @@ use crate::schema::Held;
 /// A shared stored object.
 pub type Object = Arc<Stored>;
 
-/// How much text has been parsed into trees that are still held, in bytes.
+/// How much text there is of which trees are held, in bytes.
 pub(super) type Warmth = Arc<AtomicUsize>;
 
 /// One state of an object. Never changed after it was stored, so that lists,
 /// watches and readers share it.
 ///
-/// What is kept is the text. [`Stored::value`] parses it when it is first asked
-/// for; the store lets go of such trees when there are too many, for a tree
-/// takes several times the memory of its text.
+/// What is kept is the text. Its tree is that which was written, until the store
+/// lets go of those when there are too many, for a tree takes several times the
+/// memory of its text; [`Stored::value`] parses the text when it is asked for after
+/// that.
 #[derive(Debug)]
 pub struct Stored {
     revision: u64,
@@ -58,17 +59,13 @@ impl Stored {
             metadata.insert("resourceVersion".into(), revision.to_string().into());
         }
         let text = Text::of(&value, change, scratch);
-        // What cannot be read again must be kept.
-        let value = if text.is_deep() {
-            OnceLock::from(value)
-        } else {
-            OnceLock::new()
-        };
+        // Who wrote it mostly writes it again soon.
+        warmth.fetch_add(text.as_json().len(), Ordering::Relaxed);
         Arc::new(Self {
             revision,
             epoch,
             text: OnceLock::from(Arc::new(text)),
-            value,
+            value: OnceLock::from(value),
             held: OnceLock::new(),
             view: OnceLock::new(),
             warmth: Some(Arc::clone(warmth)),

@@ -100,8 +100,9 @@ fn time_passes_as_the_scenario_wants() {
         .build();
     let run = simulation.run(Plan::none(), 0);
     let passes = run.trace.matches("idle reconciles default/a").count();
-    // Once for the object, six times by its timer, and the second look.
-    assert_eq!(passes, 8, "{}", run.trace);
+    // Once for the object, six times by its timer, the second look, and that of who
+    // begins anew.
+    assert_eq!(passes, 9, "{}", run.trace);
 }
 
 #[test]

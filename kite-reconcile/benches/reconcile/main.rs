@@ -11,9 +11,10 @@
 //! - *requests*: one VM from creation to Running on a small cluster, by verb and
 //!   kind, and what a resync of the settled cluster asks for;
 //! - *noop*: processor time of reconciling what is settled;
-//! - *settle*: the fleet in one process: the API server, everything that plays
-//!   the rest of the cluster, and all of Kite's controllers, in real time on two
-//!   threads;
+//! - *settle*: the fleet in one process: the API server, what plays the rest of
+//!   the cluster, and all of Kite's controllers, in real time on two threads. Twice:
+//!   with `KubeVirt` and CDI in as few words as Kite needs, and with everything that
+//!   `kite_fake` can play of a cluster;
 //! - *memory*: the same fleet with the API server and the controllers in
 //!   processes of their own, so that the controllers' memory is theirs alone;
 //!   beside it a process that holds the same objects as plain caches of
@@ -26,6 +27,7 @@
     clippy::cast_precision_loss
 )]
 
+mod brief;
 mod counted;
 mod figures;
 mod fleet;

@@ -24,7 +24,7 @@ use crate::{
     counted::{Requests, total},
     figures::{Table, average, bound, time},
     fleet::{self, Size},
-    world::{Controllers, World, furnish, one_thread},
+    world::{Cast, Controllers, World, furnish, one_thread},
 };
 
 const MOST: Duration = Duration::from_micros(50);
@@ -37,7 +37,7 @@ const REST: Duration = Duration::from_secs(3);
 #[allow(clippy::too_many_lines, reason = "one measurement after the other")]
 pub fn measure(table: &mut Table) {
     one_thread().block_on(async {
-        let world = World::start();
+        let world = World::start(Cast::Whole);
         let requests = Requests::default();
         let client = requests.client(&world.fake);
         let controllers = Controllers::start(client.clone());

@@ -27,7 +27,7 @@ use crate::{
     figures::{Table, bound_of_fleet, megabytes, time},
     fleet::{self, Size},
     options::{Options, Role},
-    world::{Controllers, World, furnish, lines, two_threads},
+    world::{Cast, Controllers, World, furnish, lines, two_threads},
 };
 
 /// For the controllers to come to rest, and for freed memory to be seen.
@@ -154,7 +154,7 @@ pub fn play(role: &Role) {
         match role {
             Role::Main => {}
             Role::Server => {
-                let world = World::start();
+                let world = World::start(Cast::Whole);
                 let served = world.fake.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
                 println!("{}", served.url());
                 ended.await.unwrap();

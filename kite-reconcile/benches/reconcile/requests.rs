@@ -8,7 +8,7 @@ use crate::{
     counted::{Counts, Requests, is_read, total, writes},
     figures::{Table, bound},
     fleet::{self, Size},
-    world::{Controllers, World, furnish},
+    world::{Cast, Controllers, World, furnish},
 };
 
 /// What is rendered for a VM that has everything: two claims, two Secrets, the
@@ -27,7 +27,7 @@ pub fn measure(table: &mut Table) {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let world = World::start();
+        let world = World::start(Cast::Whole);
         let requests = Requests::default();
         let controllers = Controllers::start(requests.client(&world.fake));
         let people = world.fake.client();

@@ -7,7 +7,7 @@ use crate::{
     figures::{Table, bound_of_fleet, processor_time, time},
     fleet::{self, Size},
     options::Options,
-    world::{Controllers, World, furnish, lines, two_threads},
+    world::{Cast, Controllers, World, furnish, lines, two_threads},
 };
 
 /// How long Kite writes nothing once all is settled.
@@ -31,16 +31,29 @@ pub fn measure(options: &Options, table: &mut Table) {
         users: (size.users / 10).max(1),
         vms: (size.vms / 10).max(1),
     };
-    let small = run(tenth);
-    let all = run(size);
+    for cast in [Cast::Brief, Cast::Whole] {
+        measure_with(cast, size, tenth, table);
+    }
+}
+
+fn measure_with(cast: Cast, size: Size, tenth: Size, table: &mut Table) {
+    let small = run(cast, tenth);
+    let all = run(cast, size);
+    let (with, bound) = match cast {
+        Cast::Brief => (
+            "KubeVirt and CDI brief",
+            bound_of_fleet(all.took.as_secs_f64(), 0.0, size.vms, 90.0, "s"),
+        ),
+        Cast::Whole => ("the whole cluster played", "–".to_owned()),
+    };
     let per_vm = |run: &Run, vms: usize| run.processor / u32::try_from(vms).unwrap();
     table.row(
         &format!(
-            "{} VMs of {} users from nothing to Running",
+            "{} VMs of {} users from nothing to Running, {with}",
             size.vms, size.users
         ),
         &time(all.took),
-        &bound_of_fleet(all.took.as_secs_f64(), 0.0, size.vms, 90.0, "s"),
+        &bound,
         &format!("{} VMs", tenth.vms),
         &time(small.took),
     );
@@ -72,11 +85,11 @@ pub fn measure(options: &Options, table: &mut Table) {
     );
 }
 
-fn run(size: Size) -> Run {
-    println!("{} VMs of {} users:", size.vms, size.users);
+fn run(cast: Cast, size: Size) -> Run {
+    println!("{} VMs of {} users, {cast:?}:", size.vms, size.users);
     let runtime = two_threads();
     runtime.block_on(async move {
-        let world = World::start();
+        let world = World::start(cast);
         let requests = Requests::default();
         let controllers = Controllers::start(requests.client(&world.fake));
         let people = world.fake.client();

@@ -19,6 +19,8 @@ use kube::{Client, api::ObjectMeta};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::brief;
+
 /// The image that all VMs are made from.
 pub const IMAGE: &str = "debian-12";
 /// Events that the API server remembers of each kind, for watches that fall
@@ -46,12 +48,21 @@ pub fn one_thread() -> tokio::runtime::Runtime {
 pub struct World {
     pub fake: FakeCluster,
     pub stop: CancellationToken,
-    _actors: Actors,
+    _actors: Option<Actors>,
+}
+
+/// What plays the rest of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cast {
+    /// Everything that there is to play.
+    Whole,
+    /// `KubeVirt` and CDI, in as few words as Kite needs.
+    Brief,
 }
 
 impl World {
     /// Starts it. Needs a runtime.
-    pub fn start() -> Self {
+    pub fn start(cast: Cast) -> Self {
         let fake = FakeCluster::builder()
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
@@ -61,7 +72,13 @@ impl World {
             .build()
             .unwrap();
         let stop = CancellationToken::new();
-        let actors = play(&fake, &Arc::new(Rules::instant()), false, &stop);
+        let actors = match cast {
+            Cast::Whole => Some(play(&fake, &Arc::new(Rules::instant()), false, &stop)),
+            Cast::Brief => {
+                brief::play(&fake.client(), &stop);
+                None
+            }
+        };
         Self {
             fake,
             stop,

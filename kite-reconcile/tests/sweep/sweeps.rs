@@ -19,6 +19,9 @@ use crate::{
 /// Runs for which it is not worth while to play a scenario in several orders.
 const FEW: usize = 8;
 
+/// Orders of which a few runs take one.
+const ORDERS: u64 = 4;
+
 /// Faults of one kind.
 struct Class {
     name: &'static str,
@@ -27,9 +30,10 @@ struct Class {
     copies: usize,
     /// Whether only the controller goes that a crash strikes, and not the process.
     is_apart: bool,
-    /// In what orders things happen; in turn, if it is 0. A sample of less than
-    /// [`FEW`] runs takes only that.
-    seeds: std::ops::Range<u64>,
+    /// In how many orders things happen: in turn first, or from that of
+    /// `KITE_SWEEP_SEED` on. A sample of less than [`FEW`] runs takes one, which goes
+    /// by the scenario.
+    orders: u64,
     /// How many runs with a fault a plain run of the tests takes.
     sample: usize,
 }
@@ -40,7 +44,7 @@ const CRASHES: Class = Class {
     faults: &[Fault::CrashBeforeSend, Fault::CrashAfterCommit],
     copies: 1,
     is_apart: false,
-    seeds: 0..1,
+    orders: 1,
     sample: 2,
 };
 
@@ -55,7 +59,7 @@ const LOSSES: Class = Class {
     ],
     copies: 1,
     is_apart: true,
-    seeds: 0..1,
+    orders: 1,
     sample: 1,
 };
 
@@ -71,7 +75,7 @@ const ANSWERS: Class = Class {
     ],
     copies: 1,
     is_apart: false,
-    seeds: 0..1,
+    orders: 1,
     sample: 2,
 };
 
@@ -87,7 +91,7 @@ const VIEWS: Class = Class {
     ],
     copies: 1,
     is_apart: false,
-    seeds: 0..1,
+    orders: 1,
     sample: 2,
 };
 
@@ -100,7 +104,7 @@ const RIVALS: Class = Class {
     ],
     copies: 1,
     is_apart: false,
-    seeds: 0..1,
+    orders: 1,
     sample: 1,
 };
 
@@ -113,7 +117,7 @@ const TWINS: Class = Class {
     ],
     copies: 2,
     is_apart: false,
-    seeds: 0..3,
+    orders: 3,
     sample: 1,
 };
 
@@ -157,27 +161,63 @@ pub fn simulation(scenario: Scenario, copies: usize) -> Simulation {
         .build()
 }
 
-fn run(simulation: &Simulation, class: &Class, sample: Option<usize>, threads: usize) -> Summary {
-    let apart = class.is_apart.then(|| simulation.apart());
-    let simulation = apart.as_ref().unwrap_or(simulation);
-    let sweep = simulation.sweep().faults(class.faults).threads(threads);
-    let sweep = sweep.telling(|finding| eprintln!("{}: {finding}", class.name));
-    match sample {
-        // Each order has a run without faults of its own.
-        Some(sample) if sample < FEW => sweep.sample(sample).run(),
-        Some(sample) => sweep.seeds(class.seeds.clone()).sample(sample).run(),
-        None => sweep.seeds(class.seeds.clone()).run(),
+/// A number that a name stands for.
+fn number_of(name: &str) -> u64 {
+    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix) >> 8
+}
+
+/// A scenario to be swept.
+struct Subject<'a> {
+    name: &'static str,
+    scenario: Scenario,
+    /// One copy of everybody.
+    alone: &'a Simulation,
+}
+
+impl Subject<'_> {
+    fn sweep(&self, class: &Class, sample: Option<usize>, threads: usize) -> Summary {
+        let other = match class {
+            Class {
+                copies: 1,
+                is_apart: false,
+                ..
+            } => None,
+            Class { copies: 1, .. } => Some(self.alone.apart()),
+            _ => Some(simulation(self.scenario, class.copies)),
+        };
+        let mut sweep = other.as_ref().unwrap_or(self.alone).sweep();
+        if class.copies > 1 {
+            sweep = sweep.beside(self.alone);
+        }
+        let title = format!("{}, {}", self.name, class.name);
+        let sweep = sweep
+            .faults(class.faults)
+            .threads(threads)
+            .telling(|finding| eprintln!("{title}: {finding}"));
+        let first = number("KITE_SWEEP_SEED").unwrap_or_default();
+        let orders = first..first + class.orders;
+        match sample {
+            // Each order has a run without faults of its own.
+            Some(sample) if sample < FEW => {
+                let order = first + number_of(self.name) % ORDERS;
+                sweep.seeds([order]).sample(number_of(&title), sample).run()
+            }
+            Some(sample) => sweep.seeds(orders).sample(first, sample).run(),
+            None => sweep.seeds(orders).run(),
+        }
     }
 }
 
-fn slice(simulation: &Simulation, class: &Class) {
+fn slice(subject: &Subject<'_>, class: &Class) {
     if is_full() {
         return;
     }
     let sample = asked_for().unwrap_or(class.sample);
-    let summary = run(simulation, class, Some(sample), 1);
+    let summary = subject.sweep(class, Some(sample), 1);
     println!("{}: {summary}", class.name);
     assert!(summary.is_clean(), "{}: {summary}", class.name);
+    assert!(summary.injected > 0, "{}: nothing went wrong", class.name);
 }
 
 macro_rules! sweeps {
@@ -193,29 +233,38 @@ macro_rules! sweeps {
                 static ALONE: LazyLock<Simulation> =
                     LazyLock::new(|| simulation($file::$scenario, 1));
 
+                fn slice_of(class: &Class) {
+                    let subject = Subject {
+                        name: stringify!($scenario),
+                        scenario: $file::$scenario,
+                        alone: &ALONE,
+                    };
+                    slice(&subject, class);
+                }
+
                 #[test]
                 fn crashes() {
-                    slice(&ALONE, &CRASHES);
+                    slice_of(&CRASHES);
                 }
                 #[test]
                 fn losses() {
-                    slice(&ALONE, &LOSSES);
+                    slice_of(&LOSSES);
                 }
                 #[test]
                 fn answers() {
-                    slice(&ALONE, &ANSWERS);
+                    slice_of(&ANSWERS);
                 }
                 #[test]
                 fn views() {
-                    slice(&ALONE, &VIEWS);
+                    slice_of(&VIEWS);
                 }
                 #[test]
                 fn rivals() {
-                    slice(&ALONE, &RIVALS);
+                    slice_of(&RIVALS);
                 }
                 #[test]
                 fn twins() {
-                    slice(&simulation($file::$scenario, 2), &TWINS);
+                    slice_of(&TWINS);
                 }
             }
         )*
@@ -354,10 +403,14 @@ fn everything() {
     let classes = picked("KITE_SWEEP_CLASSES", CLASSES);
     let mut table = Table::begin();
     for (name, scenario) in picked("KITE_SWEEP_SCENARIOS", ALL) {
-        let simulations = [1, 2].map(|copies| simulation(scenario, copies));
+        let alone = &simulation(scenario, 1);
+        let subject = Subject {
+            name,
+            scenario,
+            alone,
+        };
         for (_, class) in &classes {
-            let simulation = &simulations[class.copies - 1];
-            let summary = run(simulation, class, sample, threads());
+            let summary = subject.sweep(class, sample, threads());
             table.row(name, class.name, &summary);
         }
     }
