@@ -118,8 +118,10 @@ pub struct DataVolumeHttp {
 /// A container disk.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataVolumeRegistry {
-    /// The URL, with the scheme `docker://`.
-    pub url: String,
+    /// The URL, with the scheme `docker://`. Absent where an image stream of
+    /// `OpenShift` is named instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// An object that a disk is cloned from.

@@ -201,6 +201,8 @@ async fn rounds<R: Reconciler, C: Cluster>(
             match look_again(object, &context.cluster).await? {
                 Liveness::Same => late.map_or(Ok(()), Err)?,
                 Liveness::Changed(changed) => {
+                    // It speaks of what was read for the object as it was.
+                    account = account.map(Account::outdated);
                     *object = *changed;
                     observed = R::observe(object, &context.cluster, &context.settings).await?;
                     R::at(&mut observed, (context.clock)());
@@ -215,6 +217,12 @@ async fn rounds<R: Reconciler, C: Cluster>(
             observed = live(R::observe(object, &context.cluster, &context.settings)).await?;
             R::at(&mut observed, (context.clock)());
             continue;
+        }
+        if let Some(Step::Restart { .. }) = plan.steps.first() {
+            match tell::<R, C>(object, &plan, context).await? {
+                Some(told) => *object = told,
+                None => return Ok(Action::await_change()),
+            }
         }
         for step in &plan.steps {
             match execute::<R, C>(step, object, context).await {
@@ -236,13 +244,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 }
                 Err(error) => {
                     tracing::debug!(step = step.describe(), %error, "step failed");
-                    if error.refusal().is_some()
-                        && let Some(back) = R::on_refusal(object, &observed)
-                        && let Err(unmade) = execute::<R, C>(&back, object, context).await
-                    {
-                        // Done by the next reconcile, which is refused again.
-                        tracing::debug!(step = back.describe(), error = %unmade, "step failed");
-                    }
+                    give_back::<R, C>(&error, object, &observed, context).await;
                     *failed = Some(plan);
                     return Err(error);
                 }
@@ -253,6 +255,22 @@ async fn rounds<R: Reconciler, C: Cluster>(
         rounds: MAX_ROUNDS,
         step: wanted,
     })
+}
+
+/// Undoes what was done for a step that was refused.
+async fn give_back<R: Reconciler, C: Cluster>(
+    error: &Error,
+    object: &R::Object,
+    observed: &R::Observed,
+    context: &Context<C>,
+) {
+    if error.refusal().is_some()
+        && let Some(back) = R::on_refusal(object, observed)
+        && let Err(unmade) = execute::<R, C>(&back, object, context).await
+    {
+        // Done by the next reconcile, which is refused again.
+        tracing::debug!(step = back.describe(), error = %unmade, "step failed");
+    }
 }
 
 /// The newest that is known of the object that a controller was handed: another

@@ -61,7 +61,9 @@ pub enum Step {
     /// Server-side apply of what exposes a VM. When the API server refuses (a
     /// policy, a cluster without such a kind), that is told, and the rest goes on.
     Expose(AnyObject),
-    /// Restart the VM, if the instance of this uid is still the one that runs.
+    /// Write the status of this plan, on the condition that the object is unchanged
+    /// since it was read, and then restart the VM, if the instance of this uid is
+    /// still the one that runs. The only step of its plan.
     Restart {
         /// Namespace and name of the `VirtualMachine`.
         machine: ObjectKey,

@@ -272,6 +272,18 @@ mod tests {
         std::iter::from_fn(next).collect()
     }
 
+    /// A queue with twice as many new ones as may be on their way; those that may
+    /// have come out.
+    async fn crowded() -> (Triggers<KiteVirtualMachine>, Out) {
+        let (triggers, mut out) = queue();
+        for number in 0..2 * ON_THEIR_WAY {
+            triggers.push(vm(number), Stage::New);
+        }
+        sleep(GATHERING).await;
+        assert_eq!(now(&mut out).len(), ON_THEIR_WAY);
+        (triggers, out)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_object_comes_once_and_after_a_moment() {
         let (triggers, mut out) = queue();
@@ -298,12 +310,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_begun_goes_before_what_is_new() {
-        let (triggers, mut out) = queue();
-        for number in 0..2 * ON_THEIR_WAY {
-            triggers.push(vm(number), Stage::New);
-        }
-        sleep(GATHERING).await;
-        assert_eq!(now(&mut out).len(), ON_THEIR_WAY, "so many are begun");
+        let (triggers, mut out) = crowded().await;
         // No status tells yet that it was.
         triggers.push(vm("0"), Stage::New);
         triggers.push(vm("1"), Stage::AtRest);
@@ -323,12 +330,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_that_wait_for_something_slow_keep_nobody_waiting() {
-        let (triggers, mut out) = queue();
-        for number in 0..2 * ON_THEIR_WAY {
-            triggers.push(vm(number), Stage::New);
-        }
-        sleep(GATHERING).await;
-        assert_eq!(now(&mut out).len(), ON_THEIR_WAY);
+        let (_triggers, mut out) = crowded().await;
         sleep(STILL / 2).await;
         assert!(now(&mut out).len() < 3);
         sleep(STILL).await;
@@ -358,12 +360,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_new_object_that_is_begun_otherwise_waits_no_longer() {
-        let (triggers, mut out) = queue();
-        for number in 0..2 * ON_THEIR_WAY {
-            triggers.push(vm(number), Stage::New);
-        }
-        sleep(GATHERING).await;
-        assert_eq!(now(&mut out).len(), ON_THEIR_WAY);
+        let (triggers, mut out) = crowded().await;
         let last = (2 * ON_THEIR_WAY - 1).to_string();
         triggers.push(vm(&last), Stage::AtRest);
         sleep(GATHERING).await;

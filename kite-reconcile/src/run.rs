@@ -209,7 +209,7 @@ async fn watching<C, F, Fut>(
 {
     let (caches, watches) = watches.build();
     let health = context.health.clone();
-    context.metrics.count_caches(caches.clone());
+    let _counted = context.metrics.count_caches(caches.clone());
     let context = Arc::new(context.cached(caches));
     let tried = watches.tried();
     let controllers = async {

@@ -159,6 +159,51 @@ async fn what_fails_again_and_again_is_shown() {
     }
 }
 
+/// A port or an id in the words of an error is another each time: a write for each
+/// would lead to the next attempt at once.
+#[tokio::test]
+async fn a_failure_in_other_words_is_not_told_each_time() {
+    let mut cluster = MockCluster::new();
+    nothing_there(&mut cluster);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let port = Arc::clone(&attempts);
+    cluster
+        .expect_create::<kite_core::crd::KiteReservation>()
+        .returning(move |_| {
+            Err(ClusterError::Forbidden {
+                operation: "create".to_owned(),
+                status: status(
+                    403,
+                    "Forbidden",
+                    &format!("port {}", port.load(Ordering::SeqCst)),
+                ),
+            })
+        });
+    let known = Arc::new(std::sync::Mutex::new(ann()));
+    let told = Arc::new(AtomicUsize::new(0));
+    let (kept, counted) = (Arc::clone(&known), Arc::clone(&told));
+    cluster
+        .expect_apply_status::<KiteUser>()
+        .returning(move |_, user| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            kept.lock().unwrap().status.clone_from(&user.status);
+            Ok(user.clone())
+        });
+    let second = Arc::clone(&attempts);
+    let context = Context::new(cluster).with_clock(move || {
+        let second = i64::try_from(second.load(Ordering::SeqCst)).unwrap();
+        jiff::Timestamp::from_second(1_700_000_000 + second).unwrap()
+    });
+    for second in 0..130 {
+        attempts.store(second, Ordering::SeqCst);
+        let ann = known.lock().unwrap().clone();
+        user::reconcile(&ann, &context).await.unwrap_err();
+    }
+    assert_eq!(told.load(Ordering::SeqCst), 3, "at 0, 60 and 120 seconds");
+    let status = known.lock().unwrap().status.clone().unwrap();
+    assert!(status.conditions[0].message.contains("port 120"));
+}
+
 /// What cannot even be looked at: nothing is known by which to judge, and what
 /// was told before stays.
 #[tokio::test]

@@ -84,7 +84,7 @@ fn import(image: &Image<'_>, platform: &KitePlatformSpec) -> Option<DataVolumeSp
         },
         (None, Some(registry)) => DataVolumeSource {
             registry: Some(DataVolumeRegistry {
-                url: registry.url.clone(),
+                url: Some(registry.url.clone()),
             }),
             ..DataVolumeSource::default()
         },

@@ -30,6 +30,8 @@ fn service(vm: &Vm<'_>, name: String, port_name: &str, port: u16) -> Service {
     Service {
         metadata: vm.metadata(name),
         spec: Some(ServiceSpec {
+            // Said, so that nobody turns it into one that leads elsewhere.
+            type_: Some("ClusterIP".to_owned()),
             selector: Some(BTreeMap::from([(
                 labels::KUBEVIRT_VM_NAME.to_owned(),
                 vm.name.to_owned(),

@@ -6,6 +6,8 @@ mod http;
 mod logs;
 mod shutdown;
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use clap::Args;
 use kube::{Client, Config, config::KubeConfigOptions};
@@ -16,6 +18,10 @@ pub use self::{
     logs::{LogArgs, LogFormat},
     shutdown::on_signal,
 };
+
+/// An answer of which nothing more comes for so long is given up: longer than an API
+/// server leaves a watch without a bookmark.
+const STALLED: Duration = Duration::from_secs(295);
 
 /// Which cluster a process works on.
 #[derive(Args, Clone, Debug)]
@@ -55,6 +61,7 @@ impl ClusterArgs {
             }
         };
         config.default_retry = retry;
+        config.read_timeout = Some(STALLED);
         Client::try_from(config).context("the kubeconfig cannot be used")
     }
 }

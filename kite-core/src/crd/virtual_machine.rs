@@ -244,6 +244,10 @@ pub struct RestartStatus {
     /// runs, the restart is done. Absent if none ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_uid: Option<String>,
+    /// When `KubeVirt` was last asked to restart it, by whoever wrote this: nobody
+    /// else asks for half a minute. Absent if it was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Time>,
 }
 
 /// An expired VM.

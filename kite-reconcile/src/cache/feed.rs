@@ -15,7 +15,7 @@ use kube::{
 
 use super::{
     shelf::{Filler, Shelf},
-    table::{Hidden, Table},
+    table::{self, Hidden, Table},
 };
 
 /// Fills the cache of one kind with the events of a watch, which somebody else
@@ -218,6 +218,7 @@ impl<K: Object> Feeder<K> {
         self.table.begin_anew();
         let before = self.filler.end_list();
         let keys = self.table.shelf.keys();
+        let mut newest = 0;
         for key in &keys {
             // Told of already, if it cannot be read.
             let Ok(Some(object)) = self.table.stored(key) else {
@@ -226,12 +227,17 @@ impl<K: Object> Feeder<K> {
             if self.table.index.is_some() {
                 self.index(before.get(key).as_deref(), Some(&object));
             }
+            newest = newest.max(table::version(&*object).unwrap_or_default());
             self.table.shown(&object);
         }
         let absent = before.gone_from(&self.table.shelf);
         for key in &absent {
             self.index(before.get(key).as_deref(), None);
         }
+        if !absent.is_empty() {
+            self.table.has_ended();
+        }
+        self.table.end_anew(newest);
         let last = |key: &ObjectKey| {
             let hidden = || earlier.get(key)?.last.clone();
             before.get(key).or_else(hidden)

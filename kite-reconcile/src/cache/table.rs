@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -80,6 +80,10 @@ pub(super) struct Table<K: Object> {
     /// The version up to which the shelf has all that happened. It goes back when a
     /// list comes in that is older than what was shown before.
     complete: AtomicU64,
+    /// While a list is taken in.
+    anew: AtomicBool,
+    /// How often objects were shown to be gone.
+    ended: AtomicU64,
 }
 
 /// When something was asked of the API server: whatever is noted after that may
@@ -89,6 +93,8 @@ pub(super) struct Mark {
     noted: u64,
     /// What the watch had shown by then.
     shown: u64,
+    /// How many ends it had shown by then.
+    ended: u64,
 }
 
 impl<K: Object> Table<K> {
@@ -103,6 +109,8 @@ impl<K: Object> Table<K> {
             noted: AtomicU64::new(0),
             shown: AtomicU64::new(0),
             complete: AtomicU64::new(0),
+            anew: AtomicBool::new(false),
+            ended: AtomicU64::new(0),
         }
     }
 
@@ -171,7 +179,15 @@ impl<K: Object> Table<K> {
                 return Found::Ask;
             };
             match written.beside(stored.as_deref()) {
-                Verdict::Confirmed => {}
+                // It may have been shown since the candidates were taken.
+                Verdict::Confirmed => match stored {
+                    Some(object) if query.selects(&*object) => {
+                        found.insert(key.clone(), object);
+                    }
+                    Some(_) | None => {
+                        found.remove(key);
+                    }
+                },
                 Verdict::Ask => {
                     if written.may_be_among(stored.as_deref(), query) {
                         doubted.push(key.clone());
@@ -218,6 +234,7 @@ impl<K: Object> Table<K> {
         Mark {
             noted: self.noted.load(Ordering::SeqCst),
             shown: self.shown.load(Ordering::SeqCst),
+            ended: self.ended.load(Ordering::SeqCst),
         }
     }
 
@@ -240,10 +257,12 @@ impl<K: Object> Table<K> {
             written.remove(&key);
             return;
         };
-        let is_late = mark.shown < answered && answered <= self.shown.load(Ordering::SeqCst);
+        let is_passed = answered <= self.shown.load(Ordering::SeqCst);
+        let is_late =
+            is_passed && (mark.shown < answered || mark.ended != self.ended.load(Ordering::SeqCst));
         let newer = if is_late && shown.is_none() {
-            // The watch has come past this version in the meantime, and the object
-            // is not there: it was shown, and shown to be gone.
+            // The watch has come past this version, and the object is not there: it
+            // was shown, and may have been shown to be gone in the meantime.
             Written::unsure(written.get(&key), Doubt::Anything, self.next())
         } else {
             let mut object = object.clone();
@@ -263,6 +282,11 @@ impl<K: Object> Table<K> {
             return;
         }
         let stored = self.stored(key).ok().flatten();
+        let stored_at = stored.as_deref().and_then(version);
+        if stored_at.is_some_and(|stored_at| mark.shown < stored_at) {
+            // It has come since.
+            return;
+        }
         match Written::gone(known, stored.as_deref(), self.next()) {
             Some(gone) => {
                 written.insert(key.clone(), gone);
@@ -342,9 +366,15 @@ impl<K: Object> Table<K> {
     /// The watch shows that this object is gone; so does the store already.
     pub(super) fn shown_gone(&self, object: &K) {
         self.come_to(object.meta());
+        self.has_ended();
         self.settle(&ObjectKey::of(object), |written| {
             written.is_shown_gone(object)
         });
+    }
+
+    /// The watch has shown that objects are gone.
+    pub(super) fn has_ended(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The watch has come to this object's version. Before what was written is
@@ -352,12 +382,22 @@ impl<K: Object> Table<K> {
     pub(super) fn come_to(&self, meta: &ObjectMeta) {
         let version = number(meta).unwrap_or_default();
         self.shown.fetch_max(version, Ordering::SeqCst);
-        self.complete.fetch_max(version, Ordering::SeqCst);
+        if !self.anew.load(Ordering::SeqCst) {
+            self.complete.fetch_max(version, Ordering::SeqCst);
+        }
     }
 
-    /// A list is about to stand on the shelf. What it holds is told one by one.
+    /// A list is about to stand on the shelf. What it holds is told one by one, and
+    /// until all of it is, whoever reads by the index may miss some.
     pub(super) fn begin_anew(&self) {
+        self.anew.store(true, Ordering::SeqCst);
         self.complete.store(0, Ordering::SeqCst);
+    }
+
+    /// All that the list holds is told; the newest of it has this version.
+    pub(super) fn end_anew(&self, newest: u64) {
+        self.anew.store(false, Ordering::SeqCst);
+        self.complete.fetch_max(newest, Ordering::SeqCst);
     }
 
     /// Whether reads are answered with all that happened up to this version.

@@ -385,6 +385,35 @@ async fn a_late_answer_that_nothing_is_there_does_not_cover_a_newer_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_answer_does_not_bring_back_what_was_shown_to_be_gone() {
+    let mut it = Lagging::filled();
+    let made = it.plain.create(&map("a", "1")).await.unwrap();
+    let other = it.plain.create(&map("b", "1")).await.unwrap();
+    it.hears(Event::Apply(made.clone()));
+    it.hears(Event::Apply(other));
+    let caches = it.cached.caches().clone();
+    let table = caches.table::<ConfigMap>().unwrap();
+    let asked = table.mark();
+    let gone = it.plain.remove(&made, PropagationPolicy::Background);
+    gone.await.unwrap();
+    it.hears(Event::Delete(made.clone()));
+    table.note(&made, asked);
+    assert_eq!(it.requests(it.seen("a")).await, (None, 1), "asked once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_that_nothing_is_there_does_not_hide_what_was_shown_since() {
+    let mut it = Lagging::filled();
+    let caches = it.cached.caches().clone();
+    let table = caches.table::<ConfigMap>().unwrap();
+    let asked = table.mark();
+    let made = it.plain.create(&map("a", "1")).await.unwrap();
+    it.hears(Event::Apply(made));
+    table.note_absence(&key("a"), asked);
+    assert_eq!(it.requests(it.seen("a")).await, (Some("1".to_owned()), 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_answer_does_not_end_a_doubt_that_is_younger() {
     let mut it = Lagging::filled();
     let old = it.cached.apply(ME, &map("a", "1")).await.unwrap();

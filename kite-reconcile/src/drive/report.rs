@@ -98,6 +98,11 @@ pub(super) async fn write_status<R: Reconciler, C: Cluster>(
 /// some fifteen seconds.
 const PERSISTENT: u32 = 5;
 
+/// How long a failure that is told already is not told in other words: its object
+/// is looked at again because of each write, so that otherwise it would be tried
+/// without a pause.
+const REWORDED: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Shows a person why a reconcile failed, in the `Ready` condition: at once what
 /// was refused or cannot be, and what may pass by itself if it does not. `failed`
 /// is the plan that could not be carried out, if it came to one.
@@ -137,10 +142,38 @@ pub(super) async fn report_failure<R: Reconciler, C: Cluster>(
     if object.status() == Some(&status) {
         return;
     }
-    // The status is a courtesy; the error is what counts.
-    if let Err(unwritten) = write_status::<R, C>(object, status, context).await {
-        tracing::debug!(error = %unwritten, "a failure could not be shown in the status");
+    let (key, now) = (ObjectKey::of(object), (context.clock)());
+    let is_reworded = object
+        .status()
+        .is_some_and(|old| differ_in_words(&status, old));
+    if is_reworded
+        && context
+            .pace
+            .wait(R::KIND, key.clone(), now, REWORDED)
+            .is_some()
+    {
+        return;
     }
+    // The status is a courtesy; the error is what counts.
+    match write_status::<R, C>(object, status, context).await {
+        Ok(_) => context.pace.written(R::KIND, key, now),
+        Err(unwritten) => {
+            tracing::debug!(error = %unwritten, "a failure could not be shown in the status");
+        }
+    }
+}
+
+/// Whether they say the same in other words: a port or an id that is another in
+/// each error.
+fn differ_in_words<S: Status>(new: &S, old: &S) -> bool {
+    let mut conditions = new.conditions().to_vec();
+    for condition in &mut conditions {
+        if let Some(old) = conditions::find(old.conditions(), &condition.type_) {
+            condition.message.clone_from(&old.message);
+        }
+    }
+    let generation = new.observed_generation();
+    new.clone().complete(conditions, generation) == *old
 }
 
 fn merged<K: Object, C>(

@@ -263,7 +263,16 @@ impl Candidate {
     ) -> Result<Option<Lease>, ClusterError> {
         let Some(found) = lease.read().await? else {
             leadership.stand_by(None);
-            return lease.create().await;
+            // Who held it when it was deleted writes until the own deadline.
+            let is_free = self
+                .seen
+                .as_ref()
+                .is_none_or(|(seen, since)| lease.is_free(seen, since.elapsed()));
+            return if is_free {
+                lease.create().await
+            } else {
+                Ok(None)
+            };
         };
         leadership.stand_by(record::holder(&found));
         let is_same = self
@@ -307,7 +316,9 @@ async fn renew<C: Cluster>(
         let Some(until) = leadership.deadline() else {
             return "no renewal was answered in time".to_owned();
         };
-        let answer = timeout_at(until, renew_once(&lease, &held)).await;
+        // One request that hangs is no silence: there is time for others.
+        let patience = until.min(Instant::now() + lease.election.renew_deadline / 3);
+        let answer = timeout_at(patience, renew_once(&lease, &held)).await;
         pause = lease.election.retry_period;
         match answer {
             Ok(Ok(Renewal::Renewed(renewed))) => {
@@ -323,7 +334,8 @@ async fn renew<C: Cluster>(
             }
             Ok(Ok(Renewal::Lost(why))) => return why,
             Ok(Err(error)) => tracing::warn!(%error, "the Lease cannot be renewed"),
-            Err(_) => return "the API server is silent".to_owned(),
+            Err(_) if Instant::now() >= until => return "the API server is silent".to_owned(),
+            Err(_) => tracing::warn!("a renewal of the Lease is not answered"),
         }
     }
 }

@@ -23,6 +23,11 @@ impl CacheCensus {
         *self.lock() = Some(caches);
     }
 
+    /// Counts none any more.
+    pub(super) fn clear(&self) {
+        *self.lock() = None;
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Caches>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -78,6 +78,11 @@ impl Census {
         self.lock().insert(K::kind(&()).into_owned(), counted);
     }
 
+    /// Counts nothing any more.
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Counted>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

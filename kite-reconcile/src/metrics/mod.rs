@@ -63,6 +63,18 @@ impl Default for Metrics {
     }
 }
 
+/// While it is there, caches are counted: those of a process that stands by again
+/// would tell of the past, and stay in memory.
+#[derive(Debug)]
+pub(crate) struct Counted(Metrics);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.census.clear();
+        self.0.caches.clear();
+    }
+}
+
 impl Metrics {
     /// Makes the metrics part of what `registry` shows.
     pub fn register(&self, registry: &mut Registry) {
@@ -101,9 +113,11 @@ impl Metrics {
         self.census.add(store, waiting);
     }
 
-    /// Counts what these caches hold.
-    pub(crate) fn count_caches(&self, caches: Caches) {
+    /// Counts what these caches hold, until what is given is dropped; then nothing
+    /// is counted any more that was filled beside them.
+    pub(crate) fn count_caches(&self, caches: Caches) -> Counted {
         self.caches.set(caches);
+        Counted(self.clone())
     }
 
     /// Begins to measure a reconcile; the time is taken when the timer is dropped.

@@ -53,16 +53,6 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
 
 /// The steps of the first stage that has not been passed, and what it waits for.
 fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
-    let held = vm
-        .object
-        .metadata
-        .finalizers
-        .iter()
-        .flatten()
-        .any(|finalizer| finalizer == VM_FINALIZER);
-    if !held {
-        return (Vec::new(), Some("the finalizers of others"));
-    }
     // First of all: what the VM has had is not to be had again.
     if let Some(note) = offer::note(vm, seen) {
         return (vec![note], Some("its offer to be noted"));
@@ -116,8 +106,14 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     }
     let mut steps = seen.claims.release();
     steps.extend(offer::unfulfilled(vm, seen).cloned().map(Step::Unclaim));
-    steps.push(Step::RemoveFinalizer(VM_FINALIZER));
-    (steps, None)
+    // Whoever may edit the VM may have taken it off: what is the VM's goes all the
+    // same, as long as others keep the VM.
+    let finalizers = vm.object.metadata.finalizers.iter().flatten();
+    if finalizers.into_iter().any(|it| it == VM_FINALIZER) {
+        steps.push(Step::RemoveFinalizer(VM_FINALIZER));
+        return (steps, None);
+    }
+    (steps, Some("the finalizers of others"))
 }
 
 /// Whether something of the VM is still there.

@@ -9,7 +9,7 @@ use kite_core::{
     gateway_api::HttpRoute,
     names::{self, VmClaim},
 };
-use kite_render::{Vm, exposure, exposure::Exposure};
+use kite_render::{Vm, exposure, exposure::Exposure, service};
 
 use super::{observe::Observed, status::has_domain};
 use crate::standing::{Needed, Standing, needed, standing};
@@ -29,6 +29,10 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
             "DomainNotReserved",
             format!("{prefix:?} does not belong to this VM: see the condition Reserved"),
         ));
+    }
+    let service = seen.web_service.as_ref().map(Some);
+    if let Some(Ok(not_ours)) = service.map(|it| made(&service::web(vm), it)) {
+        return Some(not_ours);
     }
     if let Some(why) = &seen.exposure_refused {
         return Some(no(
@@ -82,7 +86,7 @@ pub(super) fn leads_from(vm: &Vm<'_>, seen: &Observed, claim: &KiteReservation) 
 }
 
 /// The object, if it is the VM's, also while it is on its way out.
-fn own<'a, K: Object>(vm: &Vm<'_>, stored: Option<&'a K>) -> Option<&'a K> {
+pub(super) fn own<'a, K: Object>(vm: &Vm<'_>, stored: Option<&'a K>) -> Option<&'a K> {
     let like = vm.metadata(vm.name.to_owned());
     stored.filter(|stored| standing(stored.meta(), &like) != Standing::Foreign)
 }

@@ -1,15 +1,25 @@
 //! `spec.restartedAt`: one restart for each value, whatever happens on the way.
 //!
 //! ```text
-//! a new value ► note in the status which instance is to end ► ask for the restart
-//!             ► until another instance runs
+//! a new value ► note in the status which instance is to end, and that one asks
+//!             ► ask for the restart ► until another instance runs
 //! ```
 //!
 //! The note comes first and names the instance by its uid. So whoever comes after
 //! a crash or a lost answer can tell whether the restart is still to be done (that
-//! instance runs) or was done (another one does, or none). No clock is asked:
-//! those of the person, of the controller and of the cluster may differ.
+//! instance runs) or was done (another one does, or none). The value itself is
+//! compared with no clock: those of the person, of the controller and of the
+//! cluster may differ.
+//!
+//! `KubeVirt` is asked by the name of the VM, without a uid: who asks late would
+//! end the instance that the restart has begun. So only who wrote the note asks,
+//! which the API server grants to one; another does if nothing came of it for
+//! [`ASK_AGAIN`].
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ObjectKey,
     crd::{KiteVirtualMachine, PowerState, RestartStatus},
@@ -20,6 +30,10 @@ use kite_render::Vm;
 use super::{hold::power, observe::Observed};
 use crate::plan::Step;
 
+/// How long who has noted that it asks for a restart is let ask: longer than a
+/// request is waited for.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
 /// What to do about a VM's restart.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Restart {
@@ -27,41 +41,70 @@ pub(super) struct Restart {
     pub status: Option<RestartStatus>,
     /// What to do now.
     pub step: Option<Step>,
-    /// Whether it is only noted yet.
-    pub pending: bool,
+    /// When to look whether anything came of what was asked.
+    pub again: Option<Timestamp>,
 }
 
-/// What to do about the restart that the spec asks for. Pure.
-pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Restart {
+/// What to do about the restart that the spec asks for; it is its turn when
+/// nothing else is left to do. Pure.
+pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, is_its_turn: bool) -> Restart {
     let Some(asked) = &vm.object.spec.restarted_at else {
         return Restart::default();
     };
-    let Some(status) = &vm.object.status else {
+    let running = running(vm, seen);
+    let fresh = |instance_uid| RestartStatus {
+        restarted_at: asked.clone(),
+        instance_uid,
+        asked_at: None,
+    };
+    let note = match &vm.object.status {
         // Of a VM that was never looked at nothing runs yet; one that was brought
         // back from a backup is not restarted for what was asked long ago.
-        return noted(asked, None);
-    };
-    let running = running(vm, seen);
-    let Some(note) = status
-        .restart
-        .as_ref()
-        .filter(|it| it.restarted_at == *asked)
-    else {
-        return Restart {
-            pending: running.is_some(),
-            ..noted(asked, running)
-        };
+        None => fresh(None),
+        Some(status) => match &status.restart {
+            Some(note) if note.restarted_at == *asked => note.clone(),
+            Some(_) | None => fresh(running.clone()),
+        },
     };
     let is_due = running.is_some() && running == note.instance_uid;
-    let step = Step::Restart {
-        machine: ObjectKey::namespaced(vm.namespace, vm.name),
-        instance: running.unwrap_or_default(),
-    };
-    Restart {
-        status: Some(note.clone()),
-        step: (is_due && !is_under_way(seen)).then_some(step),
-        pending: false,
+    if !is_due || !is_its_turn || is_under_way(seen) {
+        return Restart {
+            status: Some(note),
+            ..Restart::default()
+        };
     }
+    if let Some(again) = others_turn(&note, seen.now) {
+        return Restart {
+            status: Some(note),
+            again: Some(again),
+            step: None,
+        };
+    }
+    Restart {
+        status: Some(RestartStatus {
+            asked_at: Some(Time(seen.now)),
+            ..note
+        }),
+        step: Some(Step::Restart {
+            machine: ObjectKey::namespaced(vm.namespace, vm.name),
+            instance: running.unwrap_or_default(),
+        }),
+        again: None,
+    }
+}
+
+/// When time alone calls for a restart: when who noted that it asks has had its time.
+pub(super) fn next(vm: &Vm<'_>, seen: &Observed) -> Option<Timestamp> {
+    plan(vm, seen, true).again
+}
+
+/// Until when who noted that it asks may ask; none if that is over. A time that is
+/// as far ahead is of a clock that differs.
+fn others_turn(note: &RestartStatus, now: Timestamp) -> Option<Timestamp> {
+    let asked_at = note.asked_at.as_ref()?.0;
+    let passed = now.duration_since(asked_at).unsigned_abs();
+    let left = ASK_AGAIN.checked_sub(passed)?;
+    (!left.is_zero()).then(|| now + left)
 }
 
 /// Whether the spec asks for a restart of which the status knows nothing yet.
@@ -69,16 +112,6 @@ pub(super) fn is_new(vm: &KiteVirtualMachine) -> bool {
     let noted = vm.status.as_ref().and_then(|it| it.restart.as_ref());
     let noted = noted.map(|restart| restart.restarted_at.as_str());
     vm.spec.restarted_at.is_some() && noted != vm.spec.restarted_at.as_deref()
-}
-
-fn noted(asked: &str, instance_uid: Option<String>) -> Restart {
-    Restart {
-        status: Some(RestartStatus {
-            restarted_at: asked.to_owned(),
-            instance_uid,
-        }),
-        ..Restart::default()
-    }
 }
 
 /// The instance that would have to end: of a VM that goes off, or whose instance
@@ -144,27 +177,66 @@ mod tests {
     }
 
     fn planned(vm: &KiteVirtualMachine, seen: &Observed) -> Restart {
-        plan(&Vm::of(vm).unwrap(), seen)
+        plan(&Vm::of(vm).unwrap(), seen, true)
     }
 
     fn note(vm: &mut KiteVirtualMachine, instance: Option<&str>) {
         vm.status.as_mut().unwrap().restart = Some(RestartStatus {
             restarted_at: ASKED.to_owned(),
             instance_uid: instance.map(str::to_owned),
+            asked_at: None,
         });
     }
 
-    #[test]
-    fn it_is_noted_before_it_is_asked_for() {
-        let mut vm = vm();
-        let first = planned(&vm, &seen("a"));
-        assert_eq!(first.step, None);
-        assert!(first.pending);
-        assert_eq!(first.status.unwrap().instance_uid.as_deref(), Some("a"));
+    /// What is seen so long after the epoch.
+    fn seen_at(seconds: i64, uid: &str) -> Observed {
+        Observed {
+            now: Timestamp::from_second(seconds).unwrap(),
+            ..seen(uid)
+        }
+    }
 
-        note(&mut vm, Some("a"));
-        let second = planned(&vm, &seen("a"));
-        assert!(matches!(second.step, Some(Step::Restart { instance, .. }) if instance == "a"));
+    #[test]
+    fn what_is_noted_goes_with_what_is_asked() {
+        let mut vm = vm();
+        let seen = seen_at(1_000, "a");
+        let first = planned(&vm, &seen);
+        assert!(matches!(&first.step, Some(Step::Restart { instance, .. }) if instance == "a"));
+        let told = first.status.unwrap();
+        assert_eq!(told.instance_uid.as_deref(), Some("a"));
+        assert_eq!(told.asked_at, Some(Time(seen.now)));
+
+        // Until the rest is done it is only noted which instance is meant.
+        let waiting = plan(&Vm::of(&vm).unwrap(), &seen, false);
+        assert_eq!(waiting.step, None);
+        let told = waiting.status.unwrap();
+        assert_eq!(told.instance_uid.as_deref(), Some("a"));
+        assert_eq!(told.asked_at, None);
+        vm.status.as_mut().unwrap().restart = Some(told);
+        assert!(planned(&vm, &seen).step.is_some());
+    }
+
+    #[test]
+    fn who_did_not_note_it_asks_only_when_nothing_came_of_it() {
+        let mut vm = vm();
+        let asked = planned(&vm, &seen_at(1_000, "a"));
+        vm.status.as_mut().unwrap().restart = asked.status;
+        for (now, again) in [(1_000, 30), (1_029, 1), (971, 1)] {
+            let restart = planned(&vm, &seen_at(now, "a"));
+            assert_eq!(restart.step, None, "at {now}");
+            let again = Timestamp::from_second(now + again).unwrap();
+            assert_eq!(restart.again, Some(again));
+            assert_eq!(restart.status, vm.status.as_ref().unwrap().restart);
+        }
+        // Long enough, or by another clock altogether.
+        for now in [1_030, 5_000, 970, 1] {
+            let restart = planned(&vm, &seen_at(now, "a"));
+            assert!(restart.step.is_some(), "at {now}");
+            let told = restart.status.unwrap().asked_at.unwrap();
+            assert_eq!(told.0.as_second(), now);
+        }
+        let restarted = planned(&vm, &seen_at(1_001, "b"));
+        assert_eq!((restarted.step, restarted.again), (None, None));
     }
 
     #[test]
@@ -184,7 +256,7 @@ mod tests {
         ));
         for seen in [&seen("b"), &none, &leaving] {
             let restart = planned(&vm, seen);
-            assert_eq!((restart.step, restart.pending), (None, false));
+            assert_eq!((restart.step, restart.again), (None, None));
             assert_eq!(
                 restart.status.as_ref(),
                 vm.status.as_ref().unwrap().restart.as_ref()
@@ -215,7 +287,7 @@ mod tests {
         new.status = None;
         for vm in [off, new] {
             let restart = planned(&vm, &seen("a"));
-            assert_eq!((restart.step, restart.pending), (None, false));
+            assert_eq!((restart.step, restart.again), (None, None));
             assert_eq!(restart.status.unwrap().instance_uid, None);
         }
     }

@@ -400,7 +400,10 @@ fn disk_status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus
 
 /// How the VM is reached: nobody gets in by a login name that is not the VM's.
 fn access(vm: &Vm<'_>, seen: &Observed) -> Option<AccessStatus> {
-    if !has_ssh_id(seen) || seen.access_service.is_none() || seen.key_secret.is_none() {
+    // Nobody is sent to what belongs to somebody else.
+    exposed::own(vm, seen.access_service.as_ref())?;
+    exposed::own(vm, seen.key_secret.as_ref())?;
+    if !has_ssh_id(seen) {
         return None;
     }
     Some(AccessStatus {

@@ -34,6 +34,11 @@ pub use self::{
 };
 use crate::{leader::Leadership, metrics::RequestMetrics};
 
+/// How long the API server may take to begin an answer, of a watch too. Without a
+/// bound one lost connection would hold up an object, or all of a kind, for ever.
+/// Shorter than whatever is undertaken a second time because nothing came of it.
+const SILENCE: Duration = Duration::from_secs(25);
+
 /// The longest wait that an API server is granted by `Retry-After`.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
@@ -153,9 +158,18 @@ impl Outbound {
 }
 
 async fn hand_on(client: Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let Ok(answer) = tokio::time::timeout(SILENCE, client.send(request)).await else {
+        return Err(Silent.into());
+    };
     // The outer client finds kube's error in the box and gives it back as it was.
-    client.send(request).await.map_err(BoxError::from)
+    answer.map_err(BoxError::from)
 }
+
+/// An answer did not even begin: its connection may be one of a machine that is
+/// gone. What came of the request is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server has not answered for {} seconds", SILENCE.as_secs())]
+pub struct Silent;
 
 /// How long an overloaded API server asks its clients to wait.
 fn asked_to_wait(answer: &Response<Body>) -> Option<Duration> {
@@ -168,4 +182,35 @@ fn asked_to_wait(answer: &Response<Body>) -> Option<Duration> {
     }
     let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
     Some(Duration::from_secs(seconds.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use k8s_openapi::api::core::v1::Node;
+    use kite_core::cluster::{Cluster as _, ClusterError, KubeCluster, ObjectKey};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_says_nothing_is_not_waited_for_for_ever() {
+        let silent = service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, BoxError>>()
+        });
+        let client = Outbound::default().wrap(Client::new(silent, "default"));
+        let cluster = KubeCluster::new(client);
+        let begun = Instant::now();
+        let error = cluster
+            .get::<Node>(&ObjectKey::cluster("a"))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, ClusterError::Unavailable { .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("not answered"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
 }

@@ -369,3 +369,71 @@ async fn what_cert_manager_made_goes_with_the_vm_and_nobody_elses_secret_does() 
         assert_eq!(left.is_none(), is_its, "of certificate {certificate}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_leads_to_a_service_that_is_not_the_vms() {
+    let world = World::with_ann().await;
+    world.create(shop()).await;
+    world.settle().await;
+    assert!(world.find::<Ingress>(ANN, "web").await.is_some());
+    let ours = world.find::<Service>(ANN, "vps-web-web").await.unwrap();
+    let theirs = json!({"metadata": {"ownerReferences": null, "labels": null}});
+    world.edit(&ours, theirs).await;
+    world.settle().await;
+    is(&world, "False", "NameTaken").await;
+    assert!(world.find::<Ingress>(ANN, "web").await.is_none());
+    assert_eq!(
+        world.vm("web").await.status.unwrap().access.unwrap().domain,
+        None
+    );
+
+    world.delete(&ours).await;
+    world.settle().await;
+    assert!(world.find::<Ingress>(ANN, "web").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_to_lead_elsewhere_is_put_right() {
+    let world = World::with_ann().await;
+    world.create(shop()).await;
+    world.settle().await;
+    for name in ["vps-web-web", "vps-access-web"] {
+        let ours = world.find::<Service>(ANN, name).await.unwrap();
+        let elsewhere = json!({"spec": {
+            "type": "ExternalName", "externalName": "169.254.169.254",
+            "clusterIP": null, "clusterIPs": null,
+        }});
+        world.edit(&ours, elsewhere).await;
+        world.settle().await;
+        let spec = world
+            .find::<Service>(ANN, name)
+            .await
+            .unwrap()
+            .spec
+            .unwrap();
+        assert_eq!(spec.type_.as_deref(), Some("ClusterIP"), "{name}");
+        assert!(spec.cluster_ip.is_some(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leads_to_the_vm_stays_while_its_service_is_made_anew() {
+    let world = World::with_ann().await;
+    world.create(shop()).await;
+    world.settle().await;
+    let ingress = world.find::<Ingress>(ANN, "web").await.unwrap();
+    let service = world.find::<Service>(ANN, "vps-web-web").await.unwrap();
+    let held = json!({"metadata": {"finalizers": ["example.org/balancer"]}});
+    world.edit(&service, held).await;
+    world.delete(&service).await;
+    world.settle().await;
+    is(&world, "False", "WaitingForDeletion").await;
+
+    let let_go = json!({"metadata": {"finalizers": null}});
+    world.edit(&service, let_go).await;
+    world.settle().await;
+    let anew = world.find::<Service>(ANN, "vps-web-web").await.unwrap();
+    assert_ne!(anew.metadata.uid, service.metadata.uid);
+    let now = world.find::<Ingress>(ANN, "web").await.unwrap();
+    assert_eq!(now.metadata.uid, ingress.metadata.uid);
+}

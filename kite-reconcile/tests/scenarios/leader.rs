@@ -15,7 +15,9 @@ use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{ConfigMap, Namespace},
 };
-use kite_core::cluster::{Cluster as _, ClusterError, ClusterExt as _, HeldBack, KubeCluster};
+use kite_core::cluster::{
+    Cluster as _, ClusterError, ClusterExt as _, HeldBack, KubeCluster, ObjectKey,
+};
 use kite_fake::FakeCluster;
 use kite_reconcile::{
     leader::{Election, ElectionError, Leadership, Standing, lead},
@@ -336,6 +338,45 @@ async fn answers_that_are_lost_for_a_while_cost_no_leadership() {
         assert!(first.leads() && !second.leads());
     }
     assert_eq!(first.terms.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_renewal_that_hangs_costs_no_leadership() {
+    let fake = cluster().await;
+    let (first, second) = two(&fake).await;
+    for _ in 0..3 {
+        first.set(Line::Silent);
+        // One renewal is sent in this time, and never answered.
+        sleep(Duration::from_millis(2500)).await;
+        first.set(Line::Up);
+        for _ in 0..200 {
+            assert!(first.leads() && !second.leads());
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+    assert_eq!(first.terms.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_makes_no_second_leader() {
+    let fake = cluster().await;
+    let (first, second) = two(&fake).await;
+    for line in [Line::Up, Line::Silent] {
+        let key = ObjectKey::namespaced("kite", "kite-controller");
+        let lease: Lease = fake.cluster().get(&key).await.unwrap();
+        first.set(line);
+        let gone = fake.cluster();
+        let gone = gone.remove(&lease, PropagationPolicy::Background);
+        gone.await.unwrap();
+        for _ in 0..3000 {
+            assert!(!first.leads() || !second.leads(), "{line:?}");
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert!(first.leads() || second.leads(), "{line:?}");
+        if !first.leads() {
+            break;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,6 +95,31 @@ async fn the_finalizers_of_others_are_theirs_to_take_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_vm_goes_also_without_the_finalizer_that_somebody_took_off() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    // Who may edit the VM could keep it so, out of reach of suspension and expiry.
+    let theirs = json!({"metadata": {"finalizers": [BACKUP]}});
+    world.edit(&vm, theirs).await;
+    world.delete(&world.vm("web").await).await;
+    let written = world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(
+        vm.metadata.finalizers.as_deref(),
+        Some(&[BACKUP.to_owned()][..])
+    );
+    assert!(world.find::<VirtualMachine>(ANN, "web").await.is_none());
+    assert!(world.find::<DataVolume>(ANN, "web-disk").await.is_none());
+    assert_eq!(world.all::<KiteReservation>().await.len(), 1, "the user's");
+    let finalizers = |line: &&String| line.starts_with("finalizers KiteVirtualMachine");
+    assert_eq!(written.iter().filter(finalizers).count(), 0, "{written:#?}");
+    world.settle().await;
+    assert_eq!(world.writes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_is_for_the_object_that_was_looked_at() {
     let world = World::with_ann().await;
     let mut unknown = vm_named("web");

@@ -67,4 +67,24 @@ pub(super) const ALL: &[Mutation] = &[
         )],
         first: (Scenarios, "leader::a_leader_that_ends"),
     },
+    Mutation {
+        name: "deleted-lease-taken-at-once",
+        what: "takes a Lease that was deleted while its holder may still write",
+        file: LEADER,
+        edits: &[(
+            ".is_none_or(|(seen, since)| lease.is_free(seen, since.elapsed()))",
+            ".is_none_or(|(seen, _)| lease.is_free(seen, Duration::MAX))",
+        )],
+        first: (Scenarios, "leader::a_lease_that_is_deleted"),
+    },
+    Mutation {
+        name: "one-renewal-only",
+        what: "waits for one renewal until leadership is lost",
+        file: LEADER,
+        edits: &[(
+            "until.min(Instant::now() + lease.election.renew_deadline / 3)",
+            "until",
+        )],
+        first: (Scenarios, "leader::one_renewal"),
+    },
 ];

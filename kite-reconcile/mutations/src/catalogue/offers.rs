@@ -62,8 +62,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps the claim to an offer though the API server refuses the VM",
         file: DRIVE,
         edits: &[(
-            "R::on_refusal(object, &observed)",
-            "R::on_refusal(object, &observed).filter(|_| false)",
+            "R::on_refusal(object, observed)",
+            "R::on_refusal(object, observed).filter(|_| false)",
         )],
         first: (Scenarios, "offers::a_refusal"),
     },

@@ -7,6 +7,7 @@ const HOLD: &str = "kite-reconcile/src/vm/hold.rs";
 const EXPIRY: &str = "kite-reconcile/src/vm/expiry.rs";
 const IDLE: &str = "kite-reconcile/src/vm/idle.rs";
 const RESTART: &str = "kite-reconcile/src/vm/restart.rs";
+const DRIVE: &str = "kite-reconcile/src/drive.rs";
 const EXECUTE: &str = "kite-reconcile/src/drive/execute.rs";
 const OBSERVE: &str = "kite-reconcile/src/vm/observe.rs";
 
@@ -137,5 +138,35 @@ pub(super) const ALL: &[Mutation] = &[
             "let is_due = running.is_some();",
         )],
         first: (Scenarios, "restarts::"),
+    },
+    Mutation {
+        name: "restart-not-noted",
+        what: "asks for a restart of which it has not noted that it asks",
+        file: DRIVE,
+        edits: &[(
+            "if let Some(Step::Restart { .. }) = plan.steps.first() {",
+            "if let (Some(Step::Restart { .. }), true) = (plan.steps.first(), wanted.is_empty()) {",
+        )],
+        first: (Scenarios, "restarts::of_two"),
+    },
+    Mutation {
+        name: "restart-not-asked-again",
+        what: "takes a VM for settled whose restart was noted and never asked for",
+        file: "kite-reconcile/src/vm/plan.rs",
+        edits: &[(
+            "let restart = restart::next(vm, seen);",
+            "let restart = None;",
+        )],
+        first: (Sweep, "vm_restart::crashes"),
+    },
+    Mutation {
+        name: "restart-asked-by-all",
+        what: "asks for a restart for which another controller is asking",
+        file: RESTART,
+        edits: &[(
+            "ASK_AGAIN.checked_sub(passed)",
+            "Duration::ZERO.checked_sub(passed)",
+        )],
+        first: (Scenarios, "restarts::of_two"),
     },
 ];

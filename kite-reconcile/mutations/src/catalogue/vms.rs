@@ -106,10 +106,33 @@ pub(super) const ALL: &[Mutation] = &[
         what: "lets people in by a login name that another VM has",
         file: STATUS,
         edits: &[(
-            "if !has_ssh_id(seen) || seen.access_service.is_none()",
-            "if seen.access_service.is_none()",
+            "if !has_ssh_id(seen) {",
+            "if seen.access_service.is_none() {",
         )],
         first: (Properties, "vm_laws::whoever"),
+    },
+    Mutation {
+        name: "kept-without-finalizer",
+        what: "leaves a VM running whose finalizer somebody took off before they deleted it",
+        file: DELETE,
+        edits: &[(
+            "let (steps, waiting_for) = next(vm, seen);",
+            "let (mut steps, waiting_for) = next(vm, seen);
+             if vm.object.metadata.finalizers.iter().flatten().all(|it| it != VM_FINALIZER) {
+                 steps.clear();
+             }",
+        )],
+        first: (Scenarios, "races::a_vm_goes_also"),
+    },
+    Mutation {
+        name: "led-to-what-is-anothers",
+        what: "leads a domain to a Service that is not the VM's",
+        file: PLAN,
+        edits: &[(
+            "host.filter(|_| is_led && status::has_domain(seen))",
+            "host.filter(|_| status::has_domain(seen))",
+        )],
+        first: (Scenarios, "exposure::nothing_leads"),
     },
     Mutation {
         name: "disk-before-machine",
@@ -248,8 +271,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "does not make the Service that a VM's domain leads to",
         file: PLAN,
         edits: &[(
-            "steps.wanted(&service::web(vm), seen.web_service.as_ref());",
-            "",
+            "let is_led = steps.wanted(&service::web(vm), seen.web_service.as_ref());",
+            "let is_led = true;",
         )],
         first: (Properties, "vm_laws::a_vm_that_was_made"),
     },
