@@ -36,6 +36,7 @@ use super::{
 };
 use crate::{
     Error,
+    matches::is_applied,
     objects::AnyObject,
     plan::{Plan, Step},
     standing::{Needed, Standing, guarded, needed, standing},
@@ -55,8 +56,8 @@ const A_WHILE: Duration = Duration::from_secs(60);
 /// Why nothing is made of a VM whose owner's other VMs may ask for the same.
 const WAITING_FOR_QUOTA: &str = "WaitingForQuota";
 
-/// When to look again at a VM whose restart is only noted, or that has only told
-/// what it asks for: a watch leads back here sooner.
+/// When to look again at a VM that has only told what it asks for: a watch leads
+/// back here sooner.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What to do about the VM `object`, given what was observed.
@@ -77,18 +78,16 @@ pub fn plan(
         obstacles.retain(|obstacle| obstacle.condition.reason != WAITING_FOR_QUOTA);
     }
     let (mut status, conditions) = status::report(&vm, seen, &obstacles, &share);
-    let restart = restart::plan(&vm, seen);
-    status.restart = restart.status;
     // What was changed with it must be in place before it.
-    if steps.is_empty() {
-        steps.extend(restart.step);
-    }
+    let restart = restart::plan(&vm, seen, steps.is_empty());
+    status.restart = restart.status;
+    steps.extend(restart.step);
     Ok(Plan {
         steps,
         status,
         conditions,
         again: match (&seen.claim, obstacles.is_empty()) {
-            _ if restart.pending || share.is_unknown() => AT_ONCE,
+            _ if share.is_unknown() => AT_ONCE,
             // It may have been refused, of which no watch tells.
             _ if seen.restart_asked => SOON,
             (Some(claim), _) if !is_bound(claim) => SOON,
@@ -105,7 +104,8 @@ pub fn plan(
 pub(super) fn next_deadline(vm: &Vm<'_>, seen: &Observed) -> Option<jiff::Timestamp> {
     let expiry = Expiry::of(vm.object, seen.now).and_then(|expiry| expiry.next());
     let idle = Idleness::of(vm, seen).and_then(|idle| idle.next(seen.now));
-    expiry.into_iter().chain(idle).min()
+    let restart = restart::next(vm, seen);
+    expiry.into_iter().chain(idle).chain(restart).min()
 }
 
 /// How long until time alone calls for something.
@@ -238,8 +238,8 @@ fn steps(
         if entitled {
             steps.wanted(&service::access(vm), seen.access_service.as_ref());
         }
-        steps.wanted(&service::web(vm), seen.web_service.as_ref());
-        steps.exposure(vm, seen);
+        let is_led = steps.wanted(&service::web(vm), seen.web_service.as_ref());
+        steps.exposure(vm, seen, is_led);
         steps.growth(&fitted, seen);
     }
     if steps.steps.is_empty() {
@@ -429,19 +429,29 @@ impl Steps<'_> {
     }
 
     /// What leads from the domain to the VM. The other means goes once this is
-    /// there; what leads from a domain that is not wanted any more, at once.
-    fn exposure(&mut self, vm: &Vm<'_>, seen: &Observed) {
-        let host = exposure::host(vm, &seen.platform).filter(|_| status::has_domain(seen));
+    /// there; what leads from a domain that is not wanted any more, at once. Nothing
+    /// leads to a Service that is not the VM's own and as it should be (`is_led`): it
+    /// may be one of anything that an ingress controller reaches. While its own is on
+    /// its way out, to be made anew, what leads to it stays.
+    fn exposure(&mut self, vm: &Vm<'_>, seen: &Observed, is_led: bool) {
+        let former = exposed::own(vm, seen.web_service.as_ref());
+        let may_lead = is_led || former.is_some_and(|it| is_applied(&service::web(vm), it));
+        let host = exposure::host(vm, &seen.platform);
+        let host = host.filter(|_| may_lead && status::has_domain(seen));
         let desired = host
             .as_deref()
             .map(|host| exposure::exposure(vm, &seen.platform, host));
         let (is_ingress, is_route) = match &desired {
             Some(Exposure::Ingress(desired)) => {
-                self.exposed(&**desired, seen.ingress.as_ref(), seen);
+                if is_led {
+                    self.exposed(&**desired, seen.ingress.as_ref(), seen);
+                }
                 (true, false)
             }
             Some(Exposure::Route(desired)) => {
-                self.exposed(&**desired, seen.route.as_ref(), seen);
+                if is_led {
+                    self.exposed(&**desired, seen.route.as_ref(), seen);
+                }
                 (false, true)
             }
             None => (false, false),
