@@ -46,6 +46,9 @@ pub fn of_api_server() -> String {
 pub const VM_FINALIZER: &str = "hy3ons.github.io/kite-vm-cleanup";
 /// Holds a `KiteUser` until its VMs and its namespace are gone.
 pub const USER_FINALIZER: &str = "hy3ons.github.io/kite-user-cleanup";
+/// Holds the network policies around a user's VMs until none of them runs any more,
+/// whoever deletes the policies, the namespace or the user.
+pub const WALLS_FINALIZER: &str = "hy3ons.github.io/kite-walls";
 /// Holds a `KiteImage` until its disk in the image namespace is gone.
 pub const IMAGE_FINALIZER: &str = "hy3ons.github.io/kite-image-cleanup";
 

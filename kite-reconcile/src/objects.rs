@@ -78,6 +78,25 @@ macro_rules! any_object {
                 }
             }
 
+            /// Takes the finalizer off it, as it was read; gone already is as good.
+            pub(crate) async fn let_go<C: Cluster>(
+                &self,
+                cluster: &C,
+                finalizer: &str,
+            ) -> Result<(), ClusterError> {
+                let held = self.metadata().finalizers.iter().flatten();
+                let rest = held.filter(|it| *it != finalizer).cloned().collect();
+                let done = match self {
+                    $( Self::$kind(object) => {
+                        cluster.set_finalizers(&**object, rest).await.map(drop)
+                    } )*
+                };
+                match done {
+                    Err(ClusterError::NotFound { .. }) => Ok(()),
+                    done => done,
+                }
+            }
+
             pub(crate) async fn remove<C: Cluster>(
                 &self,
                 cluster: &C,

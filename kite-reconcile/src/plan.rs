@@ -72,6 +72,9 @@ pub enum Step {
     },
     /// Delete the object as it was observed: this uid and no other.
     Delete(AnyObject, PropagationPolicy),
+    /// Take the finalizer off an object that is on its way out, as it was observed:
+    /// nothing needs it any more.
+    LetGo(AnyObject, &'static str),
 }
 
 impl Step {
@@ -83,6 +86,7 @@ impl Step {
             | Self::Unclaim(_)
             | Self::Restart { .. }
             | Self::DeleteSelf
+            | Self::LetGo(..)
             | Self::Delete(..) => true,
             Self::AddFinalizer(_)
             | Self::Tell
@@ -127,6 +131,7 @@ impl Step {
             Self::Expose(object) => format!("expose by {} {}", object.kind(), object.key()),
             Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
             Self::Delete(object, _) => format!("delete {} {}", object.kind(), object.key()),
+            Self::LetGo(object, _) => format!("let go of {} {}", object.kind(), object.key()),
         }
     }
 }

@@ -48,8 +48,9 @@ pub fn family_of(disk: &DataVolume) -> Option<OsFamily> {
 }
 
 /// Metadata of the disk: all of it that can be put right once it is there.
-/// It does not hold up a foreground deletion of the VM, and so is not deleted
-/// ahead of the machine that writes to it.
+/// It does not hold up a foreground deletion of the VM, as a disk can take long to
+/// go. The garbage collector deletes it with the rest then; what still writes to it
+/// has the claim held by Kubernetes.
 pub fn metadata(vm: &Vm<'_>) -> ObjectMeta {
     let mut metadata = vm.metadata(names::disk(vm.name));
     for owner in metadata.owner_references.iter_mut().flatten() {

@@ -88,8 +88,8 @@ impl<'a> User<'a> {
     }
 
     /// Metadata of an object of this user: in `namespace`, or cluster-scoped. It
-    /// does not hold up a foreground deletion of the user, and so is not deleted
-    /// ahead of it: walls go last, after the VMs, and the finalizer sees to that.
+    /// does not hold up a foreground deletion of the user, which the garbage collector
+    /// begins with all that the user owns, this object included.
     pub fn metadata(&self, name: String, namespace: Option<String>) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),

@@ -9,6 +9,9 @@
 //! | `cdi-workers` | CDI's worker pods | in: CDI's transfer port, from CDI and from the image namespace |
 //! | `tenant-isolation-egress` | all pods | out: DNS, and the internet without private ranges |
 //!
+//! They stand until nothing runs in the namespace any more, even when the namespace
+//! itself is deleted, which deletes everything in it at once: a finalizer holds them.
+//!
 //! Nodes, pods and the API server may have public addresses; [`Walls::around`]
 //! closes those too.
 
@@ -21,9 +24,12 @@ use k8s_openapi::{
         IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule,
         NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
     },
-    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
 };
-use kite_core::{crd::Exposure, names::PLATFORM_NAMESPACE};
+use kite_core::{crd::Exposure, labels::WALLS_FINALIZER, names::PLATFORM_NAMESPACE};
 
 pub use self::infrastructure::{addresses, endpoints};
 use crate::User;
@@ -272,7 +278,10 @@ fn egress(user: &User<'_>, walls: &Walls) -> NetworkPolicy {
 
 fn policy(user: &User<'_>, name: &str, spec: NetworkPolicySpec) -> NetworkPolicy {
     NetworkPolicy {
-        metadata: user.metadata(name.to_owned(), Some(user.namespace())),
+        metadata: ObjectMeta {
+            finalizers: Some(vec![WALLS_FINALIZER.to_owned()]),
+            ..user.metadata(name.to_owned(), Some(user.namespace()))
+        },
         spec: Some(spec),
     }
 }

@@ -125,12 +125,21 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
         }
         Step::Delete(object, propagation) => {
             object.remove(cluster, propagation.clone()).await?;
-            // Of what is not Kite's own, a cache need not have what tells whose it is.
-            Done::outcome(match live(object.find(cluster)).await? {
-                Some(left) => Outcome::Stored(left),
-                None => Outcome::Gone(object.clone()),
-            })
+            Done::outcome(left_of(object, cluster).await?)
         }
+        Step::LetGo(object, finalizer) => {
+            object.let_go(cluster, finalizer).await?;
+            Done::outcome(left_of(object, cluster).await?)
+        }
+    })
+}
+
+/// What is left of an object that should go.
+async fn left_of<C: Cluster>(object: &AnyObject, cluster: &C) -> Result<Outcome, ClusterError> {
+    // Of what is not Kite's own, a cache need not have what tells whose it is.
+    Ok(match live(object.find(cluster)).await? {
+        Some(left) => Outcome::Stored(left),
+        None => Outcome::Gone(object.clone()),
     })
 }
 

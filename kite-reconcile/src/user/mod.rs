@@ -15,10 +15,15 @@ use k8s_openapi::api::{
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
     crd::{Exposure, KiteImage, KitePlatform, KiteUser, KiteUserStatus, KiteVirtualMachine},
+    kubevirt::{VirtualMachine, VirtualMachineInstance},
     labels, names,
 };
 use kite_render::{User, image, quota, reservation, walls};
-use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, ObjectMeta},
+    runtime::controller::Action,
+};
 
 pub use self::plan::plan;
 use crate::{
@@ -56,6 +61,9 @@ pub struct Observed {
     pub quota: Option<ResourceQuota>,
     /// The VMs in it.
     pub vms: Vec<KiteVirtualMachine>,
+    /// Whether there are `VirtualMachine`s or instances in it; only looked at while it,
+    /// or something of its walls, is on its way out.
+    pub has_machines: bool,
 }
 
 /// The namespace of the API server's own Service.
@@ -99,11 +107,21 @@ impl Reconciler for Users {
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();
         // Walls must not leave an address open, nor fall while there is a VM.
         let (nodes, servers) = (nodes.complete()?, servers.complete()?);
-        let vms = if object.metadata.deletion_timestamp.is_some() {
+        let is_leaving = |it: &ObjectMeta| it.deletion_timestamp.is_some();
+        let walls = policies.items.iter().map(|it| &it.metadata);
+        let is_opening = namespace
+            .iter()
+            .map(|it: &Namespace| &it.metadata)
+            .chain(walls)
+            .any(is_leaving);
+        let vms = if is_leaving(&object.metadata) {
             vms.complete()?
         } else {
             vms.items
         };
+        let has_machines = is_opening
+            && (has_any::<VirtualMachineInstance, C>(cluster, &name).await?
+                || has_any::<VirtualMachine, C>(cluster, &name).await?);
         Ok(Observed {
             image_namespaces: images
                 .items
@@ -123,6 +141,7 @@ impl Reconciler for Users {
             policies: policies.items,
             quota,
             vms,
+            has_machines,
         })
     }
 
@@ -149,6 +168,18 @@ async fn list<K: Object, C: Cluster>(
 ) -> Result<Listed<K>, ClusterError> {
     let all = ListParams::default();
     cluster.list(Some(namespace.to_owned()), &all).await
+}
+
+/// Whether there is an object of the kind. Of a kind that is not served there is none.
+async fn has_any<K: Object, C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+) -> Result<bool, ClusterError> {
+    match list::<K, C>(cluster, namespace).await {
+        Ok(found) => Ok(!found.items.is_empty() || !found.unreadable.is_empty()),
+        Err(ClusterError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 impl Observed {

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kite_core::{
     cluster::Object,
     conditions::NewCondition,
     crd::{Claim, KiteUser, KiteUserStatus, KiteVirtualMachine, Usage, UserPhase},
-    labels::USER_FINALIZER,
+    labels::{USER_FINALIZER, WALLS_FINALIZER},
 };
 use kite_render::{User, namespace, quota, walls};
 use kube::{ResourceExt as _, api::PropagationPolicy};
@@ -69,6 +70,8 @@ pub fn plan(
         },
     };
     let is_there = namespace.status.as_str() == "True";
+    let is_leaving = seen.namespace.as_ref().is_some_and(is_leaving)
+        || seen.policies.iter().any(|it| is_leaving(it) && is_held(it));
     Ok(Plan {
         steps,
         status: KiteUserStatus {
@@ -79,7 +82,7 @@ pub fn plan(
             conditions: Vec::new(),
         },
         conditions: vec![ready, reserved, namespace],
-        again: RESYNC,
+        again: if is_leaving { LOOK_AGAIN } else { RESYNC },
     })
 }
 
@@ -116,8 +119,18 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
             let desired = guarded(&desired, seen.namespace.as_ref());
             steps.push(Step::Apply(desired.into()));
         }
-        Needed::Wait(message) => return (Vec::new(), waiting("WaitingForDeletion", message)),
-        Needed::Blocked(message) => return (Vec::new(), waiting("NameTaken", message)),
+        Needed::Wait(message) => {
+            want_walls(&mut steps, user, seen, settings);
+            return (steps, waiting("WaitingForDeletion", message));
+        }
+        Needed::Blocked(message) => {
+            // What holds up the end of a namespace of an earlier life.
+            if seen.namespace.as_ref().is_some_and(is_leaving) {
+                want_walls(&mut steps, user, seen, settings);
+                steps.retain(|step| matches!(step, Step::LetGo(..)));
+            }
+            return (steps, waiting("NameTaken", message));
+        }
     }
     want_walls(&mut steps, user, seen, settings);
     let quota = quota::resource_quota(user, &settings.overhead);
@@ -132,12 +145,40 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
     (steps, condition)
 }
 
+fn is_leaving<K: Object>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
+}
+
+fn is_held(policy: &NetworkPolicy) -> bool {
+    policy.finalizers().iter().any(|it| it == WALLS_FINALIZER)
+}
+
+/// The walls, for as long as the namespace stands: made where there are none. What was
+/// deleted of them is held, and kept as it should be, until there is no machine any
+/// more; then it is let go, and made anew if the user stays.
 fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings: &Settings) {
+    let is_ending = seen.namespace.as_ref().is_some_and(is_leaving);
+    let may_fall = !seen.has_machines && (is_ending || !is_leaving(user.object));
     let around = settings.walls.around(&seen.blocked);
     let around = around.exposed_by(&seen.exposure);
-    for policy in walls::policies(user, &around, &seen.image_namespaces) {
+    for mut policy in walls::policies(user, &around, &seen.image_namespaces) {
         let stored = seen.policy(policy.metadata.name.as_deref());
-        want(steps, &policy, stored);
+        let held = stored.filter(|it| is_held(it));
+        match (stored.filter(|it| is_leaving(*it)), held) {
+            (Some(_), Some(held)) if may_fall => {
+                let held = held.clone();
+                steps.push(Step::LetGo(held.into(), WALLS_FINALIZER));
+            }
+            // Nothing new can be made in it.
+            (_, None) if is_ending => {}
+            (left, held) => {
+                if left.is_some() && held.is_none() {
+                    // Held by others only: the API server takes no finalizer for it.
+                    policy.metadata.finalizers = None;
+                }
+                want(steps, &policy, stored);
+            }
+        }
     }
 }
 
@@ -233,15 +274,15 @@ fn next_of_deletion(
         .map(|stored| standing(&stored.metadata, &namespace::namespace(user).metadata));
     // Only what lies in the user's own namespace is the user's.
     if matches!(ours, Some(Standing::Ours | Standing::Leaving)) {
+        let mut steps = Vec::new();
         if ours == Some(Standing::Ours) {
-            // No VM comes any more, and the walls stand until the last one went.
-            let mut steps = Vec::new();
+            // No VM comes any more.
             let closed = quota::closed(user, &settings.overhead);
             want(&mut steps, &closed, seen.quota.as_ref());
-            want_walls(&mut steps, user, seen, settings);
-            if !steps.is_empty() {
-                return (steps, "the namespace to close");
-            }
+        }
+        want_walls(&mut steps, user, seen, settings);
+        if !steps.is_empty() {
+            return (steps, "the walls of the namespace to be in order");
         }
         if !seen.vms.is_empty() {
             let steps = seen

@@ -66,6 +66,16 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
         return Ok(());
     }
     let seen = &world.seen;
+    if let Step::LetGo(object, _) = step {
+        law(
+            object.metadata().deletion_timestamp.is_some(),
+            "nobody deleted it",
+        )?;
+        law(!seen.has_machines, "there are machines behind it")?;
+        let namespace = seen.namespace.as_ref();
+        let is_leaving = namespace.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
+        return law(is_leaving, "the namespace stays");
+    }
     let has_namespace = seen.namespace.as_ref().is_some_and(|it| {
         it.metadata
             .uid
@@ -123,6 +133,11 @@ proptest! {
         let mut before = Vec::new();
         world.to_rest(|_, step| {
             law(!before.contains(&step.describe()), "it was done already")?;
+            // What is let go is made anew, if the user stays.
+            if let Step::LetGo(object, _) = step {
+                let made = Step::Apply(object.clone()).describe();
+                before.retain(|done| *done != made);
+            }
             before.push(step.describe());
             Ok(())
         })?;
@@ -168,6 +183,28 @@ proptest! {
             let stands = world.seen.policies.iter().find(|it| it.metadata.name == wall.metadata.name);
             prop_assert_eq!(stands.and_then(|it| it.spec.as_ref()), wall.spec.as_ref());
         }
+    }
+
+    /// What is deleted of the walls of a user who stays falls when there are no machines
+    /// behind it, and is made anew at once unless the namespace goes.
+    #[test]
+    fn walls_that_fall_are_made_anew(
+        (mut world, _) in world_of(Just(false).boxed(), found()),
+    ) {
+        world.to_rest(|world, step| {
+            let Step::LetGo(object, _) = step else { return Ok(()) };
+            law(object.metadata().deletion_timestamp.is_some(), "nobody deleted it")?;
+            let seen = &world.seen;
+            let namespace = seen.namespace.as_ref();
+            law(!seen.has_machines, "there are machines behind it")?;
+            if namespace.is_none_or(|it| it.metadata.deletion_timestamp.is_some()) {
+                return Ok(());
+            }
+            let mut after = world.clone();
+            after.carry_out(step.clone());
+            let is_next = |next: &Step| matches!(next, Step::Apply(next) if next.key() == object.key());
+            law(after.plan().steps.iter().any(is_next), "it is not made anew")
+        })?;
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kite_core::{
     crd::{KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine, KiteVirtualMachineSpec},
-    labels,
+    labels::{self, WALLS_FINALIZER},
 };
 use kite_reconcile::{
     Settings,
@@ -15,7 +15,7 @@ use kite_reconcile::{
     user::{Observed, plan},
 };
 use kite_render::{User, namespace, quota, reservation, walls};
-use kube::api::ObjectMeta;
+use kube::{ResourceExt as _, api::ObjectMeta};
 use proptest::prelude::*;
 
 use crate::found::{Found, claimed, claims, found, now, place};
@@ -88,6 +88,7 @@ prop_compose! {
         of_quota in found(),
         how in proptest::collection::vec(claimed(), 2),
         vms in proptest::collection::vec(any::<bool>(), 0..3),
+        has_machines in any::<bool>(),
     ) -> (World, Found) {
         let object = object(deleting, held || held_anyway, email, suspended);
         let seen = {
@@ -114,6 +115,7 @@ prop_compose! {
                     .map(|(index, leaving)| vm(&format!("vm{index}"), leaving))
                     .filter(|_| there)
                     .collect(),
+                has_machines,
                 image_namespaces,
                 ..Observed::default()
             }
@@ -159,7 +161,7 @@ impl World {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    fn carry_out(&mut self, step: Step) {
+    pub fn carry_out(&mut self, step: Step) {
         let finalizers = self.object.metadata.finalizers.get_or_insert_default();
         let seen = &mut self.seen;
         match step {
@@ -187,12 +189,18 @@ impl World {
                 namespace.metadata.deletion_timestamp = Some(now());
                 seen.absorb(Outcome::Stored((*namespace).into()));
             }
-            Step::Delete(object, _) => {
-                if object.kind() == "Namespace" {
-                    empty(seen);
-                }
-                seen.absorb(Outcome::Gone(object));
+            Step::Delete(AnyObject::Namespace(mut namespace), _) => {
+                empty(seen);
+                // Whatever is held in it holds it, too.
+                namespace.metadata.deletion_timestamp = Some(now());
+                seen.absorb(if seen.policies.is_empty() {
+                    Outcome::Gone((*namespace).into())
+                } else {
+                    Outcome::Stored((*namespace).into())
+                });
             }
+            Step::Delete(object, _) => seen.absorb(Outcome::Gone(object)),
+            Step::LetGo(object, _) => seen.absorb(Outcome::Gone(object)),
             other => panic!("{} is nothing that is done for a user", other.describe()),
         }
     }
@@ -201,10 +209,12 @@ impl World {
     fn let_go(&mut self) -> bool {
         let seen = &mut self.seen;
         let is_leaving = |meta: &ObjectMeta| meta.deletion_timestamp.is_some();
-        let before = seen.vms.len() + seen.policies.len();
+        let before = (seen.vms.len(), seen.policies.clone());
         seen.vms.retain(|it| !is_leaving(&it.metadata));
-        seen.policies.retain(|it| !is_leaving(&it.metadata));
-        let mut went = seen.vms.len() + seen.policies.len() != before;
+        let had_machines = std::mem::take(&mut seen.has_machines);
+        seen.policies
+            .retain(|it| !is_leaving(&it.metadata) || is_held(it));
+        let mut went = had_machines;
         if seen
             .quota
             .as_ref()
@@ -218,11 +228,13 @@ impl World {
             .as_ref()
             .is_some_and(|it| is_leaving(&it.metadata))
         {
-            seen.namespace = None;
             empty(seen);
-            went = true;
+            if seen.policies.is_empty() {
+                seen.namespace = None;
+                went = true;
+            }
         }
-        went
+        went || before != (seen.vms.len(), seen.policies.clone())
     }
 
     /// Plans and carries out until nothing moves any more; `judge` is asked of
@@ -252,9 +264,16 @@ impl World {
     }
 }
 
-/// What lay in a namespace goes with it.
+/// What lies in a namespace goes with it, but for what is held.
 fn empty(seen: &mut Observed) {
     seen.vms.clear();
-    seen.policies.clear();
     seen.quota = None;
+    seen.policies.retain(is_held);
+    for policy in &mut seen.policies {
+        policy.metadata.deletion_timestamp = Some(now());
+    }
+}
+
+fn is_held(policy: &NetworkPolicy) -> bool {
+    policy.finalizers().iter().any(|it| it == WALLS_FINALIZER)
 }

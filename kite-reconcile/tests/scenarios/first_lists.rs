@@ -7,10 +7,10 @@ use http::{Method, Request, Response};
 use http_body_util::{Either, Empty};
 use k8s_openapi::api::{
     core::v1::{Namespace, Service},
-    networking::v1::NetworkPolicy,
+    networking::v1::{NetworkPolicy, NetworkPolicyEgressRule},
 };
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, KubeCluster, Object, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
     crd::{KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
     kubevirt::VirtualMachine,
 };
@@ -26,6 +26,7 @@ use kube::{
     client::Body,
 };
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt as _, service_fn};
@@ -180,9 +181,13 @@ async fn starts_in_trouble(
 ) -> (Vec<String>, Vec<String>) {
     let place = Place::new(Some(snapshot.clone()));
     place.delete::<Service>("vps-access-web").await;
-    place
-        .delete::<NetworkPolicy>("tenant-isolation-egress")
-        .await;
+    let wall = ObjectKey::namespaced(ANN, "tenant-isolation-egress");
+    let (person, open) = (
+        FieldManager::new("person"),
+        json!({"spec": {"egress": [{}]}}),
+    );
+    let opened = place.cluster.edit::<NetworkPolicy>(person, &wall, &open);
+    opened.await.unwrap();
     let claims = place.claims().await;
     let machine = place.find::<VirtualMachine>(ANN, "web").await.unwrap();
     let (over, is_over) = watch::channel(false);
@@ -196,7 +201,9 @@ async fn starts_in_trouble(
     let service = place.find::<Service>(ANN, "vps-access-web").await;
     assert!(service.is_some(), "{plural} {trouble:?}");
     let wall = place.find::<NetworkPolicy>(ANN, "tenant-isolation-egress");
-    assert!(wall.await.is_some(), "{plural} {trouble:?}");
+    let open = wall.await.unwrap().spec.unwrap().egress.unwrap();
+    let is_closed = |rule: &NetworkPolicyEgressRule| rule.to.is_some();
+    assert!(open.iter().all(is_closed), "{plural} {trouble:?}");
     let after = place.find::<VirtualMachine>(ANN, "web").await.unwrap();
     assert_eq!(machine.metadata.uid, after.metadata.uid, "{plural}");
     assert_eq!(place.claims().await, claims, "{plural}");

@@ -7,9 +7,12 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     cdi::DataVolume,
+    cluster::ClusterExt as _,
     conditions::find,
     crd::{KitePlatform, KiteReservation, KiteUser, KiteUserSpec, UserPhase, VmPhase},
+    kubevirt::VirtualMachineInstance,
 };
+use kube::api::PropagationPolicy;
 use serde_json::json;
 
 use crate::world::{World, vm_named};
@@ -267,11 +270,12 @@ async fn no_vm_comes_while_its_user_goes_and_the_walls_stand() {
     world.settle().await;
     let error = world.try_create(vm_named("late")).await.unwrap_err();
     assert!(error.to_string().contains("exceeded quota"), "{error}");
-    for policy in world.all::<NetworkPolicy>().await {
-        world.delete(&policy).await;
+    let walls = world.all::<NetworkPolicy>().await;
+    for policy in &walls {
+        world.delete(policy).await;
     }
     world.settle().await;
-    assert_eq!(world.all::<NetworkPolicy>().await.len(), 3);
+    assert_eq!(uids(&world.all().await), uids(&walls));
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     let ready = find(&ann.status.as_ref().unwrap().conditions, "Ready").cloned();
     let ready = ready.unwrap();
@@ -307,6 +311,104 @@ async fn a_namespace_that_somebody_deletes_takes_its_vms_and_is_made_again() {
     let status = ann.status.unwrap();
     assert_eq!(status.phase, Some(UserPhase::Ready));
     assert_eq!(status.usage.unwrap().vms, 0);
+}
+
+fn uids(walls: &[NetworkPolicy]) -> Vec<Option<String>> {
+    walls.iter().map(|wall| wall.metadata.uid.clone()).collect()
+}
+
+/// The instance of the VM `web` takes its time to end, or may end.
+async fn hold(world: &World, is_held: bool) {
+    let web = world.find::<VirtualMachineInstance>(ANN, "web").await;
+    let mut finalizers = vec!["foregroundDeleteVirtualMachine".to_owned()];
+    finalizers.retain(|_| is_held);
+    let held = json!({"metadata": {"finalizers": finalizers}});
+    world.edit(&web.unwrap(), held).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_that_somebody_deletes_stands_until_nothing_runs() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let walls = world.all::<NetworkPolicy>().await;
+    for policy in &walls {
+        world.delete(policy).await;
+        // It is put right, too.
+        let types = policy.spec.as_ref().unwrap().policy_types.as_ref().unwrap();
+        let open = match &types[..] {
+            [only] if only == "Egress" => json!({"spec": {"egress": [{}]}}),
+            _ => json!({"spec": {"ingress": [{}]}}),
+        };
+        world.edit(policy, open).await;
+    }
+    world.settle().await;
+    let left = world.all::<NetworkPolicy>().await;
+    for (was, is) in walls.iter().zip(&left) {
+        assert_eq!(was.metadata.uid, is.metadata.uid);
+        assert_eq!(was.spec, is.spec);
+    }
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    assert_eq!(ann.status.unwrap().phase, Some(UserPhase::Ready));
+
+    world.delete(&world.vm("web").await).await;
+    world.settle().await;
+    let anew = world.all::<NetworkPolicy>().await;
+    for (was, is) in walls.iter().zip(&anew) {
+        assert_ne!(was.metadata.uid, is.metadata.uid);
+        assert_eq!(was.spec, is.spec);
+        assert_eq!(is.metadata.deletion_timestamp, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_walls_of_a_namespace_that_goes_stand_until_nothing_runs() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    hold(&world, true).await;
+    let walls = world.all::<NetworkPolicy>().await;
+    let namespace = world.find::<Namespace>("", ANN).await.unwrap();
+    world.delete(&namespace).await;
+    world.settle().await;
+    let left = world.all::<NetworkPolicy>().await;
+    assert_eq!(uids(&left), uids(&walls));
+    assert!(
+        left.iter()
+            .all(|it| it.metadata.deletion_timestamp.is_some())
+    );
+
+    hold(&world, false).await;
+    world.settle().await;
+    let again = world.find::<Namespace>("", ANN).await.unwrap();
+    assert_ne!(again.metadata.uid, namespace.metadata.uid);
+    assert_eq!(world.all::<NetworkPolicy>().await.len(), 3);
+}
+
+/// The garbage collector deletes all that the user owns at once then.
+#[tokio::test(start_paused = true)]
+async fn the_walls_of_a_user_who_goes_in_the_foreground_stand_until_nothing_runs() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    hold(&world, true).await;
+    let walls = world.all::<NetworkPolicy>().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let foreground = PropagationPolicy::Foreground;
+    world.cluster.remove(&ann, foreground).await.unwrap();
+    world.settle().await;
+    let left = world.all::<NetworkPolicy>().await;
+    assert_eq!(uids(&left), uids(&walls));
+    assert!(
+        left.iter()
+            .all(|it| it.metadata.deletion_timestamp.is_some())
+    );
+
+    hold(&world, false).await;
+    world.settle().await;
+    assert!(world.find::<KiteUser>("", "ann").await.is_none());
+    assert!(world.find::<Namespace>("", ANN).await.is_none());
+    assert!(world.all::<NetworkPolicy>().await.is_empty());
 }
 
 /// What VMs of ann reach, as text.

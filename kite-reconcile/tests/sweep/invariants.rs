@@ -226,13 +226,12 @@ fn walls_stand(state: &Snapshot, event: &Event) -> bool {
     match (event.kind.as_str(), event.change) {
         // Nothing is there that could be reached.
         ("NetworkPolicy", Change::Deleted) => {
-            event.by == "scenario"
-                || (within(state, KUBEVIRT, "virtualmachineinstances", namespace)
+            within(state, KUBEVIRT, "virtualmachineinstances", namespace)
+                .next()
+                .is_none()
+                && within(state, KUBEVIRT, "virtualmachines", namespace)
                     .next()
                     .is_none()
-                    && within(state, KUBEVIRT, "virtualmachines", namespace)
-                        .next()
-                        .is_none())
         }
         ("VirtualMachine" | "DataVolume", Change::Added) => are_there,
         _ => true,
@@ -533,7 +532,12 @@ fn disks_go_unused(state: &Snapshot, event: &Event) -> bool {
         namespace,
         vm_name,
     );
-    is_foreign || (machine.is_none() && instance.is_none())
+    // Whoever deletes a namespace deletes all in it at once; Kubernetes keeps the claim
+    // for as long as it is used.
+    let namespace = find(state, "", "namespaces", "", namespace);
+    let with_all =
+        namespace.is_some_and(|it| it.is_deleting()) && event.by == "kube-controller-manager";
+    is_foreign || with_all || (machine.is_none() && instance.is_none())
 }
 
 /// The `DataSource` that clones begin with goes before the disk that they are

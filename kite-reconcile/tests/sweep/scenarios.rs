@@ -226,6 +226,34 @@ pub fn user_deletion(copies: usize) -> Builder {
     })
 }
 
+/// Somebody deletes the namespace of a user who stays, a wall first: all in it goes,
+/// and the user has an empty one again.
+pub fn namespace_deletion(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let walls = world.list::<NetworkPolicy>().await?;
+        let mut walls = walls
+            .iter()
+            .filter(|it| it.namespace().as_deref() == Some(ANN));
+        if let Some(wall) = walls.next() {
+            world.delete(wall).await?;
+        }
+        let Some(namespace) = world.get::<Namespace>("", ANN).await? else {
+            return Ok(());
+        };
+        world.delete(&namespace).await?;
+        world.settle().await?;
+        nothing_is_left_of(&world, "web").await?;
+        let walls = world.list::<NetworkPolicy>().await?;
+        let stand = walls.iter().filter(|it| {
+            it.namespace().as_deref() == Some(ANN) && it.metadata.deletion_timestamp.is_none()
+        });
+        world.expect(stand.count() == 3, "the walls stand").await;
+        Ok(())
+    })
+}
+
 /// A VM waits for an image that is imported; later another image goes.
 pub fn image_import(copies: usize) -> Builder {
     inhabited(copies).scenario(async |world| {

@@ -280,6 +280,7 @@ sweeps!(
     scenarios::deleted_on_the_way,
     scenarios::recreation,
     scenarios::user_deletion,
+    scenarios::namespace_deletion,
     scenarios::image_import,
     scenarios::image_by_schedule,
     scenarios::platform_exposure,
