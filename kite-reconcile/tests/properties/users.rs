@@ -199,8 +199,9 @@ impl World {
                     Outcome::Stored((*namespace).into())
                 });
             }
-            Step::Delete(object, _) => seen.absorb(Outcome::Gone(object)),
-            Step::LetGo(object, _) => seen.absorb(Outcome::Gone(object)),
+            Step::Delete(object, _) | Step::LetGo(object, _) => {
+                seen.absorb(Outcome::Gone(object));
+            }
             other => panic!("{} is nothing that is done for a user", other.describe()),
         }
     }

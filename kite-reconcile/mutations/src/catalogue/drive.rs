@@ -46,7 +46,7 @@ pub(super) const ALL: &[Mutation] = &[
              Err(ClusterError::NotFound { .. }) => Ok(None),",
             "Err(_) => Ok(Some(object.clone())),",
         )],
-        first: (Sweep, "user_deletion::answers"),
+        first: (Sweep, "sign_up::answers"),
     },
     Mutation {
         name: "generation-not-noted",
@@ -149,7 +149,7 @@ pub(super) const ALL: &[Mutation] = &[
             "*failed = Some(plan); return Err(error);",
             "let _ = (plan, error); return Ok(Action::await_change());",
         )],
-        first: (Sweep, "vm_life::answers"),
+        first: (Sweep, "sign_up::answers"),
     },
     Mutation {
         name: "applies-unguarded",

@@ -30,6 +30,33 @@ pub(super) const ALL: &[Mutation] = &[
         first: (Sweep, "user_deletion::crashes"),
     },
     Mutation {
+        name: "walls-let-go-under-machines",
+        what: "lets go of walls that somebody deleted while machines run behind them",
+        file: USER,
+        edits: &[("!seen.has_machines && (", "(")],
+        first: (Sweep, "namespace_deletion::crashes"),
+    },
+    Mutation {
+        name: "walls-held-for-ever",
+        what: "holds the walls of a namespace that goes though nothing runs in it",
+        file: USER,
+        edits: &[(
+            "(Some(_), Some(held)) if may_fall => {",
+            "(Some(_), Some(held)) if may_fall && !is_ending => {",
+        )],
+        first: (Sweep, "user_deletion::crashes"),
+    },
+    Mutation {
+        name: "walls-not-held",
+        what: "makes walls without the finalizer",
+        file: "kite-render/src/walls.rs",
+        edits: &[(
+            "finalizers: Some(vec![WALLS_FINALIZER.to_owned()]),",
+            "finalizers: Some(vec![WALLS_FINALIZER.to_owned()]).filter(|_| false),",
+        )],
+        first: (Sweep, "namespace_deletion::crashes"),
+    },
+    Mutation {
         name: "walls-not-put-right",
         what: "leaves a wall open that somebody has opened",
         file: USER,
