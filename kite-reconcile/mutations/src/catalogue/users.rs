@@ -121,8 +121,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "builds a user's walls in a namespace that is somebody else's",
         file: USER,
         edits: &[(
-            "Needed::Blocked(message) => return (Vec::new(), waiting(\"NameTaken\", message)), }",
-            "Needed::Blocked(_) => {} }",
+            "return (steps, waiting(\"NameTaken\", message));",
+            "drop(message);",
         )],
         first: (Properties, "user_laws::no_tenant"),
     },

@@ -129,10 +129,20 @@ pub(super) const ALL: &[Mutation] = &[
         what: "leads a domain to a Service that is not the VM's",
         file: PLAN,
         edits: &[(
-            "host.filter(|_| is_led && status::has_domain(seen))",
+            "host.filter(|_| may_lead && status::has_domain(seen))",
             "host.filter(|_| status::has_domain(seen))",
         )],
         first: (Scenarios, "exposure::nothing_leads"),
+    },
+    Mutation {
+        name: "closed-while-made-anew",
+        what: "takes an Ingress away while the Service that it leads to is made anew",
+        file: PLAN,
+        edits: &[(
+            "is_led || former.is_some_and(|it| is_applied(&service::web(vm), it))",
+            "is_led || former.is_some_and(|_| false)",
+        )],
+        first: (Scenarios, "exposure::what_leads_to_the_vm_stays"),
     },
     Mutation {
         name: "disk-before-machine",
