@@ -13,7 +13,9 @@
 //! with a view in which the other has not asked yet:
 //!
 //! 1. What is asked for is looked at beside all others. If it fits, it is put into
-//!    `status.asking`, where it counts like what was granted.
+//!    `status.asking`, where it counts like what was granted. Whoever thinks better of
+//!    it and asks for less has that told first, too: by what was asked it is known
+//!    what was given, should the status not say so any more.
 //! 2. When a view of the others is at least as new as that, it is looked at once
 //!    more. Of two that ask at once, the later to write sees what the earlier
 //!    wrote, so not both of them find room for more than there is. Whoever finds
@@ -160,7 +162,8 @@ impl Share {
                 Answer::Unasked
             } else {
                 let judge = judge.get_or_insert_with(|| Judge::of(vm, seen, &held));
-                let has_asked = amount <= field.in_size(&asked);
+                // For this and not for more: what it has got is known by what it asked.
+                let has_asked = amount == field.in_size(&asked);
                 judge.answer(field, amount, field.in_size(&held), has_asked)
             };
             answers.push((field, answer));

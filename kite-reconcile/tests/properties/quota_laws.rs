@@ -310,3 +310,24 @@ proptest! {
         }
     }
 }
+
+/// A disk grows to less than it was once to have, and its VM is edited before its
+/// status tells of that.
+#[test]
+fn a_disk_that_grew_unsaid_is_charged() {
+    let mut fleet = Fleet::new(&[1, 3, 1], 8);
+    fleet.look(0, 0);
+    while fleet.act(0) {
+        fleet.look(0, 0);
+    }
+    for disk in [3, 2] {
+        fleet.ask(0, 1, disk);
+        fleet.look(0, 0);
+        // Told that it asks for 30Gi; and told, or given, that it is 20Gi.
+        fleet.act(0);
+    }
+    fleet.ask(0, 1, 1);
+    fleet.ask(1, 1, 4);
+    fleet.ask(2, 1, 3);
+    fleet.to_rest().unwrap();
+}
