@@ -63,10 +63,20 @@ pub(super) const ALL: &[Mutation] = &[
         what: "gives what nobody was told that it is asked for",
         file: QUOTA,
         edits: &[(
-            "let has_asked = amount <= field.in_size(&asked);",
-            "let has_asked = true;",
+            "let has_asked = amount == field.in_size(&asked);",
+            "let has_asked = { let _ = &asked; true };",
         )],
         first: (Properties, "quota_laws::"),
+    },
+    Mutation {
+        name: "quota-less-than-asked-in-silence",
+        what: "gives less than the status says is asked for",
+        file: QUOTA,
+        edits: &[(
+            "let has_asked = amount == field.in_size(&asked);",
+            "let has_asked = amount <= field.in_size(&asked);",
+        )],
+        first: (Properties, "quota_laws::a_disk"),
     },
     Mutation {
         name: "rivals-asks-overlooked",
