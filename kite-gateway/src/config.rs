@@ -14,6 +14,8 @@ pub struct Config {
     pub max_connections_per_address: usize,
     /// Connections at a time that are logged in to one machine.
     pub max_connections_per_vm: usize,
+    /// Connections at a time that are logged in to machines of one owner.
+    pub max_connections_per_owner: usize,
     /// Channels at a time on one connection.
     pub max_channels: usize,
     /// Passwords that one connection may try.
@@ -30,7 +32,10 @@ pub struct Config {
     /// How long the answer to a channel request is waited for before the
     /// connection's other traffic goes on without it.
     pub request_patience: Duration,
-    /// How long sessions may go on after a shutdown was asked for.
+    /// How long connections are still accepted after a shutdown was asked for: until
+    /// load balancers have seen that the gateway is not ready any more.
+    pub drain_delay: Duration,
+    /// How long sessions may go on after that.
     pub drain_grace: Duration,
     /// Bytes after which the gateway exchanges keys anew, in either direction;
     /// at most 1 GiB (RFC 4253 §9).
@@ -56,6 +61,7 @@ impl Default for Config {
             max_connections: 4096,
             max_connections_per_address: 256,
             max_connections_per_vm: 64,
+            max_connections_per_owner: 512,
             max_channels: 128,
             max_password_attempts: 6,
             max_auth_requests: 30,
@@ -63,6 +69,7 @@ impl Default for Config {
             login_deadline: Duration::from_secs(60),
             connect_deadline: Duration::from_secs(15),
             request_patience: Duration::from_millis(500),
+            drain_delay: Duration::ZERO,
             drain_grace: Duration::from_secs(60),
             rekey_bytes: 1 << 30,
             address_bans: BanPolicy {

@@ -162,9 +162,9 @@ impl Gateway {
         self.shared.sessions.clone()
     }
 
-    /// Accepts connections until `shutdown` is cancelled; then tells
-    /// interactive sessions, waits for sessions to end for at most
-    /// [`Config::drain_grace`], and ends what is left.
+    /// Accepts connections until `shutdown` is cancelled and
+    /// [`Config::drain_delay`] later; then tells interactive sessions, waits for
+    /// sessions to end for at most [`Config::drain_grace`], and ends what is left.
     ///
     /// # Errors
     ///
@@ -178,9 +178,14 @@ impl Gateway {
             shared.config.max_connections_per_address,
         );
         let tasks = TaskTracker::new();
+        let closed = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(shared.config.drain_delay).await;
+        };
+        tokio::pin!(closed);
         loop {
             let accepted = tokio::select! {
-                () = shutdown.cancelled() => break,
+                () = &mut closed => break,
                 accepted = listener.accept() => accepted,
             };
             let (stream, peer) = match accepted {

@@ -93,7 +93,7 @@ impl Metrics {
             self.connections.clone(),
         );
         registry.register(
-            "connections",
+            "connections_accepted",
             "Connections of clients that were accepted",
             self.connections_total.clone(),
         );

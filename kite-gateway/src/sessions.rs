@@ -1,6 +1,7 @@
 //! Who is connected now; and how to end a connection.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
@@ -47,10 +48,20 @@ impl Machine {
     }
 }
 
+/// Connections that are logged in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Counts {
+    /// To one machine.
+    pub(crate) of_vm: usize,
+    /// To all machines of its owner; none are counted of one without.
+    pub(crate) of_owner: usize,
+}
+
 #[derive(Default)]
 struct Table {
     connections: HashMap<u64, Weak<Conn>>,
     by_vm: HashMap<VmKey, usize>,
+    by_owner: HashMap<String, usize>,
     /// When the last connection to a machine ended, of those that ended since
     /// that was asked for. Nobody may ever ask: it is bounded by the VMs that
     /// were used in the life of the process.
@@ -119,22 +130,20 @@ impl Sessions {
             return;
         };
         table.ended.insert(Machine::of(identity), Timestamp::now());
-        if let Some(count) = table.by_vm.get_mut(&identity.vm) {
-            *count -= 1;
-            if *count == 0 {
-                table.by_vm.remove(&identity.vm);
-            }
+        one_less(&mut table.by_vm, &identity.vm);
+        if let Some(owner) = &identity.owner {
+            one_less(&mut table.by_owner, owner);
         }
         self.changed.notify_one();
     }
 
-    /// Counts a login to a machine; gives how many there are now.
-    pub(crate) fn count(&self, vm: &VmKey) -> usize {
+    /// Counts a login to a machine of `owner`; gives how many there are now.
+    pub(crate) fn count(&self, vm: &VmKey, owner: Option<&str>) -> Counts {
         let mut table = self.table.lock();
-        let count = table.by_vm.entry(vm.clone()).or_default();
-        *count += 1;
+        let of_vm = one_more(&mut table.by_vm, vm.clone());
+        let of_owner = owner.map_or(0, |owner| one_more(&mut table.by_owner, owner.to_owned()));
         self.changed.notify_one();
-        *count
+        Counts { of_vm, of_owner }
     }
 
     /// Waits for a login, or the end of a connection that was logged in. For one
@@ -158,6 +167,21 @@ impl Sessions {
         let logged_in = open.iter().filter_map(|conn| conn.identity());
         uses.extend(logged_in.map(|identity| (Machine::of(identity), now)));
         uses
+    }
+}
+
+fn one_more<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) -> usize {
+    let count = counts.entry(key).or_default();
+    *count += 1;
+    *count
+}
+
+fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 

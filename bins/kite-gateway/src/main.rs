@@ -1,12 +1,16 @@
 //! `kite-gateway`: the SSH gateway as a process.
 
-use std::{net::SocketAddr, process::ExitCode, time::Duration};
+mod bounds;
+mod sessions;
+
+use std::{net::SocketAddr, process::ExitCode};
 
 use anyhow::Context as _;
+use bounds::Bounds;
 use clap::Parser;
 use kite_core::names;
 use kite_gateway::{
-    Config, Gateway,
+    Gateway,
     kubernetes::{RouteTable, host_key, report_activity, watch_routes},
 };
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
@@ -26,7 +30,7 @@ struct Cli {
         value_name = "ADDRESS"
     )]
     listen: SocketAddr,
-    /// Address of /livez, /readyz and /metrics.
+    /// Address of /livez, /readyz, /metrics and, for the pod itself, /sessions.
     #[arg(
         long,
         env = "KITE_ADMIN_LISTEN",
@@ -37,14 +41,8 @@ struct Cli {
     /// Namespace of the Secret with the gateway's host key.
     #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAME")]
     namespace: String,
-    /// Seconds that sessions get to end after SIGTERM.
-    #[arg(
-        long,
-        env = "KITE_DRAIN_SECONDS",
-        default_value_t = 60,
-        value_name = "SECONDS"
-    )]
-    drain_seconds: u64,
+    #[command(flatten)]
+    bounds: Bounds,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -73,18 +71,22 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
 
     let routes = RouteTable::default();
     let gateway = Gateway::builder()
-        .config(Config {
-            drain_grace: Duration::from_secs(cli.drain_seconds),
-            ..Config::default()
-        })
+        .config(cli.bounds.config())
         .host_key(key)
         .routes(routes.clone())
         .build()?;
     let mut registry = Registry::default();
     gateway.register_metrics(&mut registry);
 
-    let readiness = Readiness::default();
-    let admin = tokio::spawn(admin.serve(readiness.clone(), registry, shutdown.clone()));
+    // It tells of sessions until the last one has ended.
+    let ended = CancellationToken::new();
+    let draining = shutdown.clone();
+    let readiness = Readiness::checked(move || match draining.is_cancelled() {
+        true => Err("not ready: the gateway drains".to_owned()),
+        false => Ok("ok".to_owned()),
+    });
+    let admin = admin.with(sessions::routes(gateway.sessions()));
+    let admin = tokio::spawn(admin.serve(readiness.clone(), registry, ended.clone()));
     let reporting = CancellationToken::new();
     let reports = tokio::spawn(report_activity(
         client.clone(),
@@ -101,6 +103,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     // The sessions have ended: that is reported last.
     reporting.cancel();
     reports.await?;
+    ended.cancel();
     watching.await?;
     admin.await?
 }

@@ -58,6 +58,7 @@ impl Readiness {
 pub struct Admin {
     listener: TcpListener,
     address: SocketAddr,
+    more: Router,
 }
 
 impl Admin {
@@ -67,7 +68,19 @@ impl Admin {
             .await
             .with_context(|| format!("--admin-listen {address} cannot be listened on"))?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address })
+        Ok(Self {
+            listener,
+            address,
+            more: Router::new(),
+        })
+    }
+
+    /// Serves these routes, too. Their handlers get the client's address as
+    /// `ConnectInfo<SocketAddr>`.
+    #[must_use]
+    pub fn with(mut self, routes: Router) -> Self {
+        self.more = self.more.merge(routes);
+        self
     }
 
     /// Where it listens.
@@ -85,7 +98,8 @@ impl Admin {
         tracing::info!(address = %self.address, "the admin port serves");
         let registry = Arc::new(registry);
         let ending = shutdown.clone();
-        let router = Router::new()
+        let router = self
+            .more
             .route("/livez", get(async || "ok"))
             .route(
                 "/readyz",

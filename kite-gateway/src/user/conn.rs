@@ -1,8 +1,8 @@
 //! What the handler of a user's connection shares with the tasks of its channels.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -25,8 +25,31 @@ pub(crate) struct Identity {
     pub(crate) vm: VmKey,
     /// Tells it from another of the same name.
     pub(crate) uid: String,
+    /// Who owns it.
+    pub(crate) owner: Option<String>,
     /// With what the user logged in.
     pub(crate) proof: Proof,
+}
+
+/// Who has as many connections as they may, and how many that are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Crowd {
+    /// The machine.
+    Vm(usize),
+    /// All machines of its owner together.
+    Owner(usize),
+}
+
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vm(most) => write!(f, "it has as many connections as it may ({most})"),
+            Self::Owner(most) => write!(
+                f,
+                "its owner's VMs have as many connections as they may together ({most})"
+            ),
+        }
+    }
 }
 
 /// One connection of a user.
@@ -41,7 +64,7 @@ pub(crate) struct Conn {
     /// Somebody wants it to end.
     pub(crate) killed: CancellationToken,
     reason: OnceLock<String>,
-    crowded: AtomicBool,
+    crowded: OnceLock<Crowd>,
     /// The client's version string.
     pub(crate) client: OnceLock<String>,
     identity: OnceLock<Identity>,
@@ -59,7 +82,7 @@ impl Conn {
             gone: CancellationToken::new(),
             killed: CancellationToken::new(),
             reason: OnceLock::new(),
-            crowded: AtomicBool::new(false),
+            crowded: OnceLock::new(),
             client: OnceLock::new(),
             identity: OnceLock::new(),
             handle: OnceLock::new(),
@@ -74,18 +97,25 @@ impl Conn {
 
     /// Notes a login, and how to send to the user from elsewhere.
     pub(crate) fn logged_in(&self, identity: Identity) {
-        let vm = identity.vm.clone();
+        let (vm, owner) = (identity.vm.clone(), identity.owner.clone());
         // A connection logs in once.
         if self.identity.set(identity).is_ok() {
-            let count = self.shared.sessions.count(&vm);
-            let crowded = count > self.shared.config.max_connections_per_vm;
-            self.crowded.store(crowded, Ordering::Relaxed);
+            let counts = self.shared.sessions.count(&vm, owner.as_deref());
+            let config = &self.shared.config;
+            let crowd = if counts.of_vm > config.max_connections_per_vm {
+                Crowd::Vm(config.max_connections_per_vm)
+            } else if counts.of_owner > config.max_connections_per_owner {
+                Crowd::Owner(config.max_connections_per_owner)
+            } else {
+                return;
+            };
+            let _ = self.crowded.set(crowd);
         }
     }
 
-    /// The machine has more connections than it may.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.crowded.load(Ordering::Relaxed)
+    /// Who has more connections than they may, if somebody has.
+    pub(crate) fn crowd(&self) -> Option<Crowd> {
+        self.crowded.get().copied()
     }
 
     /// Ends the connection; the user gets to read why.

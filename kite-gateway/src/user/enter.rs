@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::conn::Conn;
+use super::conn::{Conn, Crowd};
 use crate::auth::Verdict;
 use crate::metrics::KindLabels;
 use crate::route::{LoginName, Route, VmKey, VmState};
@@ -20,8 +20,8 @@ pub(crate) enum EnterError {
     Moved(LoginName),
     #[error("kite: what you logged in with no longer opens VM {0}")]
     Withdrawn(VmKey),
-    #[error("kite: VM {vm} has as many connections as it may ({most}); end some and log in again")]
-    Crowded { vm: VmKey, most: usize },
+    #[error("kite: VM {vm}: {crowd}; end some and log in again")]
+    Crowded { vm: VmKey, crowd: Crowd },
     #[error("kite: VM {vm}: {why}")]
     Unavailable { vm: VmKey, why: String },
     #[error("kite: VM {vm} cannot be entered: {error}")]
@@ -58,10 +58,10 @@ pub(crate) async fn enter(
     cut: CancellationToken,
 ) -> Result<VmConnection, EnterError> {
     let route = current(conn).await?;
-    if conn.is_crowded() {
+    if let Some(crowd) = conn.crowd() {
         return Err(EnterError::Crowded {
             vm: route.vm.clone(),
-            most: conn.shared.config.max_connections_per_vm,
+            crowd,
         });
     }
     let unavailable = |why: &str| EnterError::Unavailable {

@@ -55,6 +55,7 @@ impl UserHandler {
                     login,
                     vm: route.vm.clone(),
                     uid: route.uid.clone(),
+                    owner: route.owner.clone(),
                     proof,
                 });
                 Auth::Accept
