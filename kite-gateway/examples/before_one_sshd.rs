@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kite_core::password::PasswordHash;
-use kite_gateway::{Gateway, Route, Target, VmKey, VmState};
+use kite_gateway::{Gateway, LoginRule, Route, Target, VmKey, VmState};
 use russh::keys::{Algorithm, PrivateKey, PublicKey};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -31,12 +31,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         uid: String::new(),
         owner: None,
         state: VmState::Running,
+        start_on_connect: false,
         target: Some(Target {
             addresses: vec![sshd.parse()?],
             user: user.clone(),
             key: Arc::new(PrivateKey::read_openssh_file(Path::new(key))?),
             host_key: PublicKey::read_openssh_file(Path::new(host_key))?,
         }),
+        rule: LoginRule::KeyOrPassword,
         password: Some(PasswordHash::create(password)?),
         authorized_keys: Vec::new(),
     };

@@ -35,6 +35,9 @@ pub enum Event {
         method: &'static str,
         /// Whether it was let in.
         accepted: bool,
+        /// Whether it was right, and more is needed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        partial: bool,
         /// The machine that the name leads to.
         #[serde(skip_serializing_if = "Option::is_none")]
         vm: Option<VmKey>,

@@ -21,7 +21,8 @@ pub enum Verdict {
     Reject,
 }
 
-/// With what somebody logged in.
+/// With what somebody logged in; where a key and a password are needed, there is
+/// one for each.
 #[derive(Clone, Debug)]
 pub enum Proof {
     /// The password of this hash; `None` where the authenticator knows it from

@@ -29,6 +29,8 @@ pub struct Config {
     pub login_deadline: Duration,
     /// A machine must have let the gateway in this long after it was tried.
     pub connect_deadline: Duration,
+    /// How long a login waits for a machine that is started for it.
+    pub start_deadline: Duration,
     /// How long the answer to a channel request is waited for before the
     /// connection's other traffic goes on without it.
     pub request_patience: Duration,
@@ -68,6 +70,7 @@ impl Default for Config {
             parallel_hashes: 2,
             login_deadline: Duration::from_secs(60),
             connect_deadline: Duration::from_secs(15),
+            start_deadline: Duration::from_secs(300),
             request_patience: Duration::from_millis(500),
             drain_delay: Duration::ZERO,
             drain_grace: Duration::from_secs(60),

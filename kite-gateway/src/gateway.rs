@@ -24,6 +24,7 @@ use crate::metrics::{KindLabels, Metrics};
 use crate::proxy::read_header;
 use crate::route::Routes;
 use crate::sessions::Sessions;
+use crate::start::{Starter, Starts};
 use crate::user::{Shared, serve, ssh_config};
 use crate::vm::Dialer;
 
@@ -56,6 +57,7 @@ pub struct GatewayBuilder {
     routes: Option<Arc<dyn Routes>>,
     authenticator: Option<Arc<dyn Authenticator>>,
     connector: Option<Arc<dyn Connector>>,
+    starter: Option<Arc<dyn Starter>>,
     audit: Option<Arc<dyn AuditSink>>,
 }
 
@@ -96,6 +98,14 @@ impl GatewayBuilder {
         self
     }
 
+    /// Who starts machines that are switched off and that a login is to start;
+    /// otherwise their users are told that they are off.
+    #[must_use]
+    pub fn starter(mut self, starter: impl Starter) -> Self {
+        self.starter = Some(Arc::new(starter));
+        self
+    }
+
     /// Who takes the audit records; [`LogSink`] otherwise.
     #[must_use]
     pub fn audit(mut self, audit: impl AuditSink) -> Self {
@@ -127,6 +137,7 @@ impl GatewayBuilder {
                 routes,
                 authenticator,
                 dialer: Dialer::new(connector, &config),
+                starts: Starts::new(self.starter),
                 audit: self.audit.unwrap_or_else(|| Arc::new(LogSink)),
                 metrics: Metrics::default(),
                 draining: CancellationToken::new(),

@@ -28,7 +28,7 @@
 //!
 //! | Module | What |
 //! |---|---|
-//! | [`route`], [`auth`], [`connect`], [`audit`] | the traits, and an implementation of each |
+//! | [`route`], [`auth`], [`connect`], [`start`], [`audit`] | the traits, and implementations |
 //! | `gateway`, [`config`] | putting it together; accept, limits, drain |
 //! | `admission`, `bans`, `cidr`, `proxy` | who may connect, and from where |
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
@@ -55,6 +55,7 @@ mod proxy;
 pub mod route;
 mod sessions;
 mod socket;
+pub mod start;
 mod user;
 mod vm;
 
@@ -65,5 +66,6 @@ pub use cidr::{Cidr, ParseCidrError};
 pub use config::Config;
 pub use connect::{Connector, TcpConnector};
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
-pub use route::{LoginName, Route, Routes, Target, VmKey, VmState};
+pub use route::{LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
 pub use sessions::{SessionInfo, Sessions};
+pub use start::Starter;

@@ -11,6 +11,8 @@ use prometheus_client::registry::{Registry, Unit};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, EncodeLabelValue)]
 pub(crate) enum Outcome {
     Accepted,
+    /// One of two steps.
+    Partial,
     Rejected,
 }
 

@@ -56,14 +56,28 @@ impl fmt::Display for VmKey {
     }
 }
 
-/// Whether a machine can be entered now.
+/// Whether a machine can be entered now. The texts tell its owner what is the matter
+/// and what to do; nobody else sees them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VmState {
     /// It runs.
     Running,
-    /// It does not run, or not yet. The text tells its owner what is the
-    /// matter and what to do; nobody else sees it.
+    /// It is switched off, and may be started.
+    Stopped(String),
+    /// It does not run yet, and will by itself.
+    Starting(String),
+    /// It does not run, and somebody has to do something.
     Unavailable(String),
+}
+
+/// What a login takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LoginRule {
+    /// A key or a password.
+    #[default]
+    KeyOrPassword,
+    /// A key, and then a password.
+    KeyAndPassword,
 }
 
 /// How the gateway enters a machine.
@@ -101,8 +115,12 @@ pub struct Route {
     pub owner: Option<String>,
     /// Whether it can be entered now.
     pub state: VmState,
+    /// Whether a login starts it, and waits until it runs.
+    pub start_on_connect: bool,
     /// How to enter it; absent while keys are missing.
     pub target: Option<Target>,
+    /// What a login takes.
+    pub rule: LoginRule,
     /// Hash of the password; without one passwords never fit.
     pub password: Option<PasswordHash>,
     /// Public keys that may log in.

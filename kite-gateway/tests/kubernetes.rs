@@ -11,11 +11,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kite_core::activity;
-use kite_core::crd::{AccessStatus, KiteVirtualMachine, KiteVirtualMachineSpec};
+use kite_core::crd::{AccessStatus, KiteVirtualMachine, KiteVirtualMachineSpec, PowerState};
 use kite_core::{labels, names};
 use kite_fake::FakeCluster;
-use kite_gateway::kubernetes::{HostKeyError, RouteTable, host_key, report_activity, watch_routes};
-use kite_gateway::{LoginName, Routes, VmState};
+use kite_gateway::kubernetes::{
+    HostKeyError, RouteTable, SpecStarter, host_key, report_activity, watch_routes,
+};
+use kite_gateway::{LoginName, Route, Routes, Starter, VmState};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use russh::keys::ssh_key::LineEnding;
@@ -138,7 +140,7 @@ async fn logins_follow_the_cluster_and_go_on_without_it() {
         find().is_some_and(|r| r.target.is_some())
     })
     .await;
-    assert!(matches!(find().unwrap().state, VmState::Unavailable(_)));
+    assert!(matches!(find().unwrap().state, VmState::Starting(_)));
     let output = bed.ssh("ann-web", "echo in").await;
     assert!(
         text(&output.stderr).contains("it is starting"),
@@ -173,6 +175,52 @@ async fn logins_follow_the_cluster_and_go_on_without_it() {
         text(&output.stderr)
     );
     stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vm_is_started_by_its_spec_and_no_other_of_its_name() {
+    let cluster = cluster().await;
+    let client = cluster.client();
+    let bed = Bed::new().await;
+    let guest = bed.guest("ann-web").await;
+    make_vm(&client, &bed, &guest).await;
+    let vms: Api<KiteVirtualMachine> = Api::namespaced(client.clone(), NAMESPACE);
+    let off = Patch::Merge(json!({"spec": {"powerState": "Off", "startOnConnect": true}}));
+    let params = PatchParams::default();
+    let off = vms.patch("web", &params, &off).await.unwrap();
+    let uid = off.metadata.uid.unwrap();
+
+    let table = RouteTable::default();
+    let shutdown = CancellationToken::new();
+    let watching = tokio::spawn(watch_routes(
+        client.clone(),
+        table.clone(),
+        shutdown.clone(),
+    ));
+    table.ready().await;
+    let login = LoginName::parse("ann-web").unwrap();
+    let route = table.find(&login).unwrap();
+    assert!(route.start_on_connect && matches!(route.state, VmState::Stopped(_)));
+    assert_eq!(route.uid, uid);
+
+    let starter = SpecStarter::new(client.clone());
+    let another = Route {
+        uid: "another".to_owned(),
+        ..(*route).clone()
+    };
+    let error = starter.start(&another).await.unwrap_err();
+    assert!(error.contains("uid") || error.contains("UID"), "{error}");
+    let is_on = async || vms.get("web").await.unwrap().spec.power_state == PowerState::On;
+    assert!(!is_on().await);
+    starter.start(&route).await.unwrap();
+    assert!(is_on().await);
+    eventually("started", || {
+        let route = table.find(&login).unwrap();
+        matches!(route.state, VmState::Starting(_))
+    })
+    .await;
+    shutdown.cancel();
+    watching.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

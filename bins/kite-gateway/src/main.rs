@@ -11,7 +11,7 @@ use clap::Parser;
 use kite_core::names;
 use kite_gateway::{
     Gateway,
-    kubernetes::{RouteTable, host_key, report_activity, watch_routes},
+    kubernetes::{RouteTable, SpecStarter, host_key, report_activity, watch_routes},
 };
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use prometheus_client::registry::Registry;
@@ -74,6 +74,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         .config(cli.bounds.config())
         .host_key(key)
         .routes(routes.clone())
+        .starter(SpecStarter::new(client.clone()))
         .build()?;
     let mut registry = Registry::default();
     gateway.register_metrics(&mut registry);

@@ -1,7 +1,10 @@
 //! What a request for a VM may say.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kite_core::{crd::PowerState, quantity::Bytes};
+use kite_core::{
+    crd::{PowerState, SshLogin},
+    quantity::Bytes,
+};
 use kube::core::Duration;
 use rand::RngExt as _;
 use serde_json::{Map, Value, json};
@@ -30,6 +33,8 @@ pub(super) struct NewVm {
     pub(super) expires_at: Option<Time>,
     pub(super) expiry_grace_period: Option<Duration>,
     pub(super) idle_timeout: Option<Duration>,
+    pub(super) start_on_connect: bool,
+    pub(super) ssh_login: SshLogin,
 }
 
 impl NewVm {
@@ -48,6 +53,8 @@ impl NewVm {
         let expires_at = form.optional("expiresAt");
         let expiry_grace_period = form.optional("expiryGracePeriod");
         let idle_timeout = form.optional("idleTimeout");
+        let start_on_connect = form.optional("startOnConnect").unwrap_or_default();
+        let ssh_login = form.optional("sshLogin").unwrap_or_default();
         if let Some(password) = &ssh_password {
             read_password(
                 form,
@@ -70,6 +77,8 @@ impl NewVm {
             expires_at,
             expiry_grace_period,
             idle_timeout,
+            start_on_connect,
+            ssh_login,
         })
     }
 }
@@ -117,6 +126,8 @@ impl Edit {
         let expires_at = form.change::<Time>("expiresAt");
         let grace = form.change::<Duration>("expiryGracePeriod");
         let idle_timeout = form.change::<Duration>("idleTimeout");
+        let start: Option<bool> = form.changed("startOnConnect");
+        let login: Option<SshLogin> = form.changed("sshLogin");
         if let Change::Set(password) = &password {
             read_password(form, "sshPassword", password, &[]);
         }
@@ -147,6 +158,10 @@ impl Edit {
         edit.put(Action::EditVm, change_to_json("expiresAt", expires_at));
         edit.put(Action::EditVm, change_to_json("expiryGracePeriod", grace));
         edit.put(Action::EditVm, change_to_json("idleTimeout", idle_timeout));
+        let start = start.map(|start| ("startOnConnect", json!(start)));
+        edit.put(Action::EditVm, start);
+        let login = login.map(|login| ("sshLogin", json!(login)));
+        edit.put(Action::EditVmAccess, login);
         edit.put(Action::EditVmAccess, change_to_json("sshPublicKeys", keys));
         match password {
             Change::Keep => {}

@@ -146,6 +146,8 @@ pub(crate) async fn make(
             expires_at: new.expires_at,
             expiry_grace_period: new.expiry_grace_period,
             idle_timeout: new.idle_timeout,
+            start_on_connect: new.start_on_connect,
+            ssh_login: new.ssh_login,
             offer,
             ..KiteVirtualMachineSpec::new(new.cpu, new.memory, new.disk, new.image, ssh_id)
         },

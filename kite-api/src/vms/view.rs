@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
-    crd::{KiteVirtualMachine, PowerState, VmPhase},
+    crd::{KiteVirtualMachine, PowerState, SshLogin, VmPhase},
     names,
     quantity::Bytes,
 };
@@ -35,6 +35,8 @@ pub(crate) struct VmView {
     expiry_grace_period: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_timeout: Option<Duration>,
+    start_on_connect: bool,
+    ssh_login: SshLogin,
     #[serde(skip_serializing_if = "Option::is_none")]
     offer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +99,8 @@ impl VmView {
             expires_at: vm.spec.expires_at.clone(),
             expiry_grace_period: vm.spec.expiry_grace_period,
             idle_timeout: vm.spec.idle_timeout,
+            start_on_connect: vm.spec.start_on_connect,
+            ssh_login: vm.spec.ssh_login,
             offer: vm.spec.offer.clone(),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
             deleting: vm.metadata.deletion_timestamp.is_some(),

@@ -9,7 +9,7 @@ use http::header;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ClusterError,
-    crd::{AccessLevel, PowerState, Quota},
+    crd::{AccessLevel, PowerState, Quota, SshLogin},
     quantity::Bytes,
 };
 use kube::core::Duration;
@@ -314,6 +314,14 @@ impl Field for Duration {
 
 impl Field for PowerState {
     const EXPECTED: &'static str = "On or Off";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for SshLogin {
+    const EXPECTED: &'static str = "KeyOrPassword or KeyAndPassword";
 
     fn parse(value: &Value) -> Option<Self> {
         serde_json::from_value(value.clone()).ok()

@@ -110,6 +110,13 @@ pub struct KiteVirtualMachineSpec {
     #[schemars(schema_with = "super::duration_schema")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('10m') && duration(self) <= duration('8784h')").message("idleTimeout must be from 10m to 8784h (a year), such as 2h"))]
     pub idle_timeout: Option<Duration>,
+    /// A login starts the VM when it is switched off, by setting `powerState` to
+    /// `On`, and waits until it runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub start_on_connect: bool,
+    /// What a login takes: a key or a password, or a key and then a password.
+    #[serde(default, skip_serializing_if = "SshLogin::is_default")]
+    pub ssh_login: SshLogin,
     /// Name of the `KiteVirtualMachineOffer` that the VM is made from: it gets
     /// nothing until it has claimed the offer, and has to be what is offered.
     /// Cannot be changed.
@@ -147,8 +154,27 @@ impl KiteVirtualMachineSpec {
             expires_at: None,
             expiry_grace_period: None,
             idle_timeout: None,
+            start_on_connect: false,
+            ssh_login: SshLogin::default(),
             offer: None,
         }
+    }
+}
+
+/// What a login to a VM takes.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SshLogin {
+    /// One of the public keys, or the password.
+    #[default]
+    KeyOrPassword,
+    /// One of the public keys, and then the password. Without a password nobody
+    /// logs in.
+    KeyAndPassword,
+}
+
+impl SshLogin {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -82,12 +82,18 @@ pub(crate) async fn to_vm(queue: &Queue, writer: &ChannelWriteHalf<client::Msg>)
     Ended::Gone
 }
 
-/// Tells the user something on standard error and ends the channel.
-pub(crate) async fn notice(writer: &ChannelWriteHalf<server::Msg>, text: &str, status: u32) {
+/// Tells the user something on standard error.
+pub(crate) async fn tell(writer: &ChannelWriteHalf<server::Msg>, text: &str) {
     // CR LF: on a terminal in raw mode a bare LF would leave the cursor astray.
     let line = Bytes::from(format!("{text}\r\n"));
-    // Each of these fails only when the user is gone.
+    // Fails only when the user is gone.
     let _ = writer.extended_data_bytes(STDERR, line).await;
+}
+
+/// Tells the user something on standard error and ends the channel.
+pub(crate) async fn notice(writer: &ChannelWriteHalf<server::Msg>, text: &str, status: u32) {
+    tell(writer, text).await;
+    // Each of these fails only when the user is gone.
     let _ = writer.eof().await;
     let _ = writer.exit_status(status).await;
     let _ = writer.close().await;

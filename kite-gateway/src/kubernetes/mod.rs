@@ -9,6 +9,8 @@
 //!
 //! VMs with an idle timeout have their use reported: [`report_activity`].
 //!
+//! VMs that a login is to start are switched on by their spec: [`SpecStarter`].
+//!
 //! Four watches keep the table; a login asks nothing of the API server, so
 //! logins cannot flood it and go on while it is away.
 
@@ -16,10 +18,12 @@ mod activity;
 mod host_key;
 mod keys;
 mod mirror;
+mod start;
 mod table;
 mod watch;
 
 pub use activity::report_activity;
 pub use host_key::{HostKeyError, host_key};
+pub use start::SpecStarter;
 pub use table::RouteTable;
 pub use watch::{feed, watch_routes};

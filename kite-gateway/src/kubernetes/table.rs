@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState, VmPhase, vm_condition};
+use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase, vm_condition};
 use kite_core::{labels, names};
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::keys::{VmKeys, public_keys, vm_keys};
 use super::mirror::{Groups, Mirror};
-use crate::route::{LoginName, Route, Routes, Target, VmKey, VmState};
+use crate::route::{LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
 
 /// What the names of access Services start with, see [`names::access_service`].
 const ACCESS_PREFIX: &str = "vps-access-";
@@ -265,6 +265,11 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
         uid: vm.uid().unwrap_or_default(),
         owner: owner.map(str::to_owned),
         state,
+        start_on_connect: vm.spec.start_on_connect,
+        rule: match vm.spec.ssh_login {
+            SshLogin::KeyOrPassword => LoginRule::KeyOrPassword,
+            SshLogin::KeyAndPassword => LoginRule::KeyAndPassword,
+        },
         target: objects.keys.get(key).map(|keys| Target {
             addresses,
             user: vm.spec.ssh_id.clone(),
@@ -291,7 +296,7 @@ fn state(vm: &KiteVirtualMachine, has_address: bool) -> VmState {
         return VmState::Unavailable("it is being deleted".to_owned());
     }
     if vm.spec.power_state == PowerState::Off {
-        return VmState::Unavailable(format!(
+        return VmState::Stopped(format!(
             "it is switched off; switch it on in the web page, or with: kubectl -n {namespace} \
              patch ktvm {name} --type merge -p '{{\"spec\":{{\"powerState\":\"On\"}}}}'"
         ));
@@ -300,36 +305,37 @@ fn state(vm: &KiteVirtualMachine, has_address: bool) -> VmState {
         return VmState::Running;
     }
     let status = vm.status.as_ref();
-    if status.is_some_and(|status| status.expiry.is_some() || status.idle.is_some())
+    if status.is_some_and(|status| status.expiry.is_some())
         && let Some(why) = ready_message(vm)
     {
         return VmState::Unavailable(why.to_owned());
     }
-    let why = match status.and_then(|s| s.phase) {
+    if status.is_some_and(|status| status.idle.is_some()) {
+        // Who reads this has logged in, which is what starts it.
+        return VmState::Starting("it was off as nobody used it, and is started".to_owned());
+    }
+    VmState::Starting(match status.and_then(|s| s.phase) {
         Some(VmPhase::Provisioning) => {
             let progress = status
                 .and_then(|s| s.disk.as_ref())
                 .and_then(|disk| disk.progress.clone());
             let progress = progress.map(|p| format!(" ({p})")).unwrap_or_default();
-            format!("its disk is being made{progress}; try again in a moment")
+            format!("its disk is being made{progress}")
         }
         Some(VmPhase::Failed) => {
             let message = ready_message(vm);
             let message = message.map(|it| format!(": {it}")).unwrap_or_default();
-            format!("it needs attention{message}")
+            return VmState::Unavailable(format!("it needs attention{message}"));
         }
-        Some(VmPhase::Paused) => "it is paused".to_owned(),
+        Some(VmPhase::Paused) => return VmState::Unavailable("it is paused".to_owned()),
         Some(VmPhase::Stopping | VmPhase::Stopped | VmPhase::Deleting) => {
-            "it is not running; it will be started again, try again in a moment".to_owned()
+            "it is not running, and will be started again".to_owned()
         }
         Some(VmPhase::Running | VmPhase::Migrating) => {
-            "it runs but its address is not known yet; try again in a moment".to_owned()
+            "it runs but its address is not known yet".to_owned()
         }
-        Some(VmPhase::Pending | VmPhase::Starting) | None => {
-            "it is starting; try again in a moment".to_owned()
-        }
-    };
-    VmState::Unavailable(why)
+        Some(VmPhase::Pending | VmPhase::Starting) | None => "it is starting".to_owned(),
+    })
 }
 
 /// What the controller says of the VM as a whole.

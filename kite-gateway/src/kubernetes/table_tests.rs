@@ -102,7 +102,7 @@ fn a_complete_vm_has_a_route() {
 
     table.slice(Event::Delete(slice("s1", "web", &[], 22)));
     let route = find(&table, "ann-web").unwrap();
-    assert!(matches!(&route.state, VmState::Unavailable(why) if why.contains("starting")));
+    assert!(matches!(&route.state, VmState::Starting(why) if why.contains("starting")));
     table.vm(Event::Delete(vm("web", "ann-web")));
     assert!(find(&table, "ann-web").is_none());
     assert!(table.is_empty());
@@ -194,7 +194,7 @@ fn ready_when_every_kind_was_listed() {
 fn the_owner_is_told_what_to_do() {
     let mut off = vm("web", "ann-web");
     off.spec.power_state = PowerState::Off;
-    let VmState::Unavailable(why) = state(&off, true) else {
+    let VmState::Stopped(why) = state(&off, true) else {
         panic!("off")
     };
     assert!(

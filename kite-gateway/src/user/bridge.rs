@@ -13,6 +13,7 @@ use super::enter::{EnterError, enter, refused};
 use super::link::Link;
 use super::pump::Ends;
 use super::relay::relay;
+use super::wait::Waiting;
 use crate::flow;
 use crate::vm::{Mailboxes, RequestReceiver, VmConnection};
 
@@ -55,7 +56,8 @@ pub(crate) struct Bridge {
     pub(crate) link: Arc<Link>,
     pub(crate) writer: ChannelWriteHalf<server::Msg>,
     pub(crate) handle: Handle,
-    pub(crate) reply: ChannelOpenHandle,
+    /// Opens the channel towards the user, or refuses it; none once it is open.
+    pub(crate) reply: Option<ChannelOpenHandle>,
     pub(crate) requests: RequestReceiver,
 }
 
@@ -72,18 +74,22 @@ impl Bridge {
     }
 
     /// Gives why the channel ended.
-    async fn carry(self) -> String {
+    async fn carry(mut self) -> String {
         let cut = CancellationToken::new();
         let _guard = cut.clone().drop_guard();
+        let gone = self.link.gone.clone();
         let opened = tokio::select! {
-            opened = self.open(cut) => opened,
-            () = self.link.gone.cancelled() => return "user gone before it was open".to_owned(),
+            opened = async {
+                self.wait().await?;
+                self.open(cut).await
+            } => opened,
+            () = gone.cancelled() => return "user gone before it was open".to_owned(),
         };
         let (mut vm, channel) = match opened {
             Ok(opened) => opened,
             Err(error) => return self.explain(&error).await,
         };
-        self.reply.accept().await;
+        self.accept().await;
         // The handler takes what comes; an unread half would stop the connection.
         let (_, machine) = channel.split();
         let ends = Ends {
@@ -120,6 +126,29 @@ impl Bridge {
         }
         vm.end().await;
         ended.to_owned()
+    }
+
+    /// Opens the channel towards the user, once.
+    async fn accept(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            reply.accept().await;
+        }
+    }
+
+    /// Waits for a machine that is to be started for this; a session reads how it
+    /// comes along.
+    async fn wait(&mut self) -> Result<(), EnterError> {
+        let conn = Arc::clone(&self.conn);
+        let Some(mut waiting) = Waiting::of(&conn).await? else {
+            return Ok(());
+        };
+        while let Some(line) = waiting.next().await? {
+            if matches!(self.kind, Kind::Session) {
+                self.accept().await;
+                flow::tell(&self.writer, &line).await;
+            }
+        }
+        Ok(())
     }
 
     async fn open(
@@ -175,6 +204,11 @@ impl Bridge {
                 code: CONNECT_FAILED,
                 reason: error.to_string(),
             },
+        };
+        let Some(reply) = reply else {
+            // It is open, and what was asked of it has waited for the machine.
+            flow::notice(&writer, &error.to_string(), UNAVAILABLE).await;
+            return error.to_string();
         };
         match kind {
             Kind::Session => {

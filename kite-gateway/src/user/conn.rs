@@ -28,7 +28,7 @@ pub(crate) struct Identity {
     /// Who owns it.
     pub(crate) owner: Option<String>,
     /// With what the user logged in.
-    pub(crate) proof: Proof,
+    pub(crate) proofs: Vec<Proof>,
 }
 
 /// Who has as many connections as they may, and how many that are.

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::conn::{Conn, Crowd};
-use crate::auth::Verdict;
+use crate::auth::{Proof, Verdict};
 use crate::metrics::KindLabels;
-use crate::route::{LoginName, Route, VmKey, VmState};
+use crate::route::{LoginName, LoginRule, Route, VmKey, VmState};
 use crate::vm::{DialError, Mailboxes, VmConnection};
 
 /// Why there is no machine behind a channel. Only who logged in gets to read it.
@@ -32,7 +32,7 @@ pub(crate) enum EnterError {
 
 /// The route as it is now: the machine may have moved since the login, but it
 /// must be the one that the user logged in to, and still be open to them.
-async fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
+pub(super) async fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
     let identity = conn.identity().ok_or(EnterError::NoLogin)?;
     let route = conn
         .shared
@@ -41,12 +41,30 @@ async fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
         .filter(|route| route.vm == identity.vm && route.uid == identity.uid)
         .ok_or_else(|| EnterError::Moved(identity.login.clone()))?;
     let authenticator = &conn.shared.authenticator;
-    let verdict = authenticator
-        .still_holds(&identity.login, &route, &identity.proof)
-        .await;
-    match verdict {
-        Verdict::Accept => Ok(route),
-        Verdict::Reject => Err(EnterError::Withdrawn(route.vm.clone())),
+    let withdrawn = || EnterError::Withdrawn(route.vm.clone());
+    if !suffices(route.rule, &identity.proofs) {
+        return Err(withdrawn());
+    }
+    for proof in &identity.proofs {
+        let verdict = authenticator
+            .still_holds(&identity.login, &route, proof)
+            .await;
+        if verdict == Verdict::Reject {
+            return Err(withdrawn());
+        }
+    }
+    Ok(route)
+}
+
+/// Whether a login with these is one by the rule.
+pub(super) fn suffices(rule: LoginRule, proofs: &[Proof]) -> bool {
+    let has_key = proofs.iter().any(|proof| matches!(proof, Proof::Key(_)));
+    let has_password = proofs
+        .iter()
+        .any(|proof| matches!(proof, Proof::Password(_)));
+    match rule {
+        LoginRule::KeyOrPassword => has_key || has_password,
+        LoginRule::KeyAndPassword => has_key && has_password,
     }
 }
 
@@ -68,8 +86,12 @@ pub(crate) async fn enter(
         vm: route.vm.clone(),
         why: why.to_owned(),
     };
-    if let VmState::Unavailable(why) = &route.state {
-        return Err(unavailable(why));
+    match &route.state {
+        VmState::Running => {}
+        VmState::Stopped(why) | VmState::Unavailable(why) => return Err(unavailable(why)),
+        VmState::Starting(why) => {
+            return Err(unavailable(&format!("{why}; try again in a moment")));
+        }
     }
     let target = route
         .target

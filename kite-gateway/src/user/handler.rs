@@ -17,7 +17,7 @@ use super::bridge::{Bridge, Kind};
 use super::conn::Conn;
 use super::forwards::{Forwards, Listen};
 use super::link::Link;
-use super::login::reject;
+use super::login::{Proven, reject};
 use crate::auth::{Proof, Verdict};
 use crate::flow::{Item, Pace, Windows};
 use crate::vm::{Request, Requests};
@@ -34,6 +34,8 @@ pub(crate) struct UserHandler {
     pace: Arc<Pace>,
     logged_in: CancellationToken,
     pub(super) passwords: usize,
+    /// What was proven so far, where more than one thing has to be.
+    pub(super) proven: Option<Proven>,
     windows: Windows,
     forwards: Forwards,
 }
@@ -52,6 +54,7 @@ impl UserHandler {
             pace,
             logged_in,
             passwords: 0,
+            proven: None,
             windows: Windows::default(),
             forwards: Forwards::default(),
         }
@@ -90,7 +93,7 @@ impl UserHandler {
             link,
             writer,
             handle,
-            reply,
+            reply: Some(reply),
             requests: receiver,
         };
         tokio::spawn(bridge.run());

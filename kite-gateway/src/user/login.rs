@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use russh::keys::PublicKey;
 use russh::server::Auth;
+use russh::{MethodKind, MethodSet};
 use tokio::time::Instant;
 
 use super::conn::Identity;
+use super::enter::suffices;
 use super::handler::UserHandler;
 use super::serve::methods;
 use crate::audit::Event;
 use crate::auth::{Proof, Verdict};
 use crate::cidr::place;
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
-use crate::route::{LoginName, Route};
+use crate::route::{LoginName, LoginRule, Route, VmKey};
 
 impl UserHandler {
     fn route(&self, user: &str) -> (Option<LoginName>, Option<Arc<Route>>) {
@@ -24,7 +26,7 @@ impl UserHandler {
 
     /// Writes a decision down and turns it into the answer.
     pub(super) fn decide(
-        &self,
+        &mut self,
         method: &'static str,
         login: Option<LoginName>,
         route: Option<&Route>,
@@ -32,10 +34,16 @@ impl UserHandler {
         proof: Proof,
     ) -> Auth {
         let accepted = verdict == Verdict::Accept;
-        let outcome = if accepted {
-            Outcome::Accepted
-        } else {
-            Outcome::Rejected
+        let mut proofs = self.proven_for(login.as_ref(), route);
+        if accepted {
+            proofs.push(proof);
+        }
+        // One step of two is written down as what it is, and is no login.
+        let is_part = accepted && route.is_some_and(|route| !suffices(route.rule, &proofs));
+        let outcome = match (accepted, is_part) {
+            (_, true) => Outcome::Partial,
+            (true, false) => Outcome::Accepted,
+            (false, false) => Outcome::Rejected,
         };
         self.conn
             .shared
@@ -46,17 +54,27 @@ impl UserHandler {
         self.conn.record(Event::Login {
             login: login.clone(),
             method,
-            accepted,
+            accepted: accepted && !is_part,
+            partial: is_part,
             vm: route.map(|r| r.vm.clone()),
         });
         match (verdict, login, route) {
+            (Verdict::Accept, Some(login), Some(route)) if is_part => {
+                self.proven = Some(Proven {
+                    login,
+                    vm: route.vm.clone(),
+                    uid: route.uid.clone(),
+                    proofs,
+                });
+                reject_after_a_key()
+            }
             (Verdict::Accept, Some(login), Some(route)) => {
                 self.conn.logged_in(Identity {
                     login,
                     vm: route.vm.clone(),
                     uid: route.uid.clone(),
                     owner: route.owner.clone(),
-                    proof,
+                    proofs,
                 });
                 Auth::Accept
             }
@@ -81,7 +99,13 @@ impl UserHandler {
         {
             // A banned name takes as long as any other.
             let banned = shared.name_bans.is_banned(&name, Instant::now());
-            let route = route.as_deref().filter(|_| !banned);
+            // Where a key has to come first, no password is right without it: nobody
+            // may try out passwords who has none.
+            let may_try = |route: &&Route| {
+                let proven = self.proven_for(login.as_ref(), Some(route));
+                route.rule == LoginRule::KeyOrPassword || !proven.is_empty()
+            };
+            let route = route.as_deref().filter(|_| !banned).filter(may_try);
             verdict = shared.authenticator.password(&name, route, password).await;
             if verdict == Verdict::Reject {
                 self.count_failure(&name);
@@ -89,6 +113,18 @@ impl UserHandler {
         }
         let proof = Proof::Password(route.as_ref().and_then(|r| r.password.clone()));
         self.decide(method, login, route.as_deref(), verdict, proof)
+    }
+
+    /// What was proven on this connection before, for this login to this machine.
+    fn proven_for(&self, login: Option<&LoginName>, route: Option<&Route>) -> Vec<Proof> {
+        let (Some(login), Some(route)) = (login, route) else {
+            return Vec::new();
+        };
+        self.proven
+            .as_ref()
+            .filter(|it| it.login == *login && it.vm == route.vm && it.uid == route.uid)
+            .map(|it| it.proofs.clone())
+            .unwrap_or_default()
     }
 
     /// A wrong password counts against the address and the name.
@@ -130,6 +166,23 @@ impl UserHandler {
             None => Verdict::Reject,
         };
         (login, route, verdict)
+    }
+}
+
+/// What was proven so far by who has to prove more.
+pub(super) struct Proven {
+    login: LoginName,
+    vm: VmKey,
+    uid: String,
+    proofs: Vec<Proof>,
+}
+
+/// A key was right, and a password has to follow.
+fn reject_after_a_key() -> Auth {
+    let passwords = [MethodKind::Password, MethodKind::KeyboardInteractive];
+    Auth::Reject {
+        proceed_with_methods: Some(MethodSet::from(&passwords[..])),
+        partial_success: true,
     }
 }
 

@@ -11,6 +11,7 @@ mod login;
 mod pump;
 mod relay;
 mod serve;
+mod wait;
 
 pub(crate) use conn::{Conn, Identity};
 pub(crate) use serve::{Shared, serve, ssh_config};

@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::route::{LoginName, Routes};
 use crate::sessions::Sessions;
 use crate::socket;
+use crate::start::Starts;
 use crate::vm::Dialer;
 
 /// How long a goodbye may take before the line is cut.
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) routes: Arc<dyn Routes>,
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) dialer: Dialer,
+    pub(crate) starts: Starts,
     pub(crate) audit: Arc<dyn AuditSink>,
     pub(crate) metrics: Metrics,
     /// A shutdown was asked for.

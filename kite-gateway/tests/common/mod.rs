@@ -7,13 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kite_core::password::PasswordHash;
 use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
 use kite_gateway::audit::Record;
 use kite_gateway::{
-    AuditSink, Config, Gateway, LoginName, Route, Routes, Sessions, Target, VmKey, VmState,
+    AuditSink, Config, Gateway, LoginName, LoginRule, Route, Routes, Sessions, Starter, Target,
+    VmKey, VmState,
 };
 use parking_lot::Mutex;
 use russh::keys::ssh_key::LineEnding;
@@ -48,6 +50,33 @@ impl Routes for Table {
     }
 }
 
+/// Starts machines in a moment, or refuses to.
+#[derive(Clone, Default)]
+pub struct Starts {
+    table: Table,
+    pub asked: Arc<AtomicUsize>,
+    pub refuses: Arc<Mutex<Option<String>>>,
+}
+
+#[async_trait::async_trait]
+impl Starter for Starts {
+    async fn start(&self, route: &Route) -> Result<(), String> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if let Some(why) = self.refuses.lock().clone() {
+            return Err(why);
+        }
+        let (table, name) = (self.table.clone(), route.vm.name.clone());
+        tokio::spawn(async move {
+            let states = [VmState::Starting("it boots".into()), VmState::Running];
+            for state in states {
+                tokio::time::sleep(Duration::from_millis(600)).await;
+                table.change(&name, |route| route.state = state);
+            }
+        });
+        Ok(())
+    }
+}
+
 /// Keeps the audit records.
 #[derive(Clone, Default)]
 pub struct Records(Arc<Mutex<Vec<serde_json::Value>>>);
@@ -76,6 +105,7 @@ pub struct Bed {
     pub address: SocketAddr,
     pub table: Table,
     pub records: Records,
+    pub starts: Starts,
     pub user_key: PrivateKey,
     pub vm_key: Arc<PrivateKey>,
     pub shutdown: CancellationToken,
@@ -107,6 +137,10 @@ impl Bed {
         let host_key = new_key();
         let user_key = new_key();
         let records = Records::default();
+        let starts = Starts {
+            table: table.clone(),
+            ..Starts::default()
+        };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
@@ -114,6 +148,7 @@ impl Bed {
             .config(config)
             .routes(routes)
             .audit(records.clone())
+            .starter(starts.clone())
             .host_key(host_key.clone())
             .build()
             .unwrap();
@@ -140,6 +175,7 @@ impl Bed {
             address,
             table,
             records,
+            starts,
             user_key,
             vm_key: Arc::new(new_key()),
             shutdown,
@@ -171,6 +207,8 @@ impl Bed {
             uid: "1".into(),
             owner: Some("ann".into()),
             state: VmState::Running,
+            start_on_connect: false,
+            rule: LoginRule::KeyOrPassword,
             target: Some(Target {
                 addresses: vec![address],
                 user: user.into(),
