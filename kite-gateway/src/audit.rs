@@ -42,6 +42,15 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         vm: Option<VmKey>,
     },
+    /// A terminal session begins to be recorded.
+    Recording {
+        /// The login name.
+        login: LoginName,
+        /// The machine.
+        vm: VmKey,
+        /// Name of the recording.
+        name: String,
+    },
     /// A channel ended, or was refused.
     Channel {
         /// The login name.

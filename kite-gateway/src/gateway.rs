@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
 use crate::metrics::{KindLabels, Metrics};
 use crate::proxy::read_header;
+use crate::recording::{Recordings, Uploader};
 use crate::route::Routes;
 use crate::sessions::Sessions;
 use crate::start::{Starter, Starts};
@@ -58,6 +59,7 @@ pub struct GatewayBuilder {
     authenticator: Option<Arc<dyn Authenticator>>,
     connector: Option<Arc<dyn Connector>>,
     starter: Option<Arc<dyn Starter>>,
+    recordings: Option<Recordings>,
     audit: Option<Arc<dyn AuditSink>>,
 }
 
@@ -106,6 +108,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Records every terminal session; otherwise none is.
+    #[must_use]
+    pub fn recordings(mut self, recordings: Recordings) -> Self {
+        self.recordings = Some(recordings);
+        self
+    }
+
     /// Who takes the audit records; [`LogSink`] otherwise.
     #[must_use]
     pub fn audit(mut self, audit: impl AuditSink) -> Self {
@@ -138,6 +147,7 @@ impl GatewayBuilder {
                 authenticator,
                 dialer: Dialer::new(connector, &config),
                 starts: Starts::new(self.starter),
+                recordings: self.recordings,
                 audit: self.audit.unwrap_or_else(|| Arc::new(LogSink)),
                 metrics: Metrics::default(),
                 draining: CancellationToken::new(),
@@ -189,6 +199,9 @@ impl Gateway {
             shared.config.max_connections_per_address,
         );
         let tasks = TaskTracker::new();
+        let uploader = shared.recordings.as_ref().and_then(Uploader::of);
+        let is_over = CancellationToken::new();
+        let uploading = uploader.map(|it| tokio::spawn(it.run(is_over.clone())));
         let closed = async {
             shutdown.cancelled().await;
             tokio::time::sleep(shared.config.drain_delay).await;
@@ -224,6 +237,13 @@ impl Gateway {
         {
             shared.closing.cancel();
             tasks.wait().await;
+        }
+        if let Some(recordings) = &shared.recordings {
+            recordings.finish().await;
+        }
+        is_over.cancel();
+        if let Some(uploading) = uploading {
+            uploading.await?;
         }
         tracing::info!("gateway ended");
         Ok(())

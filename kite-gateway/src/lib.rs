@@ -34,6 +34,7 @@
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
 //! | `vm` | the side towards machines: one connection per channel |
 //! | `flow` | queues, windows and streams between the two |
+//! | [`recording`] | terminal sessions as asciicasts, in a directory or an object store |
 //! | `hashing` | the threads that verify passwords |
 //! | `sessions` | who is connected, and ending a connection |
 //! | [`kubernetes`] | routes from watches; the host key from a Secret |
@@ -52,6 +53,7 @@ mod hashing;
 pub mod kubernetes;
 pub mod metrics;
 mod proxy;
+pub mod recording;
 pub mod route;
 mod sessions;
 mod socket;
@@ -66,6 +68,7 @@ pub use cidr::{Cidr, ParseCidrError};
 pub use config::Config;
 pub use connect::{Connector, TcpConnector};
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
+pub use recording::Recordings;
 pub use route::{LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
 pub use sessions::{SessionInfo, Sessions};
 pub use start::Starter;

@@ -1,6 +1,7 @@
 //! `kite-gateway`: the SSH gateway as a process.
 
 mod bounds;
+mod record;
 mod sessions;
 
 use std::{net::SocketAddr, process::ExitCode};
@@ -15,6 +16,7 @@ use kite_gateway::{
 };
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use prometheus_client::registry::Registry;
+use record::RecordArgs;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +46,8 @@ struct Cli {
     #[command(flatten)]
     bounds: Bounds,
     #[command(flatten)]
+    record: RecordArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     logs: LogArgs,
@@ -61,6 +65,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("--listen {} cannot be listened on", cli.listen))?;
     let admin = Admin::bind(cli.admin_listen).await?;
+    let recordings = cli.record.recordings()?;
     let client = cli.cluster.client().await?;
     let key = host_key(
         client.clone(),
@@ -70,7 +75,11 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     .await?;
 
     let routes = RouteTable::default();
-    let gateway = Gateway::builder()
+    let builder = match recordings {
+        Some(recordings) => Gateway::builder().recordings(recordings),
+        None => Gateway::builder(),
+    };
+    let gateway = builder
         .config(cli.bounds.config())
         .host_key(key)
         .routes(routes.clone())

@@ -11,6 +11,12 @@ pub(crate) const STDERR: u32 = 1;
 /// Exit status when the VM's connection broke, as `ssh` itself uses.
 const LOST: u32 = 255;
 
+/// Who sees what a VM sends before the user does.
+pub(crate) trait Witness: Sync {
+    /// Sees one thing. An error says to the user why the channel goes no further.
+    fn sees(&self, item: &Item) -> impl Future<Output = Result<(), String>> + Send;
+}
+
 /// How a direction came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
@@ -20,16 +26,23 @@ pub(crate) enum Ended {
     Lost,
     /// Its receiver is gone.
     Gone,
+    /// It may not go on.
+    Stopped,
 }
 
 /// Carries what the VM sent to the user, in order: data, EOF, exit status or
-/// signal, close.
+/// signal, close. The witness sees each thing first.
 pub(crate) async fn to_user(
     queue: &Queue,
     writer: &ChannelWriteHalf<server::Msg>,
     handle: &Handle,
+    witness: &impl Witness,
 ) -> Ended {
     while let Some(item) = queue.pop().await {
+        if let Err(why) = witness.sees(&item).await {
+            notice(writer, &why, LOST).await;
+            return Ended::Stopped;
+        }
         let sent = match item {
             Item::Data(data) => writer.data_bytes(data).await.is_ok(),
             Item::Extended(kind, data) => writer.extended_data_bytes(kind, data).await.is_ok(),

@@ -93,6 +93,7 @@ impl Bridge {
         // The handler takes what comes; an unread half would stop the connection.
         let (_, machine) = channel.split();
         let ends = Ends {
+            conn: &self.conn,
             link: &self.link,
             down: &self.link.down,
             user: &self.writer,

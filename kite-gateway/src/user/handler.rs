@@ -19,11 +19,14 @@ use super::forwards::{Forwards, Listen};
 use super::link::Link;
 use super::login::{Proven, reject};
 use crate::auth::{Proof, Verdict};
-use crate::flow::{Item, Pace, Windows};
+use crate::flow::{Item, Pace, STDERR, Windows};
+use crate::recording::Terminal;
 use crate::vm::{Request, Requests};
 
 /// A queue that is longer than this ends its channel: no window allows it.
 const HARD_CAP: usize = 32 * 1024 * 1024;
+/// What users of terminals read whose sessions are recorded.
+const RECORDED: &str = "kite: this session is recorded\r\n";
 /// `SSH_OPEN_RESOURCE_SHORTAGE` (RFC 4254 §5.1).
 const RESOURCE_SHORTAGE: u32 = 4;
 
@@ -304,6 +307,18 @@ impl Handler for UserHandler {
     ) -> Result<(), Self::Error> {
         if let Some(link) = self.conn.link(id.into()) {
             link.interactive.store(true, Ordering::Relaxed);
+            // Before the machine has said yes: it may do so when nobody waits any more.
+            if self.conn.shared.recordings.is_some() && !link.is_local() {
+                let terminal = Terminal {
+                    term: term.to_owned(),
+                    columns,
+                    rows,
+                };
+                if link.terminal.set(terminal).is_ok() {
+                    let told = Bytes::from_static(RECORDED.as_bytes());
+                    link.down.push(Item::Extended(STDERR, told));
+                }
+            }
         }
         let request = Request::Pty {
             term: term.to_owned(),
@@ -373,6 +388,9 @@ impl Handler for UserHandler {
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
         if let Some(link) = self.conn.link(id.into()) {
+            if let Some(recording) = link.recording.get() {
+                recording.resized(columns, rows);
+            }
             link.ask(Request::WindowChange {
                 columns,
                 rows,

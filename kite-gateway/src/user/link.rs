@@ -8,6 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::flow::Queue;
+use crate::recording::{Recording, Terminal};
 use crate::vm::{Mailboxes, Request, Requests};
 
 /// Longest command or destination that is kept for the records.
@@ -25,6 +26,10 @@ pub(crate) struct Link {
     pub(crate) gone: CancellationToken,
     /// A terminal was asked for: somebody reads what is printed.
     pub(crate) interactive: AtomicBool,
+    /// The terminal that is to be recorded.
+    pub(crate) terminal: OnceLock<Terminal>,
+    /// Its recording, once something was printed.
+    pub(crate) recording: OnceLock<Recording>,
     mailboxes: OnceLock<Arc<Mailboxes>>,
     detail: Mutex<Option<String>>,
     local: AtomicBool,
@@ -49,6 +54,8 @@ impl Link {
             requests: None,
             gone,
             interactive: AtomicBool::new(false),
+            terminal: OnceLock::new(),
+            recording: OnceLock::new(),
             mailboxes: OnceLock::new(),
             detail: Mutex::new(None),
             local: AtomicBool::new(false),

@@ -1,5 +1,6 @@
 //! Carries everything between the two sides of a channel until it is over.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,8 +9,11 @@ use russh::server::Handle;
 use russh::{ChannelWriteHalf, client, server};
 use tokio_util::sync::CancellationToken;
 
+use super::conn::Conn;
 use super::link::Link;
-use crate::flow::{self, Ended, Item, Queue, STDERR};
+use crate::audit::Event;
+use crate::flow::{self, Ended, Item, Queue, STDERR, Witness};
+use crate::recording::{Lost, Recording, Terminal};
 
 /// How long a closed channel's last bytes may take to reach the machine.
 const LINGER: Duration = Duration::from_secs(5);
@@ -19,6 +23,8 @@ const RESTART: &str =
 
 /// The two ends of a channel.
 pub(crate) struct Ends<'a> {
+    /// The user's connection.
+    pub(crate) conn: &'a Conn,
     /// The user's side.
     pub(crate) link: &'a Link,
     /// What the machine sends.
@@ -39,6 +45,7 @@ impl Ends<'_> {
                 Ended::Closed => "closed",
                 Ended::Lost => "connection to the VM lost",
                 Ended::Gone => "user gone",
+                Ended::Stopped => "it could not be recorded",
             },
             () = self.leaving() => "user gone, VM did not take the rest",
             ended = self.upwards() => ended,
@@ -51,9 +58,26 @@ impl Ends<'_> {
 
     async fn downwards(&self) -> Ended {
         tokio::select! {
-            ended = flow::to_user(self.down, self.user, self.handle) => ended,
+            ended = flow::to_user(self.down, self.user, self.handle, self) => ended,
             () = self.link.gone.cancelled() => drained(self.down).await,
         }
+    }
+
+    async fn begin(&self, terminal: &Terminal) -> io::Result<Recording> {
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        let recordings = self.conn.shared.recordings.as_ref().ok_or_else(gone)?;
+        let identity = self.conn.identity().ok_or_else(gone)?;
+        let (login, vm) = (&identity.login, &identity.vm);
+        let begun = recordings.begin(terminal, login, vm).await;
+        let begun = begun.inspect_err(|error| {
+            tracing::error!(%vm, %error, "a session cannot be recorded");
+        })?;
+        self.conn.record(Event::Recording {
+            login: login.clone(),
+            vm: vm.clone(),
+            name: begun.name().to_owned(),
+        });
+        Ok(begun)
     }
 
     async fn upwards(&self) -> &'static str {
@@ -62,7 +86,7 @@ impl Ends<'_> {
             // answering close is not waited for: russh does not tell of it.
             Ended::Closed => return "closed by the user",
             // The machine's side is over; what it sent last still goes down.
-            Ended::Lost | Ended::Gone => self.link.up.close(),
+            Ended::Lost | Ended::Gone | Ended::Stopped => self.link.up.close(),
         }
         std::future::pending().await
     }
@@ -81,6 +105,30 @@ impl Ends<'_> {
             self.down.push(Item::Extended(STDERR, text));
         }
         std::future::pending().await
+    }
+}
+
+impl Witness for Ends<'_> {
+    /// Records what a terminal prints that is to be recorded.
+    async fn sees(&self, item: &Item) -> Result<(), String> {
+        let (Item::Data(data) | Item::Extended(_, data)) = item else {
+            return Ok(());
+        };
+        let Some(terminal) = self.link.terminal.get() else {
+            return Ok(());
+        };
+        let unrecorded =
+            |error: &str| format!("kite: this session has to be recorded, and cannot be: {error}");
+        let recording = match self.link.recording.get() {
+            Some(recording) => recording,
+            None => {
+                let begun = self.begin(terminal).await;
+                let begun = begun.map_err(|error| unrecorded(&error.to_string()))?;
+                self.link.recording.get_or_init(|| begun)
+            }
+        };
+        let printed = recording.printed(data).await;
+        printed.map_err(|Lost| unrecorded("it could not be written any more"))
     }
 }
 

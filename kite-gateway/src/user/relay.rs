@@ -54,6 +54,7 @@ async fn carry(conn: &Conn, incoming: Incoming) -> (u64, &'static str) {
     let link = conn.adopt(id);
     reply.accept().await;
     let ends = Ends {
+        conn,
         link: &link,
         down: &queue,
         user: &user,

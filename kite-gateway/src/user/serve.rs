@@ -21,6 +21,7 @@ use crate::bans::Bans;
 use crate::config::Config;
 use crate::flow::{INITIAL_WINDOW, Pace, Paced};
 use crate::metrics::Metrics;
+use crate::recording::Recordings;
 use crate::route::{LoginName, Routes};
 use crate::sessions::Sessions;
 use crate::socket;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) dialer: Dialer,
     pub(crate) starts: Starts,
+    pub(crate) recordings: Option<Recordings>,
     pub(crate) audit: Arc<dyn AuditSink>,
     pub(crate) metrics: Metrics,
     /// A shutdown was asked for.

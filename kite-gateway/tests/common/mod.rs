@@ -14,8 +14,8 @@ use kite_core::password::PasswordHash;
 use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
 use kite_gateway::audit::Record;
 use kite_gateway::{
-    AuditSink, Config, Gateway, LoginName, LoginRule, Route, Routes, Sessions, Starter, Target,
-    VmKey, VmState,
+    AuditSink, Config, Gateway, LoginName, LoginRule, Recordings, Route, Routes, Sessions, Starter,
+    Target, VmKey, VmState,
 };
 use parking_lot::Mutex;
 use russh::keys::ssh_key::LineEnding;
@@ -124,15 +124,30 @@ impl Bed {
 
     pub async fn with(config: Config) -> Self {
         let table = Table::default();
-        Self::make(config, table.clone(), table).await
+        Self::make(config, table.clone(), table, None).await
+    }
+
+    /// With every terminal session recorded.
+    pub async fn recorded(recordings: Recordings) -> Self {
+        let table = Table::default();
+        let config = Config {
+            drain_grace: Duration::from_secs(1),
+            ..Config::default()
+        };
+        Self::make(config, table.clone(), table, Some(recordings)).await
     }
 
     /// Before other routes than a [`Table`].
     pub async fn over(routes: impl Routes) -> Self {
-        Self::make(Config::default(), Table::default(), routes).await
+        Self::make(Config::default(), Table::default(), routes, None).await
     }
 
-    async fn make(config: Config, table: Table, routes: impl Routes) -> Self {
+    async fn make(
+        config: Config,
+        table: Table,
+        routes: impl Routes,
+        recordings: Option<Recordings>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let host_key = new_key();
         let user_key = new_key();
@@ -144,7 +159,11 @@ impl Bed {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        let gateway = Gateway::builder()
+        let builder = match recordings {
+            Some(recordings) => Gateway::builder().recordings(recordings),
+            None => Gateway::builder(),
+        };
+        let gateway = builder
             .config(config)
             .routes(routes)
             .audit(records.clone())

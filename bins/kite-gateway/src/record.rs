@@ -1,0 +1,46 @@
+//! Where terminal sessions are recorded, as options of the process.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::Context as _;
+use clap::Args;
+use kite_gateway::Recordings;
+use url::Url;
+
+/// Whether terminal sessions are recorded, and where to.
+#[derive(Args, Clone, Debug)]
+pub struct RecordArgs {
+    /// Records what terminals print, as asciicast v2, into this directory, which no
+    /// other gateway may have. Users are told; who cannot be recorded is not let in.
+    #[arg(long, env = "KITE_RECORD_TO", value_name = "DIRECTORY")]
+    record_to: Option<PathBuf>,
+    /// Carries recordings on from the directory to an object store, such as
+    /// s3://bucket/recordings; credentials as the provider's tools take them from the
+    /// environment. Of this build: see the features of the crate.
+    #[arg(
+        long,
+        env = "KITE_RECORD_UPLOAD",
+        value_name = "URL",
+        requires = "record_to"
+    )]
+    record_upload: Option<Url>,
+}
+
+impl RecordArgs {
+    /// Where recordings go; none if nothing is recorded.
+    pub fn recordings(&self) -> anyhow::Result<Option<Recordings>> {
+        let Some(directory) = &self.record_to else {
+            return Ok(None);
+        };
+        let recordings = Recordings::to(directory)
+            .with_context(|| format!("--record-to {} cannot be written to", directory.display()))?;
+        let Some(url) = &self.record_upload else {
+            return Ok(Some(recordings));
+        };
+        // As the stores know their own variables: AWS_REGION and the like.
+        let environment = std::env::vars().map(|(name, value)| (name.to_lowercase(), value));
+        let (store, prefix) = object_store::parse_url_opts(url, environment)
+            .with_context(|| format!("--record-upload {url} cannot be used"))?;
+        Ok(Some(recordings.upload_to(Arc::from(store), prefix)))
+    }
+}

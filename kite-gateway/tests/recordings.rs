@@ -1,0 +1,76 @@
+//! Terminal sessions that are recorded, with OpenSSH's client.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{Bed, run, text};
+use kite_gateway::Recordings;
+
+/// All recordings, once `count` of them are whole.
+async fn whole(directory: &std::path::Path, count: usize) -> Vec<PathBuf> {
+    for _ in 0..500 {
+        let all = std::fs::read_dir(directory).unwrap();
+        let mut all: Vec<_> = all.map(|entry| entry.unwrap().path()).collect();
+        if all.len() == count && all.iter().all(|it| it.extension().unwrap() == "cast") {
+            all.sort();
+            return all;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("there are not {count} recordings");
+}
+
+/// In a terminal.
+async fn in_terminal(bed: &Bed, command: &str) -> std::process::Output {
+    let mut client = bed.with_key("ssh");
+    client.args(["-tt", "-l", "web", "127.0.0.1", command]);
+    run(client, b"secret\n".to_vec()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_is_recorded_and_its_user_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let bed = Bed::recorded(Recordings::to(directory.path()).unwrap()).await;
+    let _guest = bed.machine("web").await;
+    // Neither a command without a terminal nor what it prints.
+    assert_eq!(text(&bed.ssh("web", "echo quiet").await.stdout), "quiet\n");
+
+    let output = in_terminal(&bed, "echo loud; exit 4").await;
+    let told = text(&output.stdout) + &text(&output.stderr);
+    assert!(told.contains("kite: this session is recorded"), "{told}");
+    assert!(told.contains("loud"), "{told}");
+    assert_eq!(output.status.code(), Some(4));
+
+    let files = whole(directory.path(), 1).await;
+    let cast = std::fs::read_to_string(&files[0]).unwrap();
+    let mut lines = cast.lines();
+    let header: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(
+        (&header["version"], &header["title"]),
+        (&2.into(), &"web on kite-user-ann/web".into())
+    );
+    assert!(lines.all(|line| line.starts_with('[') && line.contains(",\"o\",")));
+    assert!(cast.contains("loud") && !cast.contains("quiet"), "{cast}");
+    let record = bed.records.find(|r| r["event"] == "recording").await;
+    assert_eq!(
+        record["name"],
+        files[0].file_name().unwrap().to_str().unwrap()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_cannot_be_recorded_does_not_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let bed = Bed::recorded(Recordings::to(directory.path()).unwrap()).await;
+    let _guest = bed.machine("web").await;
+    directory.close().unwrap();
+    let output = in_terminal(&bed, "sleep 1; echo loud").await;
+    let told = text(&output.stdout) + &text(&output.stderr);
+    assert!(told.contains("has to be recorded, and cannot be"), "{told}");
+    assert!(!told.contains("loud"), "{told}");
+    assert_eq!(output.status.code(), Some(255));
+    // What is not recorded goes on.
+    assert_eq!(text(&bed.ssh("web", "echo quiet").await.stdout), "quiet\n");
+}
