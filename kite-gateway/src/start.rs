@@ -55,10 +55,10 @@ impl Starts {
             }
             asked.insert(machine.clone(), now);
         }
-        let started = starter.start(route).await;
-        if started.is_err() {
+        let outcome = starter.start(route).await;
+        if outcome.is_err() {
             self.asked.lock().remove(&machine);
         }
-        started
+        outcome
     }
 }

@@ -73,7 +73,7 @@ async fn who_cannot_have_a_machine_started_is_told_why() {
 
     // Nor does it wait for ever; the command line ends with a status all the same.
     bed.table.change("web", |route| {
-        route.state = VmState::Starting("it boots".into())
+        route.state = VmState::Starting("it boots".into());
     });
     let output = bed.ssh("web", "echo in").await;
     let told = text(&output.stderr);

@@ -91,9 +91,12 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     // It tells of sessions until the last one has ended.
     let ended = CancellationToken::new();
     let draining = shutdown.clone();
-    let readiness = Readiness::checked(move || match draining.is_cancelled() {
-        true => Err("not ready: the gateway drains".to_owned()),
-        false => Ok("ok".to_owned()),
+    let readiness = Readiness::checked(move || {
+        if draining.is_cancelled() {
+            Err("not ready: the gateway drains".to_owned())
+        } else {
+            Ok("ok".to_owned())
+        }
     });
     let admin = admin.with(sessions::routes(gateway.sessions()));
     let admin = tokio::spawn(admin.serve(readiness.clone(), registry, ended.clone()));

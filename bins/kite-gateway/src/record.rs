@@ -14,9 +14,9 @@ pub struct RecordArgs {
     /// other gateway may have. Users are told; who cannot be recorded is not let in.
     #[arg(long, env = "KITE_RECORD_TO", value_name = "DIRECTORY")]
     record_to: Option<PathBuf>,
-    /// Carries recordings on from the directory to an object store, such as
-    /// s3://bucket/recordings; credentials as the provider's tools take them from the
-    /// environment. Of this build: see the features of the crate.
+    /// Carries recordings on from the directory to an object store, such as the prefix
+    /// `s3://bucket/recordings`; credentials are taken from the environment as by the
+    /// provider's tools. Which stores it knows is a matter of the build's features.
     #[arg(
         long,
         env = "KITE_RECORD_UPLOAD",

@@ -173,6 +173,10 @@ pub enum SshLogin {
 }
 
 impl SshLogin {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands a reference to it"
+    )]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -121,7 +121,7 @@ mod tests {
 
     fn encoded(encoder: &mut Encoder, event: &Event) -> String {
         let mut out = Vec::new();
-        let at = Duration::from_micros(1_500_000);
+        let at = Duration::from_millis(1500);
         encoder.event(at, event, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }

@@ -119,13 +119,12 @@ impl Witness for Ends<'_> {
         };
         let unrecorded =
             |error: &str| format!("kite: this session has to be recorded, and cannot be: {error}");
-        let recording = match self.link.recording.get() {
-            Some(recording) => recording,
-            None => {
-                let begun = self.begin(terminal).await;
-                let begun = begun.map_err(|error| unrecorded(&error.to_string()))?;
-                self.link.recording.get_or_init(|| begun)
-            }
+        let recording = if let Some(recording) = self.link.recording.get() {
+            recording
+        } else {
+            let begun = self.begin(terminal).await;
+            let begun = begun.map_err(|error| unrecorded(&error.to_string()))?;
+            self.link.recording.get_or_init(|| begun)
         };
         let printed = recording.printed(data).await;
         printed.map_err(|Lost| unrecorded("it could not be written any more"))
