@@ -7,7 +7,7 @@ use kite_api::ApiState;
 use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::{
     Config, Gateway,
-    kubernetes::{RouteTable, host_key, report_activity, watch_routes},
+    kubernetes::{RouteTable, SpecStarter, host_key, report_activity, watch_routes},
 };
 use kite_reconcile::{Context, operator::Operator};
 use kube::Client;
@@ -55,6 +55,7 @@ pub(super) async fn gateway(
         .config(config)
         .host_key(key)
         .routes(routes.clone())
+        .starter(SpecStarter::new(client.clone()))
         .build()?;
     let reports = tokio::spawn(report_activity(
         client.clone(),
