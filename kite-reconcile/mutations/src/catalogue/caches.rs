@@ -51,7 +51,7 @@ pub(super) const ALL: &[Mutation] = &[
              match &answer {
              Ok(_) => drop(mark),",
         )],
-        first: (Scenarios, "stale::what_was_made"),
+        first: (Lib, "cache::tests::what_was_written"),
     },
     Mutation {
         name: "deletes-not-doubted",

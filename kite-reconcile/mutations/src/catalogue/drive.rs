@@ -46,7 +46,7 @@ pub(super) const ALL: &[Mutation] = &[
              Err(ClusterError::NotFound { .. }) => Ok(None),",
             "Err(_) => Ok(Some(object.clone())),",
         )],
-        first: (Sweep, "sign_up::answers"),
+        first: (Sweep, "aimed::a_status_that_was_not_written"),
     },
     Mutation {
         name: "generation-not-noted",
