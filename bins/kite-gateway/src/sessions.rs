@@ -96,3 +96,55 @@ async fn end_of_vm(
     let ended = sessions.kill_vm(&vm, ending.reason());
     Json(Ended { ended }).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use axum::body::{Body, to_bytes};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn asked(from: &str, method: &str, path: &str) -> (StatusCode, String) {
+        let peer: SocketAddr = from.parse().unwrap();
+        let request = Request::builder().method(method).uri(path);
+        let router = routes(Sessions::default()).layer(Extension(ConnectInfo(peer)));
+        let answer = router.oneshot(request.body(Body::empty()).unwrap()).await;
+        let (head, body) = answer.unwrap().into_parts();
+        let text = to_bytes(body, 4096).await.unwrap();
+        (head.status, String::from_utf8(text.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn sessions_are_told_to_the_pod_itself_only() {
+        for here in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            let told = asked(here, "GET", "/sessions").await;
+            assert_eq!(told, (StatusCode::OK, "[]".to_owned()));
+        }
+        for (method, path) in [
+            ("GET", "/sessions"),
+            ("DELETE", "/sessions/7"),
+            ("DELETE", "/sessions?vm=a/b"),
+        ] {
+            let (status, text) = asked("10.0.0.7:1", method, path).await;
+            assert_eq!(status, StatusCode::FORBIDDEN);
+            assert!(text.contains("kubectl port-forward"), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_ended_is_named() {
+        let here = "127.0.0.1:1";
+        let (status, text) = asked(here, "DELETE", "/sessions/7?reason=over").await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+        assert!(text.contains("connection 7"), "{text}");
+        for path in ["/sessions", "/sessions?vm=web"] {
+            let (status, text) = asked(here, "DELETE", path).await;
+            assert_eq!(status, StatusCode::BAD_REQUEST);
+            assert!(text.contains("namespace/name"), "{text}");
+        }
+        let told = asked(here, "DELETE", "/sessions?vm=kite-user-ann/web").await;
+        assert_eq!(told, (StatusCode::OK, "{\"ended\":0}".to_owned()));
+    }
+}
