@@ -19,14 +19,12 @@ use super::forwards::{Forwards, Listen};
 use super::link::Link;
 use super::login::{Proven, reject};
 use crate::auth::{Proof, Verdict};
-use crate::flow::{Item, Pace, STDERR, Windows};
+use crate::flow::{Item, Pace, Windows};
 use crate::recording::Terminal;
 use crate::vm::{Request, Requests};
 
 /// A queue that is longer than this ends its channel: no window allows it.
 const HARD_CAP: usize = 32 * 1024 * 1024;
-/// What users of terminals read whose sessions are recorded.
-const RECORDED: &str = "kite: this session is recorded\r\n";
 /// `SSH_OPEN_RESOURCE_SHORTAGE` (RFC 4254 §5.1).
 const RESOURCE_SHORTAGE: u32 = 4;
 
@@ -314,10 +312,8 @@ impl Handler for UserHandler {
                     columns,
                     rows,
                 };
-                if link.terminal.set(terminal).is_ok() {
-                    let told = Bytes::from_static(RECORDED.as_bytes());
-                    link.down.push(Item::Extended(STDERR, told));
-                }
+                // A session has one terminal.
+                let _ = link.terminal.set(terminal);
             }
         }
         let request = Request::Pty {

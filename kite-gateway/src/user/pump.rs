@@ -124,6 +124,7 @@ impl Witness for Ends<'_> {
         } else {
             let begun = self.begin(terminal).await;
             let begun = begun.map_err(|error| unrecorded(&error.to_string()))?;
+            flow::tell(self.user, "kite: this session is recorded").await;
             self.link.recording.get_or_init(|| begun)
         };
         let printed = recording.printed(data).await;
