@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kite_core::password::PasswordHash;
-use kite_gateway::{Gateway, LoginRule, Route, Target, VmKey, VmState};
+use kite_gateway::{Credential, Gateway, LoginRule, Route, Target, VmKey, VmState};
 use russh::keys::{Algorithm, PrivateKey, PublicKey};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         target: Some(Target {
             addresses: vec![sshd.parse()?],
             user: user.clone(),
-            key: Arc::new(PrivateKey::read_openssh_file(Path::new(key))?),
+            credential: Credential::Key(Arc::new(PrivateKey::read_openssh_file(Path::new(key))?)),
             host_key: PublicKey::read_openssh_file(Path::new(host_key))?,
         }),
         rule: LoginRule::KeyOrPassword,

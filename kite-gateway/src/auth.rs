@@ -2,12 +2,10 @@
 //! other projects implement [`Authenticator`].
 
 use std::io;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use kite_core::password::{PasswordError, PasswordHash};
 use russh::keys::PublicKey;
-use tokio::time::Instant;
 
 use crate::hashing::HashPool;
 use crate::route::{LoginName, Route};
@@ -70,8 +68,8 @@ pub enum AuthenticatorError {
 /// Hashing runs on a few threads of its own, so that a flood of wrong passwords
 /// neither starves sessions of CPU nor fills the memory. An
 /// unknown name and a machine without a password are compared with a dummy
-/// hash, and no rejection is faster than [`RouteAuthenticator::REJECTION_TIME`],
-/// which also hides that bcrypt and argon2 differ in cost.
+/// hash. That bcrypt and argon2 differ in cost is hidden by
+/// [`Config::rejection_time`](crate::Config::rejection_time).
 #[derive(Debug)]
 pub struct RouteAuthenticator {
     hashing: HashPool,
@@ -79,9 +77,6 @@ pub struct RouteAuthenticator {
 }
 
 impl RouteAuthenticator {
-    /// No rejected password is answered before this time.
-    pub const REJECTION_TIME: Duration = Duration::from_millis(300);
-
     /// At most `parallel` hashes at a time.
     ///
     /// # Errors
@@ -98,7 +93,6 @@ impl RouteAuthenticator {
 #[async_trait]
 impl Authenticator for RouteAuthenticator {
     async fn password(&self, _login: &LoginName, route: Option<&Route>, password: &str) -> Verdict {
-        let earliest = Instant::now() + Self::REJECTION_TIME;
         let hash = route.and_then(|route| route.password.clone());
         let known = hash.is_some();
         let hash = hash.unwrap_or_else(|| self.dummy.clone());
@@ -106,7 +100,6 @@ impl Authenticator for RouteAuthenticator {
         if fits && known {
             return Verdict::Accept;
         }
-        tokio::time::sleep_until(earliest).await;
         Verdict::Reject
     }
 

@@ -25,6 +25,16 @@ pub struct Config {
     pub max_auth_requests: usize,
     /// Password hashes that are computed at a time.
     pub parallel_hashes: usize,
+    /// No password is refused sooner than this after it came, whatever it was
+    /// refused for: longer than any of the checks takes, also those of machines
+    /// that decide on passwords themselves.
+    pub rejection_time: Duration,
+    /// Logins that machines decide on at a time (see
+    /// [`Credential::UsersPassword`](crate::route::Credential::UsersPassword)).
+    pub parallel_relays: usize,
+    /// Bans of addresses from such machines, whose own defence sees the gateway's
+    /// address only.
+    pub relay_bans: BanPolicy,
     /// A client must have logged in this long after it connected.
     pub login_deadline: Duration,
     /// A machine must have let the gateway in this long after it was tried.
@@ -68,6 +78,14 @@ impl Default for Config {
             max_password_attempts: 6,
             max_auth_requests: 30,
             parallel_hashes: 2,
+            rejection_time: Duration::from_millis(300),
+            parallel_relays: 4,
+            relay_bans: BanPolicy {
+                failures: 5,
+                within: Duration::from_secs(600),
+                first: Duration::from_secs(60),
+                longest: Duration::from_secs(3600),
+            },
             login_deadline: Duration::from_secs(60),
             connect_deadline: Duration::from_secs(15),
             start_deadline: Duration::from_secs(300),

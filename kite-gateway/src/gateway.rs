@@ -9,6 +9,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use russh::keys::PrivateKey;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -156,6 +157,8 @@ impl GatewayBuilder {
                 sessions: Sessions::default(),
                 address_bans: Bans::new(config.address_bans),
                 name_bans: Bans::new(config.name_bans),
+                relay_bans: Bans::new(config.relay_bans),
+                relays: Semaphore::new(config.parallel_relays.max(1)),
                 config,
             }),
         })

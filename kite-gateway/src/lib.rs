@@ -32,6 +32,7 @@
 //! | `gateway`, [`config`] | putting it together; accept, limits, drain |
 //! | `admission`, `bans`, `cidr`, `proxy` | who may connect, and from where |
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
+//! | [`fallback`] | login names without a machine lead to a host's own sshd |
 //! | `vm` | the side towards machines: one connection per channel |
 //! | `flow` | queues, windows and streams between the two |
 //! | [`recording`] | terminal sessions as asciicasts, in a directory or an object store |
@@ -47,6 +48,7 @@ mod bans;
 mod cidr;
 pub mod config;
 pub mod connect;
+pub mod fallback;
 mod flow;
 mod gateway;
 mod hashing;
@@ -55,6 +57,7 @@ pub mod metrics;
 mod proxy;
 pub mod recording;
 pub mod route;
+mod secret;
 mod sessions;
 mod socket;
 pub mod start;
@@ -67,8 +70,11 @@ pub use bans::BanPolicy;
 pub use cidr::{Cidr, ParseCidrError};
 pub use config::Config;
 pub use connect::{Connector, TcpConnector};
+pub use fallback::HostFallback;
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
 pub use recording::Recordings;
-pub use route::{LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
+pub use route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
+/// The SSH library whose keys and streams appear in this interface.
+pub use russh;
 pub use sessions::{SessionInfo, Sessions};
 pub use start::Starter;

@@ -80,6 +80,17 @@ pub enum LoginRule {
     KeyAndPassword,
 }
 
+/// With what the gateway enters a machine.
+#[derive(Clone)]
+pub enum Credential {
+    /// A key that the machine's user accepts.
+    Key(Arc<PrivateKey>),
+    /// The password that the user types: the machine itself decides on it, at the
+    /// login and for each channel. Keys do not log in to such a machine, as a
+    /// signature that a client makes for the gateway is worth nothing elsewhere.
+    UsersPassword,
+}
+
 /// How the gateway enters a machine.
 #[derive(Clone)]
 pub struct Target {
@@ -87,8 +98,8 @@ pub struct Target {
     pub addresses: Vec<SocketAddr>,
     /// The user inside.
     pub user: String,
-    /// The key that lets the gateway in.
-    pub key: Arc<PrivateKey>,
+    /// What lets the gateway in.
+    pub credential: Credential,
     /// The machine's host key; any other is refused.
     pub host_key: PublicKey,
 }
@@ -125,6 +136,14 @@ pub struct Route {
     pub password: Option<PasswordHash>,
     /// Public keys that may log in.
     pub authorized_keys: Vec<PublicKey>,
+}
+
+impl Route {
+    /// Where the machine itself decides on passwords, how to enter it.
+    pub(crate) fn decided_by_machine(&self) -> Option<&Target> {
+        let target = self.target.as_ref()?;
+        matches!(target.credential, Credential::UsersPassword).then_some(target)
+    }
 }
 
 /// Finds routes.

@@ -1,6 +1,7 @@
 //! `kite-gateway`: the SSH gateway as a process.
 
 mod bounds;
+mod host;
 mod record;
 mod sessions;
 
@@ -9,9 +10,10 @@ use std::{net::SocketAddr, process::ExitCode};
 use anyhow::Context as _;
 use bounds::Bounds;
 use clap::Parser;
+use host::HostArgs;
 use kite_core::names;
 use kite_gateway::{
-    Gateway,
+    Gateway, HostFallback,
     kubernetes::{RouteTable, SpecStarter, host_key, report_activity, watch_routes},
 };
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
@@ -46,6 +48,8 @@ struct Cli {
     #[command(flatten)]
     bounds: Bounds,
     #[command(flatten)]
+    host: HostArgs,
+    #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -65,6 +69,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("--listen {} cannot be listened on", cli.listen))?;
     let admin = Admin::bind(cli.admin_listen).await?;
+    let host = cli.host.host()?;
     let recordings = cli.record.recordings()?;
     let client = cli.cluster.client().await?;
     let key = host_key(
@@ -80,9 +85,9 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         None => Gateway::builder(),
     };
     let gateway = builder
-        .config(cli.bounds.config())
+        .config(cli.host.adapt(cli.bounds.config()))
         .host_key(key)
-        .routes(routes.clone())
+        .routes(HostFallback::new(routes.clone(), host))
         .starter(SpecStarter::new(client.clone()))
         .build()?;
     let mut registry = Registry::default();

@@ -32,6 +32,18 @@ pub enum GuestError {
     },
 }
 
+/// How a guest takes passwords.
+#[derive(Clone, Default)]
+pub enum Passwords {
+    /// Not at all.
+    #[default]
+    Refused,
+    /// This one, by the method `password`.
+    Plain(String),
+    /// This one, by `keyboard-interactive` only, as where PAM asks.
+    Asked(String),
+}
+
 /// Everything that makes one guest.
 #[derive(Clone)]
 pub struct GuestConfig {
@@ -39,8 +51,11 @@ pub struct GuestConfig {
     pub hostname: String,
     /// The one user that may log in.
     pub user: String,
-    /// Public keys that let the user in. There are no passwords.
+    /// Public keys that let the user in.
     pub authorized_keys: Vec<PublicKey>,
+    /// How passwords let the user in; not at all by default, as `ssh_pwauth: false`
+    /// in a machine's user data.
+    pub passwords: Passwords,
     /// The key by which clients know the guest.
     pub host_key: PrivateKey,
     /// The guest's disk; pass the same one again to reboot the guest.
@@ -75,6 +90,7 @@ impl GuestConfig {
             hostname: hostname.into(),
             user: user.into(),
             authorized_keys,
+            passwords: Passwords::default(),
             host_key: new_key()?,
             home: Home::default(),
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),

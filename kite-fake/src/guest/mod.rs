@@ -32,6 +32,6 @@ mod shell;
 mod stream;
 mod tty;
 
-pub use config::{GuestConfig, GuestError};
+pub use config::{GuestConfig, GuestError, Passwords};
 pub use home::{DEFAULT_CAPACITY, Home};
 pub use server::{Guest, GuestHandle};

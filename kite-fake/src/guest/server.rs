@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use russh::keys::PublicKey;
 use russh::server::{
-    Auth, ChannelOpenHandle, Config, Handler, Msg, PublicKeyOffer, Session as SshSession,
+    Auth, ChannelOpenHandle, Config, Handler, Msg, PublicKeyOffer, Response, Session as SshSession,
     VerifiedPublicKey,
 };
 use russh::{Channel, ChannelId, ChannelWriteHalf, MethodKind, MethodSet, Pty, Sig, SshId};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::config::{GuestConfig, GuestError};
+use super::config::{GuestConfig, GuestError, Passwords};
 use super::cut::Cut;
 use super::inlet::Inlet;
 use super::session::{Session, Work};
@@ -65,6 +65,7 @@ impl Guest {
         let shared = Arc::new(Shared {
             ssh: Arc::new(ssh_config(&config)),
             authorized_keys: config.authorized_keys,
+            passwords: config.passwords,
             machine,
             token: token.clone(),
         });
@@ -101,14 +102,21 @@ impl GuestHandle {
 struct Shared {
     ssh: Arc<Config>,
     authorized_keys: Vec<PublicKey>,
+    passwords: Passwords,
     machine: Machine,
     token: CancellationToken,
 }
 
 fn ssh_config(config: &GuestConfig) -> Config {
+    let mut methods = MethodSet::from(&[MethodKind::PublicKey][..]);
+    match &config.passwords {
+        Passwords::Refused => {}
+        Passwords::Plain(_) => methods.push(MethodKind::Password),
+        Passwords::Asked(_) => methods.push(MethodKind::KeyboardInteractive),
+    }
     Config {
         server_id: SshId::Standard("SSH-2.0-KiteGuest".into()),
-        methods: MethodSet::from(&[MethodKind::PublicKey][..]),
+        methods,
         keys: vec![config.host_key.clone()],
         auth_rejection_time: Duration::ZERO,
         auth_rejection_time_initial: Some(Duration::ZERO),
@@ -201,6 +209,14 @@ impl Connection {
         }
     }
 
+    fn fits(&self, user: &str, password: &str, right: Option<&str>) -> Auth {
+        if right == Some(password) && user == self.shared.machine.user {
+            Auth::Accept
+        } else {
+            Auth::reject()
+        }
+    }
+
     /// Starts the channel's one piece of work; a second request fails.
     fn start(
         &mut self,
@@ -245,6 +261,34 @@ impl Handler for Connection {
         key: VerifiedPublicKey<'_>,
     ) -> Result<Auth, Self::Error> {
         Ok(self.authorized(user, key.public_key))
+    }
+
+    async fn auth_password(&mut self, user: &str, password: &str) -> Result<Auth, Self::Error> {
+        let right = match &self.shared.passwords {
+            Passwords::Plain(right) => Some(right.as_str()),
+            Passwords::Refused | Passwords::Asked(_) => None,
+        };
+        Ok(self.fits(user, password, right))
+    }
+
+    async fn auth_keyboard_interactive<'a>(
+        &'a mut self,
+        user: &str,
+        _submethods: &str,
+        response: Option<Response<'a>>,
+    ) -> Result<Auth, Self::Error> {
+        let Passwords::Asked(right) = &self.shared.passwords else {
+            return Ok(Auth::reject());
+        };
+        let Some(mut response) = response else {
+            return Ok(Auth::Partial {
+                name: "".into(),
+                instructions: "".into(),
+                prompts: vec![("Password: ".into(), false)].into(),
+            });
+        };
+        let answer = response.next().unwrap_or_default();
+        Ok(self.fits(user, &String::from_utf8_lossy(&answer), Some(right)))
     }
 
     async fn channel_open_session(

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::keys::{VmKeys, public_keys, vm_keys};
 use super::mirror::{Groups, Mirror};
-use crate::route::{LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
+use crate::route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
 
 /// What the names of access Services start with, see [`names::access_service`].
 const ACCESS_PREFIX: &str = "vps-access-";
@@ -273,7 +273,7 @@ fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
         target: objects.keys.get(key).map(|keys| Target {
             addresses,
             user: vm.spec.ssh_id.clone(),
-            key: Arc::clone(&keys.client),
+            credential: Credential::Key(Arc::clone(&keys.client)),
             host_key: keys.host.clone(),
         }),
         password: vm.spec.ssh_password_hash.clone().filter(|_| !suspended),

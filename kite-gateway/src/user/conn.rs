@@ -16,6 +16,7 @@ use crate::audit::{Event, Record};
 use crate::auth::Proof;
 use crate::metrics::{KindLabels, Way, WayLabels};
 use crate::route::{LoginName, VmKey};
+use crate::secret::Secret;
 
 /// Who logged in, and where that leads.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ pub(crate) struct Identity {
     pub(crate) owner: Option<String>,
     /// With what the user logged in.
     pub(crate) proofs: Vec<Proof>,
+    /// The password, where the machine itself decides on it each time.
+    pub(crate) password: Option<Secret>,
 }
 
 /// Who has as many connections as they may, and how many that are.

@@ -45,6 +45,10 @@ pub(super) async fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
     if !suffices(route.rule, &identity.proofs) {
         return Err(withdrawn());
     }
+    // Who decides itself is asked when it is entered.
+    if route.decided_by_machine().is_some() {
+        return Ok(route);
+    }
     for proof in &identity.proofs {
         let verdict = authenticator
             .still_holds(&identity.login, &route, proof)
@@ -99,7 +103,9 @@ pub(crate) async fn enter(
         .ok_or_else(|| unavailable("its keys are not there yet; try again in a moment"))?;
     let started = Instant::now();
     let metrics = &conn.shared.metrics;
-    match conn.shared.dialer.dial(target, mailboxes, cut).await {
+    let password = conn.identity().and_then(|it| it.password.as_ref());
+    let dialed = conn.shared.dialer.dial(target, password, mailboxes, cut);
+    match dialed.await {
         Ok(connection) => {
             let took = started.elapsed().as_secs_f64();
             metrics.backend_seconds.observe(took);

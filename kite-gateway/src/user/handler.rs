@@ -21,6 +21,7 @@ use super::login::{Proven, reject};
 use crate::auth::{Proof, Verdict};
 use crate::flow::{Item, Pace, Windows};
 use crate::recording::Terminal;
+use crate::secret::Secret;
 use crate::vm::{Request, Requests};
 
 /// A queue that is longer than this ends its channel: no window allows it.
@@ -37,6 +38,8 @@ pub(crate) struct UserHandler {
     pub(super) passwords: usize,
     /// What was proven so far, where more than one thing has to be.
     pub(super) proven: Option<Proven>,
+    /// The password that the machine itself took.
+    pub(super) relayed: Option<Secret>,
     windows: Windows,
     forwards: Forwards,
 }
@@ -56,6 +59,7 @@ impl UserHandler {
             logged_in,
             passwords: 0,
             proven: None,
+            relayed: None,
             windows: Windows::default(),
             forwards: Forwards::default(),
         }

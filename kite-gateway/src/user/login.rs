@@ -6,6 +6,7 @@ use russh::keys::PublicKey;
 use russh::server::Auth;
 use russh::{MethodKind, MethodSet};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::conn::Identity;
 use super::enter::suffices;
@@ -15,7 +16,9 @@ use crate::audit::Event;
 use crate::auth::{Proof, Verdict};
 use crate::cidr::place;
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
-use crate::route::{LoginName, LoginRule, Route, VmKey};
+use crate::route::{LoginName, LoginRule, Route, Target, VmKey};
+use crate::secret::Secret;
+use crate::vm::{DialError, Mailboxes};
 
 impl UserHandler {
     fn route(&self, user: &str) -> (Option<LoginName>, Option<Arc<Route>>) {
@@ -75,6 +78,7 @@ impl UserHandler {
                     uid: route.uid.clone(),
                     owner: route.owner.clone(),
                     proofs,
+                    password: self.relayed.take(),
                 });
                 Auth::Accept
             }
@@ -89,6 +93,7 @@ impl UserHandler {
         password: &str,
     ) -> Auth {
         self.passwords += 1;
+        let earliest = Instant::now() + self.conn.shared.config.rejection_time;
         let (login, route) = self.route(user);
         // A name that cannot be one takes the same way as an unknown one.
         let name = login.clone().or_else(|| LoginName::parse("-"));
@@ -106,13 +111,65 @@ impl UserHandler {
                 route.rule == LoginRule::KeyOrPassword || !proven.is_empty()
             };
             let route = route.as_deref().filter(|_| !banned).filter(may_try);
-            verdict = shared.authenticator.password(&name, route, password).await;
-            if verdict == Verdict::Reject {
-                self.count_failure(&name);
+            let checked = match route.and_then(Route::decided_by_machine) {
+                Some(target) => self.ask_machine(target, password).await,
+                None => match shared.authenticator.password(&name, route, password).await {
+                    Verdict::Accept => Checked::Right,
+                    Verdict::Reject => Checked::Wrong,
+                },
+            };
+            match checked {
+                Checked::Right => verdict = Verdict::Accept,
+                Checked::Wrong => self.count_failure(&name),
+                Checked::Unknown => {}
             }
+        }
+        if verdict == Verdict::Reject {
+            tokio::time::sleep_until(earliest).await;
         }
         let proof = Proof::Password(route.as_ref().and_then(|r| r.password.clone()));
         self.decide(method, login, route.as_deref(), verdict, proof)
+    }
+
+    /// Asks a machine that decides on passwords itself. Its own defence sees the
+    /// gateway's address only, so that here is what bounds guesses.
+    async fn ask_machine(&mut self, target: &Target, password: &str) -> Checked {
+        let shared = Arc::clone(&self.conn.shared);
+        let place = place(self.conn.peer.ip());
+        if shared.relay_bans.is_banned(&place, Instant::now()) {
+            return Checked::Unknown;
+        }
+        // Never closed.
+        let Ok(_permit) = shared.relays.acquire().await else {
+            return Checked::Unknown;
+        };
+        let secret = Secret::new(password);
+        let cut = CancellationToken::new();
+        let mailboxes = Arc::new(Mailboxes::default());
+        let dialed = shared.dialer.dial(target, Some(&secret), mailboxes, cut);
+        match dialed.await {
+            Ok(connection) => {
+                tokio::spawn(connection.end());
+                self.relayed = Some(secret);
+                Checked::Right
+            }
+            Err(error) => {
+                tracing::warn!(%error, user = target.user, "a machine did not take a login");
+                if !matches!(error, DialError::Password(_)) {
+                    return Checked::Unknown;
+                }
+                if !self.is_exempt() {
+                    shared.relay_bans.failed(&place, Instant::now());
+                }
+                Checked::Wrong
+            }
+        }
+    }
+
+    fn is_exempt(&self) -> bool {
+        let address = self.conn.peer.ip();
+        let exempt = &self.conn.shared.config.never_ban;
+        exempt.iter().any(|range| range.contains(address))
     }
 
     /// What was proven on this connection before, for this login to this machine.
@@ -131,8 +188,7 @@ impl UserHandler {
     fn count_failure(&self, name: &LoginName) {
         let shared = &self.conn.shared;
         let address = self.conn.peer.ip();
-        let exempt = &shared.config.never_ban;
-        if exempt.iter().any(|range| range.contains(address)) {
+        if self.is_exempt() {
             return;
         }
         let now = Instant::now();
@@ -167,6 +223,14 @@ impl UserHandler {
         };
         (login, route, verdict)
     }
+}
+
+/// What came of a password.
+enum Checked {
+    Right,
+    Wrong,
+    /// Nobody could say: no guess that counts, and no login.
+    Unknown,
 }
 
 /// What was proven so far by who has to prove more.

@@ -10,6 +10,7 @@ use russh::keys::PrivateKey;
 use russh::server;
 use russh::{Disconnect, Limits, MethodKind, MethodSet, Preferred, SshId, cipher};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +51,10 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) address_bans: Bans<IpAddr>,
     pub(crate) name_bans: Bans<LoginName>,
+    /// Addresses whose passwords are not shown to machines that decide themselves.
+    pub(crate) relay_bans: Bans<IpAddr>,
+    /// One for each login that such a machine decides on at a time.
+    pub(crate) relays: Semaphore,
 }
 
 /// The SSH side of the configuration.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use russh::client::{self, Handle};
-use russh::keys::{Algorithm, HashAlg, PrivateKeyWithHashAlg, PublicKey};
+use russh::keys::{Algorithm, HashAlg, PublicKey};
 use russh::{Disconnect, Limits, Preferred, SshId, cipher, kex};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::enter::log_in;
 use super::handler::VmHandler;
 use super::incoming::Incoming;
 use super::mailboxes::Mailboxes;
@@ -19,6 +20,7 @@ use crate::config::Config;
 use crate::connect::{ConnectError, Connector};
 use crate::flow::Throttled;
 use crate::route::Target;
+use crate::secret::Secret;
 
 /// The window that a machine gets; the queue towards the user bounds the rest.
 const WINDOW: u32 = 2 * 1024 * 1024;
@@ -37,6 +39,12 @@ pub(crate) enum DialError {
     HostKey { expected: String, shown: String },
     #[error("it does not accept the gateway's key for the user {0}")]
     Refused(String),
+    #[error("it does not take the password of {0} any more")]
+    Password(String),
+    #[error("it asks the user {0} for more than a password, which the gateway cannot pass on")]
+    MoreThanPassword(String),
+    #[error("it lets in by password only, and the login was by something else")]
+    NoPassword,
     #[error("it did not answer in time")]
     Timeout,
     #[error("its sshd broke off: {0}")]
@@ -49,7 +57,9 @@ impl DialError {
         match self {
             Self::Connect(_) => "connect",
             Self::HostKey { .. } => "host_key",
-            Self::Refused(_) => "refused",
+            Self::Refused(_) | Self::Password(_) | Self::MoreThanPassword(_) | Self::NoPassword => {
+                "refused"
+            }
             Self::Timeout => "timeout",
             Self::Ssh(_) => "ssh",
         }
@@ -96,16 +106,19 @@ impl Dialer {
         }
     }
 
-    /// Enters the machine. What it sends goes to `mailboxes`; `cut` breaks the line.
+    /// Enters the machine, with the user's `password` where it wants that. What it
+    /// sends goes to `mailboxes`; `cut` breaks the line.
     pub(crate) async fn dial(
         &self,
         target: &Target,
+        password: Option<&Secret>,
         mailboxes: Arc<Mailboxes>,
         cut: CancellationToken,
     ) -> Result<VmConnection, DialError> {
         // Without a connection to hand on, nothing may be left behind.
         let guard = cut.clone().drop_guard();
-        let entered = tokio::time::timeout(self.deadline, self.enter(target, mailboxes, cut)).await;
+        let entered =
+            tokio::time::timeout(self.deadline, self.enter(target, password, mailboxes, cut)).await;
         let connection = entered.unwrap_or(Err(DialError::Timeout))?;
         guard.disarm();
         Ok(connection)
@@ -114,6 +127,7 @@ impl Dialer {
     async fn enter(
         &self,
         target: &Target,
+        password: Option<&Secret>,
         mailboxes: Arc<Mailboxes>,
         cut: CancellationToken,
     ) -> Result<VmConnection, DialError> {
@@ -142,12 +156,7 @@ impl Dialer {
             }
             (Err(error), None) => return Err(error.into()),
         };
-        let hash = target.key.algorithm().is_rsa().then_some(HashAlg::Sha512);
-        let key = PrivateKeyWithHashAlg::new(Arc::clone(&target.key), hash);
-        let result = handle.authenticate_publickey(&target.user, key).await?;
-        if !result.success() {
-            return Err(DialError::Refused(target.user.clone()));
-        }
+        log_in(&mut handle, target, password).await?;
         Ok(VmConnection {
             handle,
             replies,

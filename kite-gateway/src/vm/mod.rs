@@ -4,6 +4,7 @@
 //! asked for them.
 
 mod dial;
+mod enter;
 mod handler;
 mod incoming;
 mod mailboxes;

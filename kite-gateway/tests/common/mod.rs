@@ -13,9 +13,10 @@ use std::time::Duration;
 use kite_core::password::PasswordHash;
 use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
 use kite_gateway::audit::Record;
+use kite_gateway::fallback::{Host, HostFallback};
 use kite_gateway::{
-    AuditSink, Config, Gateway, LoginName, LoginRule, Recordings, Route, Routes, Sessions, Starter,
-    Target, VmKey, VmState,
+    AuditSink, Config, Credential, Gateway, LoginName, LoginRule, Recordings, Route, Routes,
+    Sessions, Starter, Target, VmKey, VmState,
 };
 use parking_lot::Mutex;
 use russh::keys::ssh_key::LineEnding;
@@ -142,6 +143,13 @@ impl Bed {
         Self::make(Config::default(), Table::default(), routes, None).await
     }
 
+    /// With a host behind the names that the table does not have.
+    pub async fn before_host(config: Config, host: Host) -> Self {
+        let table = Table::default();
+        let routes = HostFallback::new(table.clone(), Some(host));
+        Self::make(config, table, routes, None).await
+    }
+
     async fn make(
         config: Config,
         table: Table,
@@ -231,7 +239,7 @@ impl Bed {
             target: Some(Target {
                 addresses: vec![address],
                 user: user.into(),
-                key: Arc::clone(&self.vm_key),
+                credential: Credential::Key(Arc::clone(&self.vm_key)),
                 host_key,
             }),
             // bcrypt of the lowest cost, so that tests are quick.
