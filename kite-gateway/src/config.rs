@@ -2,8 +2,17 @@
 
 use std::time::Duration;
 
+use russh::Limits;
+
 use crate::bans::BanPolicy;
 use crate::cidr::Cidr;
+
+/// No packet is shorter than 16 bytes: before this many are sent there are fewer
+/// than 2^30 packets, where RFC 4344 §3 allows 2^31, and fewer than 2^30 blocks of
+/// AES, where it allows 2^32.
+const MOST_REKEY_BYTES: u64 = 16 << 30;
+/// Connections that last get new keys this often in any case.
+const REKEY_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Bounds and times.
 #[derive(Clone, Debug)]
@@ -49,9 +58,12 @@ pub struct Config {
     pub drain_delay: Duration,
     /// How long sessions may go on after that.
     pub drain_grace: Duration,
-    /// Bytes after which the gateway exchanges keys anew, in either direction;
-    /// at most 1 GiB (RFC 4253 §9).
-    pub rekey_bytes: usize,
+    /// Bytes in either direction after which the gateway itself exchanges keys
+    /// anew, at most 16 GiB. Clients and machines do so by their own rules, mostly
+    /// sooner, and better: russh gives up a connection on which more than two
+    /// windows of data arrive after it asked for new keys, which several uploads
+    /// that have just begun can do.
+    pub rekey_bytes: u64,
     /// Bans of addresses that guess passwords.
     pub address_bans: BanPolicy,
     /// Bans of passwords for login names that are guessed at.
@@ -65,6 +77,21 @@ pub struct Config {
     /// Load balancers that say by the PROXY protocol where a connection comes
     /// from; from these the header is required.
     pub proxies: Vec<Cidr>,
+}
+
+impl Config {
+    /// When keys are exchanged anew, as russh takes it.
+    pub(crate) fn limits(&self) -> Limits {
+        let bytes = self.rekey_bytes.min(MOST_REKEY_BYTES);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // Its constructor stops at the gigabyte of RFC 4253 §9, which was meant for
+        // ciphers of that time.
+        Limits {
+            rekey_write_limit: bytes,
+            rekey_read_limit: bytes,
+            rekey_time_limit: REKEY_TIME,
+        }
+    }
 }
 
 impl Default for Config {
@@ -92,7 +119,7 @@ impl Default for Config {
             request_patience: Duration::from_millis(500),
             drain_delay: Duration::ZERO,
             drain_grace: Duration::from_secs(60),
-            rekey_bytes: 1 << 30,
+            rekey_bytes: MOST_REKEY_BYTES,
             address_bans: BanPolicy {
                 failures: 20,
                 within: Duration::from_secs(600),

@@ -27,16 +27,17 @@ async fn full_duplex_completes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_exchanged_anew_under_load() {
-    // Both legs, by the client and by the machine, under three saturated uploads on
-    // one connection.
+    // Both legs, by the client and by the machine, under saturated uploads on one
+    // connection. The first exchange falls into the moment when all of them still
+    // have their first window.
     let options = ["-o", "RekeyLimit=4M"];
-    exchange_keys_under_load(Config::default(), &options, 3).await;
+    exchange_keys_under_load(Config::default(), &options, 6).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_gateway_exchanges_keys_anew_under_load() {
-    // russh 0.65 cuts a connection on which more than two windows of data arrive
-    // between its own offer of new keys and the other side's.
+    // One upload: more that have just begun can be too many, which is why the
+    // gateway leaves this to its clients for as long as it may.
     let config = Config {
         rekey_bytes: 4 << 20,
         ..Config::default()
@@ -61,7 +62,7 @@ async fn exchange_keys_under_load(config: Config, options: &[&str], uploads: usi
     while !control.exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let size = 64 << 20;
+    let size = 32 << 20;
     let upload = |_| {
         let mut client = mux(&[]);
         client.arg("cat | wc -c");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use russh::keys::PrivateKey;
 use russh::server;
-use russh::{Disconnect, Limits, MethodKind, MethodSet, Preferred, SshId, cipher};
+use russh::{Disconnect, MethodKind, MethodSet, Preferred, SshId, cipher};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -59,14 +59,12 @@ pub(crate) struct Shared {
 
 /// The SSH side of the configuration.
 pub(crate) fn ssh_config(config: &Config, host_keys: Vec<PrivateKey>) -> server::Config {
-    let defaults = Limits::default();
-    let rekey = config.rekey_bytes.min(defaults.rekey_read_limit);
     server::Config {
         server_id: SshId::Standard("SSH-2.0-Kite".into()),
         methods: methods(),
         keys: host_keys,
         window_size: INITIAL_WINDOW,
-        limits: Limits::new(rekey, rekey, defaults.rekey_time_limit),
+        limits: config.limits(),
         max_auth_attempts: config.max_auth_requests,
         // The authenticator sees to it that rejections take the same time.
         auth_rejection_time: Duration::ZERO,

@@ -94,7 +94,7 @@ impl VmConnection {
 pub(crate) struct Dialer {
     connector: Arc<dyn Connector>,
     deadline: Duration,
-    rekey_bytes: usize,
+    limits: Limits,
 }
 
 impl Dialer {
@@ -102,7 +102,7 @@ impl Dialer {
         Self {
             connector,
             deadline: config.connect_deadline,
-            rekey_bytes: config.rekey_bytes,
+            limits: config.limits(),
         }
     }
 
@@ -143,7 +143,7 @@ impl Dialer {
             expected: target.host_key.clone(),
             shown: Arc::clone(&shown),
         };
-        let config = Arc::new(ssh_config(&target.host_key, self.rekey_bytes));
+        let config = Arc::new(ssh_config(&target.host_key, self.limits.clone()));
         let connected = client::connect_stream(config, stream, handler).await;
         let shown = shown.lock().take();
         let mut handle = match (connected, shown) {
@@ -179,9 +179,7 @@ fn key_algorithms(key: &PublicKey) -> Vec<Algorithm> {
     }
 }
 
-fn ssh_config(host_key: &PublicKey, rekey_bytes: usize) -> client::Config {
-    let defaults = Limits::default();
-    let rekey_bytes = rekey_bytes.min(defaults.rekey_read_limit);
+fn ssh_config(host_key: &PublicKey, limits: Limits) -> client::Config {
     client::Config {
         client_id: SshId::Standard("SSH-2.0-Kite".into()),
         window_size: WINDOW,
@@ -190,7 +188,7 @@ fn ssh_config(host_key: &PublicKey, rekey_bytes: usize) -> client::Config {
         // read; TCP's own keepalive finds dead machines.
         keepalive_interval: None,
         nodelay: true,
-        limits: Limits::new(rekey_bytes, rekey_bytes, defaults.rekey_time_limit),
+        limits,
         preferred: Preferred {
             // A machine has several host keys and shows the first that both
             // sides know: ask for the kind that is expected.
