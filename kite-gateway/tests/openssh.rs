@@ -70,6 +70,13 @@ async fn sftp_and_scp_carry_files() {
     let output = run(client, batch.into_bytes()).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(std::fs::read(bed.path("local.back")).unwrap() == data);
+    let is_transfer = |record: &serde_json::Value| record["purpose"] == "transfer";
+    let record = bed.records.find(is_transfer).await;
+    assert_eq!(record["detail"], "subsystem sftp");
+    assert!(record["bytes_up"].as_u64().unwrap() > 20 << 20);
+    let record = bed.records.find(|r| r["event"] == "login").await;
+    let key = bed.user_key.fingerprint(russh::keys::HashAlg::Sha256);
+    assert_eq!(record["key"], key.to_string());
 
     let mut client = bed.with_key("scp");
     client.arg("web@127.0.0.1:up").arg(bed.path("by-scp"));

@@ -15,6 +15,8 @@ use kite_gateway::{Config, LoginName};
 const REJECTION_TIME: Duration = Duration::from_secs(4);
 
 /// Whether and where names without a VM lead to a host.
+// Fields are named as their options are.
+#[allow(clippy::struct_field_names)]
 #[derive(Args, Clone, Debug)]
 pub struct HostArgs {
     /// The host's own sshd, for login names that no VM has, by password only.
@@ -27,7 +29,7 @@ pub struct HostArgs {
     )]
     host_sshd: Option<SocketAddr>,
     /// File with the public host key of that sshd, such as
-    /// /etc/ssh/ssh_host_ed25519_key.pub.
+    /// `/etc/ssh/ssh_host_ed25519_key.pub`.
     #[arg(
         long,
         env = "KITE_HOST_SSHD_KEY",

@@ -1,5 +1,6 @@
 //! `kite-gateway`: the SSH gateway as a process.
 
+mod audit;
 mod bounds;
 mod host;
 mod record;
@@ -8,6 +9,7 @@ mod sessions;
 use std::{net::SocketAddr, process::ExitCode};
 
 use anyhow::Context as _;
+use audit::AuditArgs;
 use bounds::Bounds;
 use clap::Parser;
 use host::HostArgs;
@@ -50,6 +52,8 @@ struct Cli {
     #[command(flatten)]
     host: HostArgs,
     #[command(flatten)]
+    audit: AuditArgs,
+    #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -87,6 +91,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let gateway = builder
         .config(cli.host.adapt(cli.bounds.config()))
         .host_key(key)
+        .audit(cli.audit.sinks()?)
         .routes(HostFallback::new(routes.clone(), host))
         .starter(SpecStarter::new(client.clone()))
         .build()?;

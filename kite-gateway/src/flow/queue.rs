@@ -11,6 +11,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use russh::Sig;
+use tokio::time::Instant;
+
+use crate::metrics::Strain;
 
 /// Above this much memory the sender is slowed down.
 pub(crate) const HIGH_WATER: usize = 1024 * 1024;
@@ -110,6 +113,8 @@ struct State {
     total: u64,
     /// Above the high mark, and not yet below the low one again.
     over: bool,
+    /// Since when, where that is told.
+    since: Option<Instant>,
     closed: bool,
     consumer: Option<Waker>,
     producer: Option<Waker>,
@@ -117,19 +122,56 @@ struct State {
 
 /// A queue between two sides of a channel.
 #[derive(Default)]
-pub(crate) struct Queue(Mutex<State>);
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    strain: Option<Strain>,
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
 
 impl Queue {
+    /// One that tells how long its sender is held back.
+    pub(crate) fn watched(strain: Strain) -> Self {
+        Self {
+            strain: Some(strain),
+            state: Mutex::default(),
+        }
+    }
+
+    fn hold_back(&self, state: &mut State) {
+        if !std::mem::replace(&mut state.over, true)
+            && let Some(strain) = &self.strain
+        {
+            strain.now.inc();
+            state.since = Some(Instant::now());
+        }
+    }
+
+    fn let_go(&self, state: &mut State) {
+        state.over = false;
+        wake(&mut state.producer);
+        if let (Some(since), Some(strain)) = (state.since.take(), &self.strain) {
+            strain.now.dec();
+            strain.seconds.observe(since.elapsed().as_secs_f64());
+        }
+    }
+
     /// Adds an item and tells how much memory waits now. What comes after
     /// [`Queue::close`], and what has no place on a channel any more, is dropped.
     pub(crate) fn push(&self, item: Item) -> usize {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.closed || !state.said.admits(&item) {
             return state.cost;
         }
         state.cost += item.cost();
         state.total += item.data() as u64;
-        state.over |= state.cost > HIGH_WATER;
+        if state.cost > HIGH_WATER {
+            self.hold_back(&mut state);
+        }
         state.items.push_back(item);
         wake(&mut state.consumer);
         state.cost
@@ -141,12 +183,11 @@ impl Queue {
     }
 
     fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Item>> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if let Some(item) = state.items.pop_front() {
             state.cost -= item.cost();
             if state.over && state.cost <= LOW_WATER {
-                state.over = false;
-                wake(&mut state.producer);
+                self.let_go(&mut state);
             }
             return Poll::Ready(Some(item));
         }
@@ -159,7 +200,7 @@ impl Queue {
 
     /// Ready while the producer may add more.
     pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if !state.over {
             return Poll::Ready(());
         }
@@ -169,23 +210,22 @@ impl Queue {
 
     /// Whether the producer should be slowed down.
     pub(crate) fn is_over(&self) -> bool {
-        self.0.lock().over
+        self.state.lock().over
     }
 
     /// Bytes of channel data that ever went in.
     pub(crate) fn total(&self) -> u64 {
-        self.0.lock().total
+        self.state.lock().total
     }
 
     /// Drops what is waiting and whatever comes: nobody reads any more.
     pub(crate) fn close(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         state.items.clear();
         state.cost = 0;
-        state.over = false;
         wake(&mut state.consumer);
-        wake(&mut state.producer);
+        self.let_go(&mut state);
     }
 }
 
@@ -197,7 +237,10 @@ fn wake(waker: &mut Option<Waker>) {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+    use crate::metrics::{Metrics, Way};
 
     fn data(length: usize) -> Item {
         Item::Data(Bytes::from(vec![0; length]))
@@ -230,6 +273,28 @@ mod tests {
         assert!(blocked.await);
         queue.pop().await;
         assert!(!queue.is_over());
+    }
+
+    #[test]
+    fn held_back_senders_are_told_of() {
+        let metrics = Metrics::default();
+        let strain = metrics.strain(Way::Up);
+        let queues = [(); 3].map(|()| Queue::watched(metrics.strain(Way::Up)));
+        for queue in &queues {
+            queue.push(data(HIGH_WATER));
+            queue.push(data(HIGH_WATER));
+        }
+        assert_eq!(strain.now.get(), 3);
+        let [read, closed, dropped] = queues;
+        for _ in 0..2 {
+            assert!(read.pop().now_or_never().flatten().is_some());
+        }
+        assert_eq!(strain.now.get(), 2);
+        closed.close();
+        closed.close();
+        assert_eq!(strain.now.get(), 1);
+        drop(dropped);
+        assert_eq!(strain.now.get(), 0);
     }
 
     #[test]

@@ -14,7 +14,9 @@ use super::link::Link;
 use super::pump::Ends;
 use super::relay::relay;
 use super::wait::Waiting;
+use crate::audit::Purpose;
 use crate::flow;
+use crate::metrics::Way;
 use crate::vm::{Mailboxes, RequestReceiver, VmConnection};
 
 /// Exit status of a session that the gateway could not bring to its machine.
@@ -39,6 +41,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// What the records say that it is for, as long as nothing more is known.
+    pub(crate) fn purpose(&self) -> Purpose {
+        match self {
+            Self::Session => Purpose::Nothing,
+            Self::DirectTcpip { .. } | Self::DirectStreamlocal { .. } => Purpose::Forward,
+        }
+    }
+
     /// The channel type's name, for records and metrics.
     fn name(&self) -> &'static str {
         match self {
@@ -70,7 +80,13 @@ impl Bridge {
         let id = self.writer.id().into();
         let ended = self.carry().await;
         conn.remove(id);
-        counted.ended(link.detail(), link.up.total(), link.down.total(), ended);
+        counted.ended(
+            link.purpose(),
+            link.detail(),
+            link.up.total(),
+            link.down.total(),
+            ended,
+        );
     }
 
     /// Gives why the channel ended.
@@ -156,7 +172,10 @@ impl Bridge {
         &self,
         cut: CancellationToken,
     ) -> Result<(VmConnection, Channel<client::Msg>), EnterError> {
-        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&self.link.down)));
+        let mailboxes = Arc::new(Mailboxes::new(
+            Arc::clone(&self.link.down),
+            self.conn.shared.metrics.strain(Way::Down),
+        ));
         self.link.attach(Arc::clone(&mailboxes));
         let connection = enter(&self.conn, mailboxes, cut).await?;
         let handle = &connection.handle;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::Link;
 use super::serve::Shared;
-use crate::audit::{Event, Record};
+use crate::audit::{Event, Purpose, Record};
 use crate::auth::Proof;
 use crate::metrics::{KindLabels, Way, WayLabels};
 use crate::route::{LoginName, VmKey};
@@ -159,10 +159,9 @@ impl Conn {
     /// The link of a channel that the gateway opened towards the user: whoever
     /// comes first, the user's confirmation or the task that opened, makes it.
     pub(crate) fn adopt(&self, id: u32) -> Arc<Link> {
+        let make = || Link::without_requests(self.gone.child_token(), &self.shared.metrics);
         let mut links = self.links.lock();
-        let link = links
-            .entry(id)
-            .or_insert_with(|| Arc::new(Link::without_requests(self.gone.child_token())));
+        let link = links.entry(id).or_insert_with(|| Arc::new(make()));
         Arc::clone(link)
     }
 
@@ -226,6 +225,7 @@ impl Counted<'_> {
     /// The channel is over: counts its bytes and writes its record.
     pub(crate) fn ended(
         self,
+        purpose: Purpose,
         detail: Option<String>,
         bytes_up: u64,
         bytes_down: u64,
@@ -242,6 +242,7 @@ impl Counted<'_> {
                 login,
                 vm,
                 kind: self.labels.kind,
+                purpose,
                 detail,
                 bytes_up,
                 bytes_down,

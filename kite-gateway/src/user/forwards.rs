@@ -11,6 +11,8 @@ use tokio_util::task::TaskTracker;
 use super::conn::Conn;
 use super::enter::{EnterError, enter, refused};
 use super::relay::relay;
+use crate::audit::Purpose;
+use crate::metrics::Way;
 use crate::vm::{Mailboxes, VmConnection};
 
 /// Forwards that one connection may have.
@@ -74,7 +76,13 @@ impl Forwards {
             let _guard = guard;
             let counted = conn.count("forward");
             serve(&conn, vm, &listen, stop).await;
-            counted.ended(Some(listen.detail()), 0, 0, "closed".to_owned());
+            counted.ended(
+                Purpose::Forward,
+                Some(listen.detail()),
+                0,
+                0,
+                "closed".to_owned(),
+            );
         });
         Some(port)
     }
@@ -96,7 +104,9 @@ async fn open(
     listen: &Listen,
     cut: CancellationToken,
 ) -> Result<(VmConnection, u32), EnterError> {
-    let vm = enter(conn, Arc::new(Mailboxes::default()), cut).await?;
+    let strain = conn.shared.metrics.strain(Way::Down);
+    let mailboxes = Mailboxes::new(Arc::default(), strain);
+    let vm = enter(conn, Arc::new(mailboxes), cut).await?;
     let answer = match listen {
         Listen::Tcp(address, port) => match vm.handle.tcpip_forward(address, *port).await {
             // The machine names the port only where it chose it.

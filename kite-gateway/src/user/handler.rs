@@ -18,6 +18,7 @@ use super::conn::Conn;
 use super::forwards::{Forwards, Listen};
 use super::link::Link;
 use super::login::{Proven, reject};
+use crate::audit::Purpose;
 use crate::auth::{Proof, Verdict};
 use crate::flow::{Item, Pace, Windows};
 use crate::recording::Terminal;
@@ -90,7 +91,13 @@ impl UserHandler {
         let (_, writer) = channel.split();
         let id = writer.id().into();
         let (requests, receiver) = Requests::new();
-        let link = Arc::new(Link::new(requests, self.conn.gone.child_token(), detail));
+        let link = Arc::new(Link::new(
+            requests,
+            self.conn.gone.child_token(),
+            &self.conn.shared.metrics,
+            kind.purpose(),
+            detail,
+        ));
         self.conn.insert(id, Arc::clone(&link));
         let bridge = Bridge {
             conn: Arc::clone(&self.conn),
@@ -347,6 +354,9 @@ impl Handler for UserHandler {
         id: ChannelId,
         session: &mut Session,
     ) -> Result<(), Self::Error> {
+        if let Some(link) = self.conn.link(id.into()) {
+            link.describe(Purpose::Shell, "");
+        }
         self.request(id, Request::Shell, true, session)
             .await
             .map(drop)
@@ -359,7 +369,10 @@ impl Handler for UserHandler {
         session: &mut Session,
     ) -> Result<(), Self::Error> {
         if let Some(link) = self.conn.link(id.into()) {
-            link.describe(&String::from_utf8_lossy(command));
+            link.describe(
+                Purpose::of_command(command),
+                &String::from_utf8_lossy(command),
+            );
         }
         let request = Request::Exec(command.to_vec());
         self.request(id, request, true, session).await.map(drop)
@@ -372,7 +385,7 @@ impl Handler for UserHandler {
         session: &mut Session,
     ) -> Result<(), Self::Error> {
         if let Some(link) = self.conn.link(id.into()) {
-            link.describe(&format!("subsystem {name}"));
+            link.describe(Purpose::of_subsystem(name), &format!("subsystem {name}"));
         }
         let request = Request::Subsystem(name.to_owned());
         self.request(id, request, true, session).await.map(drop)

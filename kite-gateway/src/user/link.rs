@@ -7,7 +7,9 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Purpose;
 use crate::flow::Queue;
+use crate::metrics::{Metrics, Way};
 use crate::recording::{Recording, Terminal};
 use crate::vm::{Mailboxes, Request, Requests};
 
@@ -31,33 +33,39 @@ pub(crate) struct Link {
     /// Its recording, once something was printed.
     pub(crate) recording: OnceLock<Recording>,
     mailboxes: OnceLock<Arc<Mailboxes>>,
-    detail: Mutex<Option<String>>,
+    described: Mutex<(Purpose, Option<String>)>,
     local: AtomicBool,
     started: Notify,
 }
 
 impl Link {
     /// A channel that the user opened.
-    pub(crate) fn new(requests: Requests, gone: CancellationToken, detail: Option<String>) -> Self {
+    pub(crate) fn new(
+        requests: Requests,
+        gone: CancellationToken,
+        metrics: &Metrics,
+        purpose: Purpose,
+        detail: Option<String>,
+    ) -> Self {
         Self {
             requests: Some(requests),
-            detail: Mutex::new(detail),
-            ..Self::without_requests(gone)
+            described: Mutex::new((purpose, detail)),
+            ..Self::without_requests(gone, metrics)
         }
     }
 
     /// A channel that the machine opened.
-    pub(crate) fn without_requests(gone: CancellationToken) -> Self {
+    pub(crate) fn without_requests(gone: CancellationToken, metrics: &Metrics) -> Self {
         Self {
-            up: Arc::default(),
-            down: Arc::default(),
+            up: Arc::new(Queue::watched(metrics.strain(Way::Up))),
+            down: Arc::new(Queue::watched(metrics.strain(Way::Down))),
             requests: None,
             gone,
             interactive: AtomicBool::new(false),
             terminal: OnceLock::new(),
             recording: OnceLock::new(),
             mailboxes: OnceLock::new(),
-            detail: Mutex::new(None),
+            described: Mutex::default(),
             local: AtomicBool::new(false),
             started: Notify::new(),
         }
@@ -93,20 +101,26 @@ impl Link {
         }
     }
 
-    /// Keeps what the channel is for.
-    pub(crate) fn describe(&self, text: &str) {
+    /// Keeps what the channel is for; `text` is a command or a destination.
+    pub(crate) fn describe(&self, purpose: Purpose, text: &str) {
         let end = text
             .char_indices()
             .map(|(at, c)| at + c.len_utf8())
             .take_while(|end| *end <= MAX_DETAIL)
             .last()
             .unwrap_or(0);
-        *self.detail.lock() = text.get(..end).map(str::to_owned);
+        let detail = text.get(..end).map(str::to_owned);
+        *self.described.lock() = (purpose, detail.filter(|it| !it.is_empty()));
     }
 
     /// What the channel is for.
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.described.lock().0
+    }
+
+    /// Which command or destination.
     pub(crate) fn detail(&self) -> Option<String> {
-        self.detail.lock().clone()
+        self.described.lock().1.clone()
     }
 
     /// No machine is behind: the gateway itself answers requests, in order to

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use russh::keys::PublicKey;
+use russh::keys::{HashAlg, PublicKey};
 use russh::server::Auth;
 use russh::{MethodKind, MethodSet};
 use tokio::time::Instant;
@@ -37,6 +37,10 @@ impl UserHandler {
         proof: Proof,
     ) -> Auth {
         let accepted = verdict == Verdict::Accept;
+        let key = match &proof {
+            Proof::Key(key) => Some(key.fingerprint(HashAlg::Sha256).to_string()),
+            Proof::Password(_) => None,
+        };
         let mut proofs = self.proven_for(login.as_ref(), route);
         if accepted {
             proofs.push(proof);
@@ -57,6 +61,7 @@ impl UserHandler {
         self.conn.record(Event::Login {
             login: login.clone(),
             method,
+            key,
             accepted: accepted && !is_part,
             partial: is_part,
             vm: route.map(|r| r.vm.clone()),

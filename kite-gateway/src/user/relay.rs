@@ -14,10 +14,10 @@ use crate::vm::{Incoming, Origin};
 /// channel is over.
 pub(crate) async fn relay(conn: Arc<Conn>, incoming: Incoming) {
     let counted = conn.count(incoming.origin.name());
-    let detail = incoming.origin.detail();
+    let (purpose, detail) = (incoming.origin.purpose(), incoming.origin.detail());
     let down = Arc::clone(&incoming.queue);
     let (up, ended) = carry(&conn, incoming).await;
-    counted.ended(detail, up, down.total(), ended.to_owned());
+    counted.ended(purpose, detail, up, down.total(), ended.to_owned());
     down.close();
 }
 

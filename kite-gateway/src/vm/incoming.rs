@@ -6,6 +6,7 @@ use russh::client::{ChannelOpenHandle, Msg};
 use russh::{Channel, ChannelId, ChannelWriteHalf};
 
 use super::mailboxes::Mailboxes;
+use crate::audit::Purpose;
 use crate::flow::Queue;
 
 /// What a machine opened.
@@ -34,6 +35,15 @@ impl Origin {
             Self::X11 { .. } => "x11",
             Self::Tcpip { .. } => "forwarded-tcpip",
             Self::Streamlocal { .. } => "forwarded-streamlocal",
+        }
+    }
+
+    /// What the records say that it is for.
+    pub(crate) fn purpose(&self) -> Purpose {
+        match self {
+            Self::Agent => Purpose::Agent,
+            Self::X11 { .. } => Purpose::X11,
+            Self::Tcpip { .. } | Self::Streamlocal { .. } => Purpose::Forward,
         }
     }
 

@@ -11,11 +11,13 @@ use parking_lot::Mutex;
 use russh::ChannelId;
 
 use crate::flow::{Item, Queue, Room};
+use crate::metrics::Strain;
 
 /// Queues towards the user, by channel.
 #[derive(Default)]
 pub(crate) struct Mailboxes {
     primary: Arc<Queue>,
+    strain: Option<Strain>,
     others: Mutex<HashMap<ChannelId, Arc<Queue>>>,
     count: AtomicUsize,
     /// The user asked for agent forwarding on this session.
@@ -25,17 +27,20 @@ pub(crate) struct Mailboxes {
 }
 
 impl Mailboxes {
-    /// With a queue for the channel that the gateway opens.
-    pub(crate) fn new(primary: Arc<Queue>) -> Self {
+    /// With a queue for the channel that the gateway opens; `strain` is for those
+    /// that the machine opens.
+    pub(crate) fn new(primary: Arc<Queue>, strain: Strain) -> Self {
         Self {
             primary,
+            strain: Some(strain),
             ..Self::default()
         }
     }
 
     /// A queue for a channel that the machine opened.
     pub(super) fn add(&self, id: ChannelId) -> Arc<Queue> {
-        let queue = Arc::new(Queue::default());
+        let queue = self.strain.clone().map(Queue::watched);
+        let queue = Arc::new(queue.unwrap_or_default());
         let mut others = self.others.lock();
         others.insert(id, Arc::clone(&queue));
         self.count.store(others.len(), Ordering::Relaxed);

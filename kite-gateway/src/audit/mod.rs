@@ -1,0 +1,180 @@
+//! One record per login, channel and connection: who, from where, to what, how
+//! much, how long, and why it ended. Records go to an [`AuditSink`]: the log, a
+//! file, or any number of them.
+
+mod sink;
+
+use std::net::SocketAddr;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::route::{LoginName, VmKey};
+
+pub use sink::{AuditSink, JsonLines, LogSink};
+
+/// One audit record.
+#[derive(Clone, Debug, Serialize)]
+pub struct Record {
+    /// When it was written.
+    pub time: Timestamp,
+    /// Number of the connection in this process, to join records by.
+    pub connection: u64,
+    /// Where the client connected from.
+    pub peer: SocketAddr,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What a channel was used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Nothing was asked of it.
+    #[default]
+    Nothing,
+    /// A shell.
+    Shell,
+    /// A command, or a subsystem other than sftp.
+    Command,
+    /// Files: sftp, scp or rsync. The bytes each way include the protocol's own.
+    Transfer,
+    /// A connection that is forwarded, or a listener for such.
+    Forward,
+    /// The user's agent.
+    Agent,
+    /// A window of the user's display.
+    X11,
+}
+
+impl Purpose {
+    /// That of a command line, as clients of file transfers send it.
+    pub(crate) fn of_command(command: &[u8]) -> Self {
+        let mut words = command
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        let program = words.next().unwrap_or_default();
+        let program = program.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        let carries_files = match program {
+            // Without one of these it is somebody's own use of scp inside the machine.
+            b"scp" => words.any(|word| word == b"-t" || word == b"-f"),
+            b"rsync" => words.next() == Some(b"--server"),
+            b"sftp-server" => true,
+            _ => false,
+        };
+        if carries_files {
+            Self::Transfer
+        } else {
+            Self::Command
+        }
+    }
+
+    /// That of a subsystem.
+    pub(crate) fn of_subsystem(name: &str) -> Self {
+        if name == "sftp" {
+            Self::Transfer
+        } else {
+            Self::Command
+        }
+    }
+}
+
+/// What a record tells.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A login was decided.
+    Login {
+        /// The name; absent when what was sent could not be one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        login: Option<LoginName>,
+        /// `password`, `publickey` or `keyboard-interactive`.
+        method: &'static str,
+        /// Fingerprint of the public key, where it was one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        /// Whether it was let in.
+        accepted: bool,
+        /// Whether it was right, and more is needed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        partial: bool,
+        /// The machine that the name leads to.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        vm: Option<VmKey>,
+    },
+    /// A terminal session begins to be recorded.
+    Recording {
+        /// The login name.
+        login: LoginName,
+        /// The machine.
+        vm: VmKey,
+        /// Name of the recording.
+        name: String,
+    },
+    /// A channel ended, or was refused.
+    Channel {
+        /// The login name.
+        login: LoginName,
+        /// The machine.
+        vm: VmKey,
+        /// `session`, `direct-tcpip`, ...
+        kind: &'static str,
+        /// What it was used for.
+        purpose: Purpose,
+        /// The command, subsystem or destination.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
+        /// Bytes from the user to the machine.
+        bytes_up: u64,
+        /// Bytes from the machine to the user.
+        bytes_down: u64,
+        /// How long it was open.
+        seconds: f64,
+        /// Why it ended.
+        ended: String,
+    },
+    /// A connection ended.
+    Connection {
+        /// The client's version string.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        client: Option<String>,
+        /// The login name, if it logged in.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        login: Option<LoginName>,
+        /// How long it was there.
+        seconds: f64,
+        /// Why it ended.
+        ended: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_told_from_commands() {
+        for command in [
+            "scp -t /tmp",
+            "scp -r -p -f x",
+            "rsync --server -e.LsfxCIvu . /srv",
+            "/usr/lib/openssh/sftp-server",
+            "  /usr/bin/scp  -v  -t -- a",
+        ] {
+            let purpose = Purpose::of_command(command.as_bytes());
+            assert_eq!(purpose, Purpose::Transfer, "{command}");
+        }
+        for command in [
+            "",
+            "   ",
+            "scp a b:",
+            "rsync -a a b",
+            "echo scp -t",
+            "scp-t",
+        ] {
+            let purpose = Purpose::of_command(command.as_bytes());
+            assert_eq!(purpose, Purpose::Command, "{command}");
+        }
+    }
+}
