@@ -50,6 +50,9 @@ pub mod config;
 pub mod connect;
 pub mod fallback;
 mod flow;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod hashing;
 pub mod kubernetes;

@@ -10,7 +10,7 @@
 //! Who is recorded is told so first. Where a recording is asked for and cannot be made,
 //! the session ends: nobody goes on unrecorded.
 
-mod cast;
+pub(crate) mod cast;
 mod upload;
 
 use std::io;
