@@ -8,15 +8,7 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Bed, Sshd};
-
-/// Resident memory of this process in MiB.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
-    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kib / 1024
-}
+use common::{Bed, Sshd, resident};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_readers_do_not_fill_the_memory() {

@@ -434,3 +434,15 @@ impl Sshd {
         bed.table.set(login, route);
     }
 }
+
+/// Resident memory of this process in KiB.
+pub fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Resident memory of this process in MiB.
+pub fn resident() -> u64 {
+    resident_kib() / 1024
+}
