@@ -73,8 +73,8 @@ async fn overheard(bed: &Bed) -> Vec<u8> {
         .await
         .unwrap();
     between.abort();
-    let said = said.lock().clone();
-    said
+    let _ = between.await;
+    Arc::into_inner(said).unwrap().into_inner()
 }
 
 /// Says something and hangs up, or waits for the gateway to do so.

@@ -32,6 +32,7 @@ impl client::Handler for Trusting {
 /// The clients' process: `KITE_TEST_CLIENTS` names the gateway and the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "started by the test below"]
+#[allow(clippy::async_yields_async, reason = "a handle is kept, not awaited")]
 async fn clients() {
     let told = std::env::var("KITE_TEST_CLIENTS").unwrap();
     let (address, key) = told.split_once(' ').unwrap();
@@ -40,7 +41,7 @@ async fn clients() {
         inactivity_timeout: None,
         ..client::Config::default()
     });
-    let connect = |_| async {
+    let connect = async |_| {
         let mut handle = client::connect(Arc::clone(&config), address, Trusting)
             .await
             .unwrap();

@@ -7,7 +7,7 @@ use crate::route::{LoginName, MAX_LOGIN_NAME};
 /// A name that is taken may stand in a log, a label, a path and a URL as it is.
 pub fn check(data: &[u8]) {
     let mut input = Input::new(data);
-    let text = if input.byte() % 2 == 0 {
+    let text = if input.byte().is_multiple_of(2) {
         String::from_utf8_lossy(input.bytes(usize::MAX)).into_owned()
     } else {
         let letters: Vec<char> = "abzAZ09-_.-_. /\\\0\n\r%:@ä".chars().collect();

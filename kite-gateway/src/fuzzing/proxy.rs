@@ -43,7 +43,7 @@ fn make(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
         2 => version_2(input),
         _ => {
             // A right one with a few bytes changed.
-            let (mut header, _) = if input.byte() % 2 == 0 {
+            let (mut header, _) = if input.byte().is_multiple_of(2) {
                 version_1(input)
             } else {
                 version_2(input)
@@ -75,7 +75,7 @@ fn port(input: &mut Input<'_>) -> u16 {
 }
 
 fn version_1(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
-    let v4 = input.byte() % 2 == 0;
+    let v4 = input.byte().is_multiple_of(2);
     let (source, to) = (address(input, v4), address(input, v4));
     let (source_port, to_port) = (port(input), port(input));
     let family = if v4 { "TCP4" } else { "TCP6" };
@@ -87,7 +87,7 @@ fn version_1(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
 }
 
 fn version_2(input: &mut Input<'_>) -> (Vec<u8>, Option<SocketAddr>) {
-    let v4 = input.byte() % 2 == 0;
+    let v4 = input.byte().is_multiple_of(2);
     let (source, to) = (address(input, v4), address(input, v4));
     let (source_port, to_port) = (port(input), port(input));
     let mut body = Vec::new();

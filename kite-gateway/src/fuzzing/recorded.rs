@@ -38,7 +38,7 @@ pub fn check(data: &[u8]) {
         assert!(encoder.event(at, &event, &mut out).is_ok());
     }
     let lines = String::from_utf8_lossy(&out);
-    let (mut seen, mut last, mut resized) = (String::new(), 0.0, 0_usize);
+    let (mut seen, mut last, mut sizes) = (String::new(), 0.0, 0_usize);
     for line in lines.lines() {
         let event: Value = serde_json::from_str(line).unwrap_or_default();
         let time = event[0].as_f64().unwrap_or(-1.0);
@@ -48,13 +48,13 @@ pub fn check(data: &[u8]) {
         match event[1].as_str() {
             Some("o") => seen.push_str(text),
             Some("r") => {
-                resized += 1;
+                sizes += 1;
                 assert!(text.split('x').all(|n| n.parse::<u32>().is_ok()), "{line}");
             }
             _ => assert_eq!(line, "an event"),
         }
     }
-    assert_eq!(resized, resizes);
+    assert_eq!(sizes, resizes);
     // The beginning of a character may wait for its end.
     let whole = String::from_utf8_lossy(&printed);
     let missing = whole.strip_prefix(seen.as_str());
