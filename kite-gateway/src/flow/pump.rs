@@ -38,7 +38,7 @@ pub(crate) enum Ended {
 /// signal, close. The witness sees each thing first.
 ///
 /// A session's EOF (`is_session`) goes behind its exit status when that comes
-/// soon: PuTTY, dropbear and others close a channel on EOF, and once they have,
+/// soon: `PuTTY`, dropbear and others close a channel on EOF, and once they have,
 /// russh has closed it, too, and would send no status any more. RFC 4254 has no
 /// order of the two.
 pub(crate) async fn to_user(

@@ -76,7 +76,7 @@ impl<'a> Master<'a> {
 
 /// Writes until nothing more is taken.
 pub async fn fill(stream: &TcpStream) {
-    let data = [0; 1 << 16];
+    let data = vec![0; 1 << 16];
     let patience = Duration::from_millis(500);
     while tokio::time::timeout(patience, stream.writable())
         .await

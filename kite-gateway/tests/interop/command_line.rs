@@ -1,4 +1,4 @@
-//! What clients do alike that are driven as `ssh` is: OpenSSH, dropbear, PuTTY.
+//! What clients do alike that are driven as `ssh` is: OpenSSH, dropbear, `PuTTY`.
 
 use std::process::Command;
 
@@ -30,8 +30,11 @@ impl CommandLine<'_> {
         client
     }
 
-    /// A login by key that runs commands that end with 0 and 7.
+    /// A login by key that runs commands that end with 0 and 7, also when their
+    /// output ended before: some clients close the channel then.
     pub async fn exec(&self) -> Outcome {
+        let late = self.with(&[], &["exec >&- 2>&-; sleep 0.2; exit 7"]);
+        Call::new(late).run().await?.exits(7)?;
         for code in [0, 7] {
             let call = Call::new(self.with(&[], &[&format!("cat; exit {code}")]));
             let done = call.input("through\n").run().await?.exits(code)?;
@@ -49,7 +52,7 @@ impl CommandLine<'_> {
         if done.stderr.contains(told) {
             return Ok(format!("ok {code}"));
         }
-        Err(crate::process::tail(&done.stderr))
+        Err(crate::process::brief(&done.stderr))
     }
 
     pub async fn stderr(&self) -> Outcome {
@@ -85,7 +88,7 @@ impl CommandLine<'_> {
         if done.stdout.contains("sametty 33 91") {
             return fine();
         }
-        Err(crate::process::tail(&done.stdout))
+        Err(crate::process::brief(&done.stdout))
     }
 
     pub async fn local(&self) -> Outcome {

@@ -26,8 +26,6 @@ pub struct Lab {
     _sshd: Sshd,
     /// Files to carry, by their size in megabytes, with their checksums.
     files: HashMap<usize, (PathBuf, String)>,
-    /// Every client carries the largest file.
-    pub is_full: bool,
 }
 
 /// The names of a file on its way.
@@ -53,7 +51,7 @@ impl Lab {
         let mut add = Command::new("ssh-add");
         add.arg(bed.path("key")).env("SSH_AUTH_SOCK", &agent);
         Call::new(add).succeed().await.unwrap();
-        let files = [1, 20, 100].map(|size| (size, random_file(&bed.path("random"), size)));
+        let files = [1, crate::SIZE].map(|size| (size, random_file(&bed.path("random"), size)));
         Some(Self {
             reverser: reverser().await,
             sink: sink().await,
@@ -61,7 +59,6 @@ impl Lab {
             _agent: running,
             _sshd: sshd,
             files: files.into(),
-            is_full: std::env::var("KITE_INTEROP").is_ok_and(|it| it == "full"),
             bed,
         })
     }
@@ -98,7 +95,6 @@ impl Lab {
         size: usize,
         calls: impl FnOnce(&Way) -> Vec<Call>,
     ) -> Outcome {
-        let size = if self.is_full { 100 } else { size };
         let (local, sum) = &self.files[&size];
         let name = fresh(client);
         let (there, back) = (
@@ -258,7 +254,10 @@ pub async fn version(program: &str, option: &str) -> Result<String, String> {
     let said = text(&output.stdout) + &text(&output.stderr);
     let is_version =
         |word: &&str| word.contains('.') && word.contains(|letter: char| letter.is_ascii_digit());
-    let word = said.split_whitespace().find(is_version).unwrap_or("?");
+    // What it is built on may tell its own version first.
+    let of_itself = |line: &&str| line.to_lowercase().contains(program);
+    let line = said.lines().find(of_itself).unwrap_or(&said);
+    let word = line.split_whitespace().find(is_version).unwrap_or("?");
     let word = word.trim_matches(',').trim_start_matches("OpenSSH_");
     Ok(word.trim_start_matches('v').to_owned())
 }

@@ -1,8 +1,7 @@
 //! Which clients can do what through the gateway, before a real OpenSSH server: a
 //! table client × feature, printed whatever comes of it. Clients that are missing
 //! are named in it, and are a failure where `KITE_REQUIRE_CLIENTS` is set.
-//! `KITE_INTEROP=full` has every client carry 100 MB, and `KITE_INTEROP_CLIENTS`
-//! names those to be tried, as in `putty,ssh2`.
+//! `KITE_INTEROP_CLIENTS` names those to be tried, as in `putty,ssh2`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod channels;
@@ -26,7 +25,7 @@ use futures::future::LocalBoxFuture;
 use lab::Lab;
 use table::Row;
 
-/// Megabytes that clients carry; OpenSSH's own carry 100 always.
+/// Megabytes that clients carry there and back.
 const SIZE: usize = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

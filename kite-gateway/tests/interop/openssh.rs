@@ -57,7 +57,7 @@ async fn password(lab: &Lab, method: &str) -> Outcome {
 }
 
 async fn sftp(lab: &Lab) -> Outcome {
-    lab.carry(NAME, 100, |way| {
+    lab.carry(NAME, crate::SIZE, |way| {
         let mut client = lab.bed.with_key("sftp");
         client.args(["-b", "-", &format!("{NAME}@127.0.0.1")]);
         let batch = format!("put {} {1}\nget {1} {2}\n", way.local, way.there, way.back);
@@ -67,7 +67,7 @@ async fn sftp(lab: &Lab) -> Outcome {
 }
 
 async fn scp(lab: &Lab, protocol: &str) -> Outcome {
-    lab.carry(NAME, 100, |way| {
+    lab.carry(NAME, crate::SIZE, |way| {
         let there = format!("{NAME}@127.0.0.1:{}", way.there);
         [(&way.local, &there), (&there, &way.back)]
             .map(|(from, to)| {
@@ -82,8 +82,7 @@ async fn scp(lab: &Lab, protocol: &str) -> Outcome {
 
 /// rsync over any client that can run a command.
 pub async fn rsync(lab: &Lab, name: &str, shell: &Command) -> Outcome {
-    let size = if name == NAME { 100 } else { crate::SIZE };
-    lab.carry(name, size, |way| {
+    lab.carry(name, crate::SIZE, |way| {
         let there = format!("{name}@127.0.0.1:{}", way.there);
         [(&way.local, &there), (&there, &way.back)]
             .map(|(from, to)| {

@@ -112,7 +112,7 @@ impl Call {
                 if let Some(group) = group {
                     kill_group(group);
                 }
-                let said = tail(&format!("{stdout} {stderr}"));
+                let said = brief(&format!("{stdout} {stderr}"));
                 Err(format!(
                     "{program} hung after {} s: {said}",
                     patience.as_secs()
@@ -136,16 +136,24 @@ impl Done {
         Err(format!(
             "{} instead of {code}: {}",
             self.status,
-            tail(&format!("{} {}", self.stdout, self.stderr))
+            brief(&format!("{} {}", self.stdout, self.stderr))
         ))
     }
 }
 
-/// The end of what a client said, on one line.
-pub fn tail(said: &str) -> String {
+/// What a client said, on one line that is not too long: its beginning and end.
+pub fn brief(said: &str) -> String {
+    const MOST: usize = 300;
     let words: Vec<_> = said.split_whitespace().collect();
     let line: Vec<_> = words.join(" ").chars().collect();
-    line[line.len().saturating_sub(500)..].iter().collect()
+    if line.len() <= 2 * MOST {
+        return line.into_iter().collect();
+    }
+    let (first, last) = (&line[..MOST], &line[line.len() - MOST..]);
+    [first, &[' ', '…', ' '], last]
+        .concat()
+        .into_iter()
+        .collect()
 }
 
 fn kill_group(group: u32) {
@@ -176,7 +184,7 @@ impl Background {
     }
 
     pub fn said(&self) -> String {
-        tail(&std::fs::read_to_string(&self.log).unwrap_or_default())
+        brief(&std::fs::read_to_string(&self.log).unwrap_or_default())
     }
 
     /// Waits until `is_so`, but no longer than it lives.

@@ -1,4 +1,4 @@
-//! PuTTY's command line tools.
+//! `PuTTY`'s command line tools.
 
 use std::process::Command;
 

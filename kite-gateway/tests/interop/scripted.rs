@@ -110,8 +110,7 @@ impl<'a> Script<'a> {
     }
 
     async fn run(&self, cell: &str, method: Option<&str>) -> Outcome {
-        let call = Call::new(self.command(cell, None));
-        let done = call.succeed().await?;
+        let done = Call::new(self.command(cell, None)).succeed().await?;
         if let Some(method) = method {
             return self.lab.was_let_in(self.name, method);
         }

@@ -55,6 +55,8 @@ async def exec_():
         for code in (0, 7):
             answer = await connection.run(f"exit {code}")
             expect("exit code", answer.exit_status, code)
+        answer = await connection.run("exec >&- 2>&-; sleep 0.2; exit 7")
+        expect("exit code", answer.exit_status, 7)
 
 
 async def signal():

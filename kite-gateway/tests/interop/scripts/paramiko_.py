@@ -66,6 +66,7 @@ def exec_():
     client = connect()
     for code in (0, 7):
         expect("exit code", run(client, f"exit {code}")[0], code)
+    expect("exit code", run(client, "exec >&- 2>&-; sleep 0.2; exit 7")[0], 7)
 
 
 def signal():

@@ -74,6 +74,7 @@ const features = {
     for (const code of [0, 7]) {
       assert.strictEqual((await run(client, `exit ${code}`)).code, code);
     }
+    assert.strictEqual((await run(client, 'exec >&- 2>&-; sleep 0.2; exit 7')).code, 7);
   },
 
   async signal() {
