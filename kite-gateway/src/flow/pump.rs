@@ -1,5 +1,7 @@
 //! Carries items from a queue to the other side, waiting for its window.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use russh::server::Handle;
 use russh::{ChannelWriteHalf, client, server};
@@ -10,6 +12,8 @@ use super::{Item, Queue};
 pub(crate) const STDERR: u32 = 1;
 /// Exit status when the VM's connection broke, as `ssh` itself uses.
 const LOST: u32 = 255;
+/// How long a session's EOF waits for the exit status that most often follows.
+const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Who sees what a VM sends before the user does.
 pub(crate) trait Witness: Sync {
@@ -32,13 +36,43 @@ pub(crate) enum Ended {
 
 /// Carries what the VM sent to the user, in order: data, EOF, exit status or
 /// signal, close. The witness sees each thing first.
+///
+/// A session's EOF (`is_session`) goes behind its exit status when that comes
+/// soon: `PuTTY`, dropbear and others close a channel on EOF, and once they have,
+/// russh has closed it, too, and would send no status any more. RFC 4254 has no
+/// order of the two.
 pub(crate) async fn to_user(
     queue: &Queue,
     writer: &ChannelWriteHalf<server::Msg>,
     handle: &Handle,
     witness: &impl Witness,
+    is_session: bool,
 ) -> Ended {
-    while let Some(item) = queue.pop().await {
+    let mut waits = is_session;
+    let mut held = None;
+    loop {
+        let next = match held.take() {
+            Some(item) => Some(item),
+            None => queue.pop().await,
+        };
+        let Some(mut item) = next else {
+            return Ended::Gone;
+        };
+        if is_exit(&item) {
+            waits = false;
+        }
+        if waits && matches!(item, Item::Eof) {
+            waits = false;
+            match tokio::time::timeout(EXIT_PATIENCE, queue.pop()).await {
+                Ok(Some(exit)) if is_exit(&exit) => {
+                    held = Some(item);
+                    item = exit;
+                }
+                Ok(Some(other)) => held = Some(other),
+                // A command may close its output and run on.
+                Ok(None) | Err(_) => {}
+            }
+        }
         if let Err(why) = witness.sees(&item).await {
             notice(writer, &why, LOST).await;
             return Ended::Stopped;
@@ -70,7 +104,10 @@ pub(crate) async fn to_user(
             return Ended::Gone;
         }
     }
-    Ended::Gone
+}
+
+fn is_exit(item: &Item) -> bool {
+    matches!(item, Item::ExitStatus(_) | Item::ExitSignal { .. })
 }
 
 /// Carries what the user sent to the VM.

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use russh::Sig;
 use tokio::time::Instant;
@@ -19,6 +19,11 @@ use crate::metrics::Strain;
 pub(crate) const HIGH_WATER: usize = 1024 * 1024;
 /// Below this it may send freely again.
 const LOW_WATER: usize = 512 * 1024;
+
+/// Data that comes in smaller pieces is put together up to this length. A channel
+/// that is stalled trickles on by two bytes at a time, and over hours the places of
+/// so many items would fill the memory.
+const PIECE: usize = 4096;
 
 /// One thing that happened on a channel, in the order in which it happened.
 #[derive(Debug)]
@@ -120,6 +125,28 @@ struct State {
     producer: Option<Waker>,
 }
 
+impl State {
+    /// Adds data to what waits last, if both are small; gives back what it is not
+    /// added to.
+    fn merge(&mut self, item: Item) -> Option<Item> {
+        let (Item::Data(more), Some(Item::Data(last))) = (&item, self.items.back_mut()) else {
+            return Some(item);
+        };
+        if last.len() + more.len() > PIECE {
+            return Some(item);
+        }
+        // Nobody else has it, unless it was made from something that lives on.
+        let mut longer = match std::mem::take(last).try_into_mut() {
+            Ok(unshared) => unshared,
+            Err(shared) => BytesMut::from(&shared[..]),
+        };
+        longer.extend_from_slice(more);
+        *last = longer.freeze();
+        self.cost += more.len();
+        None
+    }
+}
+
 /// A queue between two sides of a channel.
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -167,8 +194,11 @@ impl Queue {
         if state.closed || !state.said.admits(&item) {
             return state.cost;
         }
-        state.cost += item.cost();
         state.total += item.data() as u64;
+        let Some(item) = state.merge(item) else {
+            return state.cost;
+        };
+        state.cost += item.cost();
         if state.cost > HIGH_WATER {
             self.hold_back(&mut state);
         }
@@ -250,12 +280,13 @@ mod tests {
     async fn keeps_the_order_and_counts() {
         let queue = Queue::default();
         queue.push(data(3));
-        assert_eq!(queue.push(data(2)), 5 + 2 * ITEM_COST);
+        assert_eq!(queue.push(data(2)), 5 + ITEM_COST);
+        assert_eq!(queue.push(data(PIECE)), 5 + PIECE + 2 * ITEM_COST);
         queue.push(Item::Eof);
-        assert!(matches!(queue.pop().await, Some(Item::Data(d)) if d.len() == 3));
-        assert!(matches!(queue.pop().await, Some(Item::Data(d)) if d.len() == 2));
+        assert!(matches!(queue.pop().await, Some(Item::Data(d)) if d.len() == 5));
+        assert!(matches!(queue.pop().await, Some(Item::Data(d)) if d.len() == PIECE));
         assert!(matches!(queue.pop().await, Some(Item::Eof)));
-        assert_eq!(queue.total(), 5);
+        assert_eq!(queue.total(), 5 + PIECE as u64);
         queue.close();
         assert!(queue.pop().await.is_none());
         assert_eq!(queue.push(Item::ExitStatus(0)), 0);
@@ -301,9 +332,28 @@ mod tests {
     fn a_flood_of_small_things_counts() {
         let queue = Queue::default();
         for _ in 0..HIGH_WATER / ITEM_COST {
-            queue.push(data(1));
+            queue.push(Item::Extended(1, Bytes::from_static(b"x")));
         }
         assert!(queue.is_over());
+    }
+
+    #[tokio::test]
+    async fn a_trickle_takes_little_more_than_its_bytes() {
+        let queue = Queue::default();
+        let mut all = Vec::new();
+        let mut cost = 0;
+        for number in 0..50_000_u16 {
+            let two = number.to_be_bytes();
+            all.extend(two);
+            cost = queue.push(Item::Data(Bytes::copy_from_slice(&two)));
+        }
+        assert!(cost < 110_000, "{cost}");
+        queue.push(Item::Close);
+        let mut back = Vec::new();
+        while let Some(Item::Data(data)) = queue.pop().await {
+            back.extend_from_slice(&data);
+        }
+        assert!(back == all);
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl Bridge {
             user: &self.writer,
             handle: &self.handle,
             machine: &machine,
+            is_session: matches!(self.kind, Kind::Session),
         };
         let relays = TaskTracker::new();
         let asking = async {

@@ -35,6 +35,8 @@ pub(crate) struct Ends<'a> {
     pub(crate) handle: &'a Handle,
     /// Sends to the machine.
     pub(crate) machine: &'a ChannelWriteHalf<client::Msg>,
+    /// A session: it ends with an exit status.
+    pub(crate) is_session: bool,
 }
 
 impl Ends<'_> {
@@ -58,7 +60,7 @@ impl Ends<'_> {
 
     async fn downwards(&self) -> Ended {
         tokio::select! {
-            ended = flow::to_user(self.down, self.user, self.handle, self) => ended,
+            ended = flow::to_user(self.down, self.user, self.handle, self, self.is_session) => ended,
             () = self.link.gone.cancelled() => drained(self.down).await,
         }
     }

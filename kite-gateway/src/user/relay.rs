@@ -60,6 +60,7 @@ async fn carry(conn: &Conn, incoming: Incoming) -> (u64, &'static str) {
         user: &user,
         handle: &handle,
         machine: &machine,
+        is_session: false,
     };
     let ended = ends.pump(&conn.shared.draining).await;
     conn.remove(id);

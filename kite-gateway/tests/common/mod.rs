@@ -89,6 +89,11 @@ impl AuditSink for Records {
 }
 
 impl Records {
+    /// Whether there is a record that fits.
+    pub fn any(&self, fits: impl Fn(&serde_json::Value) -> bool) -> bool {
+        self.0.lock().iter().any(fits)
+    }
+
     /// Waits for a record that fits.
     pub async fn find(&self, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
         for _ in 0..500 {
