@@ -33,14 +33,14 @@ pub struct Bed {
     other: Option<PathBuf>,
     ports: Vec<(&'static str, u16)>,
     // Ended in this order, before the directory is removed.
-    _processes: Vec<Process>,
+    processes: Vec<Process>,
     dir: tempfile::TempDir,
 }
 
 impl Drop for Bed {
     fn drop(&mut self) {
         // An sshd waits for its children; without it they would be left to init.
-        let sshds = self.targets.iter().filter(|t| !self.is_gateway(t));
+        let sshds = self.targets.iter().filter(|t| !t.is_gateway());
         for id in sshds.filter_map(|target| target.hop).chain([self.vm]) {
             let _ = has_come_to_rest(id);
         }
@@ -63,7 +63,7 @@ impl Bed {
             targets: Vec::new(),
             other: options.other.clone(),
             ports: Vec::new(),
-            _processes: Vec::new(),
+            processes: Vec::new(),
             dir,
         };
         bed.keys();
@@ -83,11 +83,11 @@ impl Bed {
             },
         ];
         let gateways = bed.gateways();
-        bed._processes = vec![vm, jump];
+        bed.processes = vec![vm, jump];
         for (target, process, port) in gateways {
             bed.ports.push((target.name, port));
             bed.targets.push(target);
-            bed._processes.push(process);
+            bed.processes.push(process);
         }
         bed.configure();
         Some(bed)
@@ -96,7 +96,7 @@ impl Bed {
     /// The same sshds before fresh gateways, whose memory is that of a beginning.
     pub fn fresh(&self) -> (Vec<Target>, Vec<Process>) {
         let mut targets = self.targets.clone();
-        targets.retain(|target| !self.is_gateway(target));
+        targets.retain(|target| !target.is_gateway());
         let mut processes = Vec::new();
         let mut ports = self.ports.clone();
         ports.retain(|(name, _)| ["direct", "jump"].contains(name));
@@ -112,10 +112,6 @@ impl Bed {
     /// Clients go to the first gateways again.
     pub fn configure(&self) {
         self.configure_for(&self.ports);
-    }
-
-    pub fn is_gateway(&self, target: &Target) -> bool {
-        !["direct", "ssh -J"].contains(&target.name)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -248,6 +244,10 @@ impl Bed {
 }
 
 impl Target {
+    pub fn is_gateway(&self) -> bool {
+        !["direct", "ssh -J"].contains(&self.name)
+    }
+
     /// Its name in the clients' configuration.
     pub fn host(&self) -> &'static str {
         match self.name {

@@ -35,8 +35,8 @@ pub fn play(dir: &Path) {
 
 fn gateway(dir: &Path) -> Gateway {
     let text = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
-    let key = |name: &str| PrivateKey::read_openssh_file(&dir.join(name)).unwrap();
-    let public = |name: &str| PublicKey::read_openssh_file(&dir.join(name)).unwrap();
+    let key = |name: &str| PrivateKey::read_openssh_file(dir.join(name)).unwrap();
+    let public = |name: &str| PublicKey::read_openssh_file(dir.join(name)).unwrap();
     let route = Route {
         vm: VmKey {
             namespace: "bench".to_owned(),

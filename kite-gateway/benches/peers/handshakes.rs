@@ -40,7 +40,7 @@ pub fn measure(options: &Options, bed: &Bed) {
         let all = connect(bed, at_once, connections);
         let jump = all[1].hop;
         for (target, figures) in bed.targets.iter().zip(&all) {
-            let goal = if bed.is_gateway(target) {
+            let goal = if target.is_gateway() {
                 verdict("a tenth of ssh -J", figures.hop <= jump / 10.0)
             } else {
                 String::new()

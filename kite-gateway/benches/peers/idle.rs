@@ -37,7 +37,7 @@ pub fn measure(options: &Options, bed: &Bed) {
     let mut jump = f64::INFINITY;
     for target in targets.iter().filter(|target| target.hop.is_some()) {
         let kib = [Open::Nothing, Open::Session].map(|open| each(bed, target, open, connections));
-        let goal = if bed.is_gateway(target) {
+        let goal = if target.is_gateway() {
             verdict("a tenth of ssh -J", kib[1] <= jump / 10.0)
         } else {
             jump = kib[1];

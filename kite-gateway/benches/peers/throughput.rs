@@ -132,7 +132,7 @@ fn report(bed: &Bed, cipher: &str, way: Way, all: &[Figures], table: &Table) {
         let of_direct = ratio(&figures.speed, &direct.speed);
         let is_hop = target.hop.is_some();
         let hop = median(&figures.hop);
-        let goals = if bed.is_gateway(target) {
+        let goals = if target.is_gateway() {
             let speed = verdict("0.9 of direct", of_direct >= 0.9);
             let cost = verdict("CPU of ssh -J", hop <= median(&jump.hop));
             format!("{speed}; {cost}")
