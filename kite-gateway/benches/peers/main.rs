@@ -39,7 +39,12 @@ mod processes;
 mod throughput;
 
 use bed::Bed;
+use mimalloc::MiMalloc;
 use options::Options;
+
+/// As in `kite-gateway`, the process.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() {
     // `cargo test --benches` runs this, too: figures without optimisation mean nothing.
