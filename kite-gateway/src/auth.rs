@@ -2,6 +2,7 @@
 //! other projects implement [`Authenticator`].
 
 use std::io;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use kite_core::password::{PasswordError, PasswordHash};
@@ -77,14 +78,15 @@ pub struct RouteAuthenticator {
 }
 
 impl RouteAuthenticator {
-    /// At most `parallel` hashes at a time.
+    /// At most `parallel` hashes at a time; a password that has waited and was
+    /// hashed for longer than `patience` does not fit.
     ///
     /// # Errors
     ///
     /// [`AuthenticatorError`] when threads or a dummy hash cannot be had.
-    pub fn new(parallel: usize) -> Result<Self, AuthenticatorError> {
+    pub fn new(parallel: usize, patience: Duration) -> Result<Self, AuthenticatorError> {
         Ok(Self {
-            hashing: HashPool::new(parallel)?,
+            hashing: HashPool::new(parallel, patience)?,
             dummy: PasswordHash::create("nobody has this password")?,
         })
     }

@@ -57,6 +57,21 @@ impl<K: Eq + Hash + Clone> Bans<K> {
         until.is_some_and(|until| now < until)
     }
 
+    /// Takes a failure back that was counted before it was known to be one; `ban` is
+    /// what it led to.
+    pub(crate) fn forgive(&self, key: &K, ban: Option<Duration>) {
+        let mut entries = self.entries.lock();
+        let Some(entry) = entries.get_mut(key) else {
+            return;
+        };
+        if ban.is_some() {
+            entry.until = None;
+            entry.bans = entry.bans.saturating_sub(1);
+            entry.failures = self.policy.failures;
+        }
+        entry.failures = entry.failures.saturating_sub(1);
+    }
+
     /// Counts a failure at the time `now`; gives the ban that it led to.
     pub(crate) fn failed(&self, key: &K, now: Instant) -> Option<Duration> {
         let BanPolicy {

@@ -7,9 +7,9 @@ use russh::Limits;
 use crate::bans::BanPolicy;
 use crate::cidr::Cidr;
 
-/// No packet is shorter than 16 bytes: before this many are sent there are fewer
-/// than 2^30 packets, where RFC 4344 §3 allows 2^31, and fewer than 2^30 blocks of
-/// AES, where it allows 2^32.
+/// RFC 4344 §3 allows 2^32 blocks of AES, which are 64 GiB, and 2^31 packets, which
+/// are eight bytes each by this: data has ten and more. A client that floods with
+/// shorter ones harms its own connection.
 const MOST_REKEY_BYTES: u64 = 16 << 30;
 /// Connections that last get new keys this often in any case.
 const REKEY_TIME: Duration = Duration::from_secs(24 * 3600);
@@ -35,9 +35,10 @@ pub struct Config {
     /// Password hashes that are computed at a time.
     pub parallel_hashes: usize,
     /// No password is refused sooner than this after it came, whatever it was
-    /// refused for: longer than any of the checks takes, also those of machines
-    /// that decide on passwords themselves.
+    /// refused for: longer than any of the checks usually takes.
     pub rejection_time: Duration,
+    /// How long a password may wait for its hash, and be hashed.
+    pub hash_patience: Duration,
     /// Logins that machines decide on at a time (see
     /// [`Credential::UsersPassword`](crate::route::Credential::UsersPassword)).
     pub parallel_relays: usize,
@@ -80,6 +81,19 @@ pub struct Config {
 }
 
 impl Config {
+    /// For a gateway before machines that decide on passwords themselves
+    /// ([`Credential::UsersPassword`](crate::route::Credential::UsersPassword)):
+    /// every check, theirs and the gateway's own, has ended when `time` has passed,
+    /// and then refusals are answered. So time does not tell who decided.
+    #[must_use]
+    pub fn relaying(self, time: Duration) -> Self {
+        Self {
+            rejection_time: time,
+            hash_patience: time.mul_f64(0.9),
+            ..self
+        }
+    }
+
     /// When keys are exchanged anew, as russh takes it.
     pub(crate) fn limits(&self) -> Limits {
         let bytes = self.rekey_bytes.min(MOST_REKEY_BYTES);
@@ -106,6 +120,7 @@ impl Default for Config {
             max_auth_requests: 30,
             parallel_hashes: 2,
             rejection_time: Duration::from_millis(300),
+            hash_patience: Duration::from_secs(10),
             parallel_relays: 4,
             relay_bans: BanPolicy {
                 failures: 5,

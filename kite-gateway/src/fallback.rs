@@ -2,7 +2,11 @@
 //! whose only SSH port the gateway has taken, its administrators still get in.
 //!
 //! Passwords only, typed or asked for: the host decides on them. A machine's
-//! route wins over an account of the host with the same name.
+//! route wins over an account of the host with the same name, so serve only once
+//! the routes are complete: a name that is not known yet would lead to the host.
+//!
+//! The gateway's configuration has to be one for this:
+//! [`Config::relaying`](crate::Config::relaying).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -34,6 +34,9 @@ use crate::vm::Dialer;
 /// others need a moment to close some.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long channels may take to end after their connections.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
 /// How long a proxy may take to say where a connection comes from.
 const PROXY_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -136,7 +139,10 @@ impl GatewayBuilder {
         let config = self.config;
         let authenticator = match self.authenticator {
             Some(authenticator) => authenticator,
-            None => Arc::new(RouteAuthenticator::new(config.parallel_hashes)?),
+            None => Arc::new(RouteAuthenticator::new(
+                config.parallel_hashes,
+                config.hash_patience,
+            )?),
         };
         let connector = self
             .connector
@@ -155,6 +161,7 @@ impl GatewayBuilder {
                 closing: CancellationToken::new(),
                 connections: AtomicU64::new(1),
                 sessions: Sessions::default(),
+                tasks: TaskTracker::new(),
                 address_bans: Bans::new(config.address_bans),
                 name_bans: Bans::new(config.name_bans),
                 relay_bans: Bans::new(config.relay_bans),
@@ -240,6 +247,14 @@ impl Gateway {
         {
             shared.closing.cancel();
             tasks.wait().await;
+        }
+        // Channels say how they ended when their connection has.
+        shared.tasks.close();
+        if tokio::time::timeout(LAST_WORDS, shared.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(channels = shared.tasks.len(), "channels do not end");
         }
         if let Some(recordings) = &shared.recordings {
             recordings.finish().await;

@@ -14,9 +14,6 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Passwords that wait in the queue itself; more wait before it, in order.
 const QUEUE: usize = 16;
-/// How long a password waits in all. Under a flood some are refused that would
-/// have fitted, rather than all connections held.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Job {
     hash: PasswordHash,
@@ -28,11 +25,14 @@ struct Job {
 #[derive(Debug)]
 pub(crate) struct HashPool {
     jobs: mpsc::Sender<Job>,
+    patience: Duration,
 }
 
 impl HashPool {
-    /// Starts `threads` of them, at least one.
-    pub(crate) fn new(threads: usize) -> io::Result<Self> {
+    /// Starts `threads` of them, at least one. A password waits for `patience` in
+    /// all: under a flood some are refused that would have fitted, rather than all
+    /// connections held.
+    pub(crate) fn new(threads: usize, patience: Duration) -> io::Result<Self> {
         let (jobs, receiver) = mpsc::channel(QUEUE);
         let receiver = Arc::new(Mutex::new(receiver));
         for number in 0..threads.max(1) {
@@ -41,7 +41,7 @@ impl HashPool {
                 .name(format!("kite-hash-{number}"))
                 .spawn(move || work(&receiver))?;
         }
-        Ok(Self { jobs })
+        Ok(Self { jobs, patience })
     }
 
     /// Whether `password` fits `hash`.
@@ -54,7 +54,7 @@ impl HashPool {
         };
         let working =
             async { self.jobs.send(job).await.is_ok() && verified.await.unwrap_or(false) };
-        tokio::time::timeout(PATIENCE, working)
+        tokio::time::timeout(self.patience, working)
             .await
             .unwrap_or(false)
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test]
     async fn verifies_many_at_once() {
-        let pool = HashPool::new(2).unwrap();
+        let pool = HashPool::new(2, Duration::from_secs(60)).unwrap();
         let hash = PasswordHash::create("right").unwrap();
         let tries = (0..8).map(|i| {
             let password = if i % 2 == 0 { "right" } else { "wrong" };

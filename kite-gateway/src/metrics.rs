@@ -32,6 +32,8 @@ pub(crate) struct KindLabels {
 pub(crate) enum Banned {
     Address,
     Name,
+    /// An address, from machines that decide on passwords themselves.
+    Relay,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]

@@ -137,13 +137,18 @@ impl Sessions {
         self.changed.notify_one();
     }
 
-    /// Counts a login to a machine of `owner`; gives how many there are now.
-    pub(crate) fn count(&self, vm: &VmKey, owner: Option<&str>) -> Counts {
+    /// Notes who logged in on a connection; gives how many there are now. `None` if
+    /// it is over meanwhile, or was logged in before: then there is no login.
+    pub(crate) fn log_in(&self, conn: &Conn, identity: Identity) -> Option<Counts> {
+        let (vm, owner) = (identity.vm.clone(), identity.owner.clone());
         let mut table = self.table.lock();
-        let of_vm = one_more(&mut table.by_vm, vm.clone());
-        let of_owner = owner.map_or(0, |owner| one_more(&mut table.by_owner, owner.to_owned()));
+        if !table.connections.contains_key(&conn.number) || !conn.identify(identity) {
+            return None;
+        }
+        let of_vm = one_more(&mut table.by_vm, vm);
+        let of_owner = owner.map_or(0, |owner| one_more(&mut table.by_owner, owner));
         self.changed.notify_one();
-        Counts { of_vm, of_owner }
+        Some(Counts { of_vm, of_owner })
     }
 
     /// Waits for a login, or the end of a connection that was logged in. For one

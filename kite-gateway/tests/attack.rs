@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Bed, resident, text};
+use common::{Bed, Trusting, resident, text};
 use kite_core::password::PasswordHash;
 use kite_gateway::{BanPolicy, Config};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use russh::keys::{PrivateKeyWithHashAlg, PublicKeyOrCertificate};
+use russh::keys::PrivateKeyWithHashAlg;
 use russh::{Disconnect, client};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -132,16 +132,6 @@ async fn handshakes_that_are_cut_off_or_changed_leave_nothing() {
     }
     assert_eq!(bed.sessions.list().len(), 0, "all of them are gone");
     assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
-}
-
-struct Trusting;
-
-impl client::Handler for Trusting {
-    type Error = russh::Error;
-
-    async fn check_server_key(&mut self, _: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
-        Ok(true)
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,10 +3,12 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Bed, run, text};
+use common::{Bed, Trusting, run, text};
 use kite_gateway::{BanPolicy, Config};
+use russh::client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -46,6 +48,33 @@ async fn an_address_that_guesses_is_banned() {
         told.contains("Connection closed") || told.contains("reset by"),
         "{told}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ban_holds_for_connections_that_were_open_before() {
+    let bed = Bed::with(Config {
+        address_bans: BanPolicy {
+            failures: 3,
+            ..NEVER
+        },
+        name_bans: NEVER,
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    let config = Arc::new(client::Config::default());
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let connecting = client::connect(Arc::clone(&config), bed.address, Trusting);
+        open.push(connecting.await.unwrap());
+    }
+    for _ in 0..3 {
+        let guess = open[0].authenticate_password("web", "wrong").await.unwrap();
+        assert!(!guess.success());
+    }
+    // Right, and too late.
+    let right = open[1].authenticate_password("web", common::PASSWORD);
+    assert!(!right.await.unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,12 +4,16 @@
 mod common;
 
 use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Bed, PASSWORD, run, text};
+use common::{Bed, PASSWORD, Trusting, run, text};
 use kite_fake::guest::{Guest, GuestConfig, GuestHandle, Passwords};
 use kite_gateway::fallback::Host;
 use kite_gateway::{BanPolicy, Config, LoginName};
+use russh::client;
+use tokio::net::{TcpListener, TcpStream};
 
 const HOST_PASSWORD: &str = "of the host";
 
@@ -40,7 +44,11 @@ async fn login(bed: &Bed, user: &str, password: &str, method: &str) -> Output {
 async fn an_administrator_gets_into_the_host_by_password() {
     for passwords in [Passwords::Plain, Passwords::Asked] {
         let host = host("admin", passwords(HOST_PASSWORD.to_owned())).await;
-        let bed = Bed::before_host(Config::default(), behind(&host, &[])).await;
+        let bed = Bed::before_host(
+            Config::default().relaying(Duration::from_secs(2)),
+            behind(&host, &[]),
+        )
+        .await;
         for method in ["password", "keyboard-interactive"] {
             let output = login(&bed, "admin", HOST_PASSWORD, method).await;
             let told = text(&output.stderr);
@@ -77,7 +85,11 @@ async fn an_administrator_gets_into_the_host_by_password() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_wins_over_an_account_of_its_name() {
     let host = host("web", Passwords::Plain(HOST_PASSWORD.to_owned())).await;
-    let bed = Bed::before_host(Config::default(), behind(&host, &[])).await;
+    let bed = Bed::before_host(
+        Config::default().relaying(Duration::from_secs(2)),
+        behind(&host, &[]),
+    )
+    .await;
     let _guest = bed.machine("web").await;
     let output = login(&bed, "web", PASSWORD, "password").await;
     assert_eq!(text(&output.stdout), "vm-web\nweb\n");
@@ -88,7 +100,11 @@ async fn a_machine_wins_over_an_account_of_its_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_accounts_that_are_named_are_reached() {
     let host = host("root", Passwords::Plain(HOST_PASSWORD.to_owned())).await;
-    let bed = Bed::before_host(Config::default(), behind(&host, &["admin"])).await;
+    let bed = Bed::before_host(
+        Config::default().relaying(Duration::from_secs(2)),
+        behind(&host, &["admin"]),
+    )
+    .await;
     let output = login(&bed, "root", HOST_PASSWORD, "password").await;
     assert_eq!(output.status.code(), Some(255));
     let record = bed.records.find(|r| r["event"] == "login").await;
@@ -99,41 +115,177 @@ async fn only_the_accounts_that_are_named_are_reached() {
 async fn keys_do_not_lead_to_the_host_and_another_host_key_is_refused() {
     let host = host("admin", Passwords::Plain(HOST_PASSWORD.to_owned())).await;
     let mut wrong = behind(&host, &[]);
-    let bed = Bed::before_host(Config::default(), wrong.clone()).await;
+    let bed = Bed::before_host(
+        Config::default().relaying(Duration::from_secs(2)),
+        wrong.clone(),
+    )
+    .await;
     let output = bed.ssh("admin", "whoami").await;
     assert_eq!(output.status.code(), Some(255));
     assert!(text(&output.stderr).contains("Permission denied"));
 
     wrong.host_key = common::new_key().public_key().clone();
-    let bed = Bed::before_host(Config::default(), wrong).await;
+    let bed = Bed::before_host(Config::default().relaying(Duration::from_secs(2)), wrong).await;
     let output = login(&bed, "admin", HOST_PASSWORD, "password").await;
     assert_eq!(output.status.code(), Some(255));
 }
 
+/// A host that takes its time to say no, as PAM does, and how often it was asked.
+async fn slow_host(user: &str, delay: Duration) -> (GuestHandle, Host, Arc<AtomicUsize>) {
+    let host = host(user, Passwords::Plain(HOST_PASSWORD.to_owned())).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut slow = behind(&host, &[]);
+    let fast = std::mem::replace(&mut slow.address, listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                tokio::time::sleep(delay).await;
+                let mut far = TcpStream::connect(fast).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    (host, slow, asked)
+}
+
+async fn guess(bed: &Bed, user: &str, password: &str) -> (bool, Duration) {
+    let config = Arc::new(client::Config::default());
+    let mut handle = client::connect(config, bed.address, Trusting)
+        .await
+        .unwrap();
+    let started = Instant::now();
+    let result = handle.authenticate_password(user, password).await;
+    let accepted = result.is_ok_and(|result| result.success());
+    (accepted, started.elapsed())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guesses_at_the_host_are_few_and_cost_as_much_as_others() {
-    let rejection_time = Duration::from_millis(900);
+async fn guesses_at_the_host_are_few_and_take_as_long_as_others() {
+    let time = Duration::from_secs(2);
+    let (_host, slow, asked) = slow_host("admin", Duration::from_millis(800)).await;
     let config = Config {
-        rejection_time,
+        address_bans: BanPolicy {
+            failures: 0,
+            ..Config::default().address_bans
+        },
+        ..Config::default().relaying(time)
+    };
+    let bed = Bed::before_host(config, slow).await;
+    let _guest = bed.machine("web").await;
+    let mut longest = Duration::ZERO;
+    for user in ["web", "nobody"] {
+        let guesses = (0..12).map(|_| guess(&bed, user, "wrong"));
+        for (accepted, took) in futures::future::join_all(guesses).await {
+            assert!(!accepted);
+            assert!(took >= time, "{user}: {took:?}");
+            longest = longest.max(took);
+        }
+    }
+    // Were the host waited for in turn, the last of twelve would take three times as
+    // long as it does.
+    assert!(longest < time * 2, "{longest:?}");
+    // Five, of which four at a time.
+    let failures = Config::default().relay_bans.failures as usize;
+    assert!(asked.load(Ordering::Relaxed) <= failures);
+    // From this address the host is asked no more, whatever the password is.
+    let (accepted, took) = guess(&bed, "admin", HOST_PASSWORD).await;
+    assert!(!accepted && took >= time);
+    assert!(asked.load(Ordering::Relaxed) <= failures);
+    // The machines are still there for it.
+    let output = bed.ssh("web", "echo in").await;
+    assert_eq!(text(&output.stdout), "in\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hangs_up_holds_nothing() {
+    let (_host, slow, asked) = slow_host("admin", Duration::from_secs(1)).await;
+    let never = BanPolicy {
+        failures: 0,
+        ..Config::default().address_bans
+    };
+    let config = Config {
+        relay_bans: never,
+        address_bans: never,
+        login_deadline: Duration::from_millis(500),
+        ..Config::default().relaying(Duration::from_secs(30))
+    };
+    let bed = Bed::before_host(config, slow).await;
+    let guesses = (0..40).map(|_| guess(&bed, "nobody", "wrong"));
+    futures::future::join_all(guesses).await;
+    assert_eq!(bed.sessions.list().len(), 0);
+    // Nobody waits for the answers any more, and nobody asks for them.
+    let before = asked.load(Ordering::Relaxed);
+    assert!(before < 40, "{before}");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(asked.load(Ordering::Relaxed), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_trusted_does_not_stand_in_line() {
+    let host = host("admin", Passwords::Plain(HOST_PASSWORD.to_owned())).await;
+    let config = Config {
+        parallel_relays: 1,
         relay_bans: BanPolicy {
-            failures: 2,
+            failures: 1,
             ..Config::default().relay_bans
         },
-        ..Config::default()
+        never_ban: vec!["127.0.0.0/8".parse().unwrap()],
+        ..Config::default().relaying(Duration::from_secs(2))
     };
-    let host = host("admin", Passwords::Plain(HOST_PASSWORD.to_owned())).await;
-    let bed = Bed::before_host(config, behind(&host, &["admin"])).await;
-    let _guest = bed.machine("web").await;
-    for user in ["admin", "admin", "nobody", "web"] {
-        let started = Instant::now();
-        let output = login(&bed, user, "wrong", "password").await;
-        assert_eq!(output.status.code(), Some(255));
-        assert!(started.elapsed() >= rejection_time, "{user}");
+    let bed = Bed::before_host(config, behind(&host, &[])).await;
+    for _ in 0..3 {
+        assert!(!guess(&bed, "admin", "wrong").await.0);
     }
-    // From this address the host is asked no more, whatever the password is.
-    let output = login(&bed, "admin", HOST_PASSWORD, "password").await;
-    assert_eq!(output.status.code(), Some(255));
-    // Machines are still there for it.
-    let output = login(&bed, "web", PASSWORD, "password").await;
-    assert_eq!(text(&output.stdout), "vm-web\nweb\n");
+    assert!(guess(&bed, "admin", HOST_PASSWORD).await.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_that_comes_too_late_is_none_and_counts_as_none() {
+    let (_host, slow, _) = slow_host("admin", Duration::from_secs(5)).await;
+    let config = Config {
+        login_deadline: Duration::from_millis(300),
+        max_connections_per_vm: 1,
+        ..Config::default().relaying(Duration::from_secs(30))
+    };
+    let bed = Bed::before_host(config, slow).await;
+    let guest = bed.machine("web").await;
+    // By the time the host says yes, nobody is there any more.
+    assert!(!guess(&bed, "admin", HOST_PASSWORD).await.0);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(bed.sessions.list().len(), 0);
+    // The one connection that its machine may have is still to be had.
+    let address = guest.address();
+    let route = bed.route("admin", address, "web", guest.host_key().clone());
+    bed.table.set("admin", route);
+    bed.table.change("admin", |route| {
+        route.vm.namespace = kite_gateway::fallback::REALM.to_owned();
+    });
+    let output = bed.ssh("admin", "echo in").await;
+    assert_eq!(text(&output.stdout), "in\n", "{}", text(&output.stderr));
+    let is_login = |record: &serde_json::Value| {
+        record["event"] == "login" && record["accepted"] == true && record["method"] == "password"
+    };
+    assert!(!bed.records.any(is_login));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guesses_count_whether_or_not_the_host_was_asked() {
+    let host = host("admin", Passwords::Plain(HOST_PASSWORD.to_owned())).await;
+    let config = Config {
+        address_bans: BanPolicy {
+            failures: 8,
+            ..Config::default().address_bans
+        },
+        ..Config::default().relaying(Duration::from_millis(700))
+    };
+    let bed = Bed::before_host(config, behind(&host, &[])).await;
+    for _ in 0..8 {
+        assert!(!guess(&bed, "nobody", "wrong").await.0);
+    }
+    // Five were passed on, and all eight count.
+    let connecting = client::connect(Arc::default(), bed.address, Trusting);
+    assert!(connecting.await.is_err());
 }

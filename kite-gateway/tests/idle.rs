@@ -8,26 +8,16 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Bed, resident_kib, text};
+use common::{Bed, Trusting, resident_kib, text};
 use futures::StreamExt as _;
 use kite_gateway::Config;
 use russh::client;
-use russh::keys::{PrivateKey, PrivateKeyWithHashAlg, PublicKeyOrCertificate};
+use russh::keys::{PrivateKey, PrivateKeyWithHashAlg};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 const CONNECTIONS: usize = 2000;
 /// A tenth of what a jump host's sshd takes for each.
 const MOST_KIB_EACH: u64 = 140;
-
-struct Trusting;
-
-impl client::Handler for Trusting {
-    type Error = russh::Error;
-
-    async fn check_server_key(&mut self, _: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
-        Ok(true)
-    }
-}
 
 /// The clients' process: `KITE_TEST_CLIENTS` names the gateway and the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

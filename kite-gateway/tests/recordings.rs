@@ -66,11 +66,13 @@ async fn who_cannot_be_recorded_does_not_go_on() {
     let bed = Bed::recorded(Recordings::to(directory.path()).unwrap()).await;
     let _guest = bed.machine("web").await;
     directory.close().unwrap();
-    let output = in_terminal(&bed, "sleep 1; echo loud").await;
+    let output = in_terminal(&bed, "echo done > marker; echo loud").await;
     let told = text(&output.stdout) + &text(&output.stderr);
     assert!(told.contains("has to be recorded, and cannot be"), "{told}");
     assert!(!told.contains("loud"), "{told}");
     assert_eq!(output.status.code(), Some(255));
-    // What is not recorded goes on.
+    // What is not recorded goes on; the other has not even begun.
+    let output = bed.ssh("web", "cat marker").await;
+    assert_ne!(output.status.code(), Some(0), "{}", text(&output.stdout));
     assert_eq!(text(&bed.ssh("web", "echo quiet").await.stdout), "quiet\n");
 }

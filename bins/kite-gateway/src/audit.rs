@@ -1,6 +1,7 @@
 //! Where audit records go, as options of the process.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -21,9 +22,11 @@ impl AuditArgs {
     pub fn sinks(&self) -> anyhow::Result<Vec<Box<dyn AuditSink>>> {
         let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink)];
         if let Some(path) = &self.audit_to {
+            // Commands are in it, and in commands there are secrets at times.
             let file = OpenOptions::new()
                 .create(true)
                 .append(true)
+                .mode(0o600)
                 .open(path)
                 .with_context(|| format!("--audit-to {} cannot be written to", path.display()))?;
             let lines = JsonLines::new(file).context("no thread for --audit-to can be had")?;

@@ -78,10 +78,7 @@ impl HostArgs {
         if self.host_sshd.is_none() {
             return config;
         }
-        Config {
-            rejection_time: REJECTION_TIME,
-            ..config
-        }
+        config.relaying(REJECTION_TIME)
     }
 }
 

@@ -125,10 +125,12 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         reporting.clone(),
     ));
     let watching = tokio::spawn(watch_routes(client, routes.clone(), shutdown.clone()));
-    tokio::spawn(async move {
-        routes.ready().await;
-        readiness.set(true);
-    });
+    // Who comes before all routes are known would be taken for a stranger, and with
+    // a host behind, a VM's password shown to it. Connections wait meanwhile.
+    tokio::select! {
+        () = routes.ready() => readiness.set(true),
+        () = shutdown.cancelled() => {}
+    }
     gateway.serve(listener, shutdown).await?;
     // The sessions have ended: that is reported last.
     reporting.cancel();

@@ -89,8 +89,15 @@ impl Drop for JsonLines {
 }
 
 fn write(lines: &Receiver<String>, mut out: impl Write) {
+    // The last line may have been written in part, and must not swallow the next.
+    let mut broken = false;
     while let Ok(line) = lines.recv() {
-        let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        let ending: &[u8] = if broken { b"\n" } else { b"" };
+        let written = out
+            .write_all(ending)
+            .and_then(|()| out.write_all(line.as_bytes()))
+            .and_then(|()| out.flush());
+        broken = written.is_err();
         if let Err(error) = written {
             tracing::error!(%error, record = line, "an audit record could not be written");
         }

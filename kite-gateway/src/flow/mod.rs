@@ -20,6 +20,6 @@ mod stream;
 mod window;
 
 pub(crate) use pump::{Ended, STDERR, Witness, notice, tell, to_user, to_vm};
-pub(crate) use queue::{Item, Queue};
+pub(crate) use queue::{HIGH_WATER, Item, Queue};
 pub(crate) use stream::{Pace, Paced, Room, Throttled};
 pub(crate) use window::{INITIAL as INITIAL_WINDOW, Windows};

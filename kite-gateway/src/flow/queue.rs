@@ -243,6 +243,11 @@ impl Queue {
         self.state.lock().over
     }
 
+    /// Memory that waits.
+    pub(crate) fn cost(&self) -> usize {
+        self.state.lock().cost
+    }
+
     /// Bytes of channel data that ever went in.
     pub(crate) fn total(&self) -> u64 {
         self.state.lock().total

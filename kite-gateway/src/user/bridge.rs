@@ -11,13 +11,13 @@ use tokio_util::task::TaskTracker;
 use super::conn::Conn;
 use super::enter::{EnterError, enter, refused};
 use super::link::Link;
-use super::pump::Ends;
+use super::pump::{Ends, UNRECORDED};
 use super::relay::relay;
 use super::wait::Waiting;
 use crate::audit::Purpose;
 use crate::flow;
 use crate::metrics::Way;
-use crate::vm::{Mailboxes, RequestReceiver, VmConnection};
+use crate::vm::{Halt, Mailboxes, RequestReceiver, VmConnection};
 
 /// Exit status of a session that the gateway could not bring to its machine.
 const UNAVAILABLE: u32 = 255;
@@ -119,9 +119,14 @@ impl Bridge {
         };
         let relays = TaskTracker::new();
         let asking = async {
-            // Fails only when the machine is gone, which shows in the pump.
-            let _ = self.requests.run(&machine, &vm.replies).await;
-            std::future::pending().await
+            match self.requests.run(&machine, &vm.replies, &ends).await {
+                Err(Halt::Forbidden(why)) => {
+                    flow::notice(ends.user, &why, UNAVAILABLE).await;
+                    UNRECORDED
+                }
+                // That the machine is gone shows in the pump.
+                Ok(()) | Err(Halt::Gone) => std::future::pending().await,
+            }
         };
         let relaying = async {
             while let Some(incoming) = vm.incoming.recv().await {
@@ -131,7 +136,7 @@ impl Bridge {
         };
         let ended = tokio::select! {
             ended = ends.pump(&self.conn.shared.draining) => ended,
-            never = asking => never,
+            ended = asking => ended,
             never = relaying => never,
         };
         vm.replies.fail_all();

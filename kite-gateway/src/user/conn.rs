@@ -10,7 +10,7 @@ use russh::server::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::link::Link;
+use super::link::{Link, shortened};
 use super::serve::Shared;
 use crate::audit::{Event, Purpose, Record};
 use crate::auth::Proof;
@@ -64,6 +64,8 @@ pub(crate) struct Conn {
     pub(crate) since: jiff::Timestamp,
     /// The connection is gone.
     pub(crate) gone: CancellationToken,
+    /// Nobody is served on it any more; a check of a password may still be under way.
+    pub(crate) over: CancellationToken,
     /// Somebody wants it to end.
     pub(crate) killed: CancellationToken,
     reason: OnceLock<String>,
@@ -83,6 +85,7 @@ impl Conn {
             peer,
             since: jiff::Timestamp::now(),
             gone: CancellationToken::new(),
+            over: CancellationToken::new(),
             killed: CancellationToken::new(),
             reason: OnceLock::new(),
             crowded: OnceLock::new(),
@@ -98,22 +101,34 @@ impl Conn {
         self.identity.get()
     }
 
-    /// Notes a login, and how to send to the user from elsewhere.
-    pub(crate) fn logged_in(&self, identity: Identity) {
-        let (vm, owner) = (identity.vm.clone(), identity.owner.clone());
-        // A connection logs in once.
-        if self.identity.set(identity).is_ok() {
-            let counts = self.shared.sessions.count(&vm, owner.as_deref());
-            let config = &self.shared.config;
-            let crowd = if counts.of_vm > config.max_connections_per_vm {
-                Crowd::Vm(config.max_connections_per_vm)
-            } else if counts.of_owner > config.max_connections_per_owner {
-                Crowd::Owner(config.max_connections_per_owner)
-            } else {
-                return;
-            };
+    /// Notes a login; `false` if it comes too late to be one.
+    pub(crate) fn logged_in(&self, identity: Identity) -> bool {
+        let Some(counts) = self.shared.sessions.log_in(self, identity) else {
+            return false;
+        };
+        let config = &self.shared.config;
+        let crowd = if counts.of_vm > config.max_connections_per_vm {
+            Some(Crowd::Vm(config.max_connections_per_vm))
+        } else if counts.of_owner > config.max_connections_per_owner {
+            Some(Crowd::Owner(config.max_connections_per_owner))
+        } else {
+            None
+        };
+        if let Some(crowd) = crowd {
+            // A connection logs in once.
             let _ = self.crowded.set(crowd);
         }
+        true
+    }
+
+    /// Sets who logged in; `false` if somebody has.
+    pub(crate) fn identify(&self, identity: Identity) -> bool {
+        self.identity.set(identity).is_ok()
+    }
+
+    /// Memory that waits for machines to be read by them.
+    pub(crate) fn waiting(&self) -> usize {
+        self.links.lock().values().map(|link| link.up.cost()).sum()
     }
 
     /// Who has more connections than they may, if somebody has.
@@ -238,6 +253,7 @@ impl Counted<'_> {
             metrics.bytes_total.get_or_create(&labels).inc_by(bytes);
         }
         if let Some(Identity { login, vm, .. }) = self.conn.identity().cloned() {
+            let detail = detail.as_deref().and_then(shortened);
             self.conn.record(Event::Channel {
                 login,
                 vm,

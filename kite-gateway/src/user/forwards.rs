@@ -71,8 +71,8 @@ impl Forwards {
         };
         let stop = conn.gone.child_token();
         self.stops.insert(listen.clone(), stop.clone());
-        let conn = Arc::clone(conn);
-        tokio::spawn(async move {
+        let (conn, tasks) = (Arc::clone(conn), &conn.shared.tasks);
+        tasks.spawn(async move {
             let _guard = guard;
             let counted = conn.count("forward");
             serve(&conn, vm, &listen, stop).await;
@@ -105,7 +105,7 @@ async fn open(
     cut: CancellationToken,
 ) -> Result<(VmConnection, u32), EnterError> {
     let strain = conn.shared.metrics.strain(Way::Down);
-    let mailboxes = Mailboxes::new(Arc::default(), strain);
+    let mailboxes = Mailboxes::forwarding(strain);
     let vm = enter(conn, Arc::new(mailboxes), cut).await?;
     let answer = match listen {
         Listen::Tcp(address, port) => match vm.handle.tcpip_forward(address, *port).await {

@@ -20,13 +20,16 @@ use super::link::Link;
 use super::login::{Proven, reject};
 use crate::audit::Purpose;
 use crate::auth::{Proof, Verdict};
-use crate::flow::{Item, Pace, Windows};
+use crate::flow::{HIGH_WATER, Item, Pace, Windows};
 use crate::recording::Terminal;
 use crate::secret::Secret;
 use crate::vm::{Request, Requests};
 
 /// A queue that is longer than this ends its channel: no window allows it.
 const HARD_CAP: usize = 32 * 1024 * 1024;
+/// What all channels of a connection together may have waiting: the next one whose
+/// machine does not read is ended.
+const CONNECTION_CAP: usize = 64 * 1024 * 1024;
 /// `SSH_OPEN_RESOURCE_SHORTAGE` (RFC 4254 §5.1).
 const RESOURCE_SHORTAGE: u32 = 4;
 
@@ -37,6 +40,7 @@ pub(crate) struct UserHandler {
     pace: Arc<Pace>,
     logged_in: CancellationToken,
     pub(super) passwords: usize,
+    offers: usize,
     /// What was proven so far, where more than one thing has to be.
     pub(super) proven: Option<Proven>,
     /// The password that the machine itself took.
@@ -59,6 +63,7 @@ impl UserHandler {
             pace,
             logged_in,
             passwords: 0,
+            offers: 0,
             proven: None,
             relayed: None,
             windows: Windows::default(),
@@ -108,10 +113,31 @@ impl UserHandler {
             reply: Some(reply),
             requests: receiver,
         };
-        tokio::spawn(bridge.run());
+        self.conn.shared.tasks.spawn(bridge.run());
     }
 
-    /// Passes a request on and its answer back.
+    /// Passes a request on that starts something, and notes what.
+    async fn start(
+        &mut self,
+        id: ChannelId,
+        request: Request,
+        purpose: Purpose,
+        text: &str,
+        session: &mut Session,
+    ) -> Result<(), russh::Error> {
+        let link = self.conn.link(id.into());
+        if let Some(link) = &link {
+            link.describe(purpose, text, false);
+        }
+        let accepted = self.request(id, request, true, |_| {}, session).await?;
+        if let Some(link) = link.filter(|_| accepted) {
+            link.describe(purpose, text, true);
+        }
+        Ok(())
+    }
+
+    /// Passes a request on and its answer back. `granted` is called when the machine
+    /// says yes, also when that is late.
     ///
     /// russh keeps one flag per channel for "an answer is wanted", so answers
     /// must be given before the next request is looked at: the machine's answer
@@ -122,6 +148,7 @@ impl UserHandler {
         id: ChannelId,
         request: Request,
         starts: bool,
+        granted: fn(&Link),
         session: &mut Session,
     ) -> Result<bool, russh::Error> {
         let Some(link) = self.conn.link(id.into()) else {
@@ -142,6 +169,7 @@ impl UserHandler {
         let patience = self.conn.shared.config.request_patience;
         match tokio::time::timeout(patience, &mut answer).await {
             Ok(Ok(true)) => {
+                granted(&link);
                 session.channel_success(id)?;
                 Ok(true)
             }
@@ -154,7 +182,10 @@ impl UserHandler {
                 tokio::spawn(async move {
                     // Fails only when the user is gone.
                     let _ = match answer.await {
-                        Ok(true) => handle.channel_success(id).await,
+                        Ok(true) => {
+                            granted(&link);
+                            handle.channel_success(id).await
+                        }
                         _ => handle.channel_failure(id).await,
                     };
                 });
@@ -177,11 +208,14 @@ impl UserHandler {
         let Some(link) = self.conn.link(id.into()) else {
             return Ok(());
         };
-        if link.up.push(item) > HARD_CAP {
+        let waits = link.up.push(item);
+        let is_too_much =
+            waits > HARD_CAP || (waits > HIGH_WATER && self.conn.waiting() > CONNECTION_CAP);
+        if is_too_much {
             tracing::warn!(
                 connection = self.conn.number,
                 channel = %id,
-                "channel ended: the VM does not read it and the user sends beyond the window"
+                "channel ended: the VM does not read what the user sends"
             );
             link.gone.cancel();
             session.close(id)?;
@@ -226,6 +260,11 @@ impl Handler for UserHandler {
         user: &str,
         offer: PublicKeyOffer<'_>,
     ) -> Result<Auth, Self::Error> {
+        // russh counts offers that are refused, and no others.
+        self.offers += 1;
+        if self.offers > self.conn.shared.config.max_auth_requests {
+            return Ok(reject());
+        }
         let (_, _, verdict) = self.check_key(user, offer.public_key).await;
         Ok(match verdict {
             Verdict::Accept => Auth::Accept,
@@ -335,7 +374,9 @@ impl Handler for UserHandler {
             height,
             modes: modes.to_vec(),
         };
-        self.request(id, request, false, session).await.map(drop)
+        self.request(id, request, false, |_| {}, session)
+            .await
+            .map(drop)
     }
 
     async fn env_request(
@@ -346,7 +387,9 @@ impl Handler for UserHandler {
         session: &mut Session,
     ) -> Result<(), Self::Error> {
         let request = Request::Env(name.to_owned(), value.to_owned());
-        self.request(id, request, false, session).await.map(drop)
+        self.request(id, request, false, |_| {}, session)
+            .await
+            .map(drop)
     }
 
     async fn shell_request(
@@ -354,12 +397,8 @@ impl Handler for UserHandler {
         id: ChannelId,
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.conn.link(id.into()) {
-            link.describe(Purpose::Shell, "");
-        }
-        self.request(id, Request::Shell, true, session)
+        self.start(id, Request::Shell, Purpose::Shell, "", session)
             .await
-            .map(drop)
     }
 
     async fn exec_request(
@@ -368,14 +407,10 @@ impl Handler for UserHandler {
         command: &[u8],
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.conn.link(id.into()) {
-            link.describe(
-                Purpose::of_command(command),
-                &String::from_utf8_lossy(command),
-            );
-        }
         let request = Request::Exec(command.to_vec());
-        self.request(id, request, true, session).await.map(drop)
+        let purpose = Purpose::of_command(command);
+        let text = String::from_utf8_lossy(command);
+        self.start(id, request, purpose, &text, session).await
     }
 
     async fn subsystem_request(
@@ -384,11 +419,10 @@ impl Handler for UserHandler {
         name: &str,
         session: &mut Session,
     ) -> Result<(), Self::Error> {
-        if let Some(link) = self.conn.link(id.into()) {
-            link.describe(Purpose::of_subsystem(name), &format!("subsystem {name}"));
-        }
         let request = Request::Subsystem(name.to_owned());
-        self.request(id, request, true, session).await.map(drop)
+        let text = format!("subsystem {name}");
+        self.start(id, request, Purpose::of_subsystem(name), &text, session)
+            .await
     }
 
     async fn window_change_request(
@@ -485,11 +519,8 @@ impl Handler for UserHandler {
         id: ChannelId,
         session: &mut Session,
     ) -> Result<bool, Self::Error> {
-        let allowed = self.request(id, Request::Agent, false, session).await?;
-        if let Some(link) = self.conn.link(id.into()).filter(|_| allowed) {
-            link.allow_agent();
-        }
-        Ok(allowed)
+        self.request(id, Request::Agent, false, Link::allow_agent, session)
+            .await
     }
 
     async fn x11_request(
@@ -507,11 +538,9 @@ impl Handler for UserHandler {
             cookie: cookie.to_owned(),
             screen,
         };
-        let allowed = self.request(id, request, false, session).await?;
-        if let Some(link) = self.conn.link(id.into()).filter(|_| allowed) {
-            link.allow_x11();
-        }
-        Ok(())
+        self.request(id, request, false, Link::allow_x11, session)
+            .await
+            .map(drop)
     }
 
     async fn tcpip_forward(

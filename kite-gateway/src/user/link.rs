@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::Purpose;
@@ -15,6 +15,23 @@ use crate::vm::{Mailboxes, Request, Requests};
 
 /// Longest command or destination that is kept for the records.
 const MAX_DETAIL: usize = 1024;
+
+/// What a channel is for.
+#[derive(Default)]
+struct Described {
+    purpose: Purpose,
+    detail: Option<String>,
+    /// The machine said yes to it.
+    is_certain: bool,
+}
+
+/// What fits into a record of a text that somebody else made up.
+pub(crate) fn shortened(text: &str) -> Option<String> {
+    let end = text.floor_char_boundary(MAX_DETAIL);
+    text.get(..end)
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+}
 
 /// One channel, between the user's handler and its bridge.
 pub(crate) struct Link {
@@ -30,10 +47,12 @@ pub(crate) struct Link {
     pub(crate) interactive: AtomicBool,
     /// The terminal that is to be recorded.
     pub(crate) terminal: OnceLock<Terminal>,
-    /// Its recording, once something was printed.
-    pub(crate) recording: OnceLock<Recording>,
+    /// Its recording, once something was started in it.
+    pub(crate) recording: OnceCell<Recording>,
+    /// The user was told of it.
+    pub(crate) told: AtomicBool,
     mailboxes: OnceLock<Arc<Mailboxes>>,
-    described: Mutex<(Purpose, Option<String>)>,
+    described: Mutex<Described>,
     local: AtomicBool,
     started: Notify,
 }
@@ -49,7 +68,11 @@ impl Link {
     ) -> Self {
         Self {
             requests: Some(requests),
-            described: Mutex::new((purpose, detail)),
+            described: Mutex::new(Described {
+                purpose,
+                detail: detail.as_deref().and_then(shortened),
+                is_certain: false,
+            }),
             ..Self::without_requests(gone, metrics)
         }
     }
@@ -63,7 +86,8 @@ impl Link {
             gone,
             interactive: AtomicBool::new(false),
             terminal: OnceLock::new(),
-            recording: OnceLock::new(),
+            recording: OnceCell::new(),
+            told: AtomicBool::new(false),
             mailboxes: OnceLock::new(),
             described: Mutex::default(),
             local: AtomicBool::new(false),
@@ -101,26 +125,28 @@ impl Link {
         }
     }
 
-    /// Keeps what the channel is for; `text` is a command or a destination.
-    pub(crate) fn describe(&self, purpose: Purpose, text: &str) {
-        let end = text
-            .char_indices()
-            .map(|(at, c)| at + c.len_utf8())
-            .take_while(|end| *end <= MAX_DETAIL)
-            .last()
-            .unwrap_or(0);
-        let detail = text.get(..end).map(str::to_owned);
-        *self.described.lock() = (purpose, detail.filter(|it| !it.is_empty()));
+    /// Keeps what is asked of the channel: the first that the machine says yes to,
+    /// or else the first of all. What comes behind must not stand in its place.
+    pub(crate) fn describe(&self, purpose: Purpose, text: &str, accepted: bool) {
+        let mut described = self.described.lock();
+        let is_first = described.purpose == Purpose::Nothing;
+        if is_first || (accepted && !described.is_certain) {
+            *described = Described {
+                purpose,
+                detail: shortened(text),
+                is_certain: accepted,
+            };
+        }
     }
 
     /// What the channel is for.
     pub(crate) fn purpose(&self) -> Purpose {
-        self.described.lock().0
+        self.described.lock().purpose
     }
 
     /// Which command or destination.
     pub(crate) fn detail(&self) -> Option<String> {
-        self.described.lock().1.clone()
+        self.described.lock().detail.clone()
     }
 
     /// No machine is behind: the gateway itself answers requests, in order to

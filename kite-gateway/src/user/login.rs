@@ -1,6 +1,7 @@
 //! The decision on a login: who asks, and where that leads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use russh::keys::{HashAlg, PublicKey};
 use russh::server::Auth;
@@ -36,7 +37,7 @@ impl UserHandler {
         verdict: Verdict,
         proof: Proof,
     ) -> Auth {
-        let accepted = verdict == Verdict::Accept;
+        let mut accepted = verdict == Verdict::Accept;
         let key = match &proof {
             Proof::Key(key) => Some(key.fingerprint(HashAlg::Sha256).to_string()),
             Proof::Password(_) => None,
@@ -47,6 +48,17 @@ impl UserHandler {
         }
         // One step of two is written down as what it is, and is no login.
         let is_part = accepted && route.is_some_and(|route| !suffices(route.rule, &proofs));
+        if let (true, false, Some(login), Some(route)) = (accepted, is_part, &login, route) {
+            // Unless the connection is over meanwhile.
+            accepted = self.conn.logged_in(Identity {
+                login: login.clone(),
+                vm: route.vm.clone(),
+                uid: route.uid.clone(),
+                owner: route.owner.clone(),
+                proofs: proofs.clone(),
+                password: self.relayed.take(),
+            });
+        }
         let outcome = match (accepted, is_part) {
             (_, true) => Outcome::Partial,
             (true, false) => Outcome::Accepted,
@@ -66,8 +78,8 @@ impl UserHandler {
             partial: is_part,
             vm: route.map(|r| r.vm.clone()),
         });
-        match (verdict, login, route) {
-            (Verdict::Accept, Some(login), Some(route)) if is_part => {
+        match (login, route) {
+            (Some(login), Some(route)) if is_part => {
                 self.proven = Some(Proven {
                     login,
                     vm: route.vm.clone(),
@@ -76,57 +88,48 @@ impl UserHandler {
                 });
                 reject_after_a_key()
             }
-            (Verdict::Accept, Some(login), Some(route)) => {
-                self.conn.logged_in(Identity {
-                    login,
-                    vm: route.vm.clone(),
-                    uid: route.uid.clone(),
-                    owner: route.owner.clone(),
-                    proofs,
-                    password: self.relayed.take(),
-                });
-                Auth::Accept
-            }
+            (Some(_), Some(_)) if accepted => Auth::Accept,
             _ => reject(),
         }
     }
 
+    /// Looks at a password for as long as somebody waits for the answer.
     pub(super) async fn check_password(
         &mut self,
         method: &'static str,
         user: &str,
         password: &str,
     ) -> Auth {
+        let over = self.conn.over.clone();
+        tokio::select! {
+            answer = self.try_password(method, user, password) => answer,
+            () = over.cancelled() => reject(),
+        }
+    }
+
+    async fn try_password(&mut self, method: &'static str, user: &str, password: &str) -> Auth {
         self.passwords += 1;
         let earliest = Instant::now() + self.conn.shared.config.rejection_time;
         let (login, route) = self.route(user);
         // A name that cannot be one takes the same way as an unknown one.
         let name = login.clone().or_else(|| LoginName::parse("-"));
-        let shared = Arc::clone(&self.conn.shared);
+        let relayed = route.as_deref().and_then(Route::decided_by_machine);
         let mut verdict = Verdict::Reject;
         if let Some(name) = name
-            && self.passwords <= shared.config.max_password_attempts
+            && self.passwords <= self.conn.shared.config.max_password_attempts
+            && !self.is_banned_here()
         {
-            // A banned name takes as long as any other.
-            let banned = shared.name_bans.is_banned(&name, Instant::now());
-            // Where a key has to come first, no password is right without it: nobody
-            // may try out passwords who has none.
-            let may_try = |route: &&Route| {
-                let proven = self.proven_for(login.as_ref(), Some(route));
-                route.rule == LoginRule::KeyOrPassword || !proven.is_empty()
+            verdict = match relayed {
+                Some(target) => self.ask_machine(target, password, earliest).await,
+                None => {
+                    self.ask(&name, login.as_ref(), route.as_deref(), password)
+                        .await
+                }
             };
-            let route = route.as_deref().filter(|_| !banned).filter(may_try);
-            let checked = match route.and_then(Route::decided_by_machine) {
-                Some(target) => self.ask_machine(target, password).await,
-                None => match shared.authenticator.password(&name, route, password).await {
-                    Verdict::Accept => Checked::Right,
-                    Verdict::Reject => Checked::Wrong,
-                },
-            };
-            match checked {
-                Checked::Right => verdict = Verdict::Accept,
-                Checked::Wrong => self.count_failure(&name),
-                Checked::Unknown => {}
+            if verdict == Verdict::Reject {
+                // Accounts of a host have no keys by which their owners would get in
+                // while strangers guess: there only addresses are banned.
+                self.count_failure(relayed.is_none().then_some(&name));
             }
         }
         if verdict == Verdict::Reject {
@@ -136,38 +139,85 @@ impl UserHandler {
         self.decide(method, login, route.as_deref(), verdict, proof)
     }
 
+    /// Whether the address was banned, maybe while this connection was open.
+    fn is_banned_here(&self) -> bool {
+        let bans = &self.conn.shared.address_bans;
+        !self.is_exempt() && bans.is_banned(&place(self.conn.peer.ip()), Instant::now())
+    }
+
+    /// Asks the authenticator.
+    async fn ask(
+        &self,
+        name: &LoginName,
+        login: Option<&LoginName>,
+        route: Option<&Route>,
+        password: &str,
+    ) -> Verdict {
+        let shared = &self.conn.shared;
+        // A banned name takes as long as any other.
+        let banned = !self.is_exempt() && shared.name_bans.is_banned(name, Instant::now());
+        // Where a key has to come first, no password is right without it: nobody may
+        // try out passwords who has none.
+        let may_try = |route: &&Route| {
+            let proven = self.proven_for(login, Some(route));
+            route.rule == LoginRule::KeyOrPassword || !proven.is_empty()
+        };
+        let route = route.filter(|_| !banned).filter(may_try);
+        shared.authenticator.password(name, route, password).await
+    }
+
     /// Asks a machine that decides on passwords itself. Its own defence sees the
-    /// gateway's address only, so that here is what bounds guesses.
-    async fn ask_machine(&mut self, target: &Target, password: &str) -> Checked {
+    /// gateway's address only, so that here is what bounds guesses. Whatever comes
+    /// of it is no until `by`.
+    async fn ask_machine(&mut self, target: &Target, password: &str, by: Instant) -> Verdict {
         let shared = Arc::clone(&self.conn.shared);
         let place = place(self.conn.peer.ip());
-        if shared.relay_bans.is_banned(&place, Instant::now()) {
-            return Checked::Unknown;
-        }
-        // Never closed.
-        let Ok(_permit) = shared.relays.acquire().await else {
-            return Checked::Unknown;
-        };
+        let exempt = self.is_exempt();
         let secret = Secret::new(password);
-        let cut = CancellationToken::new();
-        let mailboxes = Arc::new(Mailboxes::default());
-        let dialed = shared.dialer.dial(target, Some(&secret), mailboxes, cut);
-        match dialed.await {
-            Ok(connection) => {
-                tokio::spawn(connection.end());
+        let asking = async {
+            // Who is trusted does not stand in line with those who guess.
+            let _permit = match exempt {
+                true => None,
+                false => Some(shared.relays.acquire().await.ok()?),
+            };
+            // Counted before it is known: whoever hangs up meanwhile has guessed, too.
+            let mut ban = None;
+            if !exempt {
+                if shared.relay_bans.is_banned(&place, Instant::now()) {
+                    return None;
+                }
+                ban = shared.relay_bans.failed(&place, Instant::now());
+            }
+            let mailboxes = Arc::new(Mailboxes::default());
+            let cut = CancellationToken::new();
+            let dialed = shared.dialer.dial(target, Some(&secret), mailboxes, cut);
+            let dialed = dialed.await;
+            let is_guess = matches!(
+                dialed,
+                Err(DialError::Password(_) | DialError::MoreThanPassword(_))
+            );
+            if !exempt && !is_guess {
+                shared.relay_bans.forgive(&place, ban);
+            } else if let Some(time) = ban {
+                self.tell_ban(Banned::Relay, target.user.as_str(), time);
+            }
+            match dialed {
+                Ok(connection) => Some(connection),
+                Err(error) => {
+                    tracing::info!(%error, user = target.user, "a machine did not take a login");
+                    None
+                }
+            }
+        };
+        // Not at the very end: the answer is to come when others' come, too.
+        let in_time = tokio::time::timeout_at(by, asking).await;
+        match in_time.ok().flatten() {
+            Some(connection) => {
+                shared.tasks.spawn(connection.end());
                 self.relayed = Some(secret);
-                Checked::Right
+                Verdict::Accept
             }
-            Err(error) => {
-                tracing::warn!(%error, user = target.user, "a machine did not take a login");
-                if !matches!(error, DialError::Password(_)) {
-                    return Checked::Unknown;
-                }
-                if !self.is_exempt() {
-                    shared.relay_bans.failed(&place, Instant::now());
-                }
-                Checked::Wrong
-            }
+            None => Verdict::Reject,
         }
     }
 
@@ -175,6 +225,14 @@ impl UserHandler {
         let address = self.conn.peer.ip();
         let exempt = &self.conn.shared.config.never_ban;
         exempt.iter().any(|range| range.contains(address))
+    }
+
+    fn tell_ban(&self, banned: Banned, login: &str, time: Duration) {
+        let labels = BanLabels { banned };
+        let bans = &self.conn.shared.metrics.bans_total;
+        bans.get_or_create(&labels).inc();
+        let address = self.conn.peer.ip();
+        tracing::warn!(%address, login, ?banned, seconds = time.as_secs(), "banned");
     }
 
     /// What was proven on this connection before, for this login to this machine.
@@ -189,27 +247,21 @@ impl UserHandler {
             .unwrap_or_default()
     }
 
-    /// A wrong password counts against the address and the name.
-    fn count_failure(&self, name: &LoginName) {
-        let shared = &self.conn.shared;
-        let address = self.conn.peer.ip();
+    /// A wrong password counts against the address, and against the name if one is
+    /// given.
+    fn count_failure(&self, name: Option<&LoginName>) {
         if self.is_exempt() {
             return;
         }
+        let shared = &self.conn.shared;
         let now = Instant::now();
-        let bans = [
-            (
-                Banned::Address,
-                shared.address_bans.failed(&place(address), now),
-            ),
-            (Banned::Name, shared.name_bans.failed(name, now)),
-        ];
-        for (banned, time) in bans {
-            if let Some(time) = time {
-                let labels = BanLabels { banned };
-                shared.metrics.bans_total.get_or_create(&labels).inc();
-                tracing::warn!(%address, login = %name, ?banned, seconds = time.as_secs(), "banned");
-            }
+        let login = name.map_or("", LoginName::as_str);
+        let place = place(self.conn.peer.ip());
+        if let Some(time) = shared.address_bans.failed(&place, now) {
+            self.tell_ban(Banned::Address, login, time);
+        }
+        if let Some(time) = name.and_then(|name| shared.name_bans.failed(name, now)) {
+            self.tell_ban(Banned::Name, login, time);
         }
     }
 
@@ -228,14 +280,6 @@ impl UserHandler {
         };
         (login, route, verdict)
     }
-}
-
-/// What came of a password.
-enum Checked {
-    Right,
-    Wrong,
-    /// Nobody could say: no guess that counts, and no login.
-    Unknown,
 }
 
 /// What was proven so far by who has to prove more.

@@ -14,12 +14,16 @@ use super::link::Link;
 use crate::audit::Event;
 use crate::flow::{self, Ended, Item, Queue, STDERR, Witness};
 use crate::recording::{Lost, Recording, Terminal};
+use crate::vm::Gate;
 
 /// How long a closed channel's last bytes may take to reach the machine.
 const LINGER: Duration = Duration::from_secs(5);
 /// What interactive sessions read when the gateway goes down.
 const RESTART: &str =
     "\r\nkite: the gateway is restarting; this session ends soon, log in again\r\n";
+
+/// Why a channel ended that had to be recorded.
+pub(crate) const UNRECORDED: &str = "it could not be recorded";
 
 /// The two ends of a channel.
 pub(crate) struct Ends<'a> {
@@ -47,7 +51,7 @@ impl Ends<'_> {
                 Ended::Closed => "closed",
                 Ended::Lost => "connection to the VM lost",
                 Ended::Gone => "user gone",
-                Ended::Stopped => "it could not be recorded",
+                Ended::Stopped => UNRECORDED,
             },
             () = self.leaving() => "user gone, VM did not take the rest",
             ended = self.upwards() => ended,
@@ -110,6 +114,28 @@ impl Ends<'_> {
     }
 }
 
+impl Gate for Ends<'_> {
+    /// Begins to record a terminal that is to be recorded, before anything is
+    /// started in it.
+    async fn may_start(&self) -> Result<(), String> {
+        match self.link.terminal.get() {
+            Some(terminal) => self.recording(terminal).await.map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Ends<'_> {
+    async fn recording(&self, terminal: &Terminal) -> Result<&Recording, String> {
+        let begun = self.link.recording.get_or_try_init(|| self.begin(terminal));
+        begun.await.map_err(|error| unrecorded(&error.to_string()))
+    }
+}
+
+fn unrecorded(error: &str) -> String {
+    format!("kite: this session has to be recorded, and cannot be: {error}")
+}
+
 impl Witness for Ends<'_> {
     /// Records what a terminal prints that is to be recorded.
     async fn sees(&self, item: &Item) -> Result<(), String> {
@@ -119,16 +145,11 @@ impl Witness for Ends<'_> {
         let Some(terminal) = self.link.terminal.get() else {
             return Ok(());
         };
-        let unrecorded =
-            |error: &str| format!("kite: this session has to be recorded, and cannot be: {error}");
-        let recording = if let Some(recording) = self.link.recording.get() {
-            recording
-        } else {
-            let begun = self.begin(terminal).await;
-            let begun = begun.map_err(|error| unrecorded(&error.to_string()))?;
+        let recording = self.recording(terminal).await?;
+        // Not earlier: behind the answers to what was asked for.
+        if !self.link.told.swap(true, Ordering::Relaxed) {
             flow::tell(self.user, "kite: this session is recorded").await;
-            self.link.recording.get_or_init(|| begun)
-        };
+        }
         let printed = recording.printed(data).await;
         printed.map_err(|Lost| unrecorded("it could not be written any more"))
     }

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::conn::Conn;
 use super::handler::UserHandler;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) closing: CancellationToken,
     pub(crate) connections: AtomicU64,
     pub(crate) sessions: Sessions,
+    /// Channels and forwards, which end a moment after their connection.
+    pub(crate) tasks: TaskTracker,
     pub(crate) address_bans: Bans<IpAddr>,
     pub(crate) name_bans: Bans<LoginName>,
     /// Addresses whose passwords are not shown to machines that decide themselves.
@@ -116,6 +119,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         let handler = UserHandler::new(Arc::clone(&conn), pace, logged_in.clone());
         talk(&conn, stream, handler, started, logged_in).await
     };
+    conn.over.cancel();
     shared.sessions.remove(&conn);
     shared.metrics.connections.dec();
     conn.record(Event::Connection {

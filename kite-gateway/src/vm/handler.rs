@@ -129,6 +129,17 @@ impl Handler for VmHandler {
         Ok(())
     }
 
+    async fn channel_open_confirmation(
+        &mut self,
+        id: ChannelId,
+        _: u32,
+        _: u32,
+        _: &mut Session,
+    ) -> Result<(), Self::Error> {
+        self.mailboxes.confirmed(id);
+        Ok(())
+    }
+
     async fn channel_success(&mut self, _: ChannelId, _: &mut Session) -> Result<(), Self::Error> {
         self.replies.answer(true);
         Ok(())
@@ -182,7 +193,9 @@ impl Handler for VmHandler {
             address: address.to_owned(),
             port,
         };
-        self.opened(origin, channel, reply);
+        if self.mailboxes.forwards {
+            self.opened(origin, channel, reply);
+        }
         Ok(())
     }
 
@@ -194,7 +207,9 @@ impl Handler for VmHandler {
         _: &mut Session,
     ) -> Result<(), Self::Error> {
         let path = path.to_owned();
-        self.opened(Origin::Streamlocal { path }, channel, reply);
+        if self.mailboxes.forwards {
+            self.opened(Origin::Streamlocal { path }, channel, reply);
+        }
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 //! connections).
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
@@ -17,6 +17,12 @@ use crate::metrics::Strain;
 #[derive(Default)]
 pub(crate) struct Mailboxes {
     primary: Arc<Queue>,
+    /// The channel that the gateway opened, once the machine confirmed it. Only its
+    /// items go to `primary`: of a channel that the machine opened some may still
+    /// come when it is over here.
+    opened: OnceLock<ChannelId>,
+    /// The user asked for a remote forward on this connection.
+    pub(crate) forwards: bool,
     strain: Option<Strain>,
     others: Mutex<HashMap<ChannelId, Arc<Queue>>>,
     count: AtomicUsize,
@@ -35,6 +41,22 @@ impl Mailboxes {
             strain: Some(strain),
             ..Self::default()
         }
+    }
+
+    /// For a connection on which the machine listens, and opens channels for what
+    /// connects there.
+    pub(crate) fn forwarding(strain: Strain) -> Self {
+        Self {
+            forwards: true,
+            strain: Some(strain),
+            ..Self::default()
+        }
+    }
+
+    /// The machine confirmed the channel that the gateway opens.
+    pub(super) fn confirmed(&self, id: ChannelId) {
+        // A connection has one such channel.
+        let _ = self.opened.set(id);
     }
 
     /// A queue for a channel that the machine opened.
@@ -65,7 +87,9 @@ impl Mailboxes {
             queue.push(item);
             return;
         }
-        self.primary.push(item);
+        if self.opened.get() == Some(&id) {
+            self.primary.push(item);
+        }
     }
 
     /// The connection is gone, and all channels with it.

@@ -13,4 +13,4 @@ mod requests;
 pub(crate) use dial::{DialError, Dialer, VmConnection};
 pub(crate) use incoming::{Incoming, Origin};
 pub(crate) use mailboxes::Mailboxes;
-pub(crate) use requests::{Request, RequestReceiver, Requests};
+pub(crate) use requests::{Gate, Halt, Request, RequestReceiver, Requests};

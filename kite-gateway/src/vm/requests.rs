@@ -3,13 +3,17 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use russh::{ChannelWriteHalf, Pty, Sig, client};
 use tokio::sync::{mpsc, oneshot};
 
-/// Requests that may wait to be sent.
+/// Requests that may wait to be sent, as to a machine that boots.
 const MAX_WAITING: usize = 256;
+/// Bytes that these may have: commands are long at times, and a window's size is
+/// told again and again.
+const MAX_WAITING_BYTES: usize = 512 * 1024;
 
 /// A request of the user.
 #[derive(Debug)]
@@ -52,6 +56,27 @@ pub(crate) enum Request {
 }
 
 impl Request {
+    /// Memory that it takes while it waits, as far as the user says how much.
+    fn cost(&self) -> usize {
+        let told = match self {
+            Self::Pty { term, modes, .. } => term.len() + modes.len() * size_of::<(Pty, u32)>(),
+            Self::Env(name, value) => name.len() + value.len(),
+            Self::Exec(command) => command.len(),
+            Self::Subsystem(name) => name.len(),
+            Self::X11 {
+                protocol, cookie, ..
+            } => protocol.len() + cookie.len(),
+            Self::Signal(Sig::Custom(name)) => name.len(),
+            Self::Shell | Self::Agent | Self::WindowChange { .. } | Self::Signal(_) => 0,
+        };
+        size_of::<Self>() + told
+    }
+
+    /// Whether it starts a shell, a command or a subsystem.
+    fn starts(&self) -> bool {
+        matches!(self, Self::Shell | Self::Exec(_) | Self::Subsystem(_))
+    }
+
     fn is_answered(&self) -> bool {
         !matches!(self, Self::WindowChange { .. } | Self::Signal(_))
     }
@@ -84,13 +109,21 @@ type Waiting = (Request, Option<oneshot::Sender<bool>>);
 
 /// Sends requests in order, apart from data, so that a full window holds up
 /// neither a window change nor a signal.
-pub(crate) struct Requests(mpsc::Sender<Waiting>);
+pub(crate) struct Requests {
+    sender: mpsc::Sender<Waiting>,
+    bytes: Arc<AtomicUsize>,
+}
 
 impl Requests {
     /// The sending side, and the task's side for [`run`].
     pub(crate) fn new() -> (Self, RequestReceiver) {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
-        (Self(sender), RequestReceiver(receiver))
+        let bytes = Arc::new(AtomicUsize::new(0));
+        let ours = Self {
+            sender,
+            bytes: Arc::clone(&bytes),
+        };
+        (ours, RequestReceiver { receiver, bytes })
     }
 
     /// Sends a request. The receiver gets the machine's answer; it fails when
@@ -98,27 +131,61 @@ impl Requests {
     pub(crate) fn send(&self, request: Request) -> oneshot::Receiver<bool> {
         let (sender, receiver) = oneshot::channel();
         let sender = request.is_answered().then_some(sender);
-        // A full queue drops the sender, which fails the receiver.
-        let _ = self.0.try_send((request, sender));
+        let cost = request.cost();
+        // What does not fit drops the sender, which fails the receiver.
+        let waiting = self.bytes.fetch_add(cost, Ordering::Relaxed) + cost;
+        if waiting > MAX_WAITING_BYTES || self.sender.try_send((request, sender)).is_err() {
+            self.bytes.fetch_sub(cost, Ordering::Relaxed);
+        }
         receiver
     }
 }
 
 /// The task's side of [`Requests`].
-pub(crate) struct RequestReceiver(mpsc::Receiver<Waiting>);
+pub(crate) struct RequestReceiver {
+    receiver: mpsc::Receiver<Waiting>,
+    bytes: Arc<AtomicUsize>,
+}
+
+/// Who is asked before something is started.
+pub(crate) trait Gate: Sync {
+    /// An error says to the user why nothing is.
+    fn may_start(&self) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// Why requests are not carried on.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// One may not be sent; this says why, to the user.
+    Forbidden(String),
+    /// The machine is gone.
+    Gone,
+}
 
 impl RequestReceiver {
-    /// Carries requests to the machine until either side is gone.
+    /// Carries requests to the machine until either side is gone. Before one that
+    /// starts something the gate is asked.
     pub(crate) async fn run(
         mut self,
         writer: &ChannelWriteHalf<client::Msg>,
         replies: &Replies,
-    ) -> Result<(), russh::Error> {
-        while let Some((request, sender)) = self.0.recv().await {
+        gate: &impl Gate,
+    ) -> Result<(), Halt> {
+        while let Some((request, sender)) = self.receiver.recv().await {
+            self.bytes.fetch_sub(request.cost(), Ordering::Relaxed);
+            if request.starts()
+                && let Err(why) = gate.may_start().await
+            {
+                // As if it were carried out: the client then shows what it is told.
+                if let Some(sender) = sender {
+                    let _ = sender.send(true);
+                }
+                return Err(Halt::Forbidden(why));
+            }
             if let Some(sender) = sender {
                 replies.wait(sender);
             }
-            send(writer, request).await?;
+            send(writer, request).await.map_err(|_| Halt::Gone)?;
         }
         Ok(())
     }
