@@ -82,7 +82,7 @@ impl Bridge {
         conn.remove(id);
         counted.ended(
             link.purpose(),
-            link.detail(),
+            link.detail().as_deref(),
             link.up.total(),
             link.down.total(),
             ended,

@@ -241,7 +241,7 @@ impl Counted<'_> {
     pub(crate) fn ended(
         self,
         purpose: Purpose,
-        detail: Option<String>,
+        detail: Option<&str>,
         bytes_up: u64,
         bytes_down: u64,
         ended: String,
@@ -253,7 +253,7 @@ impl Counted<'_> {
             metrics.bytes_total.get_or_create(&labels).inc_by(bytes);
         }
         if let Some(Identity { login, vm, .. }) = self.conn.identity().cloned() {
-            let detail = detail.as_deref().and_then(shortened);
+            let detail = detail.and_then(shortened);
             self.conn.record(Event::Channel {
                 login,
                 vm,

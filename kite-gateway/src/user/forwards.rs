@@ -78,7 +78,7 @@ impl Forwards {
             serve(&conn, vm, &listen, stop).await;
             counted.ended(
                 Purpose::Forward,
-                Some(listen.detail()),
+                Some(&listen.detail()),
                 0,
                 0,
                 "closed".to_owned(),

@@ -101,7 +101,7 @@ impl UserHandler {
             self.conn.gone.child_token(),
             &self.conn.shared.metrics,
             kind.purpose(),
-            detail,
+            detail.as_deref(),
         ));
         self.conn.insert(id, Arc::clone(&link));
         let bridge = Bridge {

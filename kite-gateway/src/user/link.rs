@@ -27,10 +27,12 @@ struct Described {
 
 /// What fits into a record of a text that somebody else made up.
 pub(crate) fn shortened(text: &str) -> Option<String> {
-    let end = text.floor_char_boundary(MAX_DETAIL);
-    text.get(..end)
-        .filter(|text| !text.is_empty())
-        .map(str::to_owned)
+    let mut end = text.len().min(MAX_DETAIL);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let kept = text.get(..end).filter(|text| !text.is_empty());
+    kept.map(str::to_owned)
 }
 
 /// One channel, between the user's handler and its bridge.
@@ -64,13 +66,13 @@ impl Link {
         gone: CancellationToken,
         metrics: &Metrics,
         purpose: Purpose,
-        detail: Option<String>,
+        detail: Option<&str>,
     ) -> Self {
         Self {
             requests: Some(requests),
             described: Mutex::new(Described {
                 purpose,
-                detail: detail.as_deref().and_then(shortened),
+                detail: detail.and_then(shortened),
                 is_certain: false,
             }),
             ..Self::without_requests(gone, metrics)

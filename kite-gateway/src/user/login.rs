@@ -176,9 +176,10 @@ impl UserHandler {
         let secret = Secret::new(password);
         let asking = async {
             // Who is trusted does not stand in line with those who guess.
-            let _permit = match exempt {
-                true => None,
-                false => Some(shared.relays.acquire().await.ok()?),
+            let _permit = if exempt {
+                None
+            } else {
+                Some(shared.relays.acquire().await.ok()?)
             };
             // Counted before it is known: whoever hangs up meanwhile has guessed, too.
             let mut ban = None;

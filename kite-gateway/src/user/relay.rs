@@ -17,7 +17,13 @@ pub(crate) async fn relay(conn: Arc<Conn>, incoming: Incoming) {
     let (purpose, detail) = (incoming.origin.purpose(), incoming.origin.detail());
     let down = Arc::clone(&incoming.queue);
     let (up, ended) = carry(&conn, incoming).await;
-    counted.ended(purpose, detail, up, down.total(), ended.to_owned());
+    counted.ended(
+        purpose,
+        detail.as_deref(),
+        up,
+        down.total(),
+        ended.to_owned(),
+    );
     down.close();
 }
 

@@ -62,11 +62,10 @@ impl Request {
             Self::Pty { term, modes, .. } => term.len() + modes.len() * size_of::<(Pty, u32)>(),
             Self::Env(name, value) => name.len() + value.len(),
             Self::Exec(command) => command.len(),
-            Self::Subsystem(name) => name.len(),
             Self::X11 {
                 protocol, cookie, ..
             } => protocol.len() + cookie.len(),
-            Self::Signal(Sig::Custom(name)) => name.len(),
+            Self::Subsystem(name) | Self::Signal(Sig::Custom(name)) => name.len(),
             Self::Shell | Self::Agent | Self::WindowChange { .. } | Self::Signal(_) => 0,
         };
         size_of::<Self>() + told
