@@ -31,10 +31,11 @@
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `vms`, `users`, `images`, `platform` | the handlers |
+//! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
 
+mod account;
 mod auth;
 pub mod caches;
 mod images;

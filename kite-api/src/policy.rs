@@ -7,8 +7,12 @@ use kite_core::crd::AccessLevel;
 /// Everything that the API can do for a signed-in user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// See one's account, sign out.
+    /// See one's account and its sessions, sign out.
     UseAccount,
+    /// Change one's email address and keys.
+    EditAccount,
+    /// Give an account another password.
+    ChangePassword,
     /// See the catalogue of images.
     SeeImages,
     /// See the offers that one can claim.
@@ -43,8 +47,10 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::UseAccount,
+        Self::EditAccount,
+        Self::ChangePassword,
         Self::SeeImages,
         Self::SeeOffers,
         Self::SeeVm,
@@ -66,6 +72,8 @@ impl Action {
     pub fn describe(self) -> &'static str {
         match self {
             Self::UseAccount => "use an account",
+            Self::EditAccount => "edit an account",
+            Self::ChangePassword => "change the password of an account",
             Self::SeeImages => "see images",
             Self::SeeOffers => "see offers",
             Self::SeeVm => "see the VM",
@@ -117,6 +125,8 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
         (Action::UseAccount, whose) => whose == Whose::Own,
+        (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
+        (Action::ChangePassword, whose) => whose == Whose::Own || who >= Admin,
         (Action::SeeImages | Action::SeeOffers, _) | (Action::SeeVm, Whose::Own) => true,
         (Action::SeeVm, Whose::Other(_)) => who >= Manager,
         (
@@ -156,8 +166,10 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 16] = [
+    const EXPECTED: [(Action, &str); 18] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
+        (Action::EditAccount, "-UMA ---- ---- ---- ----"),
+        (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),

@@ -10,6 +10,7 @@ use http::Method;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
+    account,
     auth::{bootstrap, sign_in, sign_up},
     images, offers, page, platform,
     problem::{Problem, ProblemKind},
@@ -39,7 +40,16 @@ fn routes(state: &ApiState) -> Router<ApiState> {
         .route("/auth/sign-up", post(sign_up::sign_up))
         .route("/auth/sign-in", post(sign_in::sign_in))
         .route("/auth/sign-out", post(sign_in::sign_out))
-        .route("/me", get(users::me))
+        .route("/me", get(account::get).patch(account::patch))
+        .route("/me/password", post(account::change_password))
+        .route(
+            "/me/sessions",
+            get(account::sessions).delete(account::end_others),
+        )
+        .route(
+            "/me/sessions/{name}",
+            axum::routing::delete(account::end_one),
+        )
         .route("/vms", get(vms::list).post(vms::create))
         .route(
             "/vms/{name}",

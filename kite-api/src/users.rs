@@ -1,4 +1,4 @@
-//! Accounts: one's own, and everybody's for administrators.
+//! Everybody's accounts, for administrators.
 
 use std::sync::Arc;
 
@@ -67,27 +67,6 @@ impl UserView {
             deleting: user.metadata.deletion_timestamp.is_some(),
         }
     }
-}
-
-/// The caller's account and session.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Me {
-    #[serde(flatten)]
-    user: UserView,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_expires_at: Option<String>,
-}
-
-/// `GET /api/v1/me`
-pub(crate) async fn me(caller: Caller) -> Result<Json<Me>, Problem> {
-    caller.require(Action::UseAccount, Whose::Own)?;
-    Ok(Json(Me {
-        user: UserView::of(caller.user()),
-        session_expires_at: caller
-            .session()
-            .map(|session| session.spec.expires_at.0.to_string()),
-    }))
 }
 
 /// Whose account `user` is from the caller's point of view.
@@ -205,7 +184,23 @@ pub(crate) async fn patch(
         caller.require(Action::EditUser, whose)?;
         spec.insert(field.to_owned(), value);
     }
+    let password = form.changed::<String>("password");
+    if let Some(password) = &password {
+        caller.require(Action::ChangePassword, whose)?;
+        if whose == Whose::Own {
+            form.error("password", "is changed by POST /api/v1/me/password");
+        }
+        let names = [
+            Some(user.spec.username.as_str()),
+            user.spec.email.as_deref(),
+        ];
+        read_password(&mut form, "password", password, &names);
+    }
     form.finish()?;
+    if let Some(password) = password {
+        let hash = state.passwords().hash(password).await?;
+        spec.insert("passwordHash".to_owned(), json!(hash));
+    }
     if spec.is_empty() {
         return Ok(Json(UserView::of(&user)));
     }
@@ -220,7 +215,7 @@ pub(crate) async fn patch(
         .await
         .map_err(|error| form.blame(error))?;
     state.caches().users.caught_up_with(&edited).await;
-    if edited.spec.suspended {
+    if edited.spec.suspended || spec.contains_key("passwordHash") {
         end_sessions_of(&state, &edited).await?;
     }
     tracing::info!(by = caller.name(), user = name, "edited a user");

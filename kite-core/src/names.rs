@@ -7,6 +7,8 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::password::PasswordHash;
+
 /// Namespace in which the platform's own objects live.
 pub const PLATFORM_NAMESPACE: &str = "kite";
 /// Name of the one `KitePlatform`.
@@ -152,6 +154,12 @@ pub fn email_reservation(email: &str) -> String {
         "email.{}",
         hex(&Sha256::digest(email.trim().to_lowercase().as_bytes())[..20])
     )
+}
+
+/// Fingerprint of a password hash, by which a session tells whether the password is
+/// still the one with which it began. The hash is salted, so it says nothing of it.
+pub fn credential(hash: &PasswordHash) -> String {
+    hex(&Sha256::digest(hash.as_str().as_bytes())[..16])
 }
 
 /// Name of the `KiteSession` that an opaque token opens.

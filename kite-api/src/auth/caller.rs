@@ -13,7 +13,11 @@ use kite_core::{
 };
 use kube::ResourceExt as _;
 
-use super::{cookie, origin::check_origin, session::find_session};
+use super::{
+    cookie,
+    origin::check_origin,
+    session::{belongs_to, find_session},
+};
 use crate::{
     policy::{self, Action, Whose},
     problem::{Problem, ProblemKind},
@@ -132,7 +136,8 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
-/// The session's account, unless it is gone, replaced, going or suspended.
+/// The session's account, unless it is gone, replaced, going or suspended, or has
+/// another password since.
 async fn find_user(
     state: &ApiState,
     session: &KiteSession,
@@ -144,7 +149,7 @@ async fn find_user(
         _ => state.cluster().find::<KiteUser>(&key).await?.map(Arc::new),
     };
     Ok(user.filter(|user| {
-        user.uid().as_deref() == Some(session.spec.user_uid.as_str())
+        belongs_to(session, user)
             && user.metadata.deletion_timestamp.is_none()
             && !user.spec.suspended
     }))

@@ -15,7 +15,11 @@ pub use self::caller::{Caller, Principal};
 pub(crate) use self::{
     caller::Client,
     passwords::{Passwords, read_password},
-    session::{end_session, end_sessions_of, open_session},
+    session::{
+        belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, open_session,
+        sessions_of,
+    },
+    sign_in::{greet, too_many},
     sign_up::{create_user, require_free_email},
     sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
     throttle::{Limits, Throttle},

@@ -46,6 +46,7 @@ pub(crate) async fn open_session(
         KiteSessionSpec {
             user: user.name_any(),
             user_uid: user.uid().unwrap_or_default(),
+            credential: user.spec.password_hash.as_ref().map(names::credential),
             expires_at: Time(expires_at),
             client: client.map(|client| {
                 client
@@ -114,7 +115,8 @@ pub(crate) async fn find_session(
     Ok(session.filter(|session| is_open(session)))
 }
 
-fn is_open(session: &KiteSession) -> bool {
+/// Whether it has neither expired nor been ended.
+pub(crate) fn is_open(session: &KiteSession) -> bool {
     session.spec.expires_at.0 > Timestamp::now() && session.metadata.deletion_timestamp.is_none()
 }
 
@@ -134,18 +136,40 @@ pub(crate) async fn end_session(state: &ApiState, session: &KiteSession) -> Resu
 
 /// Ends all sessions of an account.
 pub(crate) async fn end_sessions_of(state: &ApiState, user: &KiteUser) -> Result<(), Problem> {
+    end_sessions_but(state, user, None).await
+}
+
+/// Ends all sessions of an account but one.
+pub(crate) async fn end_sessions_but(
+    state: &ApiState,
+    user: &KiteUser,
+    kept: Option<&KiteSession>,
+) -> Result<(), Problem> {
+    let kept = kept.map(kube::ResourceExt::name_any);
     for session in sessions_of(state, user) {
-        end_session(state, &session).await?;
+        if Some(session.name_any()) != kept {
+            end_session(state, &session).await?;
+        }
     }
     Ok(())
 }
 
-fn sessions_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteSession>> {
+/// The sessions of an account, also those that are over and not cleared away yet.
+pub(crate) fn sessions_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteSession>> {
     let name = user.name_any();
     state
         .caches()
         .sessions
         .list(|session| session.spec.user == name)
+}
+
+/// Whether a session is one of this account, as the account is now: not of an
+/// earlier one of its name, and not begun with another password.
+pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser) -> bool {
+    let begun_with = session.spec.credential.as_deref();
+    let password = user.spec.password_hash.as_ref().map(names::credential);
+    user.uid().as_deref() == Some(session.spec.user_uid.as_str())
+        && (begun_with.is_none() || begun_with == password.as_deref())
 }
 
 async fn end_oldest(state: &ApiState, user: &KiteUser, new: &KiteSession) {

@@ -117,7 +117,7 @@ fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
 }
 
 /// Opens a session and answers with it.
-pub(super) async fn greet(
+pub(crate) async fn greet(
     state: &ApiState,
     user: &KiteUser,
     client: &Client,
@@ -169,7 +169,7 @@ fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response 
 }
 
 /// The problem of a client that must wait.
-pub(super) fn too_many(wait: Duration) -> Problem {
+pub(crate) fn too_many(wait: Duration) -> Problem {
     let seconds = wait.as_secs() + 1;
     Problem::new(
         ProblemKind::TooManyRequests,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod account;
 mod bootstrap;
 mod http;
 mod offers;

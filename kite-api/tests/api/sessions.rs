@@ -87,6 +87,7 @@ async fn an_expired_session_opens_nothing_and_is_removed() {
         KiteSessionSpec {
             user: "ann".to_owned(),
             user_uid: user.uid().unwrap(),
+            credential: None,
             expires_at: Time(Timestamp::now() - 1.second()),
             client: None,
         },

@@ -39,6 +39,12 @@ pub struct KiteSessionSpec {
     /// Uid of the `KiteUser`: a later user of the same name is another.
     #[schemars(length(min = 1, max = 64))]
     pub user_uid: String,
+    /// Fingerprint of the account's password hash when the session began
+    /// ([`crate::names::credential`]): with another password it is over, on every
+    /// replica at once. Absent where no password was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub credential: Option<String>,
     /// When it ends.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000"))]
     pub expires_at: Time,
