@@ -383,12 +383,7 @@ async fn one_connection_carries_any_number_of_commands_in_turn() {
     .await;
     let _guest = bed.machine("web").await;
     let control = bed.path("control");
-    let mux = |extra: &[&str]| {
-        let mut client = bed.with_key("ssh");
-        client.arg("-S").arg(&control).args(extra);
-        client.args(["-l", "web", "127.0.0.1"]);
-        client
-    };
+    let mux = |extra: &[&str]| bed.mux(&control, extra);
     let mut master = mux(&["-M", "-N"]).spawn().unwrap();
     while !control.exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -413,12 +408,7 @@ async fn access_that_is_withdrawn_opens_nothing_more() {
     let bed = Bed::new().await;
     let _guest = bed.machine("web").await;
     let control = bed.path("control");
-    let mux = |extra: &[&str]| {
-        let mut client = bed.with_key("ssh");
-        client.arg("-S").arg(&control).args(extra);
-        client.args(["-l", "web", "127.0.0.1"]);
-        client
-    };
+    let mux = |extra: &[&str]| bed.mux(&control, extra);
     let mut master = mux(&["-M", "-N"]).spawn().unwrap();
     while !control.exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;

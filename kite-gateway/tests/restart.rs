@@ -22,12 +22,7 @@ async fn a_machine_that_is_restarted_takes_its_sessions_along_and_no_connection(
     bed.table.set("web", route);
 
     let control = bed.path("control");
-    let mux = |extra: &[&str]| {
-        let mut client = bed.with_key("ssh");
-        client.arg("-S").arg(&control).args(extra);
-        client.args(["-l", "web", "127.0.0.1"]);
-        client
-    };
+    let mux = |extra: &[&str]| bed.mux(&control, extra);
     let mut master = mux(&["-M", "-N"]).spawn().unwrap();
     while !control.exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;

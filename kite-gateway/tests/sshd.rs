@@ -54,12 +54,7 @@ async fn exchange_keys_under_load(config: Config, options: &[&str], uploads: usi
     };
     sshd.behind(&bed, "web");
     let control = bed.path("control");
-    let mux = |extra: &[&str]| {
-        let mut client = bed.with_key("ssh");
-        client.arg("-S").arg(&control).args(extra);
-        client.args(["-l", "web", "127.0.0.1"]);
-        client
-    };
+    let mux = |extra: &[&str]| bed.mux(&control, extra);
     let mut master = mux(&[&["-M", "-N"], options].concat()).spawn().unwrap();
     while !control.exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;

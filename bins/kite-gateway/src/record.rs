@@ -11,7 +11,7 @@ use url::Url;
 #[derive(Args, Clone, Debug)]
 pub struct RecordArgs {
     /// Records what terminals print, as asciicast v2, into this directory, which no
-    /// other gateway may have. Users are told; who cannot be recorded is not let in.
+    /// other gateway may have. Users are told; who cannot be recorded starts nothing.
     #[arg(long, env = "KITE_RECORD_TO", value_name = "DIRECTORY")]
     record_to: Option<PathBuf>,
     /// Carries recordings on from the directory to an object store, such as the prefix

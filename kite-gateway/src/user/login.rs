@@ -167,8 +167,8 @@ impl UserHandler {
     }
 
     /// Asks a machine that decides on passwords itself. Its own defence sees the
-    /// gateway's address only, so that here is what bounds guesses. Whatever comes
-    /// of it is no until `by`.
+    /// gateway's address only, so that here is what bounds guesses. What is
+    /// not decided by `by` is a no.
     async fn ask_machine(&mut self, target: &Target, password: &str, by: Instant) -> Verdict {
         let shared = Arc::clone(&self.conn.shared);
         let place = place(self.conn.peer.ip());
@@ -210,7 +210,6 @@ impl UserHandler {
                 }
             }
         };
-        // Not at the very end: the answer is to come when others' come, too.
         let in_time = tokio::time::timeout_at(by, asking).await;
         match in_time.ok().flatten() {
             Some(connection) => {

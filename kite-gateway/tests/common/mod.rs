@@ -291,6 +291,15 @@ impl Bed {
         command
     }
 
+    /// OpenSSH's client by the connection of a master at `control`, or with `-M` that
+    /// master, to the login name `web`.
+    pub fn mux(&self, control: &Path, extra: &[&str]) -> Command {
+        let mut client = self.with_key("ssh");
+        client.arg("-S").arg(control).args(extra);
+        client.args(["-l", "web", "127.0.0.1"]);
+        client
+    }
+
     pub fn with_password(&self, password: &str, method: &str) -> Command {
         let mut command = self.client("ssh");
         command
