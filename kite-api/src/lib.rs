@@ -32,12 +32,14 @@
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
+//! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
 
 mod account;
 mod auth;
 pub mod caches;
+pub mod console;
 mod images;
 pub mod metrics;
 mod offers;

@@ -285,16 +285,27 @@ impl Problem {
     }
 }
 
+impl Problem {
+    fn body(&self) -> Body<'_> {
+        Body {
+            r#type: self.kind.type_uri(),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
+            detail: &self.detail,
+            errors: &self.errors,
+        }
+    }
+
+    /// The body as JSON, for where it is part of something else.
+    pub(crate) fn to_json(&self) -> Value {
+        serde_json::to_value(self.body()).unwrap_or_default()
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.kind.status();
-        let body = Body {
-            r#type: self.kind.type_uri(),
-            title: self.kind.title(),
-            status: status.as_u16(),
-            detail: &self.detail,
-            errors: &self.errors,
-        };
+        let body = self.body();
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
         headers.insert(

@@ -12,7 +12,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::{
     account,
     auth::{bootstrap, sign_in, sign_up},
-    images, offers, page, platform,
+    console, images, offers, page, platform,
     problem::{Problem, ProblemKind},
     state::ApiState,
     users, vms,
@@ -57,6 +57,8 @@ fn routes(state: &ApiState) -> Router<ApiState> {
         )
         .route("/vms/{name}/start", post(vms::start))
         .route("/vms/{name}/stop", post(vms::stop))
+        .route("/vms/{name}/console", post(console::create))
+        .route("/console", get(console::connect))
         .route("/images", get(images::list))
         .route("/offers", get(offers::list))
         .route("/offers/{name}/claim", post(offers::claim))

@@ -51,7 +51,7 @@ pub(crate) struct Scope {
 /// `?owner=…` of a request about one VM.
 #[derive(Deserialize)]
 pub(crate) struct Owner {
-    owner: Option<String>,
+    pub(crate) owner: Option<String>,
 }
 
 /// `GET /api/v1/vms`
@@ -267,13 +267,13 @@ pub(crate) async fn delete(
 }
 
 /// A VM that the caller may see, and whose it is.
-struct Found {
-    vm: Arc<KiteVirtualMachine>,
-    owner: Arc<KiteUser>,
-    whose: Whose,
+pub(crate) struct Found {
+    pub(crate) vm: Arc<KiteVirtualMachine>,
+    pub(crate) owner: Arc<KiteUser>,
+    pub(crate) whose: Whose,
 }
 
-fn find(
+pub(crate) fn find(
     state: &ApiState,
     caller: &Caller,
     name: &str,

@@ -6,7 +6,7 @@ pub(crate) mod layers;
 use serde::Serialize;
 
 pub use self::form::BODY_LIMIT;
-pub(crate) use self::form::{Change, Form};
+pub(crate) use self::form::{Change, Field, Form};
 
 /// A list, wrapped so that paging can be added beside the items.
 #[derive(Serialize)]

@@ -4,6 +4,7 @@
 
 mod account;
 mod bootstrap;
+mod console;
 mod http;
 mod offers;
 mod sessions;
