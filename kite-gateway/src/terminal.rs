@@ -24,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use russh::{ChannelWriteHalf, client};
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Config;
 use crate::connect::Connector;
@@ -199,8 +199,7 @@ impl Terminals {
             down,
             recording: recording.map(Arc::new),
             ended: None,
-            over: false,
-            _leave: leave.drop_guard(),
+            leave: Some(leave.drop_guard()),
         };
         let input = TerminalInput {
             typed,
@@ -328,8 +327,8 @@ pub struct TerminalOutput {
     recording: Option<Arc<Recording>>,
     /// How the shell ended; what it printed last may still be on its way.
     ended: Option<Output>,
-    over: bool,
-    _leave: tokio_util::sync::DropGuard,
+    /// Ends the terminal when it is dropped; gone once it is over.
+    leave: Option<DropGuard>,
 }
 
 impl TerminalOutput {
@@ -337,7 +336,7 @@ impl TerminalOutput {
     /// future loses nothing. After anything but [`Output::Data`] it is over.
     pub async fn next(&mut self) -> Output {
         loop {
-            if self.over {
+            if self.leave.is_none() {
                 return Output::Closed;
             }
             let patience = self.ended.as_ref().map(|_| LAST_PRINTED);
@@ -361,7 +360,7 @@ impl TerminalOutput {
                 Ok(Some(Item::Close) | None) | Err(_) => Output::Closed,
                 Ok(Some(Item::Lost)) => Output::Lost,
             };
-            self.over = true;
+            self.leave = None;
             return self.ended.take().unwrap_or(output);
         }
     }
@@ -370,7 +369,7 @@ impl TerminalOutput {
         if let Some(recording) = &self.recording
             && recording.printed(&data).await.is_err()
         {
-            self.over = true;
+            self.leave = None;
             return Output::Unrecorded;
         }
         Output::Data(data)
