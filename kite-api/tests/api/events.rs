@@ -38,6 +38,7 @@ impl News {
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let rest_len = rest.len();
                 let line = |name: &str| {
                     let start = format!("{name}: ");
                     event
@@ -46,7 +47,7 @@ impl News {
                         .map(str::to_owned)
                 };
                 let (name, data) = (line("event"), line("data"));
-                self.text = rest.to_owned();
+                self.text.drain(..self.text.len() - rest_len);
                 if let (Some(name), Some(data)) = (name, data) {
                     return Some((name, serde_json::from_str(&data).unwrap()));
                 }
