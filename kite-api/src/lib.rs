@@ -33,6 +33,8 @@
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over WebSockets |
+//! | `events` | news as server-sent events |
+//! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
 
@@ -40,13 +42,16 @@ mod account;
 mod auth;
 pub mod caches;
 pub mod console;
+mod events;
 mod images;
 pub mod metrics;
 mod offers;
+mod openapi;
 mod page;
 mod platform;
 pub mod policy;
 pub mod problem;
+mod reference;
 mod router;
 mod state;
 mod users;
@@ -55,7 +60,7 @@ mod web;
 
 pub use self::{
     auth::{Caller, Principal},
-    router::{api_router, router},
+    router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},
     web::BODY_LIMIT,
 };

@@ -21,6 +21,7 @@ use crate::{
     auth::{Limits, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
     console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
+    events::Places,
     metrics::Metrics,
     problem::Problem,
 };
@@ -54,6 +55,7 @@ pub(crate) struct Inner {
     sign_in: Throttle,
     sign_up: Throttle,
     session_lookups: Semaphore,
+    event_places: Places,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
     synced: AtomicBool,
@@ -160,6 +162,11 @@ impl ApiState {
 
     pub(crate) fn session_lookups(&self) -> &Semaphore {
         &self.inner.session_lookups
+    }
+
+    /// Who has how many streams of events open.
+    pub(crate) fn event_places(&self) -> &Places {
+        &self.inner.event_places
     }
 
     /// Whether the bootstrap Secret was there when somebody last looked, if that
@@ -273,6 +280,7 @@ impl ApiStateBuilder {
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
+            event_places: Places::default(),
             bootstrap_seen: Mutex::default(),
             synced: AtomicBool::new(false),
             metrics: Metrics::default(),

@@ -30,19 +30,22 @@ mod watch;
 
 use std::{sync::Arc, time::Duration};
 
+use aide::axum::{ApiRouter, routing::post_with};
 use axum::{
-    Json,
     extract::{Path, Query, State, WebSocketUpgrade},
-    response::{IntoResponse as _, Response},
+    response::Response,
+    routing::get,
 };
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ObjectKey,
     crd::{PowerState, VmPhase},
 };
 use kube::{Client as KubeClient, ResourceExt as _};
 use prometheus_client::encoding::EncodeLabelValue;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -54,11 +57,12 @@ pub use self::{
 pub(crate) use self::{place::Places, ticket::MemoryTickets};
 use crate::{
     auth::{Caller, Client, check_socket_origin},
+    openapi::about,
     policy::Action,
     problem::{Problem, ProblemKind},
     state::ApiState,
     vms::{Found, Owner, find},
-    web::Form,
+    web::{Created, Form, Input, Named, Sent},
 };
 
 /// Most bytes of one message of a client: what is pasted has to be cut in pieces.
@@ -76,6 +80,7 @@ const MESSAGE_LIMIT: usize = 256 * 1024;
     Ord,
     Serialize,
     Deserialize,
+    JsonSchema,
     EncodeLabelValue,
 )]
 pub enum ConsoleKind {
@@ -139,29 +144,66 @@ pub(crate) struct Consoles {
     pub(crate) audit: Arc<dyn ConsoleAudit>,
 }
 
-/// The answer to a request for a console.
-#[derive(Serialize)]
+/// The paths of consoles. The WebSocket is none that OpenAPI could describe.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, TooManyRequests};
+    ApiRouter::new()
+        .api_route(
+            "/vms/{name}/console",
+            post_with(
+                create,
+                about(
+                    "vms",
+                    "openConsole",
+                    "Get a ticket for a console, to be shown in the first message of the \
+                     WebSocket /api/v1/console",
+                    &[NotFound, Conflict, TooManyRequests],
+                ),
+            ),
+        )
+        .route("/console", get(connect))
+}
+
+/// The right to open one console.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "ConsoleTicket")]
 pub(crate) struct TicketView {
+    /// To be sent as the first message: good once, for this session.
     ticket: String,
-    expires_at: Timestamp,
+    /// Until then it is good.
+    expires_at: Time,
+}
+
+/// What of the VM is to be opened.
+pub(crate) struct Wanted {
+    kind: ConsoleKind,
+}
+
+impl Input for Wanted {
+    const NAME: &'static str = "NewConsole";
+    const MEANING: &'static [(&'static str, &'static str)] = &[(
+        "kind",
+        "The serial line, the screen (VNC), or a terminal inside as by ssh.",
+    )];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let kind = form.required("kind")?;
+        Some(Self { kind })
+    }
 }
 
 /// `POST /api/v1/vms/{name}/console`
-pub(crate) async fn create(
+async fn create(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
+    Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
-    mut form: Form,
-) -> Result<Response, Problem> {
+    Sent { input, mut form }: Sent<Wanted>,
+) -> Result<Created<TicketView>, Problem> {
     let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref())?;
     caller.require(Action::OpenConsole, whose)?;
-    let kind = form.required::<ConsoleKind>("kind");
-    form.finish()?;
-    let Some(kind) = kind else {
-        return Err(Problem::invalid(Vec::new()));
-    };
+    let Wanted { kind } = form.finish_with(input)?;
     if vm.metadata.deletion_timestamp.is_some() {
         return Err(Problem::new(
             ProblemKind::Conflict,
@@ -186,14 +228,13 @@ pub(crate) async fn create(
         kind,
         expires_at: Timestamp::now() + lifetime,
     };
-    let expires_at = grant.expires_at;
+    let expires_at = Time(grant.expires_at);
     let ticket = ticket::issue(&state, &caller, grant).await?;
-    let view = TicketView { ticket, expires_at };
-    Ok((StatusCode::CREATED, Json(view)).into_response())
+    Ok(Created::new(TicketView { ticket, expires_at }).at("/api/v1/console"))
 }
 
 /// `GET /api/v1/console`, a WebSocket.
-pub(crate) async fn connect(
+async fn connect(
     State(state): State<ApiState>,
     caller: Caller,
     client: Client,

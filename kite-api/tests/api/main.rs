@@ -5,8 +5,11 @@
 mod account;
 mod bootstrap;
 mod console;
+mod events;
 mod http;
+mod lists;
 mod offers;
+mod openapi;
 mod sessions;
 mod sign_in;
 mod users;

@@ -10,9 +10,14 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use k8s_openapi::api::coordination::v1::Lease;
 use kite_api::console::{
     ConsoleAudit, ConsoleEnded, ConsoleEvent, ConsoleInput, ConsoleLimits, ConsoleOutput,
     ConsoleRecord, ConsoleStream, TerminalError, TerminalRequest, TerminalSize, Terminals,
+};
+use kite_core::{
+    cluster::{ClusterExt as _, ObjectKey},
+    names,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -204,4 +209,27 @@ async fn a_vm_that_lets_nobody_in_says_why() {
     let ticket = answer.text("/ticket");
     let refused = stage.refusal(stage.address, &stage.ann, ticket).await;
     assert_eq!(refused, "conflict");
+}
+
+#[tokio::test]
+async fn an_open_console_is_use_of_a_vm_that_stops_when_idle() {
+    let stage = Stage::new().await;
+    let key = ObjectKey::namespaced(names::user_namespace("ann"), names::activity_lease("web"));
+    let used = async || {
+        let lease = stage.world.cluster.find::<Lease>(&key).await.unwrap();
+        let uid = stage.world.vm("ann", "web").await.unwrap().metadata.uid;
+        kite_core::activity::last_used(&lease?, &uid.unwrap())
+    };
+    let mut without = stage.open("Serial").await;
+    without.until("login: ").await;
+    assert_eq!(used().await, None, "it never stops");
+    let body = json!({"idleTimeout": "1h"});
+    let path = "/api/v1/vms/web";
+    assert_eq!(stage.world.patch(path, &stage.ann, body).await.status, 200);
+    let before = jiff::Timestamp::now();
+    let _with = stage.open("Vnc").await;
+    stage
+        .world
+        .until("it is told", async || used().await >= Some(before))
+        .await;
 }

@@ -159,3 +159,30 @@ async fn the_first_message_must_be_a_ticket() {
     let mut client = Client::connect(stage.address, &stage.ann).await.unwrap();
     assert_eq!(client.refused().await, "malformed");
 }
+
+#[tokio::test]
+async fn who_was_authenticated_elsewhere_has_tickets_in_memory() {
+    let stage = Stage::new().await;
+    let users = &stage.world.state.caches().users;
+    let ann = users.get(&ObjectKey::cluster("ann")).unwrap();
+    let own = axum::Extension(kite_api::Principal::new(ann));
+    let embedded = stage.world.router.clone().layer(own);
+    let ask = || {
+        let body = json!({"kind": "Serial"});
+        let path = "/api/v1/vms/web/console";
+        crate::world::request(::http::Method::POST, path, "", Some(body))
+    };
+    let ticket = crate::world::send(&embedded, ask()).await;
+    let ticket = ticket.text("/ticket");
+    let address = serve(embedded).await;
+    for good in [true, false] {
+        let mut client = Client::from_page(address, &[]).await.unwrap();
+        client.show(ticket).await;
+        if good {
+            client.ready().await;
+            client.until("login: ").await;
+        } else {
+            assert_eq!(client.refused().await, "wrong-credentials");
+        }
+    }
+}
