@@ -5,6 +5,7 @@
 mod account;
 mod bootstrap;
 mod console;
+mod contract;
 mod events;
 mod http;
 mod lists;
