@@ -273,7 +273,7 @@ async fn tend(
             }
         }
         // Whoever types may leave first; what is printed still comes.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let asking = async {
         // That the machine is gone shows in what it prints.

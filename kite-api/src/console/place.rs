@@ -59,9 +59,7 @@ impl Places {
     pub(super) fn knock(self: &Arc<Self>, limits: &ConsoleLimits) -> Result<Guest, Problem> {
         if self.sockets.fetch_add(1, Ordering::Relaxed) >= limits.total {
             self.sockets.fetch_sub(1, Ordering::Relaxed);
-            return Err(crowded(
-                "this server has as many consoles open as it may".to_owned(),
-            ));
+            return Err(crowded("this server has as many consoles open as it may"));
         }
         Ok(Guest {
             places: Arc::clone(self),
@@ -80,11 +78,11 @@ impl Places {
         let count = |counts: &HashMap<String, usize>, key| counts.get(key).copied().unwrap_or(0);
         if count(&table.by_user, user) >= limits.per_user {
             let most = limits.per_user;
-            return Err(crowded(format!("you have {most} consoles open")));
+            return Err(crowded(&format!("you have {most} consoles open")));
         }
         if count(&table.by_vm, vm) >= limits.per_vm {
             let most = limits.per_vm;
-            return Err(crowded(format!("the VM has {most} consoles open")));
+            return Err(crowded(&format!("the VM has {most} consoles open")));
         }
         *table.by_user.entry(user.to_owned()).or_default() += 1;
         *table.by_vm.entry(vm.to_owned()).or_default() += 1;
@@ -135,7 +133,7 @@ fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-fn crowded(what: String) -> Problem {
+fn crowded(what: &str) -> Problem {
     Problem::new(
         ProblemKind::TooManyRequests,
         format!("{what}: close one and try again"),

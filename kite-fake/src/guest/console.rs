@@ -130,7 +130,8 @@ async fn answer(
                 return Ok(None);
             }
             8 | 127 => {
-                if line.pop().is_some() && echo {
+                let was_there = line.pop().is_some();
+                if was_there && echo {
                     screen.write(b"\x08 \x08").await?;
                 }
             }

@@ -256,7 +256,7 @@ fn differ(shown: Option<&[u32]>, picture: &[u32]) -> Option<(u16, u16)> {
         shown.get(start..start + width) != picture.get(start..start + width)
     });
     let first = rows.next()?;
-    let last = rows.last().unwrap_or(first);
+    let last = rows.next_back().unwrap_or(first);
     Some((first, last + 1))
 }
 

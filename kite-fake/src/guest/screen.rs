@@ -175,7 +175,7 @@ impl Screen {
             canvas.write(20, 190 + number * 27, SCALE, BRIGHT, line);
         }
         // The cursor blinks.
-        if seconds % 2 == 0 {
+        if seconds.is_multiple_of(2) {
             let line = seen.typed.len().saturating_sub(1);
             let column = seen.typed.last().map_or(0, String::len);
             let x = 20 + column * GLYPH.0 * SCALE;

@@ -28,7 +28,7 @@ pub(super) struct Upgrade {
     key: HeaderValue,
     /// The client offers to speak [`PLAIN`].
     plain: bool,
-    upgrade: OnUpgrade,
+    connection: OnUpgrade,
 }
 
 impl Upgrade {
@@ -48,7 +48,7 @@ impl Upgrade {
         Ok(Self {
             key,
             plain,
-            upgrade,
+            connection: upgrade,
         })
     }
 
@@ -63,10 +63,10 @@ impl Upgrade {
         let Self {
             key,
             plain,
-            upgrade,
+            connection,
         } = self;
         tokio::spawn(async move {
-            match upgrade.await {
+            match connection.await {
                 Ok(connection) => {
                     let connection = TokioIo::new(connection);
                     let client = WebSocketStream::from_raw_socket(connection, Role::Server, None);
@@ -78,14 +78,14 @@ impl Upgrade {
         let mut response = Response::new(Full::new(Bytes::new()).boxed_unsync());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
-        let word = HeaderValue::from_static;
-        headers.insert(header::CONNECTION, word("Upgrade"));
-        headers.insert(header::UPGRADE, word("websocket"));
+        let fixed = HeaderValue::from_static;
+        headers.insert(header::CONNECTION, fixed("Upgrade"));
+        headers.insert(header::UPGRADE, fixed("websocket"));
         if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
         if plain {
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, word(PLAIN));
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, fixed(PLAIN));
         }
         response
     }
