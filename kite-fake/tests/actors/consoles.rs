@@ -1,4 +1,4 @@
-//! The serial line and the screen of instances, over WebSockets.
+//! The serial line and the screen of instances, over `WebSocket`s.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Consoles over WebSockets.
+//! Consoles over `WebSocket`s.
 
 mod ends;
 mod limits;

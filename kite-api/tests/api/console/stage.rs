@@ -1,4 +1,4 @@
-//! A VM that runs, the API on a port, and clients that speak WebSocket to it.
+//! A VM that runs, the API on a port, and clients that speak `WebSocket` to it.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
