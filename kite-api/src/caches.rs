@@ -179,6 +179,11 @@ impl<K: Object> Cache<K> {
         objects.find(|object| wanted(object)).cloned()
     }
 
+    /// Tells of every change of the copy. For whoever looks again at a thing or two.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.clone()
+    }
+
     /// Whether the watch behind the copy works at the moment.
     pub fn is_live(&self) -> bool {
         self.health.live.load(Ordering::Acquire)

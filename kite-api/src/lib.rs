@@ -32,6 +32,7 @@
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `vms`, `users`, `images`, `offers`, `platform`, `settings` | the handlers |
+//! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
@@ -40,6 +41,7 @@
 mod account;
 mod auth;
 pub mod caches;
+pub mod console;
 mod events;
 mod images;
 pub mod metrics;

@@ -8,12 +8,13 @@ use prometheus_client::{
     metrics::{
         counter::Counter,
         family::Family,
+        gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
     },
     registry::Registry,
 };
 
-use crate::problem::ProblemKind;
+use crate::{console::ConsoleKind, problem::ProblemKind};
 
 /// Requests and refusals. Labels have few values: a request is counted under the
 /// route that it matched, not under its path.
@@ -22,6 +23,26 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     duration: Family<RouteLabel, Histogram, fn() -> Histogram>,
     sign_ins: Family<SignInLabel, Counter>,
+    consoles: Family<ConsoleLabel, Gauge>,
+    consoles_opened: Family<ConsoleLabel, Counter>,
+    consoles_refused: Family<RefusalLabel, Counter>,
+    console_bytes: Family<TrafficLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConsoleLabel {
+    kind: ConsoleKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusalLabel {
+    problem: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TrafficLabels {
+    kind: ConsoleKind,
+    way: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -49,6 +70,10 @@ impl Default for Metrics {
                 Histogram::new(exponential_buckets(0.001, 2.0, 14))
             }),
             sign_ins: Family::default(),
+            consoles: Family::default(),
+            consoles_opened: Family::default(),
+            consoles_refused: Family::default(),
+            console_bytes: Family::default(),
         }
     }
 }
@@ -71,6 +96,26 @@ impl Metrics {
             "Attempts to sign in, by outcome",
             self.sign_ins.clone(),
         );
+        registry.register(
+            "kite_api_consoles",
+            "Consoles that are open, by kind",
+            self.consoles.clone(),
+        );
+        registry.register(
+            "kite_api_consoles_opened",
+            "Consoles that were opened, by kind",
+            self.consoles_opened.clone(),
+        );
+        registry.register(
+            "kite_api_consoles_refused",
+            "Consoles that were refused, by the problem's type",
+            self.consoles_refused.clone(),
+        );
+        registry.register(
+            "kite_api_console_bytes",
+            "Bytes of consoles that have ended, by kind and way",
+            self.console_bytes.clone(),
+        );
     }
 
     pub(crate) fn answered(
@@ -92,6 +137,26 @@ impl Metrics {
                 route: route.to_owned(),
             })
             .observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn console_opened(&self, kind: ConsoleKind) {
+        let label = ConsoleLabel { kind };
+        self.consoles.get_or_create(&label).inc();
+        self.consoles_opened.get_or_create(&label).inc();
+    }
+
+    pub(crate) fn console_ended(&self, kind: ConsoleKind, bytes_up: u64, bytes_down: u64) {
+        self.consoles.get_or_create(&ConsoleLabel { kind }).dec();
+        for (way, bytes) in [("up", bytes_up), ("down", bytes_down)] {
+            let labels = TrafficLabels { kind, way };
+            self.console_bytes.get_or_create(&labels).inc_by(bytes);
+        }
+    }
+
+    pub(crate) fn console_refused(&self, problem: ProblemKind) {
+        let problem = problem.type_uri();
+        let label = RefusalLabel { problem };
+        self.consoles_refused.get_or_create(&label).inc();
     }
 
     pub(crate) fn signed_in(&self, outcome: Result<(), ProblemKind>) {

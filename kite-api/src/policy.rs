@@ -27,6 +27,8 @@ pub enum Action {
     EditVm,
     /// Change who can log in to a VM: password and keys.
     EditVmAccess,
+    /// Open a VM's consoles and terminals.
+    OpenConsole,
     /// Delete a VM and its disk.
     DeleteVm,
     /// See all offers and who has them, create and delete them.
@@ -49,7 +51,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
@@ -60,6 +62,7 @@ impl Action {
         Self::PowerVm,
         Self::EditVm,
         Self::EditVmAccess,
+        Self::OpenConsole,
         Self::DeleteVm,
         Self::ManageOffers,
         Self::SeeUsers,
@@ -84,6 +87,7 @@ impl Action {
             Self::PowerVm => "start or stop the VM",
             Self::EditVm => "edit the VM",
             Self::EditVmAccess => "change the VM's password or keys",
+            Self::OpenConsole => "open a console of the VM",
             Self::DeleteVm => "delete the VM",
             Self::ManageOffers => "manage offers",
             Self::SeeUsers => "see accounts",
@@ -121,8 +125,8 @@ impl Whose {
 ///
 /// - Everybody looks after themselves; `ReadOnly` only looks.
 /// - A `Manager` sees all VMs and runs, edits and deletes those of accounts
-///   below `Admin`, but does not get into them: password and keys of a VM are
-///   its owner's and the administrators'.
+///   below `Admin`, but does not get into them: password, keys and consoles of
+///   a VM are its owner's and the administrators'.
 /// - An `Admin` may do everything, except take the own account away from
 ///   itself: so there is always one left.
 pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
@@ -138,6 +142,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             | Action::PowerVm
             | Action::EditVm
             | Action::EditVmAccess
+            | Action::OpenConsole
             | Action::DeleteVm,
             Whose::Own,
         ) => who >= User,
@@ -156,6 +161,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
         | (
             Action::CreateVm
             | Action::EditVmAccess
+            | Action::OpenConsole
             | Action::SetAccessLevel
             | Action::SuspendUser
             | Action::DeleteUser,
@@ -177,7 +183,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 19] = [
+    const EXPECTED: [(Action, &str); 20] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
@@ -188,6 +194,7 @@ mod tests {
         (Action::PowerVm, "-UMA --MA --MA --MA ---A"),
         (Action::EditVm, "-UMA --MA --MA --MA ---A"),
         (Action::EditVmAccess, "-UMA ---A ---A ---A ---A"),
+        (Action::OpenConsole, "-UMA ---A ---A ---A ---A"),
         (Action::DeleteVm, "-UMA --MA --MA --MA ---A"),
         (Action::ManageOffers, "---A ---A ---A ---A ---A"),
         (Action::SeeUsers, "---A ---A ---A ---A ---A"),

@@ -313,17 +313,28 @@ impl Problem {
     }
 }
 
+impl Problem {
+    fn body(self) -> ProblemBody {
+        ProblemBody {
+            r#type: self.kind.type_uri(),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
+            detail: self.detail,
+            errors: self.errors,
+        }
+    }
+
+    /// The body as JSON, for where it is part of something else.
+    pub(crate) fn to_json(&self) -> Value {
+        serde_json::to_value(self.clone().body()).unwrap_or_default()
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.kind.status();
-        let body = ProblemBody {
-            r#type: self.kind.type_uri(),
-            title: self.kind.title(),
-            status: status.as_u16(),
-            detail: self.detail,
-            errors: self.errors,
-        };
-        let mut response = (status, Json(body)).into_response();
+        let retry_after = self.retry_after;
+        let mut response = (status, Json(self.body())).into_response();
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -335,7 +346,7 @@ impl IntoResponse for Problem {
                 HeaderValue::from_static("Bearer realm=\"kite\""),
             );
         }
-        if let Some(after) = self.retry_after {
+        if let Some(after) = retry_after {
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         }

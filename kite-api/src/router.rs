@@ -12,7 +12,7 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, events, images, offers, openapi, page, platform,
+    account, auth, console, events, images, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -55,6 +55,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(auth::routes())
         .merge(account::routes())
         .merge(vms::routes())
+        .merge(console::routes())
         .merge(images::routes())
         .merge(offers::routes())
         .merge(users::routes())

@@ -20,6 +20,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     auth::{Limits, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
+    console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
     events::Places,
     metrics::Metrics,
     problem::Problem,
@@ -59,6 +60,7 @@ pub(crate) struct Inner {
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
     synced: AtomicBool,
     metrics: Metrics,
+    consoles: Consoles,
     settings: Settings,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -74,6 +76,9 @@ pub struct ApiStateBuilder {
     client: Client,
     hashing: usize,
     settings: Settings,
+    consoles: ConsoleLimits,
+    terminals: Option<Arc<dyn Terminals>>,
+    console_audit: Arc<dyn ConsoleAudit>,
 }
 
 impl ApiState {
@@ -90,6 +95,9 @@ impl ApiState {
                 request_timeout: Duration::from_secs(30),
                 namespace_wait: Duration::from_secs(5),
             },
+            consoles: ConsoleLimits::default(),
+            terminals: None,
+            console_audit: Arc::new(LogConsoles),
         }
     }
 
@@ -132,6 +140,10 @@ impl ApiState {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.inner.settings
+    }
+
+    pub(crate) fn consoles(&self) -> &Consoles {
+        &self.inner.consoles
     }
 
     pub(crate) fn passwords(&self) -> &Passwords {
@@ -237,6 +249,25 @@ impl ApiStateBuilder {
         self
     }
 
+    /// Bounds of consoles in the browser.
+    pub fn consoles(mut self, limits: ConsoleLimits) -> Self {
+        self.consoles = limits;
+        self
+    }
+
+    /// Who logs in to VMs for terminals in the browser. Without it there are only
+    /// serial lines and screens.
+    pub fn terminals(mut self, terminals: impl Terminals) -> Self {
+        self.terminals = Some(Arc::new(terminals));
+        self
+    }
+
+    /// Who takes the audit records of consoles ([`LogConsoles`]).
+    pub fn console_audit(mut self, audit: impl ConsoleAudit) -> Self {
+        self.console_audit = Arc::new(audit);
+        self
+    }
+
     /// Starts the watches. The state can be used at once; see
     /// [`ApiState::synced`]. Needs a tokio runtime.
     pub async fn build(self) -> Result<ApiState, BuildError> {
@@ -245,6 +276,14 @@ impl ApiStateBuilder {
             .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
         let inner = Arc::new(Inner {
             caches: Caches::start(&self.client),
+            consoles: Consoles {
+                client: self.client.clone(),
+                limits: self.consoles,
+                tickets: MemoryTickets::default(),
+                places: Arc::default(),
+                terminals: self.terminals,
+                audit: self.console_audit,
+            },
             cluster: KubeCluster::new(self.client).creating_as(FieldManager::API),
             passwords,
             sign_in: Throttle::new(Limits::SIGN_IN),

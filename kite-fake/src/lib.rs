@@ -84,6 +84,7 @@ pub mod metadata;
 pub mod names;
 pub mod openapi;
 pub mod patch;
+mod pipe;
 pub mod protobuf;
 pub mod rest;
 pub mod schema;

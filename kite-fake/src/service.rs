@@ -60,6 +60,9 @@ impl FakeService {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if crate::pipe::is_needed(&request) {
+            return crate::pipe::ask(self, request).await;
+        }
         let (mut parts, body) = request.into_parts();
         parts.extensions.remove::<Identity>();
         if let Some(sender) = &self.sender {

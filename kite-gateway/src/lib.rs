@@ -36,6 +36,7 @@
 //! | `vm` | the side towards machines: one connection per channel |
 //! | `flow` | queues, windows and streams between the two |
 //! | [`recording`] | terminal sessions as asciicasts, in a directory or an object store |
+//! | [`terminal`] | terminals in machines without a user's connection |
 //! | `hashing` | the threads that verify passwords |
 //! | `sessions` | who is connected, and ending a connection |
 //! | [`kubernetes`] | routes from watches; the host key from a Secret |
@@ -64,6 +65,7 @@ mod secret;
 mod sessions;
 mod socket;
 pub mod start;
+pub mod terminal;
 mod user;
 mod vm;
 

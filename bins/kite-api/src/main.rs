@@ -1,5 +1,7 @@
 //! `kite-api`: the HTTP API and web page as a process.
 
+mod consoles;
+
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
@@ -50,6 +52,8 @@ struct Cli {
     )]
     trusted_proxies: usize,
     #[command(flatten)]
+    consoles: consoles::ConsoleArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     logs: LogArgs,
@@ -68,10 +72,13 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         .with_context(|| format!("--listen {} cannot be listened on", cli.listen))?;
     let admin = Admin::bind(cli.admin_listen).await?;
     let client = cli.cluster.client().await?;
-    let state = ApiState::builder(client)
+    let builder = ApiState::builder(client.clone())
         .secure_cookies(cli.secure_cookies)
         .origins(cli.origin)
-        .trusted_proxies(cli.trusted_proxies)
+        .trusted_proxies(cli.trusted_proxies);
+    let state = cli
+        .consoles
+        .set_up(builder, &client, &shutdown)?
         .build()
         .await?;
 

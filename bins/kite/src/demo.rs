@@ -14,6 +14,7 @@ use kite_core::{
     conditions,
     crd::KiteVirtualMachine,
 };
+use kite_gateway::kubernetes::RouteTable;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -119,8 +120,19 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let actors = cluster::spawn_actors(&fake, &shutdown);
     let mut parts = JoinSet::new();
     parts.spawn(parts::controller(fake.client(), shutdown.clone()));
-    parts.spawn(parts::api(fake.client(), api, shutdown.clone()));
-    parts.spawn(parts::gateway(fake.client(), gateway, shutdown.clone()));
+    let routes = RouteTable::default();
+    parts.spawn(parts::api(
+        fake.client(),
+        api,
+        routes.clone(),
+        shutdown.clone(),
+    ));
+    parts.spawn(parts::gateway(
+        fake.client(),
+        gateway,
+        routes,
+        shutdown.clone(),
+    ));
 
     let result = tokio::select! {
         // In this order: the parts end by the same token, which is no error.

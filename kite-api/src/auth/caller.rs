@@ -165,6 +165,24 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
+/// Refuses a WebSocket that another site's page opens. Browsers send a cookie with
+/// it, whatever page it is, and always `Origin` (RFC 6455 §4.1); who sends none is
+/// no browser, and then a cookie is not believed.
+pub(crate) fn check_socket_origin(
+    state: &ApiState,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let by_cookie = caller.session().is_some() && !headers.contains_key(header::AUTHORIZATION);
+    check_origin(
+        // Opening one is as much as any change.
+        &http::Method::POST,
+        headers,
+        &state.settings().origins,
+        by_cookie,
+    )
+}
+
 impl OperationInput for Caller {
     fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
         signed_in(ctx, operation);

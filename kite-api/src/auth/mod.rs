@@ -14,12 +14,12 @@ mod throttle;
 
 pub use self::caller::{Caller, Principal};
 pub(crate) use self::{
-    caller::Client,
+    caller::{Client, check_socket_origin},
     passwords::{Passwords, read_password},
     routes::routes,
     session::{
         belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, open_session,
-        sessions_of,
+        random_token, sessions_of,
     },
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{create_user, require_free_email},

@@ -39,7 +39,7 @@ pub(crate) async fn open_session(
     user: &KiteUser,
     client: Option<&str>,
 ) -> Result<NewSession, Problem> {
-    let token = new_token()?;
+    let token = random_token(PREFIX)?;
     let expires_at = Timestamp::now() + state.settings().session_lifetime;
     let session = KiteSession::new(
         &names::session(&token),
@@ -63,7 +63,8 @@ pub(crate) async fn open_session(
     Ok(NewSession { token, expires_at })
 }
 
-fn new_token() -> Result<String, Problem> {
+/// 256 random bits as text, behind a prefix.
+pub(crate) fn random_token(prefix: &str) -> Result<String, Problem> {
     let mut bytes = [0; TOKEN_BYTES];
     rand::rngs::SysRng
         .try_fill_bytes(&mut bytes)
@@ -71,7 +72,7 @@ fn new_token() -> Result<String, Problem> {
             tracing::error!(%error, "the system gave no random bytes");
             Problem::new(ProblemKind::Internal, "no random token could be made")
         })?;
-    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
+    Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
 /// Whether a text can be a token at all. What cannot is not worth a look-up.
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn tokens_are_256_random_bits() {
-        let (a, b) = (new_token().unwrap(), new_token().unwrap());
+        let (a, b) = (random_token(PREFIX).unwrap(), random_token(PREFIX).unwrap());
         assert_ne!(a, b);
         assert!(is_token(&a), "{a}");
         assert_eq!(a.len(), PREFIX.len() + 43);

@@ -51,9 +51,9 @@ struct Scope {
 
 /// `?owner=…` of a request about one VM.
 #[derive(Deserialize, JsonSchema)]
-struct Owner {
+pub(crate) struct Owner {
     /// Name of the account that the VM belongs to; by default the caller's.
-    owner: Option<String>,
+    pub(crate) owner: Option<String>,
 }
 
 /// `GET /api/v1/vms`
@@ -379,13 +379,13 @@ async fn delete(
 }
 
 /// A VM that the caller may see, and whose it is.
-struct Found {
-    vm: Arc<KiteVirtualMachine>,
-    owner: Arc<KiteUser>,
-    whose: Whose,
+pub(crate) struct Found {
+    pub(crate) vm: Arc<KiteVirtualMachine>,
+    pub(crate) owner: Arc<KiteUser>,
+    pub(crate) whose: Whose,
 }
 
-fn find(
+pub(crate) fn find(
     state: &ApiState,
     caller: &Caller,
     name: &str,

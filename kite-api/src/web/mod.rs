@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::form::BODY_LIMIT;
 pub(crate) use self::{
     answer::{Accepted, Answer, Created, Done},
-    form::{Change, Form},
+    form::{Change, Field, Form},
     input::{Input, Sent},
     once::{Once, Stamp},
     paging::{Items, Page},

@@ -4,6 +4,7 @@
 
 mod account;
 mod bootstrap;
+mod console;
 mod contract;
 mod events;
 mod http;

@@ -17,7 +17,7 @@ use kite_core::{
     names,
     password::PasswordHash,
 };
-use kite_fake::FakeCluster;
+use kite_fake::{FakeCluster, actors::kubevirt_definitions};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -48,7 +48,11 @@ impl World {
     }
 
     pub async fn with(settings: impl FnOnce(ApiStateBuilder) -> ApiStateBuilder) -> Self {
-        let fake = FakeCluster::builder().crds(crd::all()).build().unwrap();
+        let fake = FakeCluster::builder()
+            .crds(crd::all())
+            .crds(kubevirt_definitions())
+            .build()
+            .unwrap();
         let cluster = KubeCluster::new(fake.client());
         let namespace: Namespace =
             serde_json::from_value(json!({"metadata": {"name": names::PLATFORM_NAMESPACE}}))

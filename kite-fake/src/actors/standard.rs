@@ -41,13 +41,23 @@ pub fn control_plane() -> Vec<Arc<dyn Actor>> {
 /// [`control_plane`], CDI and `KubeVirt`. With `guests` each running VM is a
 /// real SSH server on a loopback port; without, nothing runs in it.
 pub fn everything(guests: bool) -> Vec<Arc<dyn Actor>> {
-    let (instances, machines): (Instances, Arc<dyn Guests>) = if guests {
-        (
-            Instances::with_real_guests(),
-            Arc::new(SshGuests::default()),
-        )
+    everything_with(guests, machines(guests))
+}
+
+/// What runs in VMs.
+fn machines(guests: bool) -> Arc<dyn Guests> {
+    if guests {
+        Arc::new(SshGuests::default())
     } else {
-        (Instances::default(), Arc::new(NoGuests))
+        Arc::new(NoGuests)
+    }
+}
+
+fn everything_with(guests: bool, machines: Arc<dyn Guests>) -> Vec<Arc<dyn Actor>> {
+    let instances = if guests {
+        Instances::with_real_guests()
+    } else {
+        Instances::default()
     };
     let mut all = control_plane();
     all.extend([
@@ -84,8 +94,11 @@ pub fn play(
     cluster.admit_by(Arc::new(KubeVirtAdmission));
     cluster.admit_by(Arc::new(MigrationAdmission));
     cluster.admit_by(Arc::new(SnapshotAdmission));
-    let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()));
+    let machines = machines(guests);
+    let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()))
+        .with_guests(Arc::clone(&machines));
     cluster.extend(SUBRESOURCES, Arc::new(subresources));
     let (client, clock) = (cluster.client(), cluster.clock());
-    Actors::spawn(&client, clock, rules, everything(guests), shutdown)
+    let actors = everything_with(guests, machines);
+    Actors::spawn(&client, clock, rules, actors, shutdown)
 }

@@ -13,11 +13,13 @@
 //! | `shell`, `parse`, `builtins` | the shell |
 //! | `tty`, `editor` | the terminal: echo, line editing, Ctrl-C |
 //! | `sftp` | the SFTP subsystem |
+//! | `console`, `screen`, `rfb` | the serial line, the screen, and VNC to it |
 //! | `home`, `file`, `path` | the disk |
 //! | `inlet`, `cut`, `stream` | bytes on their way |
 
 mod builtins;
 mod config;
+mod console;
 mod cut;
 mod editor;
 mod file;
@@ -25,6 +27,8 @@ mod home;
 mod inlet;
 mod parse;
 mod path;
+mod rfb;
+mod screen;
 mod server;
 mod session;
 mod sftp;
@@ -33,5 +37,6 @@ mod stream;
 mod tty;
 
 pub use config::{GuestConfig, GuestError, Passwords};
+pub use console::Consoles;
 pub use home::{DEFAULT_CAPACITY, Home};
 pub use server::{Guest, GuestHandle};

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::config::{GuestConfig, GuestError, Passwords};
+use super::console::Consoles;
 use super::cut::Cut;
 use super::inlet::Inlet;
 use super::session::{Session, Work};
@@ -34,6 +35,7 @@ pub struct Guest;
 pub struct GuestHandle {
     address: SocketAddr,
     host_key: PublicKey,
+    consoles: Consoles,
     plug: DropGuard,
     accepting: tokio::task::JoinHandle<()>,
 }
@@ -62,6 +64,7 @@ impl Guest {
         // A full disk has no room for a home; the shell says so on each command.
         let _ = machine.disk.create_dir_all(&machine.home_dir());
         let token = CancellationToken::new();
+        let consoles = Consoles::of(machine.clone(), token.clone());
         let shared = Arc::new(Shared {
             ssh: Arc::new(ssh_config(&config)),
             authorized_keys: config.authorized_keys,
@@ -73,6 +76,7 @@ impl Guest {
         Ok(GuestHandle {
             address,
             host_key,
+            consoles,
             plug: token.drop_guard(),
             accepting,
         })
@@ -88,6 +92,11 @@ impl GuestHandle {
     /// The key by which clients know the guest.
     pub fn host_key(&self) -> &PublicKey {
         &self.host_key
+    }
+
+    /// Its serial line and screen, which end with it.
+    pub fn consoles(&self) -> Consoles {
+        self.consoles.clone()
     }
 
     /// Pulls the plug: connections break, the port is free when this returns.

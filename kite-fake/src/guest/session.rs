@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use russh::server::{Handle, Msg};
 use russh::{ChannelId, ChannelWriteHalf, Sig};
+use tokio::io::AsyncRead;
 use tokio_util::sync::CancellationToken;
 
 use super::cut::Cut;
@@ -133,6 +134,17 @@ async fn run_shell(
         };
     }
     let screen = Output::stream(NewlineWriter::new(writer.make_writer()));
+    on_terminal(&mut shell, outlet, screen, work).await
+}
+
+/// Works on a terminal: what is typed comes from `typed`, and all is shown on
+/// `screen`.
+pub(super) async fn on_terminal(
+    shell: &mut Shell,
+    typed: impl AsyncRead + Unpin,
+    screen: Output,
+    work: Work,
+) -> Flow {
     let tty = Arc::new(Tty::default());
     let io = Io {
         stdin: Input::stream(TtyReader(Arc::clone(&tty))),
@@ -140,14 +152,14 @@ async fn run_shell(
         stderr: screen.clone(),
     };
     let driving = async {
-        tty.drive(outlet, screen).await;
+        tty.drive(typed, screen).await;
         // The shell decides when the session ends; input may end before.
         std::future::pending().await
     };
     let working = async {
         match work {
-            Work::Exec(command) => foreground(&mut shell, &tty, &command, &io).await,
-            Work::Shell | Work::Sftp => interactive(&mut shell, &tty, &io).await,
+            Work::Exec(command) => foreground(shell, &tty, &command, &io).await,
+            Work::Shell | Work::Sftp => interactive(shell, &tty, &io).await,
         }
     };
     tokio::select! {

@@ -3,6 +3,7 @@
 
 mod cdi;
 mod cluster;
+mod consoles;
 mod events;
 mod guests;
 mod hotplug;

@@ -134,6 +134,27 @@ pub enum Event {
         /// Why it ended.
         ended: String,
     },
+    /// A console in the browser was opened, refused, or has ended. Not written by
+    /// the gateway, but by whoever serves the consoles, into the same log.
+    Console {
+        /// The account.
+        user: String,
+        /// The machine.
+        vm: VmKey,
+        /// `Serial`, `Vnc` or `Terminal`.
+        kind: &'static str,
+        /// `opened`, `refused` or `ended`.
+        what: &'static str,
+        /// Bytes from the user to the machine.
+        bytes_up: u64,
+        /// Bytes from the machine to the user.
+        bytes_down: u64,
+        /// How long it was open.
+        seconds: f64,
+        /// Why it was refused, or ended.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// A connection ended.
     Connection {
         /// The client's version string.

@@ -140,6 +140,12 @@ impl RouteTable {
         })
     }
 
+    /// The route of a VM, if it has one.
+    pub fn of_vm(&self, vm: &VmKey) -> Option<Arc<Route>> {
+        let login = self.objects.lock().logins.get(vm).cloned()?;
+        self.routes.read().get(&login)?.get(vm).cloned()
+    }
+
     /// Waits until every kind of object was listed once.
     pub async fn ready(&self) {
         let mut ready = self.ready.subscribe();

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kite_api::ApiState;
+use kite_consoles::{GatewayAudit, GatewayTerminals};
 use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::{
-    Config, Gateway,
+    Config, Gateway, TcpConnector,
+    audit::LogSink,
     kubernetes::{RouteTable, SpecStarter, host_key, report_activity, watch_routes},
+    terminal::Terminals,
 };
 use kite_reconcile::{Context, operator::Operator};
 use kube::Client;
@@ -37,6 +40,7 @@ pub(super) async fn controller(
 pub(super) async fn gateway(
     client: Client,
     listener: TcpListener,
+    routes: RouteTable,
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
     let key = host_key(
@@ -45,7 +49,6 @@ pub(super) async fn gateway(
         names::GATEWAY_HOST_KEY_SECRET,
     )
     .await?;
-    let routes = RouteTable::default();
     let config = Config {
         // The demo ends at once: its VMs end with it.
         drain_grace: Duration::from_millis(500),
@@ -80,13 +83,20 @@ pub(super) fn gateway_host_key_secret(key: &PrivateKey) -> anyhow::Result<Secret
     ))
 }
 
-/// Runs the HTTP API until `shutdown`.
+/// Runs the HTTP API until `shutdown`. Terminals in the browser find VMs in the
+/// gateway's `routes`.
 pub(super) async fn api(
     client: Client,
     listener: TcpListener,
+    routes: RouteTable,
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
-    let state = ApiState::builder(client).build().await?;
+    let terminals = Terminals::new(TcpConnector::default(), &Config::default());
+    let state = ApiState::builder(client)
+        .terminals(GatewayTerminals::new(routes, terminals))
+        .console_audit(GatewayAudit(LogSink))
+        .build()
+        .await?;
     kite_process::serve_http(listener, kite_api::router(state), shutdown).await?;
     Ok("HTTP API")
 }

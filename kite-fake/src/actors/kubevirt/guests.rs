@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use crate::guest::{Guest, GuestConfig, GuestHandle, Home};
+use crate::guest::{Consoles, Guest, GuestConfig, GuestHandle, Home};
 
 /// What a guest is made of.
 #[derive(Clone)]
@@ -59,6 +59,12 @@ pub trait Guests: Send + Sync + fmt::Debug + 'static {
 
     /// The claim with this uid is gone, and what was on the disk with it.
     fn disk_gone(&self, claim: &str);
+
+    /// The serial line and the screen of the instance with this uid, if its guest
+    /// has its own.
+    fn consoles(&self, _id: &str) -> Option<Consoles> {
+        None
+    }
 }
 
 /// No guests: instances run, with nothing in them.
@@ -125,5 +131,9 @@ impl Guests for SshGuests {
 
     fn disk_gone(&self, claim: &str) {
         self.homes.lock().remove(claim);
+    }
+
+    fn consoles(&self, id: &str) -> Option<Consoles> {
+        Some(self.running.lock().get(id)?.consoles())
     }
 }

@@ -1,9 +1,13 @@
 //! `subresources.kubevirt.io`: what people and programs ask of VMs directly.
 
+mod console;
 mod forward;
 mod instance;
 mod power;
+mod stream;
 mod volume;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -15,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::actors::catalog::Catalog;
 use crate::actors::kind::{INSTANCE, Key, VIRTUAL_MACHINE};
+use crate::actors::kubevirt::guests::{Guests, NoGuests};
 use crate::clock::Clock;
 use crate::server::status_response;
 use crate::service::{Extension, ResponseBody};
@@ -27,12 +32,14 @@ pub const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/";
 const GROUP: &str = "kubevirt.io";
 
 /// Plays virt-api's subresources: the power, the disks and the migration of
-/// VMs, and what is asked of running instances. What is not played answers 501
-/// with its name.
+/// VMs, what is asked of running instances, and streams to their ports, serial
+/// lines and screens. What is not played answers 501 with its name.
 pub struct VmSubresources {
     client: Client,
     catalog: Catalog,
-    clock: std::sync::Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
+    guests: Arc<dyn Guests>,
+    viewers: Arc<console::Viewers>,
 }
 
 impl std::fmt::Debug for VmSubresources {
@@ -80,12 +87,22 @@ impl Extension for VmSubresources {
 
 impl VmSubresources {
     /// Does what is asked by `client`.
-    pub fn new(client: Client, clock: std::sync::Arc<dyn Clock>) -> Self {
+    pub fn new(client: Client, clock: Arc<dyn Clock>) -> Self {
         Self {
             client,
             catalog: Catalog::default(),
             clock,
+            guests: Arc::new(NoGuests),
+            viewers: Arc::default(),
         }
+    }
+
+    /// Attaches consoles to these guests. An instance in which none of them runs
+    /// has a serial line and a screen, too, of a machine of its own.
+    #[must_use]
+    pub fn with_guests(mut self, guests: Arc<dyn Guests>) -> Self {
+        self.guests = guests;
+        self
     }
 
     /// What is a stream of bytes; `None` for all else.
@@ -101,8 +118,8 @@ impl VmSubresources {
             namespace,
             "virtualmachineinstances",
             name,
-            "portforward",
-            port,
+            verb,
+            ref rest @ ..,
         ] = parts[..]
         else {
             return None;
@@ -111,11 +128,19 @@ impl VmSubresources {
         let ask = Ask {
             of: self,
             key: Key::new(&INSTANCE, Some(namespace), name),
-            verb: "portforward".to_owned(),
+            verb: verb.to_owned(),
             method: &method,
             body: &body,
         };
-        Some(forward::open(&ask, request, port).await)
+        match (verb, rest) {
+            ("portforward", [port]) => Some(forward::open(&ask, request, port).await),
+            (verb, []) => {
+                let device = console::Device::of(verb)?;
+                let (guests, viewers) = (self.guests.as_ref(), &self.viewers);
+                Some(console::open(&ask, request, device, guests, viewers).await)
+            }
+            _ => None,
+        }
     }
 
     async fn answer(&self, request: &Request<Bytes>) -> Result<Told, Status> {

@@ -1,0 +1,127 @@
+//! Consoles in the browser, as options of the process.
+
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::PathBuf, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args;
+use kite_api::{ApiStateBuilder, console::ConsoleLimits};
+use kite_consoles::{GatewayAudit, GatewayTerminals};
+use kite_gateway::{
+    AuditSink, Config, Recordings, TcpConnector,
+    audit::{JsonLines, LogSink},
+    kubernetes::{RouteTable, watch_routes},
+    terminal::Terminals,
+};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+/// What consoles may do, and where their records go.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ConsoleArgs {
+    /// Offers terminals inside VMs, as by ssh. This process then reads the keys of
+    /// all VMs, and its pods must be let in to port 22 of them.
+    #[arg(long, env = "KITE_TERMINALS")]
+    terminals: bool,
+    /// Records what these terminals print, as asciicast v2, into this directory,
+    /// which no other process may have.
+    #[arg(
+        long,
+        env = "KITE_RECORD_TO",
+        value_name = "DIRECTORY",
+        requires = "terminals"
+    )]
+    record_to: Option<PathBuf>,
+    /// File that gets each audit record as one line of JSON, beside the log.
+    #[arg(long, env = "KITE_AUDIT_TO", value_name = "FILE")]
+    audit_to: Option<PathBuf>,
+    /// Consoles that one account may have open.
+    #[arg(
+        long,
+        env = "KITE_CONSOLES_PER_USER",
+        value_name = "COUNT",
+        default_value_t = 8
+    )]
+    consoles_per_user: usize,
+    /// Consoles that one VM may have open.
+    #[arg(
+        long,
+        env = "KITE_CONSOLES_PER_VM",
+        value_name = "COUNT",
+        default_value_t = 8
+    )]
+    consoles_per_vm: usize,
+    /// Consoles that this process may have open.
+    #[arg(
+        long,
+        env = "KITE_CONSOLES",
+        value_name = "COUNT",
+        default_value_t = 512
+    )]
+    consoles: usize,
+    /// Ends a console over which nothing goes for so long.
+    #[arg(
+        long,
+        env = "KITE_CONSOLE_IDLE_SECONDS",
+        value_name = "SECONDS",
+        default_value_t = 1800
+    )]
+    console_idle_seconds: u64,
+    /// Ends a console that is open for so long.
+    #[arg(
+        long,
+        env = "KITE_CONSOLE_LONGEST_SECONDS",
+        value_name = "SECONDS",
+        default_value_t = 43200
+    )]
+    console_longest_seconds: u64,
+}
+
+impl ConsoleArgs {
+    /// Sets up consoles as the options say.
+    pub(crate) fn set_up(
+        &self,
+        builder: ApiStateBuilder,
+        client: &Client,
+        shutdown: &CancellationToken,
+    ) -> anyhow::Result<ApiStateBuilder> {
+        let builder = builder
+            .consoles(ConsoleLimits {
+                per_user: self.consoles_per_user,
+                per_vm: self.consoles_per_vm,
+                total: self.consoles,
+                idle: Duration::from_secs(self.console_idle_seconds),
+                longest: Duration::from_secs(self.console_longest_seconds),
+                ..ConsoleLimits::default()
+            })
+            .console_audit(GatewayAudit(self.sinks()?));
+        if !self.terminals {
+            return Ok(builder);
+        }
+        let mut terminals = Terminals::new(TcpConnector::default(), &Config::default());
+        if let Some(directory) = &self.record_to {
+            let recordings = Recordings::to(directory).with_context(|| {
+                format!("--record-to {} cannot be written to", directory.display())
+            })?;
+            terminals = terminals.recordings(recordings);
+        }
+        let routes = RouteTable::default();
+        let (client, shutdown) = (client.clone(), shutdown.clone());
+        tokio::spawn(watch_routes(client, routes.clone(), shutdown));
+        Ok(builder.terminals(GatewayTerminals::new(routes, terminals)))
+    }
+
+    fn sinks(&self) -> anyhow::Result<Vec<Box<dyn AuditSink>>> {
+        let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink)];
+        if let Some(path) = &self.audit_to {
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o600)
+                .open(path)
+                .with_context(|| format!("--audit-to {} cannot be written to", path.display()))?;
+            let lines = JsonLines::new(file).context("no thread for --audit-to can be had")?;
+            sinks.push(Box::new(lines));
+        }
+        Ok(sinks)
+    }
+}

@@ -1,0 +1,385 @@
+//! Terminals in machines without a user's SSH connection: the same way in as a
+//! login at the gateway has, for whoever decided elsewhere who may go in, such as
+//! a web page.
+//!
+//! ```no_run
+//! # async fn example(routes: kite_gateway::kubernetes::RouteTable) -> Result<(), Box<dyn std::error::Error>> {
+//! use kite_gateway::terminal::{Size, Terminals};
+//! use kite_gateway::{Config, TcpConnector, VmKey};
+//!
+//! let terminals = Terminals::new(TcpConnector::default(), &Config::default());
+//! let vm = VmKey { namespace: "kite-user-ann".into(), name: "web".into() };
+//! let route = routes.of_vm(&vm).ok_or("no such machine")?;
+//! let size = Size { columns: 80, rows: 24 };
+//! let (input, mut output) = terminals.open(&route, "xterm-256color", size).await?;
+//! input.write("uptime\n".into()).await?;
+//! println!("{:?}", output.next().await);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use russh::{ChannelWriteHalf, client};
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::config::Config;
+use crate::connect::Connector;
+use crate::flow::{Item, Queue};
+use crate::metrics::{Metrics, Way};
+use crate::recording::{Recording, Recordings, Terminal};
+use crate::route::{LoginName, Route, VmKey, VmState};
+use crate::vm::{Dialer, Gate, Mailboxes, Request, RequestReceiver, Requests, VmConnection};
+
+/// How long after a shell ended its last words may take.
+const LAST_PRINTED: Duration = Duration::from_secs(1);
+/// Pieces of what is typed that wait for the machine; then whoever types waits.
+const TYPED: usize = 4;
+
+/// Why there is no terminal; whoever may go in gets to read it.
+#[derive(Debug, thiserror::Error)]
+pub enum TerminalError {
+    /// The machine cannot be entered now.
+    #[error("VM {vm}: {why}")]
+    Unavailable {
+        /// The machine.
+        vm: VmKey,
+        /// What is the matter, and what to do.
+        why: String,
+    },
+    /// It could not be reached or does not let the gateway in.
+    #[error("VM {vm} cannot be entered: {why}")]
+    Dial {
+        /// The machine.
+        vm: VmKey,
+        /// What happened.
+        why: String,
+    },
+    /// It has no terminal for us.
+    #[error("VM {vm} refused a terminal")]
+    Refused {
+        /// The machine.
+        vm: VmKey,
+    },
+    /// It has to be recorded, and cannot be.
+    #[error("this terminal has to be recorded, and cannot be: {0}")]
+    Unrecorded(String),
+}
+
+/// The terminal is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the terminal is over")]
+pub struct Over;
+
+/// The size of a terminal in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Characters in a line.
+    pub columns: u32,
+    /// Lines.
+    pub rows: u32,
+}
+
+/// What a terminal does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// It prints.
+    Data(Bytes),
+    /// The shell ended with this status.
+    Exited(u32),
+    /// The shell was ended by a signal of this name.
+    Killed(String),
+    /// It closed without a status.
+    Closed,
+    /// The connection to the machine broke.
+    Lost,
+    /// It cannot be recorded any more, and so does not go on.
+    Unrecorded,
+}
+
+/// Opens terminals. Clones share everything.
+#[derive(Clone)]
+pub struct Terminals {
+    dialer: Arc<Dialer>,
+    metrics: Metrics,
+    recordings: Option<Recordings>,
+}
+
+impl Terminals {
+    /// Reaches machines by `connector`, within the times of `config`.
+    pub fn new(connector: impl Connector, config: &Config) -> Self {
+        Self {
+            dialer: Arc::new(Dialer::new(Arc::new(connector), config)),
+            metrics: Metrics::default(),
+            recordings: None,
+        }
+    }
+
+    /// Records every terminal, as those of the gateway; otherwise none is.
+    #[must_use]
+    pub fn recordings(mut self, recordings: Recordings) -> Self {
+        self.recordings = Some(recordings);
+        self
+    }
+
+    /// Enters the machine that `route` leads to, with the gateway's key for it and
+    /// no other host key than its own, and starts a shell in a terminal. Who asks
+    /// has seen to it that the person may.
+    ///
+    /// # Errors
+    ///
+    /// [`TerminalError`] when the machine does not run, cannot be reached, or
+    /// refuses.
+    pub async fn open(
+        &self,
+        route: &Route,
+        term: &str,
+        size: Size,
+    ) -> Result<(TerminalInput, TerminalOutput), TerminalError> {
+        let vm = &route.vm;
+        let unavailable = |why: &str| TerminalError::Unavailable {
+            vm: vm.clone(),
+            why: why.to_owned(),
+        };
+        match &route.state {
+            VmState::Running => {}
+            VmState::Stopped(why) | VmState::Unavailable(why) => return Err(unavailable(why)),
+            VmState::Starting(why) => {
+                return Err(unavailable(&format!("{why}; try again in a moment")));
+            }
+        }
+        let target = route.target.as_ref();
+        let target = target
+            .ok_or_else(|| unavailable("its keys are not there yet; try again in a moment"))?;
+        let down = Arc::new(Queue::watched(self.metrics.strain(Way::Down)));
+        let strain = self.metrics.strain(Way::Down);
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&down), strain));
+        let cut = CancellationToken::new();
+        let leave = cut.child_token();
+        // Whoever gives up waiting for this leaves no connection behind.
+        let guard = cut.clone().drop_guard();
+        let dialed = self.dialer.dial(target, None, mailboxes, cut).await;
+        let connection = dialed.map_err(|error| {
+            tracing::warn!(%vm, %error, "cannot enter a VM");
+            TerminalError::Dial {
+                vm: vm.clone(),
+                why: error.to_string(),
+            }
+        })?;
+        let recording = match self.record(route, term, size).await {
+            Ok(recording) => recording,
+            Err(error) => {
+                connection.end().await;
+                return Err(error);
+            }
+        };
+        let (requests, receiver) = Requests::new();
+        let (typed, typing) = mpsc::channel(TYPED);
+        let channel = match connection.handle.channel_open_session().await {
+            Ok(channel) => channel,
+            Err(error) => {
+                tracing::warn!(%vm, %error, "a VM refused a channel");
+                connection.end().await;
+                return Err(TerminalError::Refused { vm: vm.clone() });
+            }
+        };
+        // The handler takes what comes; an unread half would stop the connection.
+        let (_, writer) = channel.split();
+        let (left, queue) = (leave.clone(), Arc::clone(&down));
+        tokio::spawn(async move {
+            let _guard = guard;
+            tend(&connection, &writer, receiver, typing, &left).await;
+            queue.close();
+            connection.end().await;
+        });
+        let output = TerminalOutput {
+            down,
+            recording: recording.map(Arc::new),
+            ended: None,
+            leave: Some(leave.drop_guard()),
+        };
+        let input = TerminalInput {
+            typed,
+            requests: Arc::new(requests),
+            recording: output.recording.clone(),
+        };
+        let Size { columns, rows } = size;
+        let terminal = input.requests.send(Request::Pty {
+            term: term.to_owned(),
+            columns,
+            rows,
+            width: 0,
+            height: 0,
+            modes: Vec::new(),
+        });
+        let shell = input.requests.send(Request::Shell);
+        if terminal.await == Ok(true) && shell.await == Ok(true) {
+            Ok((input, output))
+        } else {
+            Err(TerminalError::Refused { vm: vm.clone() })
+        }
+    }
+
+    async fn record(
+        &self,
+        route: &Route,
+        term: &str,
+        size: Size,
+    ) -> Result<Option<Recording>, TerminalError> {
+        let Some(recordings) = &self.recordings else {
+            return Ok(None);
+        };
+        let unrecorded = |why: &str| TerminalError::Unrecorded(why.to_owned());
+        let user = route.target.as_ref().map(|target| target.user.as_str());
+        let login = user.and_then(LoginName::parse);
+        let login = login.ok_or_else(|| unrecorded("it has no login name"))?;
+        let terminal = Terminal {
+            term: term.to_owned(),
+            columns: size.columns,
+            rows: size.rows,
+        };
+        let begun = recordings.begin(&terminal, &login, &route.vm).await;
+        begun.map(Some).map_err(|error| {
+            tracing::error!(vm = %route.vm, %error, "a terminal cannot be recorded");
+            unrecorded("the operator finds the cause in the log")
+        })
+    }
+}
+
+/// Nothing is asked before something is started: it was decided before.
+struct Open;
+
+impl Gate for Open {
+    async fn may_start(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Carries requests and what is typed to the machine, until it or the user is gone.
+async fn tend(
+    connection: &VmConnection,
+    writer: &ChannelWriteHalf<client::Msg>,
+    requests: RequestReceiver,
+    mut typed: mpsc::Receiver<Bytes>,
+    left: &CancellationToken,
+) {
+    let typing = async {
+        while let Some(data) = typed.recv().await {
+            if writer.data_bytes(data).await.is_err() {
+                return;
+            }
+        }
+        // Whoever types may leave first; what is printed still comes.
+        std::future::pending::<()>().await;
+    };
+    let asking = async {
+        // That the machine is gone shows in what it prints.
+        let _ = requests.run(writer, &connection.replies, &Open).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = typing => {}
+        () = asking => {}
+        () = left.cancelled() => {}
+    }
+    connection.replies.fail_all();
+}
+
+/// The way to a terminal.
+pub struct TerminalInput {
+    typed: mpsc::Sender<Bytes>,
+    requests: Arc<Requests>,
+    recording: Option<Arc<Recording>>,
+}
+
+impl TerminalInput {
+    /// Types. Waits while the machine does not take it.
+    ///
+    /// # Errors
+    ///
+    /// [`Over`] once the terminal is.
+    pub async fn write(&self, data: Bytes) -> Result<(), Over> {
+        self.typed.send(data).await.map_err(|_| Over)
+    }
+
+    /// Tells the machine that the terminal has another size.
+    pub fn resize(&self, size: Size) {
+        let Size { columns, rows } = size;
+        // It has no answer (RFC 4254 §6.7).
+        drop(self.requests.send(Request::WindowChange {
+            columns,
+            rows,
+            width: 0,
+            height: 0,
+        }));
+        if let Some(recording) = &self.recording {
+            recording.resized(columns, rows);
+        }
+    }
+}
+
+/// The way from a terminal. Dropping it ends the terminal.
+pub struct TerminalOutput {
+    down: Arc<Queue>,
+    recording: Option<Arc<Recording>>,
+    /// How the shell ended; what it printed last may still be on its way.
+    ended: Option<Output>,
+    /// Ends the terminal when it is dropped; gone once it is over.
+    leave: Option<DropGuard>,
+}
+
+impl TerminalOutput {
+    /// What comes next. What is not asked for holds up the machine; dropping the
+    /// future loses nothing. After anything but [`Output::Data`] it is over.
+    pub async fn next(&mut self) -> Output {
+        loop {
+            if self.leave.is_none() {
+                return Output::Closed;
+            }
+            let patience = self.ended.as_ref().map(|_| LAST_PRINTED);
+            let next = match patience {
+                Some(patience) => tokio::time::timeout(patience, self.down.pop()).await,
+                None => Ok(self.down.pop().await),
+            };
+            let output = match next {
+                Ok(Some(Item::Data(data) | Item::Extended(_, data))) => {
+                    return self.printed(data).await;
+                }
+                Ok(Some(Item::Eof)) => continue,
+                Ok(Some(Item::ExitStatus(status))) => {
+                    self.ended = Some(Output::Exited(status));
+                    continue;
+                }
+                Ok(Some(Item::ExitSignal { signal, .. })) => {
+                    self.ended = Some(Output::Killed(name(&signal)));
+                    continue;
+                }
+                Ok(Some(Item::Close) | None) | Err(_) => Output::Closed,
+                Ok(Some(Item::Lost)) => Output::Lost,
+            };
+            self.leave = None;
+            return self.ended.take().unwrap_or(output);
+        }
+    }
+
+    async fn printed(&mut self, data: Bytes) -> Output {
+        if let Some(recording) = &self.recording
+            && recording.printed(&data).await.is_err()
+        {
+            self.leave = None;
+            return Output::Unrecorded;
+        }
+        Output::Data(data)
+    }
+}
+
+/// A signal's name as SSH spells it, without `SIG`.
+fn name(signal: &russh::Sig) -> String {
+    match signal {
+        russh::Sig::Custom(name) => name.clone(),
+        known => format!("{known:?}"),
+    }
+}
