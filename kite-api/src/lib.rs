@@ -31,12 +31,8 @@
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-<<<<<<< HEAD
-//! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
-//! | [`console`] | serial lines, screens and terminals over WebSockets |
-=======
 //! | `account`, `vms`, `users`, `images`, `offers`, `platform`, `settings` | the handlers |
->>>>>>> main
+//! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
