@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     auth::{
-        Caller, Client, belongs_to, end_session, end_sessions_but, greet, is_open, read_password,
-        require_free_email, sessions_of, too_many,
+        Caller, Client, belongs_to, end_session, end_sessions_but, greet, is_open, new_epoch,
+        read_password, require_free_email, sessions_of, too_many,
     },
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
@@ -105,6 +105,7 @@ pub(crate) async fn change_password(
     };
     let new: Option<String> = form.required("newPassword");
     let cookie = form.optional("cookie").unwrap_or(false);
+    let end_tokens = form.optional("endTokens").unwrap_or(false);
     if let Some(new) = &new {
         let names = [
             Some(user.spec.username.as_str()),
@@ -143,7 +144,10 @@ pub(crate) async fn change_password(
         }
     }
     let hash = state.passwords().hash(new).await?;
-    let spec = Map::from_iter([("passwordHash".to_owned(), json!(hash))]);
+    let mut spec = Map::from_iter([("passwordHash".to_owned(), json!(hash))]);
+    if end_tokens {
+        spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));
+    }
     let edited = edit(&state, user, &form, spec).await?;
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.
@@ -190,8 +194,9 @@ pub(crate) async fn sessions(
     caller.require(Action::UseAccount, Whose::Own)?;
     let current = caller.session().map(kube::ResourceExt::name_any);
     let user = caller.user();
+    let epoch = state.platform().session_epoch;
     let mut open = sessions_of(&state, user);
-    open.retain(|session| is_open(session) && belongs_to(session, user));
+    open.retain(|session| is_open(session) && belongs_to(session, user, epoch));
     open.sort_by_key(|session| std::cmp::Reverse(session.spec.expires_at.0));
     let view = |session: &KiteSession| SessionView {
         current: current.as_ref() == Some(&session.name_any()),
@@ -224,10 +229,11 @@ pub(crate) async fn end_one(
 ) -> Result<Response, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let user = caller.user();
+    let epoch = state.platform().session_epoch;
     // Somebody else's is as much not there as one that never was.
     let session = sessions_of(&state, user)
         .into_iter()
-        .find(|session| session.name_any() == name && belongs_to(session, user))
+        .find(|session| session.name_any() == name && belongs_to(session, user, epoch))
         .ok_or_else(|| Problem::not_found("session", &name))?;
     end_session(&state, &session).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

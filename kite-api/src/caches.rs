@@ -18,7 +18,8 @@ use futures::StreamExt as _;
 use kite_core::{
     cluster::{Object, ObjectKey},
     crd::{
-        KiteImage, KitePlatform, KiteSession, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser, KiteVirtualMachine,
+        KiteVirtualMachineOffer,
     },
 };
 use kube::{
@@ -190,6 +191,8 @@ pub struct Caches {
     pub platforms: Cache<KitePlatform>,
     /// Login sessions.
     pub sessions: Cache<KiteSession>,
+    /// API tokens.
+    pub tokens: Cache<KiteToken>,
     _tasks: JoinSet<()>,
 }
 
@@ -204,6 +207,7 @@ impl Caches {
             offers: Cache::start(client.clone(), &mut tasks),
             platforms: Cache::start(client.clone(), &mut tasks),
             sessions: Cache::start(client.clone(), &mut tasks),
+            tokens: Cache::start(client.clone(), &mut tasks),
             _tasks: tasks,
         }
     }
@@ -218,6 +222,7 @@ impl Caches {
             self.offers.filled(),
             self.platforms.filled(),
             self.sessions.filled(),
+            self.tokens.filled(),
         );
     }
 
@@ -230,6 +235,7 @@ impl Caches {
             ("KiteVirtualMachineOffer", self.offers.is_live()),
             ("KitePlatform", self.platforms.is_live()),
             ("KiteSession", self.sessions.is_live()),
+            ("KiteToken", self.tokens.is_live()),
         ]
         .into_iter()
         .filter_map(|(kind, live)| (!live).then_some(kind))

@@ -27,11 +27,12 @@
 //! | Module | What |
 //! |---|---|
 //! | [`policy`] | who may do what to whose: one pure table |
+//! | [`scope`] | what API tokens may do of it |
 //! | [`problem`] | errors as RFC 9457 problem details |
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
+//! | `account`, `tokens`, `vms`, `users`, `images`, `platform` | the handlers |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
 
@@ -46,7 +47,9 @@ mod platform;
 pub mod policy;
 pub mod problem;
 mod router;
+pub mod scope;
 mod state;
+mod tokens;
 mod users;
 mod vms;
 mod web;

@@ -13,6 +13,8 @@ pub enum Action {
     EditAccount,
     /// Give an account another password.
     ChangePassword,
+    /// See, make and end one's API tokens.
+    ManageTokens,
     /// See the catalogue of images.
     SeeImages,
     /// See the offers that one can claim.
@@ -43,14 +45,17 @@ pub enum Action {
     SuspendUser,
     /// Delete an account with its VMs.
     DeleteUser,
+    /// End everybody's sessions, one's own too.
+    SignOutEveryone,
 }
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
+        Self::ManageTokens,
         Self::SeeImages,
         Self::SeeOffers,
         Self::SeeVm,
@@ -66,6 +71,7 @@ impl Action {
         Self::SetAccessLevel,
         Self::SuspendUser,
         Self::DeleteUser,
+        Self::SignOutEveryone,
     ];
 
     /// What it is, after "you may not".
@@ -74,6 +80,7 @@ impl Action {
             Self::UseAccount => "use an account",
             Self::EditAccount => "edit an account",
             Self::ChangePassword => "change the password of an account",
+            Self::ManageTokens => "manage API tokens",
             Self::SeeImages => "see images",
             Self::SeeOffers => "see offers",
             Self::SeeVm => "see the VM",
@@ -89,6 +96,7 @@ impl Action {
             Self::SetAccessLevel => "change the access level of the account",
             Self::SuspendUser => "suspend the account",
             Self::DeleteUser => "delete the account",
+            Self::SignOutEveryone => "sign everyone out",
         }
     }
 }
@@ -124,7 +132,7 @@ impl Whose {
 pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
-        (Action::UseAccount, whose) => whose == Whose::Own,
+        (Action::UseAccount | Action::ManageTokens, whose) => whose == Whose::Own,
         (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
         (Action::ChangePassword, whose) => whose == Whose::Own || who >= Admin,
         (Action::SeeImages | Action::SeeOffers, _) | (Action::SeeVm, Whose::Own) => true,
@@ -141,7 +149,14 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             ReadOnly | User | Manager => who >= Manager,
             Admin => who >= Admin,
         },
-        (Action::ManageOffers | Action::SeeUsers | Action::CreateUser | Action::EditUser, _)
+        (
+            Action::ManageOffers
+            | Action::SeeUsers
+            | Action::CreateUser
+            | Action::EditUser
+            | Action::SignOutEveryone,
+            _,
+        )
         | (
             Action::CreateVm
             | Action::EditVmAccess
@@ -166,10 +181,11 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 18] = [
+    const EXPECTED: [(Action, &str); 20] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
+        (Action::ManageTokens, "RUMA ---- ---- ---- ----"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),
@@ -185,6 +201,7 @@ mod tests {
         (Action::SetAccessLevel, "---- ---A ---A ---A ---A"),
         (Action::SuspendUser, "---- ---A ---A ---A ---A"),
         (Action::DeleteUser, "---- ---A ---A ---A ---A"),
+        (Action::SignOutEveryone, "---A ---A ---A ---A ---A"),
     ];
 
     fn row(action: Action) -> String {

@@ -11,11 +11,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
     account,
-    auth::{bootstrap, sign_in, sign_up},
+    auth::{bootstrap, everyone, refresh, sign_in, sign_up},
     images, offers, page, platform,
     problem::{Problem, ProblemKind},
     state::ApiState,
-    users, vms,
+    tokens, users, vms,
     web::layers,
 };
 
@@ -39,6 +39,7 @@ fn routes(state: &ApiState) -> Router<ApiState> {
         .route("/auth/bootstrap", post(bootstrap::bootstrap))
         .route("/auth/sign-up", post(sign_up::sign_up))
         .route("/auth/sign-in", post(sign_in::sign_in))
+        .route("/auth/refresh", post(refresh::refresh))
         .route("/auth/sign-out", post(sign_in::sign_out))
         .route("/me", get(account::get).patch(account::patch))
         .route("/me/password", post(account::change_password))
@@ -50,6 +51,8 @@ fn routes(state: &ApiState) -> Router<ApiState> {
             "/me/sessions/{name}",
             axum::routing::delete(account::end_one),
         )
+        .route("/me/tokens", get(tokens::list).post(tokens::create))
+        .route("/me/tokens/{name}", axum::routing::delete(tokens::delete))
         .route("/vms", get(vms::list).post(vms::create))
         .route(
             "/vms/{name}",
@@ -70,6 +73,7 @@ fn routes(state: &ApiState) -> Router<ApiState> {
             "/admin/users/{name}",
             get(users::get).patch(users::patch).delete(users::delete),
         )
+        .route("/admin/sign-out-everyone", post(everyone::sign_out))
         .route_layer(from_fn_with_state(state.clone(), layers::wait_for_sync));
     Router::new()
         .route("/health", get(platform::health))

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
-    auth::{Limits, Passwords, SWEEP_INTERVAL, Throttle, sweep},
+    auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
     metrics::Metrics,
     problem::Problem,
@@ -26,6 +26,8 @@ use crate::{
 
 /// How long a session lasts unless told otherwise.
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
+/// How long an access token is good for unless told otherwise.
+const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// Sessions that may be looked up at the API server at once.
 const SESSION_LOOKUPS: usize = 16;
 
@@ -36,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) origins: Vec<String>,
     pub(crate) trusted_proxies: usize,
     pub(crate) session_lifetime: Duration,
+    pub(crate) access_lifetime: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) namespace_wait: Duration,
 }
@@ -53,6 +56,7 @@ pub(crate) struct Inner {
     sign_in: Throttle,
     sign_up: Throttle,
     session_lookups: Semaphore,
+    noted_uses: NotedUses,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
     synced: AtomicBool,
@@ -85,6 +89,7 @@ impl ApiState {
                 origins: Vec::new(),
                 trusted_proxies: 0,
                 session_lifetime: SESSION_LIFETIME,
+                access_lifetime: ACCESS_LIFETIME,
                 request_timeout: Duration::from_secs(30),
                 namespace_wait: Duration::from_secs(5),
             },
@@ -150,6 +155,11 @@ impl ApiState {
         &self.inner.session_lookups
     }
 
+    /// When the use of API tokens was last written down here.
+    pub(crate) fn noted_uses(&self) -> &NotedUses {
+        &self.inner.noted_uses
+    }
+
     /// Whether the bootstrap Secret was there when somebody last looked, if that
     /// was within `age`.
     pub(crate) fn bootstrap_seen(&self, age: Duration) -> Option<bool> {
@@ -164,8 +174,14 @@ impl ApiState {
 
     /// The platform's settings; the defaults while there is no `KitePlatform`.
     pub(crate) fn platform(&self) -> KitePlatformSpec {
-        self.inner
-            .caches
+        self.inner.platform()
+    }
+}
+
+impl Inner {
+    /// See [`ApiState::platform`].
+    pub(crate) fn platform(&self) -> KitePlatformSpec {
+        self.caches
             .platforms
             .get(&kite_core::cluster::ObjectKey::cluster(names::PLATFORM))
             .map(|platform| platform.spec.clone())
@@ -202,6 +218,13 @@ impl ApiStateBuilder {
         self
     }
 
+    /// How long a token in a browser's cookie opens its session before it must be
+    /// renewed (15 minutes).
+    pub fn access_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.access_lifetime = lifetime;
+        self
+    }
+
     /// Longest time for one request (30 seconds).
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = timeout;
@@ -234,6 +257,7 @@ impl ApiStateBuilder {
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
+            noted_uses: NotedUses::default(),
             bootstrap_seen: Mutex::default(),
             synced: AtomicBool::new(false),
             metrics: Metrics::default(),

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::{Caller, create_user, end_sessions_of, read_password, require_free_email},
+    auth::{Caller, create_user, end_sessions_of, new_epoch, read_password, require_free_email},
     policy::{Action, Whose},
     problem::Problem,
     state::ApiState,
@@ -174,6 +174,14 @@ pub(crate) async fn patch(
             "suspended".to_owned(),
             if suspended { json!(true) } else { Value::Null },
         );
+    }
+    let end_tokens = form.optional("endTokens").unwrap_or(false);
+    if end_tokens {
+        caller.require(Action::EditUser, whose)?;
+    }
+    // A later pardon does not bring them back.
+    if end_tokens || suspended == Some(true) {
+        spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));
     }
     let edits = [
         change_to_json("email", form.change::<String>("email")),

@@ -3,18 +3,26 @@
 pub(crate) mod bootstrap;
 mod caller;
 mod cookie;
+pub(crate) mod everyone;
 mod origin;
 mod passwords;
+mod personal;
+pub(crate) mod refresh;
+mod rotation;
 mod session;
 pub(crate) mod sign_in;
 pub(crate) mod sign_up;
 mod sweep;
 mod throttle;
+mod token;
 
 pub use self::caller::{Caller, Principal};
 pub(crate) use self::{
     caller::Client,
+    everyone::new_epoch,
     passwords::{Passwords, read_password},
+    personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
+    refresh::without_cookies,
     session::{
         belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, open_session,
         sessions_of,

@@ -7,11 +7,16 @@ use axum::{
     extract::State,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode};
 use kite_core::{conditions, crd::KiteUser};
 use serde::Serialize;
 
-use super::{Caller, Client, cookie, end_session, open_session};
+use super::{
+    Caller, Client, end_session, open_session,
+    origin::check_origin,
+    refresh::{self, with_pair, without_cookies},
+    session::Tokens,
+};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -124,48 +129,64 @@ pub(crate) async fn greet(
     as_cookie: bool,
     status: StatusCode,
 ) -> Result<Response, Problem> {
-    let session = open_session(state, user, client.agent.as_deref()).await?;
-    let settings = state.settings();
-    let set_cookie = as_cookie
-        .then(|| {
-            cookie::set(
-                &session.token,
-                settings.session_lifetime,
-                settings.secure_cookies,
-            )
-        })
-        .flatten();
+    let session = open_session(state, user, client.agent.as_deref(), as_cookie).await?;
+    let (token, pair) = match session.tokens {
+        Tokens::One(token) => (Some(token), None),
+        Tokens::Pair(pair) => (None, Some(pair)),
+    };
     let body = SignedIn {
-        token: (!as_cookie).then_some(session.token),
+        token,
         expires_at: session.expires_at.to_string(),
         user: UserView::of(user),
     };
-    Ok(with_cookie(
-        (status, Json(body)).into_response(),
-        set_cookie,
-    ))
+    let answer = (status, Json(body)).into_response();
+    let settings = state.settings();
+    Ok(match pair {
+        Some(pair) => with_pair(
+            answer,
+            &pair,
+            settings.session_lifetime,
+            settings.secure_cookies,
+        ),
+        None => answer,
+    })
 }
 
-/// `POST /api/v1/auth/sign-out`
+/// `POST /api/v1/auth/sign-out`: also for a browser whose access token has ended,
+/// as long as it has the one that renews it.
 pub(crate) async fn sign_out(
     State(state): State<ApiState>,
-    caller: Caller,
+    method: Method,
+    headers: HeaderMap,
+    caller: Result<Caller, Problem>,
 ) -> Result<Response, Problem> {
-    if let Some(session) = caller.session() {
-        end_session(&state, session).await?;
-        tracing::info!(user = caller.name(), "signed out");
-    }
-    Ok(with_cookie(
-        StatusCode::NO_CONTENT.into_response(),
-        cookie::clear(state.settings().secure_cookies),
-    ))
-}
-
-fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
-    if let Some(cookie) = cookie {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
-    }
-    response
+    let done = StatusCode::NO_CONTENT.into_response();
+    let refused = match caller {
+        Ok(caller) => {
+            if let Some(session) = caller.session() {
+                end_session(&state, session).await?;
+                tracing::info!(user = caller.name(), "signed out");
+            }
+            return Ok(without_cookies(&state, done));
+        }
+        Err(problem) if problem.kind() == ProblemKind::Unauthenticated => problem,
+        Err(problem) => return Err(problem),
+    };
+    let settings = state.settings();
+    check_origin(&method, &headers, &settings.origins, true)?;
+    let session = match refresh::Presented::of(&headers, settings.secure_cookies) {
+        Some(presented) => presented.session(&state).await?,
+        None => None,
+    };
+    let answer = match session {
+        Some(session) => {
+            end_session(&state, &session).await?;
+            tracing::info!(user = session.spec.user, "signed out");
+            done
+        }
+        None => refused.into_response(),
+    };
+    Ok(without_cookies(&state, answer))
 }
 
 /// The problem of a client that must wait.
