@@ -1,10 +1,10 @@
 //! One's own API tokens.
 
-use axum::{
-    Json,
-    extract::{Path, State},
+use aide::axum::{
+    ApiRouter,
+    routing::{delete_with, get_with},
 };
-use http::StatusCode;
+use axum::extract::{Path, State};
 use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
@@ -12,15 +12,44 @@ use kite_core::{
     crd::{KiteToken, KiteTokenSpec, KiteUser, TokenScope},
 };
 use kube::ResourceExt as _;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     auth::{Caller, end_token, is_token_of, is_valid, new_token, tokens_of},
+    openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Form, Items, is_label},
+    web::{Answer, Created, Done, Form, Input, Items, Named, Page, Sent, is_label},
 };
+
+const TAG: &str = "me";
+
+/// The paths below `/me/tokens`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, Taken};
+    ApiRouter::new()
+        .api_route(
+            "/me/tokens",
+            get_with(list, about(TAG, "listTokens", "List one's API tokens", &[])).post_with(
+                create,
+                about(
+                    TAG,
+                    "createToken",
+                    "Make an API token, which is shown this once",
+                    &[Taken, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/me/tokens/{name}",
+            delete_with(
+                delete,
+                about(TAG, "endToken", "End an API token", &[NotFound]),
+            ),
+        )
+}
 
 /// Most tokens of a user.
 const MOST_TOKENS: usize = 50;
@@ -28,9 +57,11 @@ const MOST_TOKENS: usize = 50;
 const DAYS: (i64, i64) = (90, 366);
 
 /// A token as its owner sees it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Token")]
 pub(crate) struct TokenView {
+    /// What its owner calls it.
     name: String,
     scopes: Vec<TokenScope>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,8 +88,8 @@ impl TokenView {
 }
 
 /// A token that was just made.
-#[derive(Serialize)]
-pub(crate) struct NewToken {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TokenMade {
     /// Told this once.
     token: String,
     #[serde(flatten)]
@@ -66,55 +97,89 @@ pub(crate) struct NewToken {
 }
 
 /// `GET /api/v1/me/tokens`
-pub(crate) async fn list(
+async fn list(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Json<Items<TokenView>>, Problem> {
+    page: Page,
+) -> Result<Answer<Items<TokenView>>, Problem> {
     caller.require(Action::ManageTokens, Whose::Own)?;
     let platform = state.platform();
     let mut tokens = tokens_of(&state, caller.user());
-    tokens.retain(|token| is_valid(token) && is_token_of(token, caller.user(), &platform));
-    tokens.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
-    Ok(Json(Items {
-        items: tokens.iter().map(|token| TokenView::of(token)).collect(),
-    }))
+    tokens.retain(|token| {
+        is_valid(token)
+            && is_token_of(token, caller.user(), &platform)
+            && page.wants([token.spec.name.as_str()])
+    });
+    Ok(Answer::new(page.cut(&tokens, TokenView::of)))
+}
+
+/// A token that somebody wants to have.
+pub(crate) struct NewToken {
+    name: String,
+    scopes: Vec<TokenScope>,
+    expires_at: Timestamp,
+}
+
+impl Input for NewToken {
+    const NAME: &'static str = "NewToken";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        (
+            "name",
+            "What to call it: a DNS label, and each of one's tokens another.",
+        ),
+        ("scopes", "What it may do, of what its owner may."),
+        (
+            "expiresAt",
+            "When it ends: by default in 90 days, at most in 366.",
+        ),
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let name: Option<String> = form.required("name");
+        let scopes: Option<Vec<TokenScope>> = form.required("scopes");
+        let expires_at: Option<Time> = form.optional("expiresAt");
+        if name.as_deref().is_some_and(|name| !is_label(name)) {
+            form.error(
+                "name",
+                "must be lower-case letters, digits and hyphens, at most 63",
+            );
+        }
+        if scopes.as_ref().is_some_and(Vec::is_empty) {
+            form.error("scopes", "is empty: name what the token may do");
+        }
+        let now = Timestamp::now();
+        let (usual, longest) = DAYS;
+        let day = |days: i64| now + (days * 24).hours();
+        let expires_at = expires_at.map_or_else(|| day(usual), |time| time.0);
+        if expires_at <= now || expires_at > day(longest) {
+            form.error(
+                "expiresAt",
+                format!("write a time in the future, at most {longest} days away"),
+            );
+        }
+        let mut scopes = scopes?;
+        scopes.sort_by_key(|scope| scope.as_str());
+        scopes.dedup();
+        Some(Self {
+            name: name?,
+            scopes,
+            expires_at,
+        })
+    }
 }
 
 /// `POST /api/v1/me/tokens`
-pub(crate) async fn create(
+async fn create(
     State(state): State<ApiState>,
     caller: Caller,
-    mut form: Form,
-) -> Result<(StatusCode, Json<NewToken>), Problem> {
-    let name: Option<String> = form.required("name");
-    let scopes: Option<Vec<TokenScope>> = form.required("scopes");
-    let expires_at: Option<Time> = form.optional("expiresAt");
-    if name.as_deref().is_some_and(|name| !is_label(name)) {
-        form.error(
-            "name",
-            "must be lower-case letters, digits and hyphens, at most 63",
-        );
-    }
-    if scopes.as_ref().is_some_and(Vec::is_empty) {
-        form.error("scopes", "is empty: name what the token may do");
-    }
-    let now = Timestamp::now();
-    let (usual, longest) = DAYS;
-    let day = |days: i64| now + (days * 24).hours();
-    let expires_at = expires_at.map_or_else(|| day(usual), |time| time.0);
-    if expires_at <= now || expires_at > day(longest) {
-        form.error(
-            "expiresAt",
-            format!("write a time in the future, at most {longest} days away"),
-        );
-    }
+    Sent { input, mut form }: Sent<NewToken>,
+) -> Result<Created<TokenMade>, Problem> {
     caller.require(Action::ManageTokens, Whose::Own)?;
-    form.finish()?;
-    let (Some(name), Some(mut scopes)) = (name, scopes) else {
-        return Err(Problem::invalid(Vec::new()));
-    };
-    scopes.sort_by_key(|scope| scope.as_str());
-    scopes.dedup();
+    let NewToken {
+        name,
+        scopes,
+        expires_at,
+    } = form.finish_with(input)?;
     let user = caller.user();
     make_room(&state, user, &name).await?;
     let (token, object) = new_token(KiteTokenSpec {
@@ -134,7 +199,7 @@ pub(crate) async fn create(
     state.caches().tokens.caught_up_with(&created).await;
     tracing::info!(user = caller.name(), token = name, "made an API token");
     let view = TokenView::of(&created);
-    Ok((StatusCode::CREATED, Json(NewToken { token, view })))
+    Ok(Created::new(TokenMade { token, view }).at(&format!("/api/v1/me/tokens/{name}")))
 }
 
 fn taken(name: &str) -> Problem {
@@ -166,11 +231,11 @@ async fn make_room(state: &ApiState, user: &KiteUser, name: &str) -> Result<(), 
 }
 
 /// `DELETE /api/v1/me/tokens/{name}`
-pub(crate) async fn delete(
+async fn delete(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
-) -> Result<StatusCode, Problem> {
+    Path(Named { name }): Path<Named>,
+) -> Result<Done, Problem> {
     caller.require(Action::ManageTokens, Whose::Own)?;
     let platform = state.platform();
     let token = tokens_of(&state, caller.user())
@@ -179,5 +244,5 @@ pub(crate) async fn delete(
         .ok_or_else(|| Problem::not_found("API token", &name))?;
     end_token(&state, &token).await?;
     tracing::info!(user = caller.name(), token = name, "ended an API token");
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Done::default())
 }

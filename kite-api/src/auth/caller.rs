@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use aide::{OperationInput, generate::GenContext, openapi::Operation};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use http::{HeaderMap, header, request::Parts};
 use jiff::Timestamp;
@@ -23,6 +24,7 @@ use super::{
     session::{belongs_to, find_session, look_up},
 };
 use crate::{
+    openapi::signed_in,
     policy::{self, Action, Whose},
     problem::{Problem, ProblemKind},
     scope::{self, Access},
@@ -190,6 +192,12 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
+impl OperationInput for Caller {
+    fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
+        signed_in(ctx, operation);
+    }
+}
+
 /// Whom an API token stands for in a request that is about to do `access`.
 async fn by_api_token(state: &ApiState, text: &str, access: Access) -> Result<Principal, Problem> {
     let ended = || {
@@ -313,6 +321,8 @@ pub(crate) struct Client {
     pub(crate) address: Option<IpAddr>,
     pub(crate) agent: Option<String>,
 }
+
+impl OperationInput for Client {}
 
 impl FromRequestParts<ApiState> for Client {
     type Rejection = Problem;

@@ -3,15 +3,16 @@
 pub(crate) mod bootstrap;
 mod caller;
 mod cookie;
-pub(crate) mod everyone;
+mod everyone;
 mod origin;
 mod passwords;
 mod personal;
-pub(crate) mod refresh;
+mod refresh;
 mod rotation;
+mod routes;
 mod session;
-pub(crate) mod sign_in;
-pub(crate) mod sign_up;
+mod sign_in;
+mod sign_up;
 mod sweep;
 mod throttle;
 mod token;
@@ -22,12 +23,12 @@ pub(crate) use self::{
     everyone::new_epoch,
     passwords::{Passwords, read_password},
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
-    refresh::without_cookies,
+    routes::routes,
     session::{
         belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, open_session,
         sessions_of,
     },
-    sign_in::{greet, too_many},
+    sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{create_user, require_free_email},
     sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
     throttle::{Limits, Throttle},

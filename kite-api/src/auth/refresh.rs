@@ -1,13 +1,11 @@
 //! `POST /api/v1/auth/refresh`: a new pair of cookies for the one that a browser
 //! has.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
-use axum::{
-    extract::State,
-    response::{IntoResponse as _, Response},
-};
-use http::{HeaderMap, Method, StatusCode, header};
+use aide::OperationInput;
+use axum::extract::{FromRequestParts, State};
+use http::{HeaderMap, HeaderValue, request::Parts};
 use jiff::Timestamp;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
@@ -27,7 +25,8 @@ use super::{
 };
 use crate::{
     problem::{Problem, ProblemKind},
-    state::ApiState,
+    state::{ApiState, Settings},
+    web::Done,
 };
 
 /// How often a renewal is tried again that others of the same session were faster
@@ -63,15 +62,41 @@ impl Presented {
     }
 }
 
+impl Pair {
+    /// Both cookies, to be kept for `lifetime`.
+    pub(super) fn cookies(&self, lifetime: Duration, settings: &Settings) -> Vec<HeaderValue> {
+        [(Role::Access, &self.access), (Role::Refresh, &self.refresh)]
+            .into_iter()
+            .filter_map(|(role, token)| cookie::set(role, token, lifetime, settings.secure_cookies))
+            .collect()
+    }
+}
+
+/// Extractor: the refresh token, or nothing; a problem if the request comes from
+/// another site.
+pub(super) struct Renewal(pub(super) Result<Option<Presented>, Problem>);
+
+impl FromRequestParts<ApiState> for Renewal {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Infallible> {
+        let settings = state.settings();
+        let checked = check_origin(&parts.method, &parts.headers, &settings.origins, true);
+        Ok(Self(checked.map(|()| {
+            Presented::of(&parts.headers, settings.secure_cookies)
+        })))
+    }
+}
+
+impl OperationInput for Renewal {}
+
 /// `POST /api/v1/auth/refresh`
-pub(crate) async fn refresh(
+pub(super) async fn refresh(
     State(state): State<ApiState>,
-    method: Method,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+    Renewal(presented): Renewal,
+) -> Result<Done, Problem> {
     let settings = state.settings();
-    check_origin(&method, &headers, &settings.origins, true)?;
-    let renewed = match Presented::of(&headers, settings.secure_cookies) {
+    let renewed = match presented? {
         Some(presented) => renew(&state, &presented).await,
         None => Err(ended()),
     };
@@ -79,11 +104,10 @@ pub(crate) async fn refresh(
         Ok((pair, session)) => {
             let left = session.spec.expires_at.0.duration_since(Timestamp::now());
             let left = Duration::try_from(left).unwrap_or_default();
-            let answer = StatusCode::NO_CONTENT.into_response();
-            Ok(with_pair(answer, &pair, left, settings.secure_cookies))
+            Ok(Done::cookies(pair.cookies(left, settings)))
         }
         Err(problem) if problem.kind() == ProblemKind::Unauthenticated => {
-            Ok(without_cookies(&state, problem.into_response()))
+            Err(problem.with_cookies(cookie::clear(settings.secure_cookies)))
         }
         Err(problem) => Err(problem),
     }
@@ -146,27 +170,4 @@ async fn renew(state: &ApiState, presented: &Presented) -> Result<(Pair, KiteSes
         "too many ask to renew this session at once: try again shortly",
     )
     .retry_after(Duration::from_secs(2)))
-}
-
-/// Adds both cookies to an answer.
-pub(super) fn with_pair(
-    mut response: Response,
-    pair: &Pair,
-    lifetime: Duration,
-    secure: bool,
-) -> Response {
-    for (role, token) in [(Role::Access, &pair.access), (Role::Refresh, &pair.refresh)] {
-        if let Some(cookie) = cookie::set(role, token, lifetime, secure) {
-            response.headers_mut().append(header::SET_COOKIE, cookie);
-        }
-    }
-    response
-}
-
-/// Takes all cookies away with an answer.
-pub(crate) fn without_cookies(state: &ApiState, mut response: Response) -> Response {
-    for cookie in cookie::clear(state.settings().secure_cookies) {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
-    }
-    response
 }

@@ -2,58 +2,81 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    extract::State,
-    response::{IntoResponse as _, Response},
-};
-use http::{HeaderMap, Method, StatusCode};
+use axum::extract::State;
 use kite_core::{conditions, crd::KiteUser};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{
-    Caller, Client, end_session, open_session,
-    origin::check_origin,
-    refresh::{self, with_pair, without_cookies},
-    session::Tokens,
-};
+use super::{Caller, Client, cookie, end_session, open_session, refresh::Renewal, session::Tokens};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::UserView,
-    web::Form,
+    web::{Answer, Done, Form, Input, Sent},
 };
 
 /// What a client gets for signing in.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SignedIn {
+pub(crate) struct SignedIn {
     /// Absent if the client asked for a cookie instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    /// When the session ends.
     expires_at: String,
     user: UserView,
 }
 
+/// What `cookie` means wherever somebody is signed in.
+pub(crate) const COOKIE_MEANING: (&str, &str) = (
+    "cookie",
+    "Whether the session is put into cookies, for pages, and not into the answer.",
+);
+
+/// Who signs in, and with what.
+pub(crate) struct Credentials {
+    username: String,
+    password: String,
+    cookie: bool,
+}
+
+impl Input for Credentials {
+    const NAME: &'static str = "Credentials";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        ("username", "The name of the account."),
+        ("password", "Its password."),
+        COOKIE_MEANING,
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let username = form.required("username");
+        let password = form.required("password");
+        let cookie = form.optional("cookie").unwrap_or(false);
+        Some(Self {
+            username: username?,
+            password: password?,
+            cookie,
+        })
+    }
+}
+
 /// `POST /api/v1/auth/sign-in`
-pub(crate) async fn sign_in(
+pub(super) async fn sign_in(
     State(state): State<ApiState>,
     client: Client,
-    mut form: Form,
-) -> Result<Response, Problem> {
-    let username: Option<String> = form.required("username");
-    let password: Option<String> = form.required("password");
-    let cookie = form.optional("cookie").unwrap_or(false);
-    form.finish()?;
-    let (Some(username), Some(password)) = (username, password) else {
-        return Err(Problem::invalid(Vec::new()));
-    };
+    Sent { input, mut form }: Sent<Credentials>,
+) -> Result<Answer<SignedIn>, Problem> {
+    let Credentials {
+        username,
+        password,
+        cookie,
+    } = form.finish_with(input)?;
     // No username is longer; the throttle must not keep whole bodies.
     let account: String = username.trim().chars().take(64).collect();
     let checked = check(&state, &client, &account, password).await;
     let outcome = checked.as_ref().map(|_| ()).map_err(Problem::kind);
     state.metrics().signed_in(outcome);
-    greet(&state, &*checked?, &client, cookie, StatusCode::OK).await
+    greet(&state, &*checked?, &client, cookie).await
 }
 
 /// The account, if the password is its own and it may come in.
@@ -122,71 +145,53 @@ fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
 }
 
 /// Opens a session and answers with it.
-pub(crate) async fn greet(
+pub(crate) async fn greet<const STATUS: u16>(
     state: &ApiState,
     user: &KiteUser,
     client: &Client,
     as_cookie: bool,
-    status: StatusCode,
-) -> Result<Response, Problem> {
+) -> Result<Answer<SignedIn, STATUS>, Problem> {
     let session = open_session(state, user, client.agent.as_deref(), as_cookie).await?;
-    let (token, pair) = match session.tokens {
-        Tokens::One(token) => (Some(token), None),
-        Tokens::Pair(pair) => (None, Some(pair)),
+    let settings = state.settings();
+    let (token, cookies) = match session.tokens {
+        Tokens::One(token) => (Some(token), Vec::new()),
+        Tokens::Pair(pair) => (None, pair.cookies(settings.session_lifetime, settings)),
     };
     let body = SignedIn {
         token,
         expires_at: session.expires_at.to_string(),
         user: UserView::of(user),
     };
-    let answer = (status, Json(body)).into_response();
-    let settings = state.settings();
-    Ok(match pair {
-        Some(pair) => with_pair(
-            answer,
-            &pair,
-            settings.session_lifetime,
-            settings.secure_cookies,
-        ),
-        None => answer,
-    })
+    Ok(Answer::new(body).cookies(cookies))
 }
 
 /// `POST /api/v1/auth/sign-out`: also for a browser whose access token has ended,
 /// as long as it has the one that renews it.
-pub(crate) async fn sign_out(
+pub(super) async fn sign_out(
     State(state): State<ApiState>,
-    method: Method,
-    headers: HeaderMap,
+    Renewal(renewal): Renewal,
     caller: Result<Caller, Problem>,
-) -> Result<Response, Problem> {
-    let done = StatusCode::NO_CONTENT.into_response();
+) -> Result<Done, Problem> {
+    let clear = || cookie::clear(state.settings().secure_cookies);
     let refused = match caller {
         Ok(caller) => {
             if let Some(session) = caller.session() {
                 end_session(&state, session).await?;
                 tracing::info!(user = caller.name(), "signed out");
             }
-            return Ok(without_cookies(&state, done));
+            return Ok(Done::cookies(clear()));
         }
         Err(problem) if problem.kind() == ProblemKind::Unauthenticated => problem,
         Err(problem) => return Err(problem),
     };
-    let settings = state.settings();
-    check_origin(&method, &headers, &settings.origins, true)?;
-    let session = match refresh::Presented::of(&headers, settings.secure_cookies) {
+    let session = match renewal? {
         Some(presented) => presented.session(&state).await?,
         None => None,
     };
-    let answer = match session {
-        Some(session) => {
-            end_session(&state, &session).await?;
-            tracing::info!(user = session.spec.user, "signed out");
-            done
-        }
-        None => refused.into_response(),
-    };
-    Ok(without_cookies(&state, answer))
+    let session = session.ok_or_else(|| refused.with_cookies(clear()))?;
+    end_session(&state, &session).await?;
+    tracing::info!(user = session.spec.user, "signed out");
+    Ok(Done::cookies(clear()))
 }
 
 /// The problem of a client that must wait.
