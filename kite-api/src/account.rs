@@ -218,29 +218,8 @@ async fn change_password(
         cookie,
         end_tokens,
     } = form.finish_with(input)?;
-    if known.is_some() {
-        let attempt = state
-            .sign_in_throttle()
-            .attempt(&user.spec.username, client.address)
-            .map_err(too_many)?;
-        let fits = state
-            .passwords()
-            .verify(known, current.unwrap_or_default())
-            .await;
-        match fits {
-            Ok(true) => attempt.succeeded(),
-            Ok(false) => {
-                return Err(Problem::new(
-                    ProblemKind::WrongCredentials,
-                    "currentPassword is not the password of the account: try again",
-                ));
-            }
-            Err(problem) => {
-                attempt.undecided();
-                return Err(problem);
-            }
-        }
-    }
+    let current = current.unwrap_or_default();
+    prove_password(&state, &caller, &client, "currentPassword", current).await?;
     let hash = state.passwords().hash(new).await?;
     let mut spec = json!({ "passwordHash": hash });
     if end_tokens {
@@ -253,6 +232,38 @@ async fn change_password(
     // They are over by now; this clears them away.
     end_sessions_but(&state, &edited, None).await?;
     greet(&state, &edited, &client, cookie).await
+}
+
+/// That whoever asks knows the password of their account, if it has one.
+pub(crate) async fn prove_password(
+    state: &ApiState,
+    caller: &Caller,
+    client: &Client,
+    field: &str,
+    password: String,
+) -> Result<(), Problem> {
+    let user = caller.user();
+    let Some(known) = &user.spec.password_hash else {
+        return Ok(());
+    };
+    let attempt = state
+        .sign_in_throttle()
+        .attempt(&user.spec.username, client.address)
+        .map_err(too_many)?;
+    match state.passwords().verify(Some(known), password).await {
+        Ok(true) => {
+            attempt.succeeded();
+            Ok(())
+        }
+        Ok(false) => Err(Problem::new(
+            ProblemKind::WrongCredentials,
+            format!("{field} is not the password of the account: try again"),
+        )),
+        Err(problem) => {
+            attempt.undecided();
+            Err(problem)
+        }
+    }
 }
 
 /// A session as its owner sees it: its name is no secret, its token is.

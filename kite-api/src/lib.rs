@@ -32,7 +32,7 @@
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `tokens`, `vms`, `users`, `images`, `platform` | the handlers |
+//! | `account`, `tokens`, `totp`, `vms`, `users`, `images`, `platform` | the handlers |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
@@ -53,6 +53,7 @@ mod router;
 pub mod scope;
 mod state;
 mod tokens;
+mod totp;
 mod users;
 mod vms;
 mod web;

@@ -13,6 +13,8 @@ pub enum Action {
     EditAccount,
     /// Give an account another password.
     ChangePassword,
+    /// Make a second factor, or take an account's away.
+    ManageSecondFactor,
     /// See, make and end one's API tokens.
     ManageTokens,
     /// See the catalogue of images.
@@ -51,10 +53,11 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
+        Self::ManageSecondFactor,
         Self::ManageTokens,
         Self::SeeImages,
         Self::SeeOffers,
@@ -80,6 +83,7 @@ impl Action {
             Self::UseAccount => "use an account",
             Self::EditAccount => "edit an account",
             Self::ChangePassword => "change the password of an account",
+            Self::ManageSecondFactor => "manage the second factor of an account",
             Self::ManageTokens => "manage API tokens",
             Self::SeeImages => "see images",
             Self::SeeOffers => "see offers",
@@ -134,7 +138,9 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     match (action, whose) {
         (Action::UseAccount | Action::ManageTokens, whose) => whose == Whose::Own,
         (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
-        (Action::ChangePassword, whose) => whose == Whose::Own || who >= Admin,
+        (Action::ChangePassword | Action::ManageSecondFactor, whose) => {
+            whose == Whose::Own || who >= Admin
+        }
         (Action::SeeImages | Action::SeeOffers, _) | (Action::SeeVm, Whose::Own) => true,
         (Action::SeeVm, Whose::Other(_)) => who >= Manager,
         (
@@ -181,10 +187,11 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 20] = [
+    const EXPECTED: [(Action, &str); 21] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
+        (Action::ManageSecondFactor, "RUMA ---A ---A ---A ---A"),
         (Action::ManageTokens, "RUMA ---- ---- ---- ----"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),

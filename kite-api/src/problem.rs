@@ -24,6 +24,8 @@ pub enum ProblemKind {
     Unauthenticated,
     /// Username and password, or the bootstrap token, do not fit.
     WrongCredentials,
+    /// The password is right, and a code of the second factor is missing or wrong.
+    SecondFactorRequired,
     /// The account may not do this.
     Forbidden,
     /// The account is suspended.
@@ -66,10 +68,11 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Every kind, for the documentation and its test.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::WrongCredentials,
+        Self::SecondFactorRequired,
         Self::Forbidden,
         Self::Suspended,
         Self::CrossOrigin,
@@ -99,6 +102,11 @@ impl ProblemKind {
             Self::WrongCredentials => (
                 "wrong-credentials",
                 "Wrong credentials",
+                StatusCode::UNAUTHORIZED,
+            ),
+            Self::SecondFactorRequired => (
+                "second-factor-required",
+                "A code is needed",
                 StatusCode::UNAUTHORIZED,
             ),
             Self::Forbidden => ("forbidden", "Not allowed", StatusCode::FORBIDDEN),

@@ -16,7 +16,7 @@ use crate::{
     problem::{Problem, ProblemKind},
     reference,
     state::ApiState,
-    tokens, users, vms,
+    tokens, totp, users, vms,
     web::layers,
 };
 
@@ -55,6 +55,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(auth::routes())
         .merge(account::routes())
         .merge(tokens::routes())
+        .merge(totp::routes())
         .merge(vms::routes())
         .merge(images::routes())
         .merge(offers::routes())

@@ -52,7 +52,13 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
             _,
         ) => Some(TokenScope::Admin),
         (Action::UseAccount, Access::Write)
-        | (Action::ChangePassword | Action::ManageTokens | Action::SignOutEveryone, _) => None,
+        | (
+            Action::ChangePassword
+            | Action::ManageSecondFactor
+            | Action::ManageTokens
+            | Action::SignOutEveryone,
+            _,
+        ) => None,
     }
 }
 
@@ -150,6 +156,7 @@ mod tests {
         for action in [
             Action::ManageTokens,
             Action::ChangePassword,
+            Action::ManageSecondFactor,
             Action::SignOutEveryone,
         ] {
             for access in Access::ALL {

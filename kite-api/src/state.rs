@@ -55,6 +55,7 @@ pub(crate) struct Inner {
     passwords: Passwords,
     sign_in: Throttle,
     sign_up: Throttle,
+    second_factor: Throttle,
     session_lookups: Semaphore,
     noted_uses: NotedUses,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
@@ -144,6 +145,11 @@ impl ApiState {
     /// Guards passwords and the bootstrap token.
     pub(crate) fn sign_in_throttle(&self) -> &Throttle {
         &self.inner.sign_in
+    }
+
+    /// Guards codes of second factors.
+    pub(crate) fn second_factor_throttle(&self) -> &Throttle {
+        &self.inner.second_factor
     }
 
     /// Guards the making of accounts.
@@ -256,6 +262,7 @@ impl ApiStateBuilder {
             passwords,
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
+            second_factor: Throttle::new(Limits::SECOND_FACTOR),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
             noted_uses: NotedUses::default(),
             bootstrap_seen: Mutex::default(),

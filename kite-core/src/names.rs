@@ -43,6 +43,9 @@ pub const BOOTSTRAP_SECRET: &str = "kite-bootstrap";
 /// Key of the token in [`BOOTSTRAP_SECRET`].
 pub const BOOTSTRAP_TOKEN_KEY: &str = "token";
 
+/// Secret with the key by which the API seals what is in objects.
+pub const SEAL_SECRET: &str = "kite-seal";
+
 /// Most characters of a `KiteVirtualMachine`'s name.
 pub const VM_NAME_MAX: usize = 52;
 /// Most characters of a `KiteUser`'s name.

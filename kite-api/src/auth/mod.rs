@@ -10,6 +10,8 @@ mod personal;
 mod refresh;
 mod rotation;
 mod routes;
+mod seal;
+mod second_factor;
 mod session;
 mod sign_in;
 mod sign_up;
@@ -24,6 +26,7 @@ pub(crate) use self::{
     passwords::{Passwords, read_password},
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     routes::routes,
+    second_factor::{confirm, enrol, find_factor, remove_factor},
     session::{
         belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, open_session,
         sessions_of,

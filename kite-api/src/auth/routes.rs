@@ -12,8 +12,8 @@ use super::{
 use crate::{
     openapi::about,
     problem::ProblemKind::{
-        BootstrapClosed, Conflict, CrossOrigin, SignUpClosed, Suspended, Taken, TooManyRequests,
-        Unauthenticated, WrongCredentials,
+        BootstrapClosed, Conflict, CrossOrigin, SecondFactorRequired, SignUpClosed, Suspended,
+        Taken, TooManyRequests, Unauthenticated, WrongCredentials,
     },
     state::ApiState,
 };
@@ -61,7 +61,13 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     TAG,
                     "signIn",
                     "Sign in",
-                    &[WrongCredentials, CrossOrigin, Suspended, TooManyRequests],
+                    &[
+                        WrongCredentials,
+                        SecondFactorRequired,
+                        CrossOrigin,
+                        Suspended,
+                        TooManyRequests,
+                    ],
                 ),
             ),
         )

@@ -7,7 +7,10 @@ use kite_core::{conditions, crd::KiteUser};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Caller, Client, cookie, end_session, open_session, refresh::Renewal, session::Tokens};
+use super::{
+    Caller, Client, cookie, end_session, open_session, refresh::Renewal,
+    second_factor::require_second_factor, session::Tokens,
+};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -37,6 +40,7 @@ pub(crate) const COOKIE_MEANING: (&str, &str) = (
 pub(crate) struct Credentials {
     username: String,
     password: String,
+    code: Option<String>,
     cookie: bool,
 }
 
@@ -45,16 +49,23 @@ impl Input for Credentials {
     const MEANING: &'static [(&'static str, &'static str)] = &[
         ("username", "The name of the account."),
         ("password", "Its password."),
+        (
+            "code",
+            "What the authenticator app shows, or a recovery code, where the account has a \
+             second factor.",
+        ),
         COOKIE_MEANING,
     ];
 
     fn read(form: &mut Form) -> Option<Self> {
         let username = form.required("username");
         let password = form.required("password");
+        let code = form.optional("code");
         let cookie = form.optional("cookie").unwrap_or(false);
         Some(Self {
             username: username?,
             password: password?,
+            code,
             cookie,
         })
     }
@@ -69,11 +80,12 @@ pub(super) async fn sign_in(
     let Credentials {
         username,
         password,
+        code,
         cookie,
     } = form.finish_with(input)?;
     // No username is longer; the throttle must not keep whole bodies.
     let account: String = username.trim().chars().take(64).collect();
-    let checked = check(&state, &client, &account, password).await;
+    let checked = check(&state, &client, &account, password, code.as_deref()).await;
     let outcome = checked.as_ref().map(|_| ()).map_err(Problem::kind);
     state.metrics().signed_in(outcome);
     greet(&state, &*checked?, &client, cookie).await
@@ -85,6 +97,7 @@ async fn check(
     client: &Client,
     account: &str,
     password: String,
+    code: Option<&str>,
 ) -> Result<Arc<KiteUser>, Problem> {
     let attempt = state
         .sign_in_throttle()
@@ -107,14 +120,24 @@ async fn check(
             "username and password do not fit: mind upper and lower case, then try again",
         ));
     };
-    attempt.succeeded();
     if user.spec.suspended || user.metadata.deletion_timestamp.is_some() {
+        attempt.succeeded();
         return Err(Problem::new(
             ProblemKind::Suspended,
             "the account is suspended: ask an administrator",
         ));
     }
-    Ok(user)
+    match require_second_factor(state, &user, client, code).await {
+        Ok(()) => {
+            attempt.succeeded();
+            Ok(user)
+        }
+        // The address is not the owner's yet, for all that is known.
+        Err(problem) => {
+            attempt.undecided();
+            Err(problem)
+        }
+    }
 }
 
 /// The account that may sign in by `username`. Objects are usually called like

@@ -12,6 +12,7 @@ mod refresh;
 mod sessions;
 mod sign_in;
 mod tokens;
+mod totp;
 mod users;
 mod vms;
 mod world;

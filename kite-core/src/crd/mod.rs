@@ -12,6 +12,7 @@ mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
 mod reservation;
+mod second_factor;
 #[allow(clippy::duplicated_attributes)]
 mod session;
 #[allow(clippy::duplicated_attributes)]
@@ -23,8 +24,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, image::*, offer::*, platform::*, reservation::*, session::*, token::*, user::*,
-    virtual_machine::*,
+    charge::*, image::*, offer::*, platform::*, reservation::*, second_factor::*, session::*,
+    token::*, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.
@@ -43,6 +44,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KiteReservation::crd(),
         KiteSession::crd(),
         KiteToken::crd(),
+        KiteSecondFactor::crd(),
     ]
 }
 
