@@ -33,6 +33,7 @@
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `tokens`, `totp`, `vms`, `users`, `images`, `platform` | the handlers |
+//! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
@@ -40,6 +41,7 @@
 mod account;
 mod auth;
 pub mod caches;
+mod events;
 mod images;
 pub mod metrics;
 mod offers;

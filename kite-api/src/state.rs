@@ -20,6 +20,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
+    events::Places,
     metrics::Metrics,
     problem::Problem,
 };
@@ -58,6 +59,7 @@ pub(crate) struct Inner {
     second_factor: Throttle,
     session_lookups: Semaphore,
     noted_uses: NotedUses,
+    event_places: Places,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
     synced: AtomicBool,
@@ -166,6 +168,11 @@ impl ApiState {
         &self.inner.noted_uses
     }
 
+    /// Who has how many streams of events open.
+    pub(crate) fn event_places(&self) -> &Places {
+        &self.inner.event_places
+    }
+
     /// Whether the bootstrap Secret was there when somebody last looked, if that
     /// was within `age`.
     pub(crate) fn bootstrap_seen(&self, age: Duration) -> Option<bool> {
@@ -265,6 +272,7 @@ impl ApiStateBuilder {
             second_factor: Throttle::new(Limits::SECOND_FACTOR),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
             noted_uses: NotedUses::default(),
+            event_places: Places::default(),
             bootstrap_seen: Mutex::default(),
             synced: AtomicBool::new(false),
             metrics: Metrics::default(),

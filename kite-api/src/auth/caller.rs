@@ -20,8 +20,8 @@ use kube::ResourceExt as _;
 use super::{
     cookie::{self, Role},
     origin::check_origin,
-    personal::{find_token, is_personal, is_token_of, note_use},
-    session::{belongs_to, find_session, look_up},
+    personal::{find_token, is_personal, is_token_of, is_valid, note_use},
+    session::{belongs_to, find_session, is_open, look_up},
 };
 use crate::{
     openapi::signed_in,
@@ -92,6 +92,44 @@ impl Principal {
     /// Its access level.
     pub fn level(&self) -> AccessLevel {
         self.user.spec.access_level
+    }
+
+    /// When what it was recognised by ends by itself.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        match &self.by {
+            By::Elsewhere => None,
+            By::Session(session) => Some(session.spec.expires_at.0),
+            By::Token(token, _) => Some(token.spec.expires_at.0),
+        }
+    }
+
+    /// The same as it is now, for what lasts longer than a request; `None` when
+    /// the session or token is over or the account may not come in any more.
+    pub(crate) fn renewed(&self, state: &ApiState) -> Option<Self> {
+        let caches = state.caches();
+        let platform = state.platform();
+        let user = caches.users.get(&ObjectKey::cluster(self.name()))?;
+        let by = match &self.by {
+            By::Elsewhere => By::Elsewhere,
+            By::Session(known) => {
+                let key = ObjectKey::cluster(known.name_any());
+                let session = caches.sessions.get(&key)?;
+                if !is_open(&session) || !belongs_to(&session, &user, platform.session_epoch) {
+                    return None;
+                }
+                By::Session(session)
+            }
+            By::Token(known, access) => {
+                let key = ObjectKey::cluster(known.name_any());
+                let token = caches.tokens.get(&key)?;
+                let is_same = token.uid() == known.uid();
+                if !is_same || !is_valid(&token) || !is_token_of(&token, &user, &platform) {
+                    return None;
+                }
+                By::Token(token, *access)
+            }
+        };
+        (user.uid() == self.user.uid() && may_come_in(&user)).then_some(Self { user, by })
     }
 
     /// Refuses what the policy does not allow, and what an API token's scopes do
@@ -243,9 +281,7 @@ async fn find_account(
     belongs: impl Fn(&KiteUser, &KitePlatformSpec) -> bool,
 ) -> Result<Option<Arc<KiteUser>>, Problem> {
     let stands = |user: &Arc<KiteUser>, platform: &KitePlatformSpec| {
-        belongs(user, platform)
-            && user.metadata.deletion_timestamp.is_none()
-            && !user.spec.suspended
+        belongs(user, platform) && may_come_in(user)
     };
     let key = ObjectKey::cluster(name);
     let caches = state.caches();
@@ -271,6 +307,10 @@ fn is_young(object: &impl kube::Resource) -> bool {
     object
         .creation_timestamp()
         .is_none_or(|made| made.0 + YOUNG > Timestamp::now())
+}
+
+fn may_come_in(user: &KiteUser) -> bool {
+    user.metadata.deletion_timestamp.is_none() && !user.spec.suspended
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {

@@ -4,6 +4,8 @@
 
 mod account;
 mod bootstrap;
+mod contract;
+mod events;
 mod http;
 mod lists;
 mod offers;
