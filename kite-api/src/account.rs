@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     auth::{
         COOKIE_MEANING, Caller, Client, SignedIn, belongs_to, end_session, end_sessions_but, greet,
-        is_open, read_password, require_free_email, sessions_of, too_many,
+        is_open, new_epoch, read_password, require_free_email, sessions_of, too_many,
     },
     openapi::about,
     policy::{Action, Whose},
@@ -152,6 +152,7 @@ pub(crate) struct NewPassword {
     current: Option<String>,
     new: String,
     cookie: bool,
+    end_tokens: bool,
 }
 
 impl Input for NewPassword {
@@ -166,6 +167,10 @@ impl Input for NewPassword {
             "The password from now on: at least 8 characters.",
         ),
         COOKIE_MEANING,
+        (
+            "endTokens",
+            "Whether all API tokens are over, too. They go on otherwise.",
+        ),
     ];
 
     fn read(form: &mut Form) -> Option<Self> {
@@ -175,10 +180,12 @@ impl Input for NewPassword {
             form.error("newPassword", "is the current one: choose another");
         }
         let cookie = form.optional("cookie").unwrap_or(false);
+        let end_tokens = form.optional("endTokens").unwrap_or(false);
         Some(Self {
             current,
             new: new?,
             cookie,
+            end_tokens,
         })
     }
 }
@@ -209,32 +216,15 @@ async fn change_password(
         current,
         new,
         cookie,
+        end_tokens,
     } = form.finish_with(input)?;
-    if known.is_some() {
-        let attempt = state
-            .sign_in_throttle()
-            .attempt(&user.spec.username, client.address)
-            .map_err(too_many)?;
-        let fits = state
-            .passwords()
-            .verify(known, current.unwrap_or_default())
-            .await;
-        match fits {
-            Ok(true) => attempt.succeeded(),
-            Ok(false) => {
-                return Err(Problem::new(
-                    ProblemKind::WrongCredentials,
-                    "currentPassword is not the password of the account: try again",
-                ));
-            }
-            Err(problem) => {
-                attempt.undecided();
-                return Err(problem);
-            }
-        }
-    }
+    let current = current.unwrap_or_default();
+    prove_password(&state, &caller, &client, "currentPassword", current).await?;
     let hash = state.passwords().hash(new).await?;
-    let spec = json!({ "passwordHash": hash });
+    let mut spec = json!({ "passwordHash": hash });
+    if end_tokens {
+        spec["tokenEpoch"] = json!(new_epoch());
+    }
     let cache = &state.caches().users;
     let anyhow = IfMatch::default();
     let edited = edit(&state, cache, user.as_ref(), &anyhow, &spec, &form).await?;
@@ -242,6 +232,38 @@ async fn change_password(
     // They are over by now; this clears them away.
     end_sessions_but(&state, &edited, None).await?;
     greet(&state, &edited, &client, cookie).await
+}
+
+/// That whoever asks knows the password of their account, if it has one.
+pub(crate) async fn prove_password(
+    state: &ApiState,
+    caller: &Caller,
+    client: &Client,
+    field: &str,
+    password: String,
+) -> Result<(), Problem> {
+    let user = caller.user();
+    let Some(known) = &user.spec.password_hash else {
+        return Ok(());
+    };
+    let attempt = state
+        .sign_in_throttle()
+        .attempt(&user.spec.username, client.address)
+        .map_err(too_many)?;
+    match state.passwords().verify(Some(known), password).await {
+        Ok(true) => {
+            attempt.succeeded();
+            Ok(())
+        }
+        Ok(false) => Err(Problem::new(
+            ProblemKind::WrongCredentials,
+            format!("{field} is not the password of the account: try again"),
+        )),
+        Err(problem) => {
+            attempt.undecided();
+            Err(problem)
+        }
+    }
 }
 
 /// A session as its owner sees it: its name is no secret, its token is.
@@ -269,9 +291,12 @@ async fn sessions(
     caller.require(Action::UseAccount, Whose::Own)?;
     let current = caller.session().map(kube::ResourceExt::name_any);
     let user = caller.user();
+    let epoch = state.platform().session_epoch;
     let mut open = sessions_of(&state, user);
     open.retain(|session| {
-        is_open(session) && belongs_to(session, user) && page.wants(session.spec.client.as_deref())
+        is_open(session)
+            && belongs_to(session, user, epoch)
+            && page.wants(session.spec.client.as_deref())
     });
     let view = |session: &KiteSession| SessionView {
         current: current.as_ref() == Some(&session.name_any()),
@@ -299,10 +324,11 @@ async fn end_one(
 ) -> Result<Done, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let user = caller.user();
+    let epoch = state.platform().session_epoch;
     // Somebody else's is as much not there as one that never was.
     let session = sessions_of(&state, user)
         .into_iter()
-        .find(|session| session.name_any() == name && belongs_to(session, user))
+        .find(|session| session.name_any() == name && belongs_to(session, user, epoch))
         .ok_or_else(|| Problem::not_found("session", &name))?;
     end_session(&state, &session).await?;
     Ok(Done::default())

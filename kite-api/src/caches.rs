@@ -19,7 +19,8 @@ use futures::StreamExt as _;
 use kite_core::{
     cluster::{Object, ObjectKey},
     crd::{
-        KiteImage, KitePlatform, KiteSession, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser, KiteVirtualMachine,
+        KiteVirtualMachineOffer,
     },
 };
 use kube::{
@@ -322,6 +323,8 @@ pub struct Caches {
     pub platforms: Cache<KitePlatform>,
     /// Login sessions.
     pub sessions: Cache<KiteSession>,
+    /// API tokens.
+    pub tokens: Cache<KiteToken>,
     _tasks: JoinSet<()>,
 }
 
@@ -336,6 +339,7 @@ impl Caches {
             offers: Cache::start(client.clone(), &mut tasks, |_| None),
             platforms: Cache::start(client.clone(), &mut tasks, |_| None),
             sessions: Cache::start(client.clone(), &mut tasks, |_| None),
+            tokens: Cache::start(client.clone(), &mut tasks, |_| None),
             _tasks: tasks,
         }
     }
@@ -350,6 +354,7 @@ impl Caches {
             self.offers.filled(),
             self.platforms.filled(),
             self.sessions.filled(),
+            self.tokens.filled(),
         );
     }
 
@@ -362,6 +367,7 @@ impl Caches {
             ("KiteVirtualMachineOffer", self.offers.is_live()),
             ("KitePlatform", self.platforms.is_live()),
             ("KiteSession", self.sessions.is_live()),
+            ("KiteToken", self.tokens.is_live()),
         ]
         .into_iter()
         .filter_map(|(kind, live)| (!live).then_some(kind))

@@ -97,7 +97,14 @@ async fn events(
     caller: Caller,
     Query(Scope { all }): Query<Scope>,
 ) -> Result<News, Problem> {
-    caller.require(Action::UseAccount, Whose::Own)?;
+    for action in [
+        Action::UseAccount,
+        Action::SeeVm,
+        Action::SeeImages,
+        Action::SeeOffers,
+    ] {
+        caller.require(action, Whose::Own)?;
+    }
     if all {
         caller.require(Action::SeeVm, Whose::Other(AccessLevel::Admin))?;
     }

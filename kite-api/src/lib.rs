@@ -27,11 +27,12 @@
 //! | Module | What |
 //! |---|---|
 //! | [`policy`] | who may do what to whose: one pure table |
+//! | [`scope`] | what API tokens may do of it |
 //! | [`problem`] | errors as RFC 9457 problem details |
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `vms`, `users`, `images`, `offers`, `platform`, `settings` | the handlers |
+//! | `account`, `tokens`, `totp`, `vms`, `users`, `images`, `offers`, `platform`, `settings` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
@@ -53,8 +54,11 @@ pub mod policy;
 pub mod problem;
 mod reference;
 mod router;
+pub mod scope;
 mod settings;
 mod state;
+mod tokens;
+mod totp;
 mod users;
 mod vms;
 mod web;

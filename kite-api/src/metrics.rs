@@ -163,6 +163,7 @@ impl Metrics {
         let outcome = match outcome {
             Ok(()) => "success",
             Err(ProblemKind::WrongCredentials) => "wrong_credentials",
+            Err(ProblemKind::SecondFactorRequired) => "second_factor_required",
             Err(ProblemKind::TooManyRequests) => "throttled",
             Err(ProblemKind::Suspended) => "suspended",
             Err(_) => "error",

@@ -13,6 +13,10 @@ pub enum Action {
     EditAccount,
     /// Give an account another password.
     ChangePassword,
+    /// Make a second factor, or take an account's away.
+    ManageSecondFactor,
+    /// See, make and end one's API tokens.
+    ManageTokens,
     /// See the catalogue of images.
     SeeImages,
     /// See the offers that one can claim.
@@ -47,14 +51,18 @@ pub enum Action {
     DeleteUser,
     /// See and change the platform's settings.
     ManagePlatform,
+    /// End everybody's sessions, one's own too.
+    SignOutEveryone,
 }
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
+        Self::ManageSecondFactor,
+        Self::ManageTokens,
         Self::SeeImages,
         Self::SeeOffers,
         Self::SeeVm,
@@ -72,6 +80,7 @@ impl Action {
         Self::SuspendUser,
         Self::DeleteUser,
         Self::ManagePlatform,
+        Self::SignOutEveryone,
     ];
 
     /// What it is, after "you may not".
@@ -80,6 +89,8 @@ impl Action {
             Self::UseAccount => "use an account",
             Self::EditAccount => "edit an account",
             Self::ChangePassword => "change the password of an account",
+            Self::ManageSecondFactor => "manage the second factor of an account",
+            Self::ManageTokens => "manage API tokens",
             Self::SeeImages => "see images",
             Self::SeeOffers => "see offers",
             Self::SeeVm => "see the VM",
@@ -97,6 +108,7 @@ impl Action {
             Self::SuspendUser => "suspend the account",
             Self::DeleteUser => "delete the account",
             Self::ManagePlatform => "see or change the platform's settings",
+            Self::SignOutEveryone => "sign everyone out",
         }
     }
 }
@@ -132,9 +144,11 @@ impl Whose {
 pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
-        (Action::UseAccount, whose) => whose == Whose::Own,
+        (Action::UseAccount | Action::ManageTokens, whose) => whose == Whose::Own,
         (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
-        (Action::ChangePassword, whose) => whose == Whose::Own || who >= Admin,
+        (Action::ChangePassword | Action::ManageSecondFactor, whose) => {
+            whose == Whose::Own || who >= Admin
+        }
         (Action::SeeImages | Action::SeeOffers, _) | (Action::SeeVm, Whose::Own) => true,
         (Action::SeeVm, Whose::Other(_)) => who >= Manager,
         (
@@ -155,7 +169,8 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             | Action::ManagePlatform
             | Action::SeeUsers
             | Action::CreateUser
-            | Action::EditUser,
+            | Action::EditUser
+            | Action::SignOutEveryone,
             _,
         )
         | (
@@ -183,10 +198,12 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 20] = [
+    const EXPECTED: [(Action, &str); 23] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
+        (Action::ManageSecondFactor, "RUMA ---A ---A ---A ---A"),
+        (Action::ManageTokens, "RUMA ---- ---- ---- ----"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),
@@ -204,6 +221,7 @@ mod tests {
         (Action::SuspendUser, "---- ---A ---A ---A ---A"),
         (Action::DeleteUser, "---- ---A ---A ---A ---A"),
         (Action::ManagePlatform, "---A ---A ---A ---A ---A"),
+        (Action::SignOutEveryone, "---A ---A ---A ---A ---A"),
     ];
 
     fn row(action: Action) -> String {

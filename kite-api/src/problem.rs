@@ -24,6 +24,8 @@ pub enum ProblemKind {
     Unauthenticated,
     /// Username and password, or the bootstrap token, do not fit.
     WrongCredentials,
+    /// The password is right, and a code of the second factor is missing or wrong.
+    SecondFactorRequired,
     /// The account may not do this.
     Forbidden,
     /// The account is suspended.
@@ -66,10 +68,11 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Every kind, for the documentation and its test.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::WrongCredentials,
+        Self::SecondFactorRequired,
         Self::Forbidden,
         Self::Suspended,
         Self::CrossOrigin,
@@ -99,6 +102,11 @@ impl ProblemKind {
             Self::WrongCredentials => (
                 "wrong-credentials",
                 "Wrong credentials",
+                StatusCode::UNAUTHORIZED,
+            ),
+            Self::SecondFactorRequired => (
+                "second-factor-required",
+                "A code is needed",
                 StatusCode::UNAUTHORIZED,
             ),
             Self::Forbidden => ("forbidden", "Not allowed", StatusCode::FORBIDDEN),
@@ -203,6 +211,7 @@ pub struct Problem {
     detail: String,
     errors: Vec<FieldError>,
     retry_after: Option<Duration>,
+    cookies: Vec<HeaderValue>,
 }
 
 /// The body as it travels.
@@ -230,6 +239,7 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             retry_after: None,
+            cookies: Vec::new(),
         }
     }
 
@@ -301,6 +311,13 @@ impl Problem {
         self
     }
 
+    /// Sets or takes away cookies.
+    #[must_use]
+    pub(crate) fn with_cookies(mut self, cookies: Vec<HeaderValue>) -> Self {
+        self.cookies = cookies;
+        self
+    }
+
     /// Gives each field error the value that the request had for it.
     #[must_use]
     pub(crate) fn with_values(mut self, value_of: impl Fn(&str) -> Option<Value>) -> Self {
@@ -331,9 +348,10 @@ impl Problem {
 }
 
 impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+    fn into_response(mut self) -> Response {
         let status = self.kind.status();
         let retry_after = self.retry_after;
+        let cookies = std::mem::take(&mut self.cookies);
         let mut response = (status, Json(self.body())).into_response();
         let headers = response.headers_mut();
         headers.insert(
@@ -345,6 +363,9 @@ impl IntoResponse for Problem {
                 header::WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"kite\""),
             );
+        }
+        for cookie in cookies {
+            headers.append(header::SET_COOKIE, cookie);
         }
         if let Some(after) = retry_after {
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);

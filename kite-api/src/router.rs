@@ -16,7 +16,7 @@ use crate::{
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
-    users, vms,
+    tokens, totp, users, vms,
     web::layers,
 };
 
@@ -54,6 +54,8 @@ fn operations() -> ApiRouter<ApiState> {
     ApiRouter::new()
         .merge(auth::routes())
         .merge(account::routes())
+        .merge(tokens::routes())
+        .merge(totp::routes())
         .merge(vms::routes())
         .merge(console::routes())
         .merge(images::routes())

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
-    auth::{Limits, Passwords, SWEEP_INTERVAL, Throttle, sweep},
+    auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
     console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
     events::Places,
@@ -28,6 +28,8 @@ use crate::{
 
 /// How long a session lasts unless told otherwise.
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
+/// How long an access token is good for unless told otherwise.
+const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// Sessions that may be looked up at the API server at once.
 const SESSION_LOOKUPS: usize = 16;
 
@@ -38,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) origins: Vec<String>,
     pub(crate) trusted_proxies: usize,
     pub(crate) session_lifetime: Duration,
+    pub(crate) access_lifetime: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) namespace_wait: Duration,
 }
@@ -54,7 +57,9 @@ pub(crate) struct Inner {
     passwords: Passwords,
     sign_in: Throttle,
     sign_up: Throttle,
+    second_factor: Throttle,
     session_lookups: Semaphore,
+    noted_uses: NotedUses,
     event_places: Places,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
@@ -92,6 +97,7 @@ impl ApiState {
                 origins: Vec::new(),
                 trusted_proxies: 0,
                 session_lifetime: SESSION_LIFETIME,
+                access_lifetime: ACCESS_LIFETIME,
                 request_timeout: Duration::from_secs(30),
                 namespace_wait: Duration::from_secs(5),
             },
@@ -155,6 +161,11 @@ impl ApiState {
         &self.inner.sign_in
     }
 
+    /// Guards codes of second factors.
+    pub(crate) fn second_factor_throttle(&self) -> &Throttle {
+        &self.inner.second_factor
+    }
+
     /// Guards the making of accounts.
     pub(crate) fn sign_up_throttle(&self) -> &Throttle {
         &self.inner.sign_up
@@ -162,6 +173,11 @@ impl ApiState {
 
     pub(crate) fn session_lookups(&self) -> &Semaphore {
         &self.inner.session_lookups
+    }
+
+    /// When the use of API tokens was last written down here.
+    pub(crate) fn noted_uses(&self) -> &NotedUses {
+        &self.inner.noted_uses
     }
 
     /// Who has how many streams of events open.
@@ -183,8 +199,7 @@ impl ApiState {
 
     /// The platform's settings; the defaults while there is no `KitePlatform`.
     pub(crate) fn platform(&self) -> KitePlatformSpec {
-        let platform = self.platform_object();
-        platform.map_or_else(Default::default, |it| it.spec.clone())
+        self.inner.platform()
     }
 
     /// What was seen of the platform.
@@ -196,8 +211,21 @@ impl ApiState {
     }
 
     pub(crate) fn platform_object(&self) -> Option<Arc<KitePlatform>> {
+        self.inner.platform_object()
+    }
+}
+
+impl Inner {
+    /// See [`ApiState::platform`].
+    pub(crate) fn platform(&self) -> KitePlatformSpec {
+        self.platform_object()
+            .map(|platform| platform.spec.clone())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn platform_object(&self) -> Option<Arc<KitePlatform>> {
         let key = ObjectKey::cluster(names::PLATFORM);
-        self.inner.caches.platforms.get(&key)
+        self.caches.platforms.get(&key)
     }
 }
 
@@ -227,6 +255,13 @@ impl ApiStateBuilder {
     /// How long a session lasts (12 hours).
     pub fn session_lifetime(mut self, lifetime: Duration) -> Self {
         self.settings.session_lifetime = lifetime;
+        self
+    }
+
+    /// How long a token in a browser's cookie opens its session before it must be
+    /// renewed (15 minutes).
+    pub fn access_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.access_lifetime = lifetime;
         self
     }
 
@@ -288,7 +323,9 @@ impl ApiStateBuilder {
             passwords,
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
+            second_factor: Throttle::new(Limits::SECOND_FACTOR),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
+            noted_uses: NotedUses::default(),
             event_places: Places::default(),
             bootstrap_seen: Mutex::default(),
             synced: AtomicBool::new(false),

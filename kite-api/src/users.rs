@@ -15,7 +15,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::{Caller, create_user, end_sessions_of, read_password, require_free_email},
+    auth::{
+        Caller, create_user, end_sessions_of, new_epoch, read_password, remove_factor,
+        require_free_email,
+    },
     openapi::about,
     policy::{Action, Whose},
     problem::{
@@ -256,11 +259,23 @@ pub(crate) struct UserEdit {
     suspended: Option<bool>,
     fields: Map<String, Value>,
     password: Option<String>,
+    end_tokens: bool,
+    remove_second_factor: bool,
 }
 
 impl Input for UserEdit {
     const NAME: &'static str = "UserEdit";
-    const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING];
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        PASSWORD_MEANING,
+        (
+            "removeSecondFactor",
+            "Whether the account's second factor is taken away, for who has lost it.",
+        ),
+        (
+            "endTokens",
+            "Whether all API tokens of the account are over.",
+        ),
+    ];
 
     fn read(form: &mut Form) -> Option<Self> {
         form.fixed("username", "cannot be changed: create another user");
@@ -276,6 +291,8 @@ impl Input for UserEdit {
             suspended,
             fields: as_map(fields),
             password: form.changed("password"),
+            end_tokens: form.optional("endTokens").unwrap_or(false),
+            remove_second_factor: form.optional("removeSecondFactor").unwrap_or(false),
         })
     }
 
@@ -305,13 +322,24 @@ async fn patch(
         ];
         read_password(&mut form, "password", password, &names);
     }
+    if input.as_ref().is_some_and(|edit| edit.remove_second_factor) {
+        caller.require(Action::ManageSecondFactor, whose)?;
+        if whose == Whose::Own {
+            let remedy = "is done by DELETE /api/v1/me/totp";
+            form.error("removeSecondFactor", remedy);
+        }
+    }
     let UserEdit {
         access_level,
         suspended,
         fields: mut spec,
         password,
+        end_tokens,
+        remove_second_factor,
     } = form.finish_with(input)?;
-    if !spec.is_empty() {
+    // A later pardon does not bring them back.
+    let ends_tokens = end_tokens || suspended == Some(true);
+    if !spec.is_empty() || end_tokens {
         caller.require(Action::EditUser, whose)?;
     }
     if let Some(level) = access_level {
@@ -328,9 +356,15 @@ async fn patch(
         let value = if suspended { json!(true) } else { Value::Null };
         spec.insert("suspended".to_owned(), value);
     }
+    if ends_tokens {
+        spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));
+    }
     if let Some(password) = password {
         let hash = state.passwords().hash(password).await?;
         spec.insert("passwordHash".to_owned(), json!(hash));
+    }
+    if remove_second_factor && remove_factor(&state, &user).await? {
+        tracing::warn!(by = caller.name(), user = name, "removed a second factor");
     }
     if spec.is_empty() {
         return Ok(answer(&user));

@@ -20,10 +20,9 @@ export class Refused extends Error {
 /** The server cannot be reached. */
 export class Offline extends Error {}
 
-export async function api(method, path, body) {
-  let response;
+async function send(method, path, body) {
   try {
-    response = await fetch(`/api/v1${path}`, {
+    return await fetch(`/api/v1${path}`, {
       method,
       headers: body === undefined ? {} : { "content-type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -31,8 +30,25 @@ export async function api(method, path, body) {
   } catch {
     throw new Offline("Kite cannot be reached. Check your connection.");
   }
+}
+
+/** Renews the cookies once for all requests that wait for it. */
+let renewal = null;
+function renewed() {
+  renewal ??= send("POST", "/auth/refresh").finally(() => (renewal = null));
+  return renewal.then((response) => response.ok);
+}
+
+export async function api(method, path, body) {
+  let response = await send(method, path, body);
   if (response.status === 204) return null;
-  const answer = await response.json().catch(() => ({}));
+  let answer = await response.json().catch(() => ({}));
+  // The time of the access cookie is over, as it is every quarter of an hour.
+  if (answer.type === "urn:kite:problem:unauthenticated" && (await renewed())) {
+    response = await send(method, path, body);
+    if (response.status === 204) return null;
+    answer = await response.json().catch(() => ({}));
+  }
   if (!response.ok) throw new Refused(answer, Number(response.headers.get("retry-after") || 0));
   return answer;
 }

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! KiteUser ──► namespace ◄── KiteVirtualMachine ──► KiteImage
+//!     ├── KiteToken
 //!     └── KiteSession            └── KiteReservation ("ssh-id.web", "domain.web")
 //! KitePlatform "default": what holds for all of them
 //! ```

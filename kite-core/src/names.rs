@@ -43,6 +43,9 @@ pub const BOOTSTRAP_SECRET: &str = "kite-bootstrap";
 /// Key of the token in [`BOOTSTRAP_SECRET`].
 pub const BOOTSTRAP_TOKEN_KEY: &str = "token";
 
+/// Secret with the key by which the API seals what is in objects.
+pub const SEAL_SECRET: &str = "kite-seal";
+
 /// Most characters of a `KiteVirtualMachine`'s name.
 pub const VM_NAME_MAX: usize = 52;
 /// Most characters of a `KiteUser`'s name.
@@ -162,9 +165,30 @@ pub fn credential(hash: &PasswordHash) -> String {
     hex(&Sha256::digest(hash.as_str().as_bytes())[..16])
 }
 
-/// Name of the `KiteSession` that an opaque token opens.
+/// Name of the `KiteSession` that an opaque token opens, or that the first half of
+/// a browser's tokens leads to.
 pub fn session(token: &str) -> String {
     format!("s-{}", hex(&Sha256::digest(token.as_bytes())[..28]))
+}
+
+/// First half of the API token that a user calls `name`: with it the API server lets
+/// each user have one of a name.
+pub fn token_id(user_uid: &str, name: &str) -> [u8; 16] {
+    let digest = Sha256::digest(format!("{user_uid}/{name}").as_bytes());
+    let mut id = [0; 16];
+    id.copy_from_slice(&digest[..16]);
+    id
+}
+
+/// Name of the `KiteToken` to which the first half of an API token leads.
+pub fn token(id: &[u8; 16]) -> String {
+    format!("t-{}", hex(id))
+}
+
+/// What is stored of a token or code that was drawn at random: nobody finds it
+/// again from this.
+pub fn fingerprint(secret: &str) -> String {
+    hex(&Sha256::digest(secret.as_bytes()))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -51,6 +51,24 @@ struct Cli {
         default_value_t = 0
     )]
     trusted_proxies: usize,
+    /// Hours after which people sign in again.
+    #[arg(
+        long,
+        env = "KITE_SESSION_HOURS",
+        value_name = "HOURS",
+        default_value_t = 12,
+        value_parser = clap::value_parser!(u16).range(1..=8760)
+    )]
+    session_hours: u16,
+    /// Minutes after which a browser renews the token in its cookie.
+    #[arg(
+        long,
+        env = "KITE_ACCESS_MINUTES",
+        value_name = "MINUTES",
+        default_value_t = 15,
+        value_parser = clap::value_parser!(u16).range(1..=1440)
+    )]
+    access_minutes: u16,
     #[command(flatten)]
     consoles: consoles::ConsoleArgs,
     #[command(flatten)]
@@ -75,7 +93,9 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let builder = ApiState::builder(client.clone())
         .secure_cookies(cli.secure_cookies)
         .origins(cli.origin)
-        .trusted_proxies(cli.trusted_proxies);
+        .trusted_proxies(cli.trusted_proxies)
+        .session_lifetime(Duration::from_secs(u64::from(cli.session_hours) * 3600))
+        .access_lifetime(Duration::from_secs(u64::from(cli.access_minutes) * 60));
     let state = cli
         .consoles
         .set_up(builder, &client, &shutdown)?

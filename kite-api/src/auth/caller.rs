@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use aide::{OperationInput, generate::GenContext, openapi::Operation};
@@ -11,21 +12,27 @@ use http::{HeaderMap, header, request::Parts};
 use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
-    crd::{AccessLevel, KiteSession, KiteUser},
+    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KiteSession, KiteToken, KiteUser},
+    names,
 };
 use kube::ResourceExt as _;
 
 use super::{
-    cookie,
+    cookie::{self, Role},
     origin::check_origin,
-    session::{belongs_to, find_session, is_open},
+    personal::{find_token, is_personal, is_token_of, is_valid, note_use},
+    session::{belongs_to, find_session, is_open, look_up},
 };
 use crate::{
     openapi::signed_in,
     policy::{self, Action, Whose},
     problem::{Problem, ProblemKind},
+    scope::{self, Access},
     state::ApiState,
 };
+
+/// How old a copy of an object may be while its watch is not known to be broken.
+const YOUNG: Duration = Duration::from_secs(60);
 
 /// A signed-in account.
 ///
@@ -34,7 +41,17 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Principal {
     user: Arc<KiteUser>,
-    session: Option<Arc<KiteSession>>,
+    by: By,
+}
+
+/// By what somebody was recognised.
+#[derive(Clone, Debug)]
+enum By {
+    /// By the project that Kite is part of.
+    Elsewhere,
+    Session(Arc<KiteSession>),
+    /// An API token, and what the request is about to do with it.
+    Token(Arc<KiteToken>, Access),
 }
 
 impl Principal {
@@ -42,7 +59,7 @@ impl Principal {
     pub fn new(user: Arc<KiteUser>) -> Self {
         Self {
             user,
-            session: None,
+            by: By::Elsewhere,
         }
     }
 
@@ -53,7 +70,18 @@ impl Principal {
 
     /// The session by which it was recognised.
     pub fn session(&self) -> Option<&KiteSession> {
-        self.session.as_deref()
+        match &self.by {
+            By::Session(session) => Some(session),
+            By::Elsewhere | By::Token(..) => None,
+        }
+    }
+
+    /// The API token by which it was recognised.
+    pub fn token(&self) -> Option<&KiteToken> {
+        match &self.by {
+            By::Token(token, _) => Some(token),
+            By::Elsewhere | By::Session(_) => None,
+        }
     }
 
     /// The name of its `KiteUser`.
@@ -66,47 +94,77 @@ impl Principal {
         self.user.spec.access_level
     }
 
-    /// When it ends by itself.
+    /// When what it was recognised by ends by itself.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
-        self.session
-            .as_ref()
-            .map(|session| session.spec.expires_at.0)
+        match &self.by {
+            By::Elsewhere => None,
+            By::Session(session) => Some(session.spec.expires_at.0),
+            By::Token(token, _) => Some(token.spec.expires_at.0),
+        }
     }
 
     /// The same as it is now, for what lasts longer than a request; `None` when
-    /// the session is over or the account may not come in any more.
+    /// the session or token is over or the account may not come in any more.
     pub(crate) fn renewed(&self, state: &ApiState) -> Option<Self> {
         let caches = state.caches();
+        let platform = state.platform();
         let user = caches.users.get(&ObjectKey::cluster(self.name()))?;
-        let session = match &self.session {
-            None => None,
-            Some(known) => {
+        let by = match &self.by {
+            By::Elsewhere => By::Elsewhere,
+            By::Session(known) => {
                 let key = ObjectKey::cluster(known.name_any());
                 let session = caches.sessions.get(&key)?;
-                if !is_open(&session) || !belongs_to(&session, &user) {
+                if !is_open(&session) || !belongs_to(&session, &user, platform.session_epoch) {
                     return None;
                 }
-                Some(session)
+                By::Session(session)
+            }
+            By::Token(known, access) => {
+                let key = ObjectKey::cluster(known.name_any());
+                let token = caches.tokens.get(&key)?;
+                let is_same = token.uid() == known.uid();
+                if !is_same || !is_valid(&token) || !is_token_of(&token, &user, &platform) {
+                    return None;
+                }
+                By::Token(token, *access)
             }
         };
-        (user.uid() == self.user.uid() && may_come_in(&user)).then_some(Self { user, session })
+        (user.uid() == self.user.uid() && may_come_in(&user)).then_some(Self { user, by })
     }
 
-    /// Refuses what the policy does not allow.
+    /// Refuses what the policy does not allow, and what an API token's scopes do
+    /// not.
     pub(crate) fn require(&self, action: Action, whose: Whose) -> Result<(), Problem> {
-        if policy::allows(self.level(), action, whose) {
+        if !policy::allows(self.level(), action, whose) {
+            let owner = match whose {
+                Whose::Own => "your own account",
+                Whose::Other(_) => "another account",
+            };
+            return Err(Problem::new(
+                ProblemKind::Forbidden,
+                format!(
+                    "you may not {} ({owner}) with access level {:?}: ask an administrator",
+                    action.describe(),
+                    self.level()
+                ),
+            ));
+        }
+        let By::Token(token, access) = &self.by else {
+            return Ok(());
+        };
+        if scope::allows(&token.spec.scopes, action, *access) {
             return Ok(());
         }
-        let owner = match whose {
-            Whose::Own => "your own account",
-            Whose::Other(_) => "another account",
-        };
+        let remedy = scope::needed(action, *access).map_or_else(
+            || "no API token may: sign in".to_owned(),
+            |scope| format!("make one with the scope {}", scope.as_str()),
+        );
         Err(Problem::new(
             ProblemKind::Forbidden,
             format!(
-                "you may not {} ({owner}) with access level {:?}: ask an administrator",
-                action.describe(),
-                self.level()
+                "the API token {:?} may not {}: {remedy}",
+                token.spec.name,
+                action.describe()
             ),
         ))
     }
@@ -132,27 +190,34 @@ impl FromRequestParts<ApiState> for Caller {
             return Ok(Self(principal.clone()));
         }
         let token = if let Some(token) = bearer(&parts.headers)? {
+            if is_personal(&token) {
+                let access = Access::of(&parts.method);
+                return by_api_token(state, &token, access).await.map(Self);
+            }
             token
         } else {
-            let Some(token) = cookie::token(&parts.headers, state.settings().secure_cookies) else {
+            let secure = state.settings().secure_cookies;
+            let mut tokens = cookie::tokens(&parts.headers, Role::Access, secure);
+            if tokens.is_empty() {
                 return Err(Problem::new(
                     ProblemKind::Unauthenticated,
                     "sign in with POST /api/v1/auth/sign-in and send the token in the header \
                      Authorization: Bearer <token>",
                 ));
-            };
+            }
             check_origin(
                 &parts.method,
                 &parts.headers,
                 &state.settings().origins,
                 true,
             )?;
-            token
+            tokens.swap_remove(0)
         };
         let ended = || {
             Problem::new(
                 ProblemKind::Unauthenticated,
-                "the session has ended: sign in again",
+                "the session, or the time of its access token, has ended: a browser renews it \
+                 with POST /api/v1/auth/refresh; otherwise sign in again",
             )
         };
         let session = find_session(state, &token).await?.ok_or_else(ended)?;
@@ -160,7 +225,7 @@ impl FromRequestParts<ApiState> for Caller {
         tracing::Span::current().record("user", user.name_any());
         Ok(Self(Principal {
             user,
-            session: Some(session),
+            by: By::Session(session),
         }))
     }
 }
@@ -189,19 +254,77 @@ impl OperationInput for Caller {
     }
 }
 
-/// The session's account, unless it is gone, replaced, going or suspended, or has
-/// another password since.
-async fn find_user(
+/// Whom an API token stands for in a request that is about to do `access`.
+async fn by_api_token(state: &ApiState, text: &str, access: Access) -> Result<Principal, Problem> {
+    let ended = || {
+        Problem::new(
+            ProblemKind::Unauthenticated,
+            "the API token is not, or no longer, one of an account: sign in and make another",
+        )
+    };
+    let token = find_token(state, text).await?.ok_or_else(ended)?;
+    let belongs =
+        |user: &KiteUser, platform: &KitePlatformSpec| is_token_of(&token, user, platform);
+    let user = find_account(state, &token.spec.user, is_young(token.as_ref()), belongs)
+        .await?
+        .ok_or_else(ended)?;
+    tracing::Span::current().record("user", user.name_any());
+    note_use(state, &token);
+    Ok(Principal {
+        user,
+        by: By::Token(token, access),
+    })
+}
+
+/// The session's account, unless it is gone, replaced, going or suspended, has
+/// another password since, or everybody was signed out.
+pub(super) async fn find_user(
     state: &ApiState,
     session: &KiteSession,
 ) -> Result<Option<Arc<KiteUser>>, Problem> {
-    let key = ObjectKey::cluster(&session.spec.user);
-    let cache = &state.caches().users;
-    let user = match cache.get(&key) {
-        Some(user) if cache.is_live() => Some(user),
-        _ => state.cluster().find::<KiteUser>(&key).await?.map(Arc::new),
+    let belongs = |user: &KiteUser, platform: &KitePlatformSpec| {
+        belongs_to(session, user, platform.session_epoch)
     };
-    Ok(user.filter(|user| belongs_to(session, user) && may_come_in(user)))
+    find_account(state, &session.spec.user, is_young(session), belongs).await
+}
+
+/// The account called `name`, if it may come in and `belongs` says so too.
+///
+/// What is younger than a copy may be old does not end by what the copy says: the
+/// account, or the platform, may be newer too.
+async fn find_account(
+    state: &ApiState,
+    name: &str,
+    is_young: bool,
+    belongs: impl Fn(&KiteUser, &KitePlatformSpec) -> bool,
+) -> Result<Option<Arc<KiteUser>>, Problem> {
+    let stands = |user: &Arc<KiteUser>, platform: &KitePlatformSpec| {
+        belongs(user, platform) && may_come_in(user)
+    };
+    let key = ObjectKey::cluster(name);
+    let caches = state.caches();
+    if caches.users.is_live() && caches.platforms.is_live() {
+        let platform = state.platform();
+        let user = caches.users.get(&key);
+        let user = user.filter(|user| stands(user, &platform));
+        if user.is_some() || !is_young {
+            return Ok(user);
+        }
+    }
+    let _permit = look_up(state)?;
+    let user = state.cluster().find::<KiteUser>(&key).await?.map(Arc::new);
+    let key = ObjectKey::cluster(names::PLATFORM);
+    let platform = state.cluster().find::<KitePlatform>(&key).await?;
+    let platform = platform.map(|it| it.spec).unwrap_or_default();
+    Ok(user.filter(|user| stands(user, &platform)))
+}
+
+/// Whether it was made so short a time ago that a copy of another object may be
+/// older.
+fn is_young(object: &impl kube::Resource) -> bool {
+    object
+        .creation_timestamp()
+        .is_none_or(|made| made.0 + YOUNG > Timestamp::now())
 }
 
 fn may_come_in(user: &KiteUser) -> bool {

@@ -1,51 +1,95 @@
-//! The session cookie.
+//! The cookies of a browser's session: one with a short-lived token that goes with
+//! every request, and one that renews it.
 
 use axum_extra::extract::cookie::{Cookie, SameSite};
 use http::{HeaderMap, HeaderValue, header};
 use std::time::Duration;
 
-/// Its name where Kite is served without TLS.
-const NAME: &str = "kite_session";
-/// Its name where it is served with TLS. Browsers take a cookie with this prefix
-/// from the very host only (RFC 6265bis §4.1.3.2): a VM, whose domain lies below
-/// Kite's own, could else plant a session of its owner's in somebody's browser.
-const NAME_OF_HOST: &str = "__Host-kite_session";
-
-fn name(secure: bool) -> &'static str {
-    if secure { NAME_OF_HOST } else { NAME }
+/// What a cookie is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its token opens the session.
+    Access,
+    /// Its token renews the session.
+    Refresh,
 }
 
-/// The token in the request's cookie, if there is one. `secure` says whether Kite
-/// is served with TLS: then no cookie counts that a host below may have set.
-pub(super) fn token(headers: &HeaderMap, secure: bool) -> Option<String> {
+impl Role {
+    /// Every role.
+    const ALL: [Self; 2] = [Self::Access, Self::Refresh];
+
+    /// Without TLS the plain name. With TLS browsers take the access cookie from
+    /// the very host only (`__Host-`, RFC 6265bis §4.1.3.2): a VM, whose domain
+    /// lies below Kite's own, could else plant a session of its owner's in
+    /// somebody's browser. `__Host-` demands the path `/`, so the refresh cookie,
+    /// which is to go nowhere else, cannot have it: it counts only beside an access
+    /// cookie of the same session.
+    fn name(self, secure: bool) -> &'static str {
+        match (self, secure) {
+            (Self::Access, false) => "kite_session",
+            (Self::Access, true) => "__Host-kite_session",
+            (Self::Refresh, false) => "kite_refresh",
+            (Self::Refresh, true) => "__Secure-kite_refresh",
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Access => "/",
+            Self::Refresh => "/api/v1/auth",
+        }
+    }
+
+    fn same_site(self) -> SameSite {
+        match self {
+            // A link from elsewhere leads to the page as one who is signed in.
+            Self::Access => SameSite::Lax,
+            Self::Refresh => SameSite::Strict,
+        }
+    }
+}
+
+/// The tokens in the request's cookies of this role. There may be several where
+/// another host planted one. `secure` says whether Kite is served with TLS: then
+/// no access cookie counts that a host below may have set.
+pub(super) fn tokens(headers: &HeaderMap, role: Role, secure: bool) -> Vec<String> {
     headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|line| line.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(found, value)| (found == name(secure)).then(|| value.to_owned()))
+        .filter(|(found, _)| *found == role.name(secure))
+        .map(|(_, value)| value.to_owned())
+        .collect()
 }
 
 /// `Set-Cookie` that stores `token` for `lifetime`. Scripts cannot read it, and
 /// browsers do not send it along when another site posts to Kite.
-pub(super) fn set(token: &str, lifetime: Duration, secure: bool) -> Option<HeaderValue> {
-    header_value(token, lifetime, secure)
-}
-
-/// `Set-Cookie` that removes it.
-pub(super) fn clear(secure: bool) -> Option<HeaderValue> {
-    header_value("", Duration::ZERO, secure)
-}
-
-fn header_value(token: &str, lifetime: Duration, secure: bool) -> Option<HeaderValue> {
-    let mut cookie = Cookie::new(name(secure), token);
-    cookie.set_path("/");
+pub(super) fn set(
+    role: Role,
+    token: &str,
+    lifetime: Duration,
+    secure: bool,
+) -> Option<HeaderValue> {
+    let mut cookie = Cookie::new(role.name(secure), token);
+    cookie.set_path(role.path());
     cookie.set_http_only(true);
-    cookie.set_same_site(SameSite::Lax);
+    cookie.set_same_site(role.same_site());
     cookie.set_secure(secure);
     let text = format!("{cookie}; Max-Age={}", lifetime.as_secs());
     HeaderValue::from_str(&text).ok()
+}
+
+/// `Set-Cookie`s that remove all cookies, those included that were set before Kite
+/// was served with TLS.
+pub(super) fn clear(secure: bool) -> Vec<HeaderValue> {
+    let names: &[bool] = if secure { &[true, false] } else { &[false] };
+    names
+        .iter()
+        .flat_map(|secure| Role::ALL.map(|role| set(role, "", Duration::ZERO, *secure)))
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]
@@ -54,32 +98,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cookie_is_out_of_reach_of_scripts_and_other_sites() {
-        let text = set("abc", Duration::from_secs(60), true).unwrap();
+    fn the_cookies_are_out_of_reach_of_scripts_and_other_sites() {
+        let lifetime = Duration::from_secs(60);
         assert_eq!(
-            text,
+            set(Role::Access, "abc", lifetime, true).unwrap(),
             "__Host-kite_session=abc; HttpOnly; SameSite=Lax; Secure; Path=/; Max-Age=60"
+        );
+        assert_eq!(
+            set(Role::Refresh, "abc", lifetime, true).unwrap(),
+            "__Secure-kite_refresh=abc; HttpOnly; SameSite=Strict; Secure; Path=/api/v1/auth; \
+             Max-Age=60"
         );
     }
 
     #[test]
-    fn it_is_found_among_others() {
+    fn they_are_found_among_others() {
         let mut headers = HeaderMap::new();
         headers.append(header::COOKIE, HeaderValue::from_static("a=b; c=d"));
         headers.append(
             header::COOKIE,
-            HeaderValue::from_static("x_kite_session=no; kite_session=yes"),
+            HeaderValue::from_static("x_kite_session=no; kite_session=yes; kite_refresh=r"),
         );
-        assert_eq!(token(&headers, false).as_deref(), Some("yes"));
+        headers.append(header::COOKIE, HeaderValue::from_static("kite_refresh=s"));
+        assert_eq!(tokens(&headers, Role::Access, false), ["yes"]);
+        assert_eq!(tokens(&headers, Role::Refresh, false), ["r", "s"]);
     }
 
     #[test]
     fn with_tls_a_cookie_that_another_host_may_have_set_counts_for_nothing() {
         let mut headers = HeaderMap::new();
         headers.append(header::COOKIE, HeaderValue::from_static("kite_session=no"));
-        assert_eq!(token(&headers, true), None);
+        assert!(tokens(&headers, Role::Access, true).is_empty());
         let own = HeaderValue::from_static("kite_session=no; __Host-kite_session=yes");
         headers.append(header::COOKIE, own);
-        assert_eq!(token(&headers, true).as_deref(), Some("yes"));
+        assert_eq!(tokens(&headers, Role::Access, true), ["yes"]);
+    }
+
+    #[test]
+    fn clearing_takes_the_cookies_from_before_tls_along() {
+        assert_eq!(clear(false).len(), 2);
+        let all = clear(true);
+        assert_eq!(all.len(), 4);
+        assert!(
+            all.iter()
+                .all(|it| it.to_str().unwrap().contains("Max-Age=0"))
+        );
     }
 }

@@ -3,26 +3,37 @@
 pub(crate) mod bootstrap;
 mod caller;
 mod cookie;
+mod everyone;
 mod origin;
 mod passwords;
+mod personal;
+mod refresh;
+mod rotation;
 mod routes;
+mod seal;
+mod second_factor;
 mod session;
 mod sign_in;
 mod sign_up;
 mod sweep;
 mod throttle;
+mod token;
 
 pub use self::caller::{Caller, Principal};
 pub(crate) use self::{
     caller::{Client, check_socket_origin},
+    everyone::new_epoch,
     passwords::{Passwords, read_password},
+    personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     routes::routes,
+    second_factor::{confirm, enrol, find_factor, remove_factor},
     session::{
         belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, open_session,
-        random_token, sessions_of,
+        sessions_of,
     },
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{create_user, require_free_email},
     sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
     throttle::{Limits, Throttle},
+    token::random_token,
 };

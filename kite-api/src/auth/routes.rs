@@ -4,14 +4,16 @@ use aide::axum::{ApiRouter, routing::post_with};
 
 use super::{
     bootstrap::bootstrap,
+    everyone::sign_everyone_out,
+    refresh::refresh,
     sign_in::{sign_in, sign_out},
     sign_up::sign_up,
 };
 use crate::{
     openapi::about,
     problem::ProblemKind::{
-        BootstrapClosed, CrossOrigin, SignUpClosed, Suspended, Taken, TooManyRequests,
-        WrongCredentials,
+        BootstrapClosed, Conflict, CrossOrigin, SecondFactorRequired, SignUpClosed, Suspended,
+        Taken, TooManyRequests, Unauthenticated, WrongCredentials,
     },
     state::ApiState,
 };
@@ -59,7 +61,25 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     TAG,
                     "signIn",
                     "Sign in",
-                    &[WrongCredentials, CrossOrigin, Suspended, TooManyRequests],
+                    &[
+                        WrongCredentials,
+                        SecondFactorRequired,
+                        CrossOrigin,
+                        Suspended,
+                        TooManyRequests,
+                    ],
+                ),
+            ),
+        )
+        .api_route(
+            "/auth/refresh",
+            post_with(
+                refresh,
+                about(
+                    TAG,
+                    "refresh",
+                    "Renew the cookies of a session",
+                    &[Unauthenticated, CrossOrigin, TooManyRequests],
                 ),
             ),
         )
@@ -67,7 +87,24 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
             "/auth/sign-out",
             post_with(
                 sign_out,
-                about(TAG, "signOut", "End the session on every replica", &[]),
+                about(
+                    TAG,
+                    "signOut",
+                    "End the session on every replica",
+                    &[Unauthenticated, CrossOrigin],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/sign-out-everyone",
+            post_with(
+                sign_everyone_out,
+                about(
+                    "admin",
+                    "signOutEveryone",
+                    "End all sessions on every replica",
+                    &[Conflict],
+                ),
             ),
         )
 }

@@ -1,119 +1,188 @@
-//! Login sessions: an opaque token that only the client has, and a
-//! `KiteSession` object that is named after the token's hash.
+//! Login sessions: opaque tokens that only the client has, and a `KiteSession`
+//! object that is named after a hash of them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, ObjectKey},
-    crd::{KiteSession, KiteSessionSpec, KiteUser},
+    crd::{KiteSession, KiteSessionSpec, KiteUser, SessionTokens},
     names,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
-use rand::TryRng as _;
 
+use super::{
+    rotation::{self, NewPair},
+    token::{ACCESS, Halves, REFRESH, is_session_token, new_session_token},
+};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
 
-/// How tokens begin, so that people and secret scanners know one when they see
-/// it.
-const PREFIX: &str = "kite_";
-/// Random bytes in a token: 256 bits.
-const TOKEN_BYTES: usize = 32;
 /// Most sessions of a user; a new one ends the oldest.
 const MOST_SESSIONS: usize = 32;
 
-/// A fresh session: the token is nowhere else and cannot be had again.
+/// A fresh session: its tokens are nowhere else and cannot be had again.
 pub(crate) struct NewSession {
-    pub(crate) token: String,
+    pub(crate) tokens: Tokens,
     pub(crate) expires_at: Timestamp,
 }
 
-/// Signs `user` in.
+/// What the client gets.
+pub(crate) enum Tokens {
+    /// One that is good for the whole session, for scripts.
+    One(String),
+    /// A pair that is renewed all along, for the cookies of a browser.
+    Pair(Pair),
+}
+
+/// The tokens in a browser's cookies.
+pub(crate) struct Pair {
+    pub(super) access: String,
+    pub(super) refresh: String,
+}
+
+/// Signs `user` in; `as_cookie` makes it a session of a browser's cookies.
 pub(crate) async fn open_session(
     state: &ApiState,
     user: &KiteUser,
     client: Option<&str>,
+    as_cookie: bool,
 ) -> Result<NewSession, Problem> {
-    let token = random_token(PREFIX)?;
-    let expires_at = Timestamp::now() + state.settings().session_lifetime;
-    let session = KiteSession::new(
-        &names::session(&token),
-        KiteSessionSpec {
-            user: user.name_any(),
-            user_uid: user.uid().unwrap_or_default(),
-            credential: user.spec.password_hash.as_ref().map(names::credential),
-            expires_at: Time(expires_at),
-            client: client.map(|client| {
-                client
-                    .chars()
-                    .filter(|c| !c.is_control())
-                    .take(200)
-                    .collect()
-            }),
-        },
-    );
+    let now = Timestamp::now();
+    let expires_at = now + state.settings().session_lifetime;
+    let (name, tokens, hashes) = if as_cookie {
+        let id = Halves::random()?;
+        let (pair, hashes) = new_pair(state, id, now)?;
+        let hashes = rotation::first(hashes, now);
+        (id.session_name(), Tokens::Pair(pair), Some(hashes))
+    } else {
+        let token = new_session_token()?;
+        (names::session(&token), Tokens::One(token), None)
+    };
+    let session = KiteSession::new(&name, spec(state, user, client, expires_at, hashes));
     let created = state.cluster().create(&session).await?;
     state.caches().sessions.caught_up_with(&created).await;
     end_oldest(state, user, &created).await;
-    Ok(NewSession { token, expires_at })
+    Ok(NewSession { tokens, expires_at })
 }
 
-/// 256 random bits as text, behind a prefix.
-pub(crate) fn random_token(prefix: &str) -> Result<String, Problem> {
-    let mut bytes = [0; TOKEN_BYTES];
-    rand::rngs::SysRng
-        .try_fill_bytes(&mut bytes)
-        .map_err(|error| {
-            tracing::error!(%error, "the system gave no random bytes");
-            Problem::new(ProblemKind::Internal, "no random token could be made")
-        })?;
-    Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))
+fn spec(
+    state: &ApiState,
+    user: &KiteUser,
+    client: Option<&str>,
+    expires_at: Timestamp,
+    tokens: Option<SessionTokens>,
+) -> KiteSessionSpec {
+    KiteSessionSpec {
+        user: user.name_any(),
+        user_uid: user.uid().unwrap_or_default(),
+        credential: user.spec.password_hash.as_ref().map(names::credential),
+        expires_at: Time(expires_at),
+        epoch: state.platform().session_epoch,
+        tokens,
+        client: client.map(|client| {
+            client
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(200)
+                .collect()
+        }),
+    }
 }
 
-/// Whether a text can be a token at all. What cannot is not worth a look-up.
-fn is_token(text: &str) -> bool {
-    text.strip_prefix(PREFIX)
-        .and_then(|rest| URL_SAFE_NO_PAD.decode(rest).ok())
-        .is_some_and(|bytes| bytes.len() == TOKEN_BYTES)
+/// New tokens of the session to which `id` leads, and what is stored of them.
+pub(super) fn new_pair(
+    state: &ApiState,
+    id: Halves,
+    now: Timestamp,
+) -> Result<(Pair, NewPair), Problem> {
+    let (access, refresh) = (id.renewed()?, id.renewed()?);
+    let pair = Pair {
+        access: access.token(ACCESS),
+        refresh: refresh.token(REFRESH),
+    };
+    let hashes = NewPair {
+        access: access.fingerprint(),
+        refresh: refresh.fingerprint(),
+        access_expires_at: now + state.settings().access_lifetime,
+    };
+    Ok((pair, hashes))
 }
 
-/// The session that `token` opens, if it has not ended.
+/// A token that is to open a session.
+enum Presented {
+    /// The only one of its session.
+    One(String),
+    /// An access token.
+    Access(Halves),
+}
+
+impl Presented {
+    fn parse(token: &str) -> Option<Self> {
+        if is_session_token(token) {
+            return Some(Self::One(token.to_owned()));
+        }
+        Halves::parse(ACCESS, token).map(Self::Access)
+    }
+
+    fn session_name(&self) -> String {
+        match self {
+            Self::One(token) => names::session(token),
+            Self::Access(halves) => halves.session_name(),
+        }
+    }
+
+    /// Until when it opens `session`; nothing if the session does not know it.
+    fn opens_until(&self, session: &KiteSession) -> Option<Timestamp> {
+        match (self, &session.spec.tokens) {
+            (Self::One(_), None) => Some(session.spec.expires_at.0),
+            (Self::Access(halves), Some(tokens)) => {
+                rotation::access_until(tokens, &halves.fingerprint())
+            }
+            (Self::One(_), Some(_)) | (Self::Access(_), None) => None,
+        }
+    }
+}
+
+/// The session that `token` opens, if neither has ended.
 ///
-/// A session that another replica made a moment ago may not have come by the
-/// watch yet, and one may have ended while the watch is broken: in both cases
+/// A session or token that another replica made a moment ago may not have come by
+/// the watch yet, and one may have ended while the watch is broken: in both cases
 /// the API server is asked, by a bounded number of requests at once.
 pub(crate) async fn find_session(
     state: &ApiState,
     token: &str,
 ) -> Result<Option<Arc<KiteSession>>, Problem> {
-    if !is_token(token) {
+    let Some(presented) = Presented::parse(token) else {
         return Ok(None);
-    }
-    let key = ObjectKey::cluster(names::session(token));
-    let cache = &state.caches().sessions;
-    let session = match cache.get(&key) {
-        Some(session) if cache.is_live() => Some(session),
-        _ => {
-            let _permit = state.session_lookups().try_acquire().map_err(|_| {
-                Problem::new(
-                    ProblemKind::Unavailable,
-                    "too many sessions are being looked up: try again shortly",
-                )
-                .retry_after(std::time::Duration::from_secs(1))
-            })?;
-            state
-                .cluster()
-                .find::<KiteSession>(&key)
-                .await?
-                .map(Arc::new)
-        }
     };
-    Ok(session.filter(|session| is_open(session)))
+    let key = ObjectKey::cluster(presented.session_name());
+    let cache = &state.caches().sessions;
+    let mut session = cache
+        .get(&key)
+        .filter(|session| cache.is_live() && presented.opens_until(session).is_some());
+    if session.is_none() {
+        let _permit = look_up(state)?;
+        session = state.cluster().find(&key).await?.map(Arc::new);
+    }
+    let now = Timestamp::now();
+    Ok(session.filter(|session| {
+        is_open(session) && presented.opens_until(session).is_some_and(|end| end > now)
+    }))
+}
+
+/// Leave to ask the API server about something for which copies do not do.
+pub(super) fn look_up(state: &ApiState) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
+    state.session_lookups().try_acquire().map_err(|_| {
+        Problem::new(
+            ProblemKind::Unavailable,
+            "too many sessions are being looked up: try again shortly",
+        )
+        .retry_after(Duration::from_secs(1))
+    })
 }
 
 /// Whether it has neither expired nor been ended.
@@ -165,12 +234,14 @@ pub(crate) fn sessions_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteSess
 }
 
 /// Whether a session is one of this account, as the account is now: not of an
-/// earlier one of its name, and not begun with another password.
-pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser) -> bool {
+/// earlier one of its name, not begun with another password, and not from before
+/// everybody was signed out, which was when the platform's epoch became `epoch`.
+pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser, epoch: i64) -> bool {
     let begun_with = session.spec.credential.as_deref();
     let password = user.spec.password_hash.as_ref().map(names::credential);
     user.uid().as_deref() == Some(session.spec.user_uid.as_str())
         && (begun_with.is_none() || begun_with == password.as_deref())
+        && session.spec.epoch == epoch
 }
 
 async fn end_oldest(state: &ApiState, user: &KiteUser, new: &KiteSession) {
@@ -181,28 +252,6 @@ async fn end_oldest(state: &ApiState, user: &KiteUser, new: &KiteSession) {
     for session in sessions.into_iter().take(beyond) {
         if let Err(problem) = end_session(state, &session).await {
             tracing::warn!(detail = problem.detail(), "an old session stays");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn tokens_are_256_random_bits() {
-        let (a, b) = (random_token(PREFIX).unwrap(), random_token(PREFIX).unwrap());
-        assert_ne!(a, b);
-        assert!(is_token(&a), "{a}");
-        assert_eq!(a.len(), PREFIX.len() + 43);
-    }
-
-    #[test]
-    fn what_cannot_be_a_token_is_not_looked_up() {
-        let long = format!("{PREFIX}{}", "A".repeat(44));
-        for text in ["", "kite_", "kite_abc", "../../pods", &long] {
-            assert!(!is_token(text), "{text}");
         }
     }
 }

@@ -7,7 +7,10 @@ use kite_core::{conditions, crd::KiteUser};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Caller, Client, cookie, end_session, open_session};
+use super::{
+    Caller, Client, cookie, end_session, open_session, refresh::Renewal,
+    second_factor::require_second_factor, session::Tokens,
+};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -30,13 +33,14 @@ pub(crate) struct SignedIn {
 /// What `cookie` means wherever somebody is signed in.
 pub(crate) const COOKIE_MEANING: (&str, &str) = (
     "cookie",
-    "Whether the session is put into a cookie, for pages, and not into the answer.",
+    "Whether the session is put into cookies, for pages, and not into the answer.",
 );
 
 /// Who signs in, and with what.
 pub(crate) struct Credentials {
     username: String,
     password: String,
+    code: Option<String>,
     cookie: bool,
 }
 
@@ -45,16 +49,23 @@ impl Input for Credentials {
     const MEANING: &'static [(&'static str, &'static str)] = &[
         ("username", "The name of the account."),
         ("password", "Its password."),
+        (
+            "code",
+            "What the authenticator app shows, or a recovery code, where the account has a \
+             second factor.",
+        ),
         COOKIE_MEANING,
     ];
 
     fn read(form: &mut Form) -> Option<Self> {
         let username = form.required("username");
         let password = form.required("password");
+        let code = form.optional("code");
         let cookie = form.optional("cookie").unwrap_or(false);
         Some(Self {
             username: username?,
             password: password?,
+            code,
             cookie,
         })
     }
@@ -69,11 +80,12 @@ pub(super) async fn sign_in(
     let Credentials {
         username,
         password,
+        code,
         cookie,
     } = form.finish_with(input)?;
     // No username is longer; the throttle must not keep whole bodies.
     let account: String = username.trim().chars().take(64).collect();
-    let checked = check(&state, &client, &account, password).await;
+    let checked = check(&state, &client, &account, password, code.as_deref()).await;
     let outcome = checked.as_ref().map(|_| ()).map_err(Problem::kind);
     state.metrics().signed_in(outcome);
     greet(&state, &*checked?, &client, cookie).await
@@ -85,6 +97,7 @@ async fn check(
     client: &Client,
     account: &str,
     password: String,
+    code: Option<&str>,
 ) -> Result<Arc<KiteUser>, Problem> {
     let attempt = state
         .sign_in_throttle()
@@ -107,14 +120,24 @@ async fn check(
             "username and password do not fit: mind upper and lower case, then try again",
         ));
     };
-    attempt.succeeded();
     if user.spec.suspended || user.metadata.deletion_timestamp.is_some() {
+        attempt.succeeded();
         return Err(Problem::new(
             ProblemKind::Suspended,
             "the account is suspended: ask an administrator",
         ));
     }
-    Ok(user)
+    match require_second_factor(state, &user, client, code).await {
+        Ok(()) => {
+            attempt.succeeded();
+            Ok(user)
+        }
+        // The address is not the owner's yet, for all that is known.
+        Err(problem) => {
+            attempt.undecided();
+            Err(problem)
+        }
+    }
 }
 
 /// The account that may sign in by `username`. Objects are usually called like
@@ -151,37 +174,47 @@ pub(crate) async fn greet<const STATUS: u16>(
     client: &Client,
     as_cookie: bool,
 ) -> Result<Answer<SignedIn, STATUS>, Problem> {
-    let session = open_session(state, user, client.agent.as_deref()).await?;
+    let session = open_session(state, user, client.agent.as_deref(), as_cookie).await?;
     let settings = state.settings();
-    let set_cookie = as_cookie
-        .then(|| {
-            cookie::set(
-                &session.token,
-                settings.session_lifetime,
-                settings.secure_cookies,
-            )
-        })
-        .flatten();
+    let (token, cookies) = match session.tokens {
+        Tokens::One(token) => (Some(token), Vec::new()),
+        Tokens::Pair(pair) => (None, pair.cookies(settings.session_lifetime, settings)),
+    };
     let body = SignedIn {
-        token: (!as_cookie).then_some(session.token),
+        token,
         expires_at: session.expires_at.to_string(),
         user: UserView::of(user),
     };
-    Ok(Answer::new(body).cookies(set_cookie))
+    Ok(Answer::new(body).cookies(cookies))
 }
 
-/// `POST /api/v1/auth/sign-out`
+/// `POST /api/v1/auth/sign-out`: also for a browser whose access token has ended,
+/// as long as it has the one that renews it.
 pub(super) async fn sign_out(
     State(state): State<ApiState>,
-    caller: Caller,
+    Renewal(renewal): Renewal,
+    caller: Result<Caller, Problem>,
 ) -> Result<Done, Problem> {
-    if let Some(session) = caller.session() {
-        end_session(&state, session).await?;
-        tracing::info!(user = caller.name(), "signed out");
-    }
-    Ok(Done::cookies(cookie::clear(
-        state.settings().secure_cookies,
-    )))
+    let clear = || cookie::clear(state.settings().secure_cookies);
+    let refused = match caller {
+        Ok(caller) => {
+            if let Some(session) = caller.session() {
+                end_session(&state, session).await?;
+                tracing::info!(user = caller.name(), "signed out");
+            }
+            return Ok(Done::cookies(clear()));
+        }
+        Err(problem) if problem.kind() == ProblemKind::Unauthenticated => problem,
+        Err(problem) => return Err(problem),
+    };
+    let session = match renewal? {
+        Some(presented) => presented.session(&state).await?,
+        None => None,
+    };
+    let session = session.ok_or_else(|| refused.with_cookies(clear()))?;
+    end_session(&state, &session).await?;
+    tracing::info!(user = session.spec.user, "signed out");
+    Ok(Done::cookies(clear()))
 }
 
 /// The problem of a client that must wait.

@@ -60,6 +60,22 @@ impl Limits {
             longest: Duration::from_secs(10),
         },
     };
+    /// For codes of a second factor. Only who knows the password gets to guess one,
+    /// and a code has six digits: so the account as such waits for long, too.
+    pub(crate) const SECOND_FACTOR: Self = Self {
+        pair: Limit {
+            free: 5,
+            longest: Duration::from_secs(15 * 60),
+        },
+        address: Limit {
+            free: 30,
+            longest: Duration::from_secs(15 * 60),
+        },
+        account: Limit {
+            free: 10,
+            longest: Duration::from_secs(15 * 60),
+        },
+    };
     /// For new accounts: every one counts, not only failures.
     pub(crate) const SIGN_UP: Self = Self {
         pair: Limit {

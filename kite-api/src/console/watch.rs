@@ -39,10 +39,13 @@ impl Grounds<'_> {
         let mut sessions = caches.sessions.changes();
         let mut users = caches.users.changes();
         let mut vms = caches.vms.changes();
+        // Where all sessions are ended at once.
+        let mut platforms = caches.platforms.changes();
         loop {
             sessions.mark_unchanged();
             users.mark_unchanged();
             vms.mark_unchanged();
+            platforms.mark_unchanged();
             if let Some(end) = self.look() {
                 return end;
             }
@@ -50,6 +53,7 @@ impl Grounds<'_> {
                 told = sessions.changed() => told,
                 told = users.changed() => told,
                 told = vms.changed() => told,
+                told = platforms.changed() => told,
                 () = self.expiry() => Ok(()),
             };
             if told.is_err() {
@@ -86,8 +90,9 @@ impl Grounds<'_> {
             let now = caches.sessions.get(&ObjectKey::of(session.as_ref()));
             let now = now.filter(|now| now.uid() == session.uid());
             // While the watch is broken nobody knows; then its time alone counts.
+            let epoch = self.state.platform().session_epoch;
             let is_open = match now {
-                Some(now) => is_open(&now) && belongs_to(&now, &user),
+                Some(now) => is_open(&now) && belongs_to(&now, &user, epoch),
                 None => !caches.sessions.is_live() && is_open(session),
             };
             if !is_open {

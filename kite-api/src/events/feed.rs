@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use kite_core::{
     cluster::Object,
     crd::{
-        AccessLevel, KiteImage, KiteSession, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+        AccessLevel, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser, KiteVirtualMachine,
+        KiteVirtualMachineOffer,
     },
     names,
 };
@@ -41,6 +42,8 @@ pub(super) struct Feed {
     offers: Receiver<Change<KiteVirtualMachineOffer>>,
     users: Receiver<Change<KiteUser>>,
     sessions: Receiver<Change<KiteSession>>,
+    tokens: Receiver<Change<KiteToken>>,
+    platforms: Receiver<Change<KitePlatform>>,
     waiting: VecDeque<Event>,
     is_over: bool,
 }
@@ -55,6 +58,7 @@ impl Feed {
             caches.offers.subscribe(),
         );
         let (users, sessions) = (caches.users.subscribe(), caches.sessions.subscribe());
+        let (tokens, platforms) = (caches.tokens.subscribe(), caches.platforms.subscribe());
         let mut feed = Self {
             namespace: (!all).then(|| names::user_namespace(&principal.name())),
             state,
@@ -64,6 +68,8 @@ impl Feed {
             offers,
             users,
             sessions,
+            tokens,
+            platforms,
             waiting: VecDeque::new(),
             is_over: false,
         };
@@ -86,7 +92,16 @@ impl Feed {
                 change = self.images.recv() => self.image_changed(change),
                 change = self.offers.recv() => self.offer_changed(change),
                 change = self.users.recv() => self.user_changed(&change),
-                change = self.sessions.recv() => self.session_changed(&change),
+                change = self.sessions.recv() => {
+                    let own = self.principal.session().map(kube::ResourceExt::name_any);
+                    self.way_in_changed(own.as_deref(), &change);
+                }
+                change = self.tokens.recv() => {
+                    let own = self.principal.token().map(kube::ResourceExt::name_any);
+                    self.way_in_changed(own.as_deref(), &change);
+                }
+                // Everybody may have been signed out.
+                _ = self.platforms.recv() => self.check(),
                 () = tokio::time::sleep(expires) => self.check(),
             }
         }
@@ -200,11 +215,15 @@ impl Feed {
         }
     }
 
-    fn session_changed(&mut self, change: &Result<Change<KiteSession>, RecvError>) {
-        let own = self.principal.session().map(kube::ResourceExt::name_any);
+    /// The object of a session or token changed; `own` is that of this stream's.
+    fn way_in_changed<K: Object>(
+        &mut self,
+        own: Option<&str>,
+        change: &Result<Change<K>, RecvError>,
+    ) {
         let is_own = match change {
-            Ok(Change::Seen(key)) => Some(&key.name) == own.as_ref(),
-            Ok(Change::Gone(session)) => Some(session.name_any()) == own,
+            Ok(Change::Seen(key)) => Some(key.name.as_str()) == own,
+            Ok(Change::Gone(object)) => Some(object.name_any().as_str()) == own,
             Ok(Change::All) | Err(_) => own.is_some(),
         };
         if is_own {

@@ -9,7 +9,7 @@ use http::header;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ClusterError,
-    crd::{AccessLevel, PowerState, Quota, SignUp, SshLogin},
+    crd::{AccessLevel, PowerState, Quota, SignUp, SshLogin, TokenScope},
     quantity::Bytes,
 };
 use kube::core::Duration;
@@ -352,6 +352,15 @@ impl Field for Vec<String> {
             .iter()
             .map(|item| item.as_str().map(str::to_owned))
             .collect()
+    }
+}
+
+impl Field for Vec<TokenScope> {
+    const EXPECTED: &'static str = "a list of vms:read, vms:power, vms:write, account:read, \
+                                    account:write, admin:read, admin";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
     }
 }
 

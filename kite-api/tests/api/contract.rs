@@ -15,8 +15,9 @@ use tokio::{net::TcpListener, process::Command};
 use crate::world::World;
 
 /// What would end the very session that asks, or does not end.
-const LEFT_OUT: [&str; 5] = [
+const LEFT_OUT: [&str; 6] = [
     "signOut",
+    "signOutEveryone",
     "changePassword",
     "endOtherSessions",
     "endSession",

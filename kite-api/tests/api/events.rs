@@ -202,3 +202,36 @@ async fn who_reads_too_slowly_is_given_everything_again() {
     let all = news.until("snapshot").await;
     assert_eq!(all["vms"][0]["powerState"], "Off");
 }
+
+#[tokio::test]
+async fn a_stream_of_a_token_needs_its_scopes_and_ends_with_it() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let make = async |name: &str, scopes: Value| {
+        let body = json!({"name": name, "scopes": scopes});
+        let made = world.post("/api/v1/me/tokens", &ann, body).await;
+        made.text("/token").to_owned()
+    };
+    for scope in ["account:read", "vms:write"] {
+        let token = make(&scope.replace(':', "-"), json!([scope])).await;
+        let refused = world.get("/api/v1/events", &token).await;
+        refused.is_problem(403, "forbidden");
+    }
+    let both = json!(["account:read", "vms:read"]);
+    let token = make("one", both.clone()).await;
+    let mut news = News::of(&world, "/api/v1/events", &token).await;
+    news.until("snapshot").await;
+    let path = "/api/v1/me/tokens/one";
+    assert_eq!(world.delete(path, &ann).await.status, 204);
+    news.until("signed-out").await;
+
+    let token = make("two", both).await;
+    let mut news = News::of(&world, "/api/v1/events", &token).await;
+    let mut browser = News::of(&world, "/api/v1/events", &ann).await;
+    let everyone = "/api/v1/admin/sign-out-everyone";
+    let done = world.post(everyone, &root, json!({"tokens": true})).await;
+    assert_eq!(done.status, 204, "{done:?}");
+    news.until("signed-out").await;
+    browser.until("signed-out").await;
+}

@@ -89,6 +89,8 @@ async fn an_expired_session_opens_nothing_and_is_removed() {
             user_uid: user.uid().unwrap(),
             credential: None,
             expires_at: Time(Timestamp::now() - 1.second()),
+            epoch: 0,
+            tokens: None,
             client: None,
         },
     );
@@ -202,4 +204,53 @@ async fn a_user_has_a_bounded_number_of_sessions() {
         assert_eq!(world.get(ME, &newest).await.status, 200);
     }
     assert_eq!(world.state.caches().sessions.list(|_| true).len(), 32);
+}
+
+#[tokio::test]
+async fn everyone_is_signed_out_on_every_replica_by_one_write() {
+    let world = World::new().await;
+    let other = world.replica().await;
+    let admin = world.user("root", AccessLevel::Admin).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let path = "/api/v1/admin/sign-out-everyone";
+    let manager = world.user("max", AccessLevel::Manager).await;
+    let refused = world.post(path, &manager, json!({})).await;
+    refused.is_problem(403, "forbidden");
+
+    assert_eq!(world.post(path, &admin, json!({})).await.status, 204);
+    // Their objects are still there: that they began in another epoch is enough.
+    assert_eq!(world.state.caches().sessions.list(|_| true).len(), 3);
+    for token in [&admin, &ann, &manager] {
+        world
+            .get(ME, token)
+            .await
+            .is_problem(401, "unauthenticated");
+        world
+            .until("the session ends there", async || {
+                let asked = request(Method::GET, ME, token, None);
+                send(&other, asked).await.status == 401
+            })
+            .await;
+    }
+    let again = world.sign_in("ann").await;
+    let listed = world.get("/api/v1/me/sessions", &again).await;
+    assert_eq!(listed.body["items"].as_array().unwrap().len(), 1);
+    // A replica that has not heard of the new epoch asks.
+    let me = send(&other, request(Method::GET, ME, &again, None)).await;
+    assert_eq!(me.status, 200, "{me:?}");
+}
+
+#[tokio::test]
+async fn without_a_platform_an_administrator_is_told_how_to_sign_everyone_out() {
+    let world = World::new().await;
+    let admin = world.user("root", AccessLevel::Admin).await;
+    let key = ObjectKey::cluster(names::PLATFORM);
+    let platform: kite_core::crd::KitePlatform = world.cluster.get(&key).await.unwrap();
+    let gone = PropagationPolicy::Background;
+    world.cluster.remove(&platform, gone).await.unwrap();
+    let refused = world
+        .post("/api/v1/admin/sign-out-everyone", &admin, json!({}))
+        .await;
+    refused.is_problem(409, "conflict");
+    assert!(refused.text("/detail").contains("kubectl delete"));
 }

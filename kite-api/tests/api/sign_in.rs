@@ -176,6 +176,11 @@ async fn a_cookie_is_out_of_reach_of_scripts_and_other_sites() {
     }
     assert!(signed_in.headers.contains_key("strict-transport-security"));
     let cookie = cookie.split(';').next().unwrap();
+    let renewing = signed_in.headers.get_all(header::SET_COOKIE).iter().nth(1);
+    let renewing = renewing.unwrap().to_str().unwrap();
+    for attribute in ["HttpOnly", "SameSite=Strict", "Secure", "Path=/api/v1/auth"] {
+        assert!(renewing.contains(attribute), "{renewing}");
+    }
 
     let with_cookie = |method: Method, path: &str, extra: &[(&'static str, &'static str)]| {
         let mut request = request(method, path, "", None);

@@ -105,7 +105,15 @@ impl World {
 
     /// Another replica of the API before the same cluster.
     pub async fn replica(&self) -> Router {
-        let state = ApiState::builder(self.fake.client()).build().await.unwrap();
+        self.replica_with(|builder| builder).await
+    }
+
+    pub async fn replica_with(
+        &self,
+        settings: impl FnOnce(ApiStateBuilder) -> ApiStateBuilder,
+    ) -> Router {
+        let builder = ApiState::builder(self.fake.client());
+        let state = settings(builder).build().await.unwrap();
         state.synced().await;
         router(state)
     }

@@ -12,8 +12,11 @@ mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
 mod reservation;
+mod second_factor;
 #[allow(clippy::duplicated_attributes)]
 mod session;
+#[allow(clippy::duplicated_attributes)]
+mod token;
 mod user;
 mod virtual_machine;
 
@@ -21,8 +24,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, image::*, offer::*, platform::*, reservation::*, session::*, user::*,
-    virtual_machine::*,
+    charge::*, image::*, offer::*, platform::*, reservation::*, second_factor::*, session::*,
+    token::*, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.
@@ -40,11 +43,22 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KiteVirtualMachineOffer::crd(),
         KiteReservation::crd(),
         KiteSession::crd(),
+        KiteToken::crd(),
+        KiteSecondFactor::crd(),
     ]
 }
 
 /// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names).
 pub(crate) const PUBLIC_KEY_PATTERN: &str = r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) [A-Za-z0-9+/]+={0,3}( [^\n\r]*)?$";
+
+/// What is zero is left out of an object.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+pub(crate) fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
 
 /// Schema of a span of time as Go's `time.ParseDuration` reads it, without signs:
 /// `90s`, `30m`, `72h`, `1h30m`. Bounds are CEL rules of the field.

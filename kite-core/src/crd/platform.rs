@@ -66,6 +66,15 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "networks_schema")]
     pub blocked_networks: Vec<String>,
+    /// Sessions of the HTTP API name the epoch in which they began; any other
+    /// number ends them all, at once and everywhere.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[schemars(range(min = 0))]
+    pub session_epoch: i64,
+    /// The same for API tokens.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[schemars(range(min = 0))]
+    pub token_epoch: i64,
 }
 
 /// A bounded set of names of namespaces.

@@ -56,6 +56,11 @@ pub struct KiteUserSpec {
     /// Refuses sign-in and keeps all of the user's VMs off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
+    /// API tokens name the epoch in which they were made; any other number ends
+    /// them all, at once and everywhere.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    #[schemars(range(min = 0))]
+    pub token_epoch: i64,
 }
 
 impl KiteUserSpec {
@@ -69,6 +74,7 @@ impl KiteUserSpec {
             ssh_public_keys: Vec::new(),
             quota: None,
             suspended: false,
+            token_epoch: 0,
         }
     }
 

@@ -8,8 +8,8 @@
 use kite_core::{
     cluster::Object,
     crd::{
-        KiteImage, KitePlatform, KiteReservation, KiteSession, KiteUser, KiteVirtualMachine,
-        KiteVirtualMachineOffer,
+        KiteImage, KitePlatform, KiteReservation, KiteSecondFactor, KiteSession, KiteToken,
+        KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
     },
 };
 use kite_fake::FakeCluster;
@@ -205,7 +205,15 @@ async fn what_the_crds_admit_can_be_read() {
     vm["sshId"] = json!("web");
     let holder = json!({"kind": "KiteUser", "name": "dev", "uid": "1"});
     let http = json!({"http": {"url": "https://example.org/a.qcow2"}});
-    let session = json!({"user": "dev", "userUid": "1", "expiresAt": "2026-01-01T00:00:00Z"});
+    let tokens = json!({"access": [], "refresh": [], "rotatedAt": "2026-01-01T00:00:00Z"});
+    let session = json!({
+        "user": "dev", "userUid": "1", "expiresAt": "2026-01-01T00:00:00Z", "tokens": tokens,
+    });
+    let token = json!({
+        "user": "dev", "userUid": "1", "name": "ci", "hash": "x", "scopes": ["vms:read"],
+        "expiresAt": "2026-01-01T00:00:00Z",
+    });
+    let factor = json!({"userUid": "1", "sealedSecret": "x"});
     let claim = json!({"claim": "Username", "holder": holder});
     let image = json!({"source": http, "minDisk": "5Gi"});
     let tried = [
@@ -216,6 +224,8 @@ async fn what_the_crds_admit_can_be_read() {
         try_all::<KitePlatform>("default", json!({})).await,
         try_all::<KiteReservation>("claim", claim).await,
         try_all::<KiteSession>("session", session).await,
+        try_all::<KiteToken>("token", token).await,
+        try_all::<KiteSecondFactor>("dev", factor).await,
     ];
     for (refused, _) in &tried {
         assert!(*refused > 10, "nothing was tried that cannot be read");

@@ -1,0 +1,173 @@
+//! `POST /api/v1/auth/refresh`: a new pair of cookies for the one that a browser
+//! has.
+
+use std::{convert::Infallible, time::Duration};
+
+use aide::OperationInput;
+use axum::extract::{FromRequestParts, State};
+use http::{HeaderMap, HeaderValue, request::Parts};
+use jiff::Timestamp;
+use kite_core::{
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    crd::KiteSession,
+};
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::{
+    caller::find_user,
+    cookie::{self, Role},
+    end_session, is_open,
+    origin::check_origin,
+    rotation::{self, Rotation},
+    session::{Pair, look_up, new_pair},
+    token::{ACCESS, Halves, REFRESH},
+};
+use crate::{
+    problem::{Problem, ProblemKind},
+    state::{ApiState, Settings},
+    web::Done,
+};
+
+/// How often a renewal is tried again that others of the same session were faster
+/// than.
+const ATTEMPTS: usize = 20;
+
+/// The refresh token of a request, and the session that it names.
+pub(super) struct Presented(Halves);
+
+impl Presented {
+    /// The refresh token that belongs to the access cookie, whether or not that one
+    /// has ended. A host below Kite's own can plant a refresh cookie, but with TLS
+    /// no access cookie beside it: so nobody is signed in as somebody else by it,
+    /// and it does not stand in the way of the right one.
+    pub(super) fn of(headers: &HeaderMap, secure: bool) -> Option<Self> {
+        let access: Vec<Halves> = cookie::tokens(headers, Role::Access, secure)
+            .iter()
+            .filter_map(|token| Halves::parse(ACCESS, token))
+            .collect();
+        cookie::tokens(headers, Role::Refresh, secure)
+            .iter()
+            .filter_map(|token| Halves::parse(REFRESH, token))
+            .find(|refresh| access.iter().any(|access| access.is_sibling_of(*refresh)))
+            .map(Self)
+    }
+
+    /// Its session as the API server has it.
+    pub(super) async fn session(&self, state: &ApiState) -> Result<Option<KiteSession>, Problem> {
+        let _permit = look_up(state)?;
+        let key = ObjectKey::cluster(self.0.session_name());
+        let session = state.cluster().find::<KiteSession>(&key).await?;
+        Ok(session.filter(is_open))
+    }
+}
+
+impl Pair {
+    /// Both cookies, to be kept for `lifetime`.
+    pub(super) fn cookies(&self, lifetime: Duration, settings: &Settings) -> Vec<HeaderValue> {
+        [(Role::Access, &self.access), (Role::Refresh, &self.refresh)]
+            .into_iter()
+            .filter_map(|(role, token)| cookie::set(role, token, lifetime, settings.secure_cookies))
+            .collect()
+    }
+}
+
+/// Extractor: the refresh token, or nothing; a problem if the request comes from
+/// another site.
+pub(super) struct Renewal(pub(super) Result<Option<Presented>, Problem>);
+
+impl FromRequestParts<ApiState> for Renewal {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Infallible> {
+        let settings = state.settings();
+        let checked = check_origin(&parts.method, &parts.headers, &settings.origins, true);
+        Ok(Self(checked.map(|()| {
+            Presented::of(&parts.headers, settings.secure_cookies)
+        })))
+    }
+}
+
+impl OperationInput for Renewal {}
+
+/// `POST /api/v1/auth/refresh`
+pub(super) async fn refresh(
+    State(state): State<ApiState>,
+    Renewal(presented): Renewal,
+) -> Result<Done, Problem> {
+    let settings = state.settings();
+    let renewed = match presented? {
+        Some(presented) => renew(&state, &presented).await,
+        None => Err(ended()),
+    };
+    match renewed {
+        Ok((pair, session)) => {
+            let left = session.spec.expires_at.0.duration_since(Timestamp::now());
+            let left = Duration::try_from(left).unwrap_or_default();
+            Ok(Done::cookies(pair.cookies(left, settings)))
+        }
+        Err(problem) if problem.kind() == ProblemKind::Unauthenticated => {
+            Err(problem.with_cookies(cookie::clear(settings.secure_cookies)))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+fn ended() -> Problem {
+    Problem::new(
+        ProblemKind::Unauthenticated,
+        "the session has ended: sign in again",
+    )
+}
+
+/// Stores a new pair of tokens on the condition that nobody did so meanwhile, on
+/// whatever replica: who was slower looks again.
+async fn renew(state: &ApiState, presented: &Presented) -> Result<(Pair, KiteSession), Problem> {
+    let Presented(token) = presented;
+    for _ in 0..ATTEMPTS {
+        let session = presented.session(state).await?.ok_or_else(ended)?;
+        let tokens = session.spec.tokens.as_ref().ok_or_else(ended)?;
+        find_user(state, &session).await?.ok_or_else(ended)?;
+        let now = Timestamp::now();
+        let (pair, hashes) = new_pair(state, *token, now)?;
+        let next = match rotation::rotate(tokens, &token.fingerprint(), hashes, now) {
+            Rotation::Renewed(next) => next,
+            Rotation::Stolen => {
+                tracing::warn!(
+                    user = session.spec.user,
+                    session = session.name_any(),
+                    "a refresh token came again that had been replaced: somebody else has it, \
+                     and the session is ended"
+                );
+                end_session(state, &session).await?;
+                return Err(ended());
+            }
+            Rotation::Crowded => {
+                return Err(Problem::new(
+                    ProblemKind::TooManyRequests,
+                    "too many ask to renew this session at once: try again shortly",
+                )
+                .retry_after(Duration::from_secs(2)));
+            }
+        };
+        let patch = json!({
+            "metadata": { "uid": session.uid(), "resourceVersion": session.resource_version() },
+            "spec": { "tokens": next },
+        });
+        let key = ObjectKey::of(&session);
+        match state.cluster().edit(FieldManager::API, &key, &patch).await {
+            Ok(stored) => {
+                state.caches().sessions.caught_up_with(&stored).await;
+                return Ok((pair, stored));
+            }
+            Err(ClusterError::Conflict { .. }) => {}
+            Err(ClusterError::NotFound { .. }) => return Err(ended()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Problem::new(
+        ProblemKind::Unavailable,
+        "too many ask to renew this session at once: try again shortly",
+    )
+    .retry_after(Duration::from_secs(2)))
+}

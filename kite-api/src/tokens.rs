@@ -1,0 +1,248 @@
+//! One's own API tokens.
+
+use aide::axum::{
+    ApiRouter,
+    routing::{delete_with, get_with},
+};
+use axum::extract::{Path, State};
+use jiff::{Timestamp, ToSpan as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kite_core::{
+    cluster::{Cluster as _, ClusterError},
+    crd::{KiteToken, KiteTokenSpec, KiteUser, TokenScope},
+};
+use kube::ResourceExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    auth::{Caller, end_token, is_token_of, is_valid, new_token, tokens_of},
+    openapi::about,
+    policy::{Action, Whose},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    web::{Answer, Created, Done, Form, Input, Items, Named, Page, Sent, is_label},
+};
+
+const TAG: &str = "me";
+
+/// The paths below `/me/tokens`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, Taken};
+    ApiRouter::new()
+        .api_route(
+            "/me/tokens",
+            get_with(list, about(TAG, "listTokens", "List one's API tokens", &[])).post_with(
+                create,
+                about(
+                    TAG,
+                    "createToken",
+                    "Make an API token, which is shown this once",
+                    &[Taken, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/me/tokens/{name}",
+            delete_with(
+                delete,
+                about(TAG, "endToken", "End an API token", &[NotFound]),
+            ),
+        )
+}
+
+/// Most tokens of a user.
+const MOST_TOKENS: usize = 50;
+/// Days that a token is good for unless told otherwise, and at most.
+const DAYS: (i64, i64) = (90, 366);
+
+/// A token as its owner sees it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Token")]
+pub(crate) struct TokenView {
+    /// What its owner calls it.
+    name: String,
+    scopes: Vec<TokenScope>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
+    expires_at: String,
+    /// Give or take an hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_at: Option<String>,
+}
+
+impl TokenView {
+    fn of(token: &KiteToken) -> Self {
+        let status = token.status.as_ref();
+        Self {
+            name: token.spec.name.clone(),
+            scopes: token.spec.scopes.clone(),
+            created_at: token.creation_timestamp().map(|time| time.0.to_string()),
+            expires_at: token.spec.expires_at.0.to_string(),
+            last_used_at: status
+                .and_then(|status| status.last_used_at.as_ref())
+                .map(|time| time.0.to_string()),
+        }
+    }
+}
+
+/// A token that was just made.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TokenMade {
+    /// Told this once.
+    token: String,
+    #[serde(flatten)]
+    view: TokenView,
+}
+
+/// `GET /api/v1/me/tokens`
+async fn list(
+    State(state): State<ApiState>,
+    caller: Caller,
+    page: Page,
+) -> Result<Answer<Items<TokenView>>, Problem> {
+    caller.require(Action::ManageTokens, Whose::Own)?;
+    let platform = state.platform();
+    let mut tokens = tokens_of(&state, caller.user());
+    tokens.retain(|token| {
+        is_valid(token)
+            && is_token_of(token, caller.user(), &platform)
+            && page.wants([token.spec.name.as_str()])
+    });
+    Ok(Answer::new(page.cut(&tokens, TokenView::of)))
+}
+
+/// A token that somebody wants to have.
+pub(crate) struct NewToken {
+    name: String,
+    scopes: Vec<TokenScope>,
+    expires_at: Timestamp,
+}
+
+impl Input for NewToken {
+    const NAME: &'static str = "NewToken";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        (
+            "name",
+            "What to call it: a DNS label, and each of one's tokens another.",
+        ),
+        ("scopes", "What it may do, of what its owner may."),
+        (
+            "expiresAt",
+            "When it ends: by default in 90 days, at most in 366.",
+        ),
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let name: Option<String> = form.required("name");
+        let scopes: Option<Vec<TokenScope>> = form.required("scopes");
+        let expires_at: Option<Time> = form.optional("expiresAt");
+        if name.as_deref().is_some_and(|name| !is_label(name)) {
+            form.error(
+                "name",
+                "must be lower-case letters, digits and hyphens, at most 63",
+            );
+        }
+        if scopes.as_ref().is_some_and(Vec::is_empty) {
+            form.error("scopes", "is empty: name what the token may do");
+        }
+        let now = Timestamp::now();
+        let (usual, longest) = DAYS;
+        let day = |days: i64| now + (days * 24).hours();
+        let expires_at = expires_at.map_or_else(|| day(usual), |time| time.0);
+        if expires_at <= now || expires_at > day(longest) {
+            form.error(
+                "expiresAt",
+                format!("write a time in the future, at most {longest} days away"),
+            );
+        }
+        let mut scopes = scopes?;
+        scopes.sort_by_key(|scope| scope.as_str());
+        scopes.dedup();
+        Some(Self {
+            name: name?,
+            scopes,
+            expires_at,
+        })
+    }
+}
+
+/// `POST /api/v1/me/tokens`
+async fn create(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Sent { input, mut form }: Sent<NewToken>,
+) -> Result<Created<TokenMade>, Problem> {
+    caller.require(Action::ManageTokens, Whose::Own)?;
+    let NewToken {
+        name,
+        scopes,
+        expires_at,
+    } = form.finish_with(input)?;
+    let user = caller.user();
+    make_room(&state, user, &name).await?;
+    let (token, object) = new_token(KiteTokenSpec {
+        user: user.name_any(),
+        user_uid: user.uid().unwrap_or_default(),
+        name: name.clone(),
+        hash: String::new(),
+        scopes,
+        expires_at: Time(expires_at),
+        user_epoch: user.spec.token_epoch,
+        platform_epoch: state.platform().token_epoch,
+    })?;
+    let created = match state.cluster().create(&object).await {
+        Err(ClusterError::AlreadyExists { .. }) => return Err(taken(&name)),
+        created => created.map_err(|error| form.blame(error))?,
+    };
+    state.caches().tokens.caught_up_with(&created).await;
+    tracing::info!(user = caller.name(), token = name, "made an API token");
+    let view = TokenView::of(&created);
+    Ok(Created::new(TokenMade { token, view }).at(&format!("/api/v1/me/tokens/{name}")))
+}
+
+fn taken(name: &str) -> Problem {
+    let message = "is the name of another of your tokens: choose another, or delete that one";
+    Problem::field(ProblemKind::Taken, "name", name, message)
+}
+
+/// Takes one of this name away that is over, and sees to it that there are not too
+/// many.
+async fn make_room(state: &ApiState, user: &KiteUser, name: &str) -> Result<(), Problem> {
+    let platform = state.platform();
+    let tokens = tokens_of(state, user);
+    let (kept, over): (Vec<_>, Vec<_>) = tokens
+        .into_iter()
+        .partition(|token| is_valid(token) && is_token_of(token, user, &platform));
+    if kept.iter().any(|token| token.spec.name == name) {
+        return Err(taken(name));
+    }
+    if kept.len() >= MOST_TOKENS {
+        return Err(Problem::new(
+            ProblemKind::Conflict,
+            format!("you have {MOST_TOKENS} API tokens: delete one that is not used any more"),
+        ));
+    }
+    for token in over.iter().filter(|token| token.spec.name == name) {
+        end_token(state, token).await?;
+    }
+    Ok(())
+}
+
+/// `DELETE /api/v1/me/tokens/{name}`
+async fn delete(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(Named { name }): Path<Named>,
+) -> Result<Done, Problem> {
+    caller.require(Action::ManageTokens, Whose::Own)?;
+    let platform = state.platform();
+    let token = tokens_of(&state, caller.user())
+        .into_iter()
+        .find(|token| token.spec.name == name && is_token_of(token, caller.user(), &platform))
+        .ok_or_else(|| Problem::not_found("API token", &name))?;
+    end_token(&state, &token).await?;
+    tracing::info!(user = caller.name(), token = name, "ended an API token");
+    Ok(Done::default())
+}

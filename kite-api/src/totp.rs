@@ -1,0 +1,190 @@
+//! One's own second factor.
+
+use aide::axum::{
+    ApiRouter,
+    routing::{get_with, post_with},
+};
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    account::prove_password,
+    auth::{Caller, Client, confirm, enrol, find_factor, remove_factor},
+    openapi::about,
+    policy::{Action, Whose},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    web::{Answer, Created, Done, Form, Input, Sent},
+};
+
+const TAG: &str = "me";
+
+/// The paths below `/me/totp`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, TooManyRequests, WrongCredentials};
+    ApiRouter::new()
+        .api_route(
+            "/me/totp",
+            get_with(
+                get,
+                about(
+                    TAG,
+                    "getSecondFactor",
+                    "See whether there is a second factor",
+                    &[],
+                ),
+            )
+            .post_with(
+                begin,
+                about(
+                    TAG,
+                    "beginSecondFactor",
+                    "Begin with a second factor",
+                    &[Conflict],
+                ),
+            )
+            .delete_with(
+                remove,
+                about(
+                    TAG,
+                    "removeSecondFactor",
+                    "Remove the second factor",
+                    &[NotFound, WrongCredentials, TooManyRequests],
+                ),
+            ),
+        )
+        .api_route(
+            "/me/totp/confirm",
+            post_with(
+                confirm_it,
+                about(
+                    TAG,
+                    "confirmSecondFactor",
+                    "Tell the first code; recovery codes are shown this once",
+                    &[Conflict, WrongCredentials, TooManyRequests],
+                ),
+            ),
+        )
+}
+
+/// How it stands with the second factor.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SecondFactor")]
+pub(crate) struct FactorView {
+    /// Whether signing in asks for a code.
+    enabled: bool,
+    /// How many recovery codes were not used yet.
+    recovery_codes_left: usize,
+}
+
+/// `GET /api/v1/me/totp`
+async fn get(State(state): State<ApiState>, caller: Caller) -> Result<Answer<FactorView>, Problem> {
+    caller.require(Action::UseAccount, Whose::Own)?;
+    let factor = find_factor(&state, caller.user()).await?;
+    let spec = factor.map(|factor| factor.spec);
+    let spec = spec.filter(|spec| spec.confirmed);
+    Ok(Answer::new(FactorView {
+        enabled: spec.is_some(),
+        recovery_codes_left: spec.map_or(0, |spec| spec.recovery_codes.len()),
+    }))
+}
+
+/// What an authenticator app is told.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NewSecondFactor")]
+pub(crate) struct EnrolmentView {
+    /// The secret in base 32, to be typed.
+    secret: String,
+    /// The same as an `otpauth` URL, to be shown as a QR code.
+    url: String,
+}
+
+/// `POST /api/v1/me/totp`
+async fn begin(
+    State(state): State<ApiState>,
+    caller: Caller,
+) -> Result<Created<EnrolmentView>, Problem> {
+    caller.require(Action::ManageSecondFactor, Whose::Own)?;
+    if caller.user().spec.password_hash.is_none() {
+        return Err(Problem::new(
+            ProblemKind::Conflict,
+            "the account has no password that a second factor would stand beside",
+        ));
+    }
+    let enrolment = enrol(&state, caller.user()).await?;
+    let view = EnrolmentView {
+        secret: enrolment.secret,
+        url: enrolment.url,
+    };
+    Ok(Created::new(view).at("/api/v1/me/totp"))
+}
+
+/// What the app shows.
+pub(crate) struct Code(String);
+
+impl Input for Code {
+    const NAME: &'static str = "Code";
+    const MEANING: &'static [(&'static str, &'static str)] =
+        &[("code", "What the authenticator app shows.")];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        form.required("code").map(Self)
+    }
+}
+
+/// What is told once.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RecoveryCodes {
+    /// Each signs in once in place of the app's code.
+    recovery_codes: Vec<String>,
+}
+
+/// `POST /api/v1/me/totp/confirm`
+async fn confirm_it(
+    State(state): State<ApiState>,
+    caller: Caller,
+    client: Client,
+    Sent { input, mut form }: Sent<Code>,
+) -> Result<Answer<RecoveryCodes>, Problem> {
+    caller.require(Action::ManageSecondFactor, Whose::Own)?;
+    let Code(code) = form.finish_with(input)?;
+    let recovery_codes = confirm(&state, caller.user(), &client, &code).await?;
+    tracing::info!(user = caller.name(), "has a second factor");
+    Ok(Answer::new(RecoveryCodes { recovery_codes }))
+}
+
+/// The password, once more.
+pub(crate) struct Proof(String);
+
+impl Input for Proof {
+    const NAME: &'static str = "Proof";
+    const MEANING: &'static [(&'static str, &'static str)] =
+        &[("password", "The password of the account.")];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        form.required("password").map(Self)
+    }
+}
+
+/// `DELETE /api/v1/me/totp`
+async fn remove(
+    State(state): State<ApiState>,
+    caller: Caller,
+    client: Client,
+    Sent { input, mut form }: Sent<Proof>,
+) -> Result<Done, Problem> {
+    caller.require(Action::ManageSecondFactor, Whose::Own)?;
+    let Proof(password) = form.finish_with(input)?;
+    prove_password(&state, &caller, &client, "password", password).await?;
+    if !remove_factor(&state, caller.user()).await? {
+        return Err(Problem::new(
+            ProblemKind::NotFound,
+            "the account has no second factor",
+        ));
+    }
+    tracing::info!(user = caller.name(), "removed the second factor");
+    Ok(Done::default())
+}

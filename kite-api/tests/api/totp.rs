@@ -1,0 +1,271 @@
+//! The second factor: an authenticator app and recovery codes.
+
+use http::Method;
+use jiff::{Timestamp, ToSpan as _};
+use k8s_openapi::api::core::v1::Secret;
+use kite_core::{
+    cluster::{Cluster as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, KiteSecondFactor},
+    names,
+};
+use serde_json::{Value, json};
+use totp_rs::{Builder, Totp};
+
+use crate::world::{Answer, PASSWORD, World, request, send};
+
+const TOTP: &str = "/api/v1/me/totp";
+const CONFIRM: &str = "/api/v1/me/totp/confirm";
+const SIGN_IN: &str = "/api/v1/auth/sign-in";
+
+/// What the app on somebody's telephone knows.
+struct App(Totp);
+
+impl App {
+    fn of(begun: &Answer) -> Self {
+        assert_eq!(begun.status, 201, "{begun:?}");
+        let secret = totp_rs::Secret::try_from_base32(begun.text("/secret")).unwrap();
+        Self(Builder::new().with_secret(secret).build().unwrap())
+    }
+
+    /// The code of a span of thirty seconds that is `ahead` of now.
+    fn code(&self, ahead: i64) -> String {
+        let at = Timestamp::now() + (ahead * 30).seconds();
+        let at = u64::try_from(at.as_second()).unwrap();
+        self.0.generate(at).to_string()
+    }
+}
+
+fn credentials(code: Option<&str>) -> Value {
+    let mut body = json!({"username": "ann", "password": PASSWORD});
+    if let Some(code) = code {
+        body["code"] = code.into();
+    }
+    body
+}
+
+async fn sign_in(world: &World, code: Option<&str>) -> Answer {
+    world.post(SIGN_IN, "", credentials(code)).await
+}
+
+/// Ann with a second factor, for which the code of this span was used: that of the
+/// next is good, too, whichever span it is by then.
+async fn ann(world: &World) -> (String, App, Vec<String>) {
+    let token = world.user("ann", AccessLevel::User).await;
+    let app = App::of(&world.post(TOTP, &token, json!({})).await);
+    let body = json!({"code": app.code(0)});
+    let confirmed = world.post(CONFIRM, &token, body).await;
+    assert_eq!(confirmed.status, 200, "{confirmed:?}");
+    let codes = serde_json::from_value(confirmed.body["recoveryCodes"].clone()).unwrap();
+    (token, app, codes)
+}
+
+async fn factor(world: &World) -> KiteSecondFactor {
+    let key = ObjectKey::cluster("ann");
+    world.cluster.get(&key).await.unwrap()
+}
+
+#[tokio::test]
+async fn signing_in_asks_for_a_code_once_one_was_told() {
+    let world = World::new().await;
+    let token = world.user("ann", AccessLevel::User).await;
+    let begun = world.post(TOTP, &token, json!({})).await;
+    assert!(
+        begun.text("/url").starts_with("otpauth://totp/Kite:ann?"),
+        "{begun:?}"
+    );
+    // Not before: who never got it into the app is not locked out.
+    assert_eq!(sign_in(&world, None).await.status, 200);
+    let app = App::of(&world.post(TOTP, &token, json!({})).await);
+    let wrong = world
+        .post(CONFIRM, &token, json!({"code": "nothing"}))
+        .await;
+    wrong.is_problem(401, "wrong-credentials");
+    let body = json!({"code": app.code(0)});
+    let confirmed = world.post(CONFIRM, &token, body).await;
+    assert_eq!(
+        confirmed.body["recoveryCodes"].as_array().unwrap().len(),
+        10
+    );
+    let state = world.get(TOTP, &token).await;
+    assert_eq!(
+        state.body,
+        json!({"enabled": true, "recoveryCodesLeft": 10})
+    );
+
+    let refused = sign_in(&world, None).await;
+    refused.is_problem(401, "second-factor-required");
+    let refused = sign_in(&world, Some("000000x")).await;
+    refused.is_problem(401, "second-factor-required");
+    assert_eq!(refused.fields(), ["code"]);
+    // Who does not know the password learns nothing of it.
+    let body = json!({"username": "ann", "password": "wrong horse", "code": app.code(1)});
+    let refused = world.post(SIGN_IN, "", body).await;
+    refused.is_problem(401, "wrong-credentials");
+    let done = sign_in(&world, Some(&app.code(1))).await;
+    assert_eq!(done.status, 200, "{done:?}");
+
+    world
+        .post(TOTP, &token, json!({}))
+        .await
+        .is_problem(409, "conflict");
+    let body = json!({"code": app.code(1)});
+    world
+        .post(CONFIRM, &token, body)
+        .await
+        .is_problem(409, "conflict");
+}
+
+#[tokio::test]
+async fn a_code_is_good_once_on_all_replicas_together() {
+    let world = World::new().await;
+    let other = world.replica().await;
+    let (_, app, _) = ann(&world).await;
+    let code = app.code(1);
+    let ask = |router| {
+        let body = credentials(Some(&code));
+        send(router, request(Method::POST, SIGN_IN, "", Some(body)))
+    };
+    let (here, there) = tokio::join!(ask(&world.router), ask(&other));
+    let mut codes = [here.status.as_u16(), there.status.as_u16()];
+    codes.sort_unstable();
+    assert_eq!(codes, [200, 401], "{here:?} {there:?}");
+    let again = ask(&other).await;
+    again.is_problem(401, "second-factor-required");
+    // Nor one from before.
+    let earlier = sign_in(&world, Some(&app.code(0))).await;
+    earlier.is_problem(401, "second-factor-required");
+}
+
+#[tokio::test]
+async fn a_recovery_code_is_good_once() {
+    let world = World::new().await;
+    let (token, _, codes) = ann(&world).await;
+    let (first, second) = tokio::join!(
+        sign_in(&world, Some(&codes[0])),
+        sign_in(&world, Some(&codes[0])),
+    );
+    let mut statuses = [first.status.as_u16(), second.status.as_u16()];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 401]);
+    // As people type it.
+    let typed = codes[1].to_uppercase().replace('-', " ");
+    assert_eq!(sign_in(&world, Some(&typed)).await.status, 200);
+    let state = world.get(TOTP, &token).await;
+    assert_eq!(state.body["recoveryCodesLeft"], 8);
+}
+
+#[tokio::test]
+async fn guessing_codes_is_slowed_down_by_itself() {
+    let world = World::new().await;
+    let (_, app, _) = ann(&world).await;
+    for _ in 0..5 {
+        let refused = sign_in(&world, Some("123")).await;
+        refused.is_problem(401, "second-factor-required");
+        // The right password in between is no way around.
+        let refused = sign_in(&world, None).await;
+        refused.is_problem(401, "second-factor-required");
+    }
+    let refused = sign_in(&world, Some(&app.code(1))).await;
+    refused.is_problem(429, "too-many-requests");
+}
+
+#[tokio::test]
+async fn neither_secret_nor_codes_are_to_be_read_anywhere() {
+    let world = World::new().await;
+    let token = world.user("ann", AccessLevel::User).await;
+    let begun = world.post(TOTP, &token, json!({})).await;
+    let app = App::of(&begun);
+    let body = json!({"code": app.code(0)});
+    let confirmed = world.post(CONFIRM, &token, body).await;
+    let object = serde_json::to_string(&factor(&world).await).unwrap();
+    assert!(!object.contains(begun.text("/secret")));
+    for code in confirmed.body["recoveryCodes"].as_array().unwrap() {
+        let code = code.as_str().unwrap();
+        assert!(!object.contains(code) && !object.contains(&code.replace('-', "")));
+    }
+    // Somebody else's does not open in one's own place.
+    let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::SEAL_SECRET);
+    let secret: Secret = world.cluster.get(&key).await.unwrap();
+    assert_eq!(secret.data.unwrap()["key"].0.len(), 32);
+}
+
+#[tokio::test]
+async fn it_is_taken_away_with_the_password_or_by_an_administrator() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let manager = world.user("max", AccessLevel::Manager).await;
+    let (token, app, _) = ann(&world).await;
+    let remove = |password: &str| {
+        let body = json!({"password": password});
+        send(
+            &world.router,
+            request(Method::DELETE, TOTP, &token, Some(body)),
+        )
+    };
+    remove("wrong horse")
+        .await
+        .is_problem(401, "wrong-credentials");
+    assert_eq!(sign_in(&world, None).await.status, 401);
+    assert_eq!(remove(PASSWORD).await.status, 204);
+    remove(PASSWORD).await.is_problem(404, "not-found");
+    assert_eq!(sign_in(&world, None).await.status, 200);
+
+    let next = App::of(&world.post(TOTP, &token, json!({})).await);
+    assert_ne!(next.code(0), app.code(1), "a new secret");
+    let body = json!({"code": next.code(0)});
+    assert_eq!(world.post(CONFIRM, &token, body).await.status, 200);
+    let path = "/api/v1/admin/users/ann";
+    let edit = json!({"removeSecondFactor": true});
+    world
+        .patch(path, &manager, edit.clone())
+        .await
+        .is_problem(403, "forbidden");
+    assert_eq!(world.patch(path, &root, edit.clone()).await.status, 200);
+    assert_eq!(sign_in(&world, None).await.status, 200);
+    let own = world.patch("/api/v1/admin/users/root", &root, edit).await;
+    assert_eq!(
+        own.is_problem(422, "invalid").fields(),
+        ["removeSecondFactor"]
+    );
+}
+
+#[tokio::test]
+async fn a_second_factor_of_an_earlier_user_of_the_name_does_not_count() {
+    let world = World::new().await;
+    ann(&world).await;
+    let patch = json!({"spec": {"userUid": "another"}});
+    let key = ObjectKey::cluster("ann");
+    let manager = FieldManager::new("test");
+    let edited: KiteSecondFactor = world.cluster.edit(manager, &key, &patch).await.unwrap();
+    assert!(edited.spec.confirmed);
+    assert_eq!(sign_in(&world, None).await.status, 200);
+}
+
+#[tokio::test]
+async fn no_api_token_touches_a_second_factor() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let token = world.post(
+        "/api/v1/me/tokens",
+        &root,
+        json!({"name": "ci", "scopes": ["admin", "account:write"]}),
+    );
+    let token = token.await.text("/token").to_owned();
+    // Nor does an API token make one.
+    for (method, path) in [
+        (Method::POST, TOTP),
+        (Method::POST, CONFIRM),
+        (Method::DELETE, TOTP),
+    ] {
+        let body = json!({"code": "123456"});
+        let body = if method == Method::DELETE {
+            json!({"password": PASSWORD})
+        } else {
+            body
+        };
+        let asked = request(method, path, &token, Some(body));
+        send(&world.router, asked)
+            .await
+            .is_problem(403, "forbidden");
+    }
+}
