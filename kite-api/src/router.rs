@@ -25,12 +25,13 @@ use crate::{
 /// headers, request ids. To have the address of the client for throttling, serve
 /// it with `into_make_service_with_connect_info::<SocketAddr>()`.
 pub fn router(state: ApiState) -> Router {
-    surround(routes(&state).merge(page::routes()), state)
+    let router = routes(&state).merge(page::routes());
+    surround(router.fallback(page::fallback), state)
 }
 
 /// The same without the web page.
 pub fn api_router(state: ApiState) -> Router {
-    surround(routes(&state), state)
+    surround(routes(&state).fallback(not_found), state)
 }
 
 fn routes(state: &ApiState) -> Router<ApiState> {
@@ -78,7 +79,6 @@ fn routes(state: &ApiState) -> Router<ApiState> {
 
 fn surround(router: Router<ApiState>, state: ApiState) -> Router {
     router
-        .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(layers::reshape))
         .layer(CatchPanicLayer::custom(layers::answer_panic))
@@ -88,7 +88,7 @@ fn surround(router: Router<ApiState>, state: ApiState) -> Router {
         .with_state(state)
 }
 
-async fn not_found(OriginalUri(uri): OriginalUri) -> Problem {
+pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> Problem {
     Problem::new(
         ProblemKind::NotFound,
         format!("there is nothing at {}", uri.path()),
