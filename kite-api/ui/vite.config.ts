@@ -35,10 +35,16 @@ export default defineConfig(async ({ command }) => ({
   // React's plugin is for the dev server alone: esbuild compiles JSX by itself.
   plugins: [
     ...(command === "serve" ? [(await import("@vitejs/plugin-react")).default()] : []),
-    { ...optimizeLocales.vite({ locales: ["en-US", "ko-KR"] }), enforce: "pre" as const },
+    {
+      ...optimizeLocales.vite({ locales: ["en-US", "ko-KR"] }),
+      enforce: "pre" as const,
+      apply: "build" as const,
+    },
     precompress(),
   ],
   esbuild: { jsx: "automatic" as const, legalComments: "none" as const },
+  // noVNC waits at its top level, which the default target does not know.
+  optimizeDeps: { esbuildOptions: { target: "es2022" } },
   build: {
     target: "es2022",
     cssTarget: "chrome123",
