@@ -1,124 +1,215 @@
 //! One's own account: what is in it, its password, and where one is signed in.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    response::{IntoResponse as _, Response},
+use aide::axum::{
+    ApiRouter,
+    routing::{delete_with, get_with, post_with},
 };
-use http::StatusCode;
-use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
-    crd::{KiteSession, KiteUser},
-};
+use axum::extract::{Path, State};
+use kite_core::crd::KiteSession;
 use kube::ResourceExt as _;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
     auth::{
-        Caller, Client, belongs_to, end_session, end_sessions_but, greet, is_open, read_password,
-        require_free_email, sessions_of, too_many,
+        COOKIE_MEANING, Caller, Client, SignedIn, belongs_to, end_session, end_sessions_but, greet,
+        is_open, read_password, require_free_email, sessions_of, too_many,
     },
+    openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    users::{UserView, change_to_json},
-    web::{Form, Items},
+    users::{self, UserView, as_map, change_to_json, spec_of_user},
+    web::{Answer, Done, Form, IfMatch, Input, Items, Named, Page, Sent, edit, tag_of},
 };
 
+const TAG: &str = "me";
+
+/// The paths below `/me`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, Taken, TooManyRequests, WrongCredentials};
+    ApiRouter::new()
+        .api_route(
+            "/me",
+            get_with(get, about(TAG, "getMe", "See one's own account", &[])).patch_with(
+                patch,
+                about(
+                    TAG,
+                    "editMe",
+                    "Change one's own account",
+                    &[Taken, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/me/password",
+            post_with(
+                change_password,
+                about(
+                    TAG,
+                    "changePassword",
+                    "Change one's password, which ends all sessions but the new one",
+                    &[WrongCredentials, TooManyRequests, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/me/sessions",
+            get_with(
+                sessions,
+                about(TAG, "listSessions", "Where one is signed in", &[]),
+            )
+            .delete_with(
+                end_others,
+                about(TAG, "endOtherSessions", "Sign out everywhere else", &[]),
+            ),
+        )
+        .api_route(
+            "/me/sessions/{name}",
+            delete_with(
+                end_one,
+                about(TAG, "endSession", "End one session", &[NotFound]),
+            ),
+        )
+}
+
 /// The caller's account and session.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Me {
     #[serde(flatten)]
     user: UserView,
+    /// When the session ends by which this was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_expires_at: Option<String>,
 }
 
 /// `GET /api/v1/me`
-pub(crate) async fn get(caller: Caller) -> Result<Json<Me>, Problem> {
+async fn get(caller: Caller) -> Result<Answer<Me>, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
-    Ok(Json(Me {
+    let me = Me {
         user: UserView::of(caller.user()),
         session_expires_at: caller
             .session()
             .map(|session| session.spec.expires_at.0.to_string()),
-    }))
+    };
+    Ok(Answer::new(me).tagged(&tag_of(caller.user().as_ref())))
+}
+
+/// What people change of their own account.
+pub(crate) struct AccountEdit(Map<String, Value>);
+
+impl Input for AccountEdit {
+    const NAME: &'static str = "AccountEdit";
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let elsewhere = [
+            ("username", "cannot be changed"),
+            ("accessLevel", "is changed by an administrator"),
+            ("quota", "is changed by an administrator"),
+            ("suspended", "is changed by an administrator"),
+            ("password", "is changed by POST /api/v1/me/password"),
+        ];
+        for (field, why) in elsewhere {
+            form.fixed(field, why);
+        }
+        Some(Self(as_map([
+            change_to_json("email", form.change::<String>("email")),
+            change_to_json("sshPublicKeys", form.change::<Vec<String>>("sshPublicKeys")),
+        ])))
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_user(generator))
+    }
 }
 
 /// `PATCH /api/v1/me`
-pub(crate) async fn patch(
+async fn patch(
     State(state): State<ApiState>,
     caller: Caller,
-    mut form: Form,
-) -> Result<Json<UserView>, Problem> {
-    let elsewhere = [
-        ("username", "cannot be changed"),
-        ("accessLevel", "is changed by an administrator"),
-        ("quota", "is changed by an administrator"),
-        ("suspended", "is changed by an administrator"),
-        ("password", "is changed by POST /api/v1/me/password"),
-    ];
-    for (field, why) in elsewhere {
-        form.fixed(field, why);
-    }
-    let edits = [
-        change_to_json("email", form.change::<String>("email")),
-        change_to_json("sshPublicKeys", form.change::<Vec<String>>("sshPublicKeys")),
-    ];
+    condition: IfMatch,
+    Sent { input, mut form }: Sent<AccountEdit>,
+) -> Result<Answer<UserView>, Problem> {
     caller.require(Action::EditAccount, Whose::Own)?;
-    form.finish()?;
-    let user = caller.user();
-    let spec: Map<String, Value> = edits
-        .into_iter()
-        .flatten()
-        .map(|(field, value)| (field.to_owned(), value))
-        .collect();
+    let AccountEdit(spec) = form.finish_with(input)?;
+    let user = caller.user().as_ref();
     if spec.is_empty() {
-        return Ok(Json(UserView::of(user)));
+        return Ok(users::answer(user));
     }
     if let Some(Value::String(email)) = spec.get("email") {
         require_free_email(&state, email, user.uid().as_deref()).await?;
     }
-    let edited = edit(&state, user, &form, spec).await?;
+    let cache = &state.caches().users;
+    let edited = edit(&state, cache, user, &condition, &spec.into(), &form).await?;
     tracing::info!(user = caller.name(), "edited the own account");
-    Ok(Json(UserView::of(&edited)))
+    Ok(users::answer(&edited))
+}
+
+/// A new password, and the one until now.
+pub(crate) struct NewPassword {
+    current: Option<String>,
+    new: String,
+    cookie: bool,
+}
+
+impl Input for NewPassword {
+    const NAME: &'static str = "NewPassword";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        (
+            "currentPassword",
+            "The password until now. Needed unless the account has none.",
+        ),
+        (
+            "newPassword",
+            "The password from now on: at least 8 characters.",
+        ),
+        COOKIE_MEANING,
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let current = form.optional("currentPassword");
+        let new: Option<String> = form.required("newPassword");
+        if new.is_some() && current == new {
+            form.error("newPassword", "is the current one: choose another");
+        }
+        let cookie = form.optional("cookie").unwrap_or(false);
+        Some(Self {
+            current,
+            new: new?,
+            cookie,
+        })
+    }
 }
 
 /// `POST /api/v1/me/password`: all sessions are over, but for the new one that
 /// this answers with.
-pub(crate) async fn change_password(
+async fn change_password(
     State(state): State<ApiState>,
     caller: Caller,
     client: Client,
-    mut form: Form,
-) -> Result<Response, Problem> {
+    Sent { input, mut form }: Sent<NewPassword>,
+) -> Result<Answer<SignedIn>, Problem> {
     caller.require(Action::ChangePassword, Whose::Own)?;
     let user = caller.user();
     let known = user.spec.password_hash.as_ref();
     // An account without a password has none to be told.
-    let current: Option<String> = if known.is_some() {
-        form.required("currentPassword")
-    } else {
-        form.optional("currentPassword")
-    };
-    let new: Option<String> = form.required("newPassword");
-    let cookie = form.optional("cookie").unwrap_or(false);
-    if let Some(new) = &new {
+    if known.is_some() && form.peek::<String>("currentPassword").is_none() {
+        form.missing::<String>("currentPassword");
+    }
+    if let Some(NewPassword { new, .. }) = &input {
         let names = [
             Some(user.spec.username.as_str()),
             user.spec.email.as_deref(),
         ];
         read_password(&mut form, "newPassword", new, &names);
-        if current.as_ref() == Some(new) {
-            form.error("newPassword", "is the current one: choose another");
-        }
     }
-    form.finish()?;
-    let Some(new) = new else {
-        return Err(Problem::invalid(Vec::new()));
-    };
+    let NewPassword {
+        current,
+        new,
+        cookie,
+    } = form.finish_with(input)?;
     if known.is_some() {
         let attempt = state
             .sign_in_throttle()
@@ -143,35 +234,22 @@ pub(crate) async fn change_password(
         }
     }
     let hash = state.passwords().hash(new).await?;
-    let spec = Map::from_iter([("passwordHash".to_owned(), json!(hash))]);
-    let edited = edit(&state, user, &form, spec).await?;
+    let spec = json!({ "passwordHash": hash });
+    let cache = &state.caches().users;
+    let anyhow = IfMatch::default();
+    let edited = edit(&state, cache, user.as_ref(), &anyhow, &spec, &form).await?;
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.
     end_sessions_but(&state, &edited, None).await?;
-    greet(&state, &edited, &client, cookie, StatusCode::OK).await
-}
-
-async fn edit(
-    state: &ApiState,
-    user: &KiteUser,
-    form: &Form,
-    spec: Map<String, Value>,
-) -> Result<KiteUser, Problem> {
-    let patch = json!({ "metadata": { "uid": user.uid() }, "spec": spec });
-    let key = ObjectKey::cluster(user.name_any());
-    let edited: KiteUser = state
-        .cluster()
-        .edit(FieldManager::API, &key, &patch)
-        .await
-        .map_err(|error| form.blame(error))?;
-    state.caches().users.caught_up_with(&edited).await;
-    Ok(edited)
+    greet(&state, &edited, &client, cookie).await
 }
 
 /// A session as its owner sees it: its name is no secret, its token is.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Session")]
 pub(crate) struct SessionView {
+    /// By which it is ended.
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
@@ -183,16 +261,18 @@ pub(crate) struct SessionView {
 }
 
 /// `GET /api/v1/me/sessions`
-pub(crate) async fn sessions(
+async fn sessions(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Json<Items<SessionView>>, Problem> {
+    page: Page,
+) -> Result<Answer<Items<SessionView>>, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let current = caller.session().map(kube::ResourceExt::name_any);
     let user = caller.user();
     let mut open = sessions_of(&state, user);
-    open.retain(|session| is_open(session) && belongs_to(session, user));
-    open.sort_by_key(|session| std::cmp::Reverse(session.spec.expires_at.0));
+    open.retain(|session| {
+        is_open(session) && belongs_to(session, user) && page.wants(session.spec.client.as_deref())
+    });
     let view = |session: &KiteSession| SessionView {
         current: current.as_ref() == Some(&session.name_any()),
         name: session.name_any(),
@@ -200,28 +280,23 @@ pub(crate) async fn sessions(
         expires_at: session.spec.expires_at.0.to_string(),
         client: session.spec.client.clone(),
     };
-    Ok(Json(Items {
-        items: open.iter().map(|session| view(session)).collect(),
-    }))
+    Ok(Answer::new(page.cut(&open, view)))
 }
 
 /// `DELETE /api/v1/me/sessions`
-pub(crate) async fn end_others(
-    State(state): State<ApiState>,
-    caller: Caller,
-) -> Result<StatusCode, Problem> {
+async fn end_others(State(state): State<ApiState>, caller: Caller) -> Result<Done, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     end_sessions_but(&state, caller.user(), caller.session()).await?;
     tracing::info!(user = caller.name(), "signed out everywhere else");
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Done::default())
 }
 
 /// `DELETE /api/v1/me/sessions/{name}`
-pub(crate) async fn end_one(
+async fn end_one(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
+    Path(Named { name }): Path<Named>,
+) -> Result<Done, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let user = caller.user();
     // Somebody else's is as much not there as one that never was.
@@ -230,5 +305,5 @@ pub(crate) async fn end_one(
         .find(|session| session.name_any() == name && belongs_to(session, user))
         .ok_or_else(|| Problem::not_found("session", &name))?;
     end_session(&state, &session).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(Done::default())
 }

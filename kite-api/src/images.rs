@@ -1,22 +1,34 @@
 //! The catalogue of images.
 
-use axum::{Json, extract::State};
+use aide::axum::{ApiRouter, routing::get_with};
+use axum::extract::State;
 use kite_core::crd::{AccessLevel, ImagePhase, KiteImage, OsFamily};
 use kite_core::quantity::Bytes;
 use kube::ResourceExt as _;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     auth::Caller,
+    openapi::about,
     policy::{Action, Whose},
     problem::Problem,
     state::ApiState,
-    web::Items,
+    web::{Answer, Items, Page},
 };
 
+/// The paths below `/images`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    ApiRouter::new().api_route(
+        "/images",
+        get_with(list, about("catalogue", "listImages", "List images", &[])),
+    )
+}
+
 /// An image as people choose one.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Image")]
 pub(crate) struct ImageView {
     name: String,
     display_name: String,
@@ -31,7 +43,7 @@ pub(crate) struct ImageView {
 }
 
 impl ImageView {
-    fn of(image: &KiteImage) -> Self {
+    pub(crate) fn of(image: &KiteImage) -> Self {
         let status = image.status.clone().unwrap_or_default();
         let name = image.name_any();
         Self {
@@ -51,13 +63,19 @@ impl ImageView {
 }
 
 /// `GET /api/v1/images`
-pub(crate) async fn list(
+async fn list(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Json<Items<ImageView>>, Problem> {
+    page: Page,
+) -> Result<Answer<Items<ImageView>>, Problem> {
     caller.require(Action::SeeImages, Whose::Other(AccessLevel::Admin))?;
-    let images = state.caches().images.list(|_| true);
-    Ok(Json(Items {
-        items: images.iter().map(|image| ImageView::of(image)).collect(),
-    }))
+    let images = state.caches().images.list(|image| {
+        let name = image.metadata.name.as_deref();
+        page.wants(
+            [name, image.spec.display_name.as_deref()]
+                .into_iter()
+                .flatten(),
+        )
+    });
+    Ok(Answer::new(page.cut(&images, ImageView::of)))
 }

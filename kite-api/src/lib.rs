@@ -32,6 +32,7 @@
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
+//! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
 
@@ -41,10 +42,12 @@ pub mod caches;
 mod images;
 pub mod metrics;
 mod offers;
+mod openapi;
 mod page;
 mod platform;
 pub mod policy;
 pub mod problem;
+mod reference;
 mod router;
 mod state;
 mod users;
@@ -53,7 +56,7 @@ mod web;
 
 pub use self::{
     auth::{Caller, Principal},
-    router::{api_router, router},
+    router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},
     web::BODY_LIMIT,
 };

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    response::Response,
+use aide::axum::{
+    ApiRouter,
+    routing::{delete_with, get_with, post_with},
 };
-use http::StatusCode;
+use axum::extract::{Path, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
@@ -18,21 +17,76 @@ use kite_core::{
     quantity::Bytes,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy, core::Duration};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::{
-    auth::Caller,
+    auth::{Caller, Principal},
+    openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    vms,
-    web::{Form, Items},
+    vms::{self, Claim, VmView},
+    web::{Accepted, Answer, Created, Deleting, Form, Input, Items, Named, Once, Page, Sent},
 };
 
+/// The paths below `/offers` and `/admin/offers`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken};
+    ApiRouter::new()
+        .api_route(
+            "/offers",
+            get_with(
+                list,
+                about(
+                    "catalogue",
+                    "listOffers",
+                    "List offers that one can claim",
+                    &[],
+                ),
+            ),
+        )
+        .api_route(
+            "/offers/{name}/claim",
+            post_with(
+                claim,
+                about(
+                    "catalogue",
+                    "claimOffer",
+                    "Create a VM from an offer",
+                    &[NotFound, Taken, QuotaExceeded, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/offers",
+            get_with(
+                list_all,
+                about("admin", "listAllOffers", "List all offers", &[]),
+            )
+            .post_with(
+                create,
+                about("admin", "createOffer", "Offer a VM", &[Taken]),
+            ),
+        )
+        .api_route(
+            "/admin/offers/{name}",
+            delete_with(
+                delete,
+                about(
+                    "admin",
+                    "deleteOffer",
+                    "Withdraw an offer; a VM that was made from it stays",
+                    &[NotFound, Conflict],
+                ),
+            ),
+        )
+}
+
 /// An offer as the API shows it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Offer")]
 pub(crate) struct OfferView {
     name: String,
     cpu: u32,
@@ -51,7 +105,7 @@ pub(crate) struct OfferView {
 }
 
 /// What only administrators see.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Inside {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +116,7 @@ struct Inside {
 }
 
 impl OfferView {
-    fn of(offer: &KiteVirtualMachineOffer) -> Self {
+    pub(crate) fn of(offer: &KiteVirtualMachineOffer) -> Self {
         let spec = offer.spec.clone();
         Self {
             name: offer.name_any(),
@@ -95,40 +149,61 @@ fn phase(offer: &KiteVirtualMachineOffer) -> Option<OfferPhase> {
 }
 
 /// Whether the offer is for `caller`, or for anybody.
-fn is_for(offer: &KiteVirtualMachineOffer, caller: &Caller) -> bool {
+fn is_for(offer: &KiteVirtualMachineOffer, caller: &Principal) -> bool {
     let user = offer.spec.user.as_deref();
     user.is_none_or(|user| user == caller.name())
 }
 
+/// The offers that `caller` can claim.
+pub(crate) fn open_to(state: &ApiState, caller: &Principal) -> Vec<Arc<KiteVirtualMachineOffer>> {
+    state
+        .caches()
+        .offers
+        .list(|offer| is_open_to(offer, caller))
+}
+
+/// Whether `caller` can claim the offer.
+pub(crate) fn is_open_to(offer: &KiteVirtualMachineOffer, caller: &Principal) -> bool {
+    is_for(offer, caller) && matches!(phase(offer), None | Some(OfferPhase::Available))
+}
+
 /// `GET /api/v1/offers`: those that the caller can claim.
-pub(crate) async fn list(
+async fn list(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Json<Items<OfferView>>, Problem> {
+    page: Page,
+) -> Result<Answer<Items<OfferView>>, Problem> {
     caller.require(Action::SeeOffers, Whose::Own)?;
-    let offers = state.caches().offers.list(|offer| {
-        is_for(offer, &caller) && matches!(phase(offer), None | Some(OfferPhase::Available))
-    });
-    Ok(Json(Items {
-        items: offers.iter().map(|offer| OfferView::of(offer)).collect(),
-    }))
+    let mut offers = open_to(&state, &caller);
+    offers.retain(|offer| page.wants(texts(offer)));
+    Ok(Answer::new(page.cut(&offers, OfferView::of)))
+}
+
+/// What people look for an offer by.
+fn texts(offer: &KiteVirtualMachineOffer) -> impl Iterator<Item = &str> {
+    let name = offer.metadata.name.as_deref();
+    [name, Some(&*offer.spec.image), offer.spec.user.as_deref()]
+        .into_iter()
+        .flatten()
 }
 
 /// `POST /api/v1/offers/{name}/claim`: a VM that is made from the offer. Who has
 /// it is decided by the controller: of two claims in the same instant both VMs
 /// are created, and one of them gets the offer.
-pub(crate) async fn claim(
+async fn claim(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
-    mut form: Form,
-) -> Result<Response, Problem> {
+    Path(Named { name }): Path<Named>,
+    once: Once,
+    Sent { input, mut form }: Sent<Claim>,
+) -> Result<Created<VmView>, Problem> {
     caller.require(Action::CreateVm, Whose::Own)?;
     let offer = find(&state, &name)?;
     if !is_for(&offer, &caller) {
         // Not told that there is one.
         return Err(Problem::not_found("offer", &name));
     }
+    let owner = Arc::clone(caller.user());
     let too_late = match phase(&offer) {
         None | Some(OfferPhase::Available) => None,
         Some(OfferPhase::Claimed) => Some("somebody else has claimed it"),
@@ -136,60 +211,92 @@ pub(crate) async fn claim(
         Some(OfferPhase::Deleting) => Some("it is being withdrawn"),
     };
     if let Some(why) = too_late {
+        // Perhaps by this very request, whose answer was lost.
+        if let Some(made) = vms::made_by(&state, &caller, &owner, &once, &form)? {
+            return Ok(made);
+        }
         return Err(Problem::new(
             ProblemKind::Taken,
             format!("the offer {name:?} cannot be claimed any more: {why}; choose another"),
         ));
     }
-    for (field, value) in [
-        ("cpu", json!(offer.spec.cpu)),
-        ("memory", json!(offer.spec.memory)),
-        ("disk", json!(offer.spec.disk)),
-        ("image", json!(offer.spec.image)),
-    ] {
-        form.preset(field, value, "is what the offer has: leave it out");
-    }
+    let mut end = None;
     if let Some(lifetime) = offer.spec.lifetime {
-        let end = Timestamp::now() + std::time::Duration::from(lifetime);
-        let why = "is decided by the offer's lifetime: leave it out";
-        form.preset("expiresAt", json!(Time(end)), why);
+        if form.peek::<Time>("expiresAt").is_some() {
+            form.error(
+                "expiresAt",
+                "is decided by the offer's lifetime: leave it out",
+            );
+        }
+        end = Some(Time(Timestamp::now() + std::time::Duration::from(lifetime)));
     }
-    let owner = Arc::clone(caller.user());
-    vms::make(&state, &caller, &owner, form, Some(name)).await
+    let new = input.map(|claim| claim.of(&offer.spec, end));
+    vms::make(&state, &caller, &owner, once, new, form, Some(name)).await
 }
 
 /// `GET /api/v1/admin/offers`
-pub(crate) async fn list_all(
+async fn list_all(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Json<Items<OfferView>>, Problem> {
+    page: Page,
+) -> Result<Answer<Items<OfferView>>, Problem> {
     caller.require(Action::ManageOffers, Whose::Other(AccessLevel::ReadOnly))?;
-    let offers = state.caches().offers.list(|_| true);
-    Ok(Json(Items {
-        items: offers
-            .iter()
-            .map(|offer| OfferView::inside(offer))
-            .collect(),
-    }))
+    let offers = state.caches().offers.list(|offer| page.wants(texts(offer)));
+    Ok(Answer::new(page.cut(&offers, OfferView::inside)))
+}
+
+/// An offer that an administrator makes.
+pub(crate) struct NewOffer {
+    name: String,
+    spec: KiteVirtualMachineOfferSpec,
+}
+
+impl Input for NewOffer {
+    const NAME: &'static str = "NewOffer";
+    const MEANING: &'static [(&'static str, &'static str)] = &[(
+        "name",
+        "Name of the offer: lower-case letters, digits and hyphens.",
+    )];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let name = form.required("name");
+        let cpu = form.required("cpu");
+        let memory = form.required("memory");
+        let disk = form.required("disk");
+        let image = form.required("image");
+        let expires_at = form.optional("expiresAt");
+        let lifetime = form.optional("lifetime");
+        let user = form.optional("user");
+        Some(Self {
+            name: name?,
+            spec: KiteVirtualMachineOfferSpec {
+                cpu: cpu?,
+                memory: memory?,
+                disk: disk?,
+                image: image?,
+                expires_at,
+                lifetime,
+                user,
+            },
+        })
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(KiteVirtualMachineOfferSpec::json_schema(generator))
+    }
 }
 
 /// `POST /api/v1/admin/offers`
-pub(crate) async fn create(
+async fn create(
     State(state): State<ApiState>,
     caller: Caller,
-    mut form: Form,
-) -> Result<(StatusCode, Json<OfferView>), Problem> {
+    once: Once,
+    Sent { input, mut form }: Sent<NewOffer>,
+) -> Result<Created<OfferView>, Problem> {
     caller.require(Action::ManageOffers, Whose::Other(AccessLevel::ReadOnly))?;
-    let name: Option<String> = form.required("name");
-    let cpu = form.required("cpu");
-    let memory = form.required("memory");
-    let disk = form.required("disk");
-    let image = form.required("image");
-    let expires_at = form.optional("expiresAt");
-    let lifetime = form.optional("lifetime");
-    let user: Option<String> = form.optional("user");
-    vms::check_image(&state, &mut form);
-    if let Some(user) = &user
+    let (image, disk) = (form.peek("image"), form.peek("disk"));
+    vms::check_image(&state, &mut form, image, disk);
+    if let Some(user) = form.peek::<String>("user")
         && state
             .caches()
             .users
@@ -201,46 +308,45 @@ pub(crate) async fn create(
             "is no account: write the name of one, or leave it out",
         );
     }
-    form.finish()?;
-    let (Some(name), Some(cpu), Some(memory), Some(disk), Some(image)) =
-        (name, cpu, memory, disk, image)
-    else {
-        return Err(Problem::invalid(Vec::new()));
-    };
-    let offer = KiteVirtualMachineOffer::new(
-        &name,
-        KiteVirtualMachineOfferSpec {
-            cpu,
-            memory,
-            disk,
-            image,
-            expires_at,
-            lifetime,
-            user,
-        },
-    );
-    let created = match state.cluster().create(&offer).await {
+    let new = form.finish_with(input)?;
+    let stamp = once.stamp(&caller, &form);
+    let mut offer = KiteVirtualMachineOffer::new(&new.name, new.spec);
+    if let Some(stamp) = &stamp {
+        stamp.mark(&mut offer);
+    }
+    let made = match state.cluster().create(&offer).await {
         Err(ClusterError::AlreadyExists { .. }) => {
+            let there = state.cluster().find(&ObjectKey::cluster(&new.name)).await?;
+            if let (Some(stamp), Some(there)) = (stamp, there)
+                && stamp.is_on::<KiteVirtualMachineOffer>(&there)
+            {
+                stamp.check(&there)?;
+                return Ok(created(&there).replayed(true));
+            }
             return Err(Problem::field(
                 ProblemKind::Taken,
                 "name",
-                &name,
+                &new.name,
                 "is the name of another offer: choose another",
             ));
         }
-        created => created.map_err(|error| form.blame(error))?,
+        made => made.map_err(|error| form.blame(error))?,
     };
-    state.caches().offers.caught_up_with(&created).await;
-    tracing::info!(by = caller.name(), offer = name, "created an offer");
-    Ok((StatusCode::CREATED, Json(OfferView::inside(&created))))
+    state.caches().offers.caught_up_with(&made).await;
+    tracing::info!(by = caller.name(), offer = new.name, "created an offer");
+    Ok(created(&made))
+}
+
+fn created(offer: &KiteVirtualMachineOffer) -> Created<OfferView> {
+    Answer::new(OfferView::inside(offer)).at(&format!("/api/v1/admin/offers/{}", offer.name_any()))
 }
 
 /// `DELETE /api/v1/admin/offers/{name}`. A VM that was made from it stays.
-pub(crate) async fn delete(
+async fn delete(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
-) -> Result<(StatusCode, Json<Value>), Problem> {
+    Path(Named { name }): Path<Named>,
+) -> Result<Accepted<Deleting>, Problem> {
     caller.require(Action::ManageOffers, Whose::Other(AccessLevel::ReadOnly))?;
     let offer = find(&state, &name)?;
     state
@@ -249,10 +355,7 @@ pub(crate) async fn delete(
         .await?;
     state.caches().offers.caught_up_with_deletion(&offer).await;
     tracing::info!(by = caller.name(), offer = name, "deleted an offer");
-    Ok((
-        StatusCode::ACCEPTED,
-        Json(json!({ "name": name, "deleting": true })),
-    ))
+    Ok(Deleting::of(name))
 }
 
 fn find(state: &ApiState, name: &str) -> Result<Arc<KiteVirtualMachineOffer>, Problem> {

@@ -1,26 +1,60 @@
 //! What everybody may know: whether the API lives, and how the platform is set
 //! up.
 
-use axum::{Json, extract::State};
+use aide::axum::{ApiRouter, routing::get_with};
+use axum::extract::State;
 use kite_core::crd::SignUp;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use crate::{auth::bootstrap, problem::Problem, state::ApiState};
+use crate::{auth::bootstrap, openapi::about, problem::Problem, state::ApiState, web::Answer};
+
+const TAG: &str = "platform";
+
+/// What is answered when the caches are filled.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    ApiRouter::new().api_route(
+        "/config",
+        get_with(
+            config,
+            about(TAG, "getConfig", "How the platform is set up", &[]),
+        ),
+    )
+}
+
+/// What is answered while the process serves.
+pub(crate) fn health_routes() -> ApiRouter<ApiState> {
+    ApiRouter::new().api_route(
+        "/health",
+        get_with(
+            health,
+            about(TAG, "getHealth", "Whether the process serves", &[]),
+        ),
+    )
+}
+
+/// That the process serves.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Health {
+    /// Always `ok`.
+    status: &'static str,
+}
 
 /// `GET /api/v1/health`
-pub(crate) async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+pub(crate) async fn health() -> Answer<Health> {
+    Answer::new(Health { status: "ok" })
 }
 
 /// What a sign-in page needs to know.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Config {
+    /// Who may sign up.
     sign_up: SignUp,
     /// Whether the first administrator is still to be made.
     bootstrap_open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Below which VMs get their domains.
     base_domain: Option<String>,
     /// Absent while no gateway is exposed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +63,7 @@ pub(crate) struct Config {
 }
 
 /// Where `ssh` connects to.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Gateway {
     /// Absent while neither a public host nor a base domain is set.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,10 +72,10 @@ struct Gateway {
 }
 
 /// `GET /api/v1/config`
-pub(crate) async fn config(State(state): State<ApiState>) -> Result<Json<Config>, Problem> {
+async fn config(State(state): State<ApiState>) -> Result<Answer<Config>, Problem> {
     let bootstrap_open = bootstrap::is_open(&state).await?;
     let platform = state.platform();
-    Ok(Json(Config {
+    Ok(Answer::new(Config {
         sign_up: platform.sign_up,
         bootstrap_open,
         gateway: platform.gateway.enabled.then(|| Gateway {

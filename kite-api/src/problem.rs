@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -41,6 +42,8 @@ pub enum ProblemKind {
     Taken,
     /// The object changed, is being deleted, or is not in a state for this.
     Conflict,
+    /// It was edited since the request's `If-Match` was right.
+    ChangedMeanwhile,
     /// The bootstrap token has been used.
     BootstrapClosed,
     /// The body is too large.
@@ -49,6 +52,8 @@ pub enum ProblemKind {
     UnsupportedMediaType,
     /// Fields of the body are wrong.
     Invalid,
+    /// The request's `Idempotency-Key` stands for another request.
+    IdempotencyKeyReused,
     /// Too many attempts: wait.
     TooManyRequests,
     /// A fault of Kite itself.
@@ -61,7 +66,7 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Every kind, for the documentation and its test.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::WrongCredentials,
@@ -74,10 +79,12 @@ impl ProblemKind {
         Self::MethodNotAllowed,
         Self::Taken,
         Self::Conflict,
+        Self::ChangedMeanwhile,
         Self::BootstrapClosed,
         Self::TooLarge,
         Self::UnsupportedMediaType,
         Self::Invalid,
+        Self::IdempotencyKeyReused,
         Self::TooManyRequests,
         Self::Internal,
         Self::NotReady,
@@ -111,6 +118,11 @@ impl ProblemKind {
             ),
             Self::Taken => ("taken", "Already taken", StatusCode::CONFLICT),
             Self::Conflict => ("conflict", "Conflict", StatusCode::CONFLICT),
+            Self::ChangedMeanwhile => (
+                "changed-meanwhile",
+                "Changed meanwhile",
+                StatusCode::PRECONDITION_FAILED,
+            ),
             Self::BootstrapClosed => (
                 "bootstrap-closed",
                 "Bootstrap is closed",
@@ -123,6 +135,11 @@ impl ProblemKind {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
             ),
             Self::Invalid => ("invalid", "Invalid input", StatusCode::UNPROCESSABLE_ENTITY),
+            Self::IdempotencyKeyReused => (
+                "idempotency-key-reused",
+                "Idempotency-Key used before",
+                StatusCode::UNPROCESSABLE_ENTITY,
+            ),
             Self::TooManyRequests => (
                 "too-many-requests",
                 "Too many attempts",
@@ -151,9 +168,14 @@ impl ProblemKind {
         self.facts().2
     }
 
+    /// The last part of its type.
+    pub fn name(self) -> &'static str {
+        self.facts().0
+    }
+
     /// The problem's type, a URI that never changes.
     pub fn type_uri(self) -> String {
-        format!("urn:kite:problem:{}", self.facts().0)
+        format!("urn:kite:problem:{}", self.name())
     }
 
     /// A short summary, the same for every problem of the kind.
@@ -163,7 +185,7 @@ impl ProblemKind {
 }
 
 /// A field that is wrong, and the remedy.
-#[derive(Clone, Debug, Serialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, JsonSchema, PartialEq)]
 pub struct FieldError {
     /// The field's name in the request's body.
     pub field: String,
@@ -184,14 +206,20 @@ pub struct Problem {
 }
 
 /// The body as it travels.
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct ProblemBody {
+    /// Which kind of problem it is; never changes.
     r#type: String,
+    /// The kind in words.
     title: &'static str,
+    /// The HTTP status.
     status: u16,
-    detail: &'a str,
-    #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
-    errors: &'a [FieldError],
+    /// What happened and what to do, for people.
+    detail: String,
+    /// The fields that need another value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError>,
 }
 
 impl Problem {
@@ -288,12 +316,12 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.kind.status();
-        let body = Body {
+        let body = ProblemBody {
             r#type: self.kind.type_uri(),
             title: self.kind.title(),
             status: status.as_u16(),
-            detail: &self.detail,
-            errors: &self.errors,
+            detail: self.detail,
+            errors: self.errors,
         };
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();

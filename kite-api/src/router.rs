@@ -1,19 +1,20 @@
 //! Which path is answered by what.
 
+use aide::axum::ApiRouter;
 use axum::{
     Router,
     extract::OriginalUri,
     middleware::{from_fn, from_fn_with_state},
-    routing::{get, post},
+    routing::get,
 };
 use http::Method;
+use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account,
-    auth::{bootstrap, sign_in, sign_up},
-    images, offers, page, platform,
+    account, auth, images, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
+    reference,
     state::ApiState,
     users, vms,
     web::layers,
@@ -34,47 +35,39 @@ pub fn api_router(state: ApiState) -> Router {
     surround(routes(&state).fallback(not_found), state)
 }
 
+/// The OpenAPI 3.1 document of the API. It is also served at
+/// `/api/v1/openapi.json`, and to be read at `/api/v1/reference`.
+pub fn openapi_document() -> Value {
+    documented(operations().merge(platform::health_routes())).1
+}
+
 fn routes(state: &ApiState) -> Router<ApiState> {
-    let synced = Router::new()
-        .route("/config", get(platform::config))
-        .route("/auth/bootstrap", post(bootstrap::bootstrap))
-        .route("/auth/sign-up", post(sign_up::sign_up))
-        .route("/auth/sign-in", post(sign_in::sign_in))
-        .route("/auth/sign-out", post(sign_in::sign_out))
-        .route("/me", get(account::get).patch(account::patch))
-        .route("/me/password", post(account::change_password))
-        .route(
-            "/me/sessions",
-            get(account::sessions).delete(account::end_others),
-        )
-        .route(
-            "/me/sessions/{name}",
-            axum::routing::delete(account::end_one),
-        )
-        .route("/vms", get(vms::list).post(vms::create))
-        .route(
-            "/vms/{name}",
-            get(vms::get).patch(vms::patch).delete(vms::delete),
-        )
-        .route("/vms/{name}/start", post(vms::start))
-        .route("/vms/{name}/stop", post(vms::stop))
-        .route("/images", get(images::list))
-        .route("/offers", get(offers::list))
-        .route("/offers/{name}/claim", post(offers::claim))
-        .route("/admin/offers", get(offers::list_all).post(offers::create))
-        .route(
-            "/admin/offers/{name}",
-            axum::routing::delete(offers::delete),
-        )
-        .route("/admin/users", get(users::list).post(users::create))
-        .route(
-            "/admin/users/{name}",
-            get(users::get).patch(users::patch).delete(users::delete),
-        )
-        .route_layer(from_fn_with_state(state.clone(), layers::wait_for_sync));
-    Router::new()
+    let synced = operations().route_layer(from_fn_with_state(state.clone(), layers::wait_for_sync));
+    let (router, document) = documented(synced.merge(platform::health_routes()));
+    router
         .route("/health", get(platform::health))
-        .nest("/api/v1", synced.route("/health", get(platform::health)))
+        .merge(reference::routes(&document))
+}
+
+/// Everything that needs filled caches.
+fn operations() -> ApiRouter<ApiState> {
+    openapi::prepare();
+    ApiRouter::new()
+        .merge(auth::routes())
+        .merge(account::routes())
+        .merge(vms::routes())
+        .merge(images::routes())
+        .merge(offers::routes())
+        .merge(users::routes())
+        .merge(platform::routes())
+}
+
+fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
+    let mut document = openapi::begin();
+    let router = ApiRouter::new()
+        .nest("/api/v1", api)
+        .finish_api(&mut document);
+    (router, openapi::finish(&document))
 }
 
 fn surround(router: Router<ApiState>, state: ApiState) -> Router {

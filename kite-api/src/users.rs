@@ -2,32 +2,75 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
-use http::StatusCode;
+use aide::axum::{ApiRouter, routing::get_with};
+use axum::extract::{Path, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser, KiteUserSpec, Quota, Usage, UserPhase},
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
     auth::{Caller, create_user, end_sessions_of, read_password, require_free_email},
+    openapi::about,
     policy::{Action, Whose},
-    problem::Problem,
+    problem::{
+        Problem,
+        ProblemKind::{Conflict, NotFound, Taken},
+    },
     state::ApiState,
-    web::{Change, Form, Items},
+    web::{
+        Accepted, Answer, Change, Created, Form, IfMatch, Input, Items, Named, Once, Page, Sent,
+        edit, tag_of,
+    },
 };
 
+const TAG: &str = "admin";
+
+/// The paths below `/admin/users`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    ApiRouter::new()
+        .api_route(
+            "/admin/users",
+            get_with(list, about(TAG, "listUsers", "List accounts", &[])).post_with(
+                create,
+                about(TAG, "createUser", "Create an account", &[Taken]),
+            ),
+        )
+        .api_route(
+            "/admin/users/{name}",
+            get_with(get, about(TAG, "getUser", "See an account", &[NotFound]))
+                .patch_with(
+                    patch,
+                    about(
+                        TAG,
+                        "editUser",
+                        "Change an account",
+                        &[NotFound, Taken, Conflict],
+                    ),
+                )
+                .delete_with(
+                    delete,
+                    about(
+                        TAG,
+                        "deleteUser",
+                        "Delete an account with its VMs",
+                        &[NotFound, Conflict],
+                    ),
+                ),
+        )
+}
+
 /// An account as the API shows it: never a hash.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "User")]
 pub(crate) struct UserView {
+    /// Name of its `KiteUser`.
     name: String,
     username: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,102 +133,168 @@ fn find(state: &ApiState, caller: &Caller, name: &str) -> Result<Arc<KiteUser>, 
 }
 
 /// `GET /api/v1/admin/users`
-pub(crate) async fn list(
+async fn list(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Json<Items<UserView>>, Problem> {
+    page: Page,
+) -> Result<Answer<Items<UserView>>, Problem> {
     caller.require(Action::SeeUsers, Whose::Other(AccessLevel::ReadOnly))?;
-    let users = state.caches().users.list(|_| true);
-    Ok(Json(Items {
-        items: users.iter().map(|user| UserView::of(user)).collect(),
-    }))
+    let users = state.caches().users.list(|user| {
+        let name = user.metadata.name.as_deref();
+        let email = user.spec.email.as_deref();
+        page.wants(
+            [name, Some(&*user.spec.username), email]
+                .into_iter()
+                .flatten(),
+        )
+    });
+    Ok(Answer::new(page.cut(&users, UserView::of)))
+}
+
+/// An account with the tag by which it is edited.
+pub(crate) fn answer<const STATUS: u16>(user: &KiteUser) -> Answer<UserView, STATUS> {
+    Answer::new(UserView::of(user)).tagged(&tag_of(user))
 }
 
 /// `GET /api/v1/admin/users/{name}`
-pub(crate) async fn get(
+async fn get(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Json<UserView>, Problem> {
-    Ok(Json(UserView::of(&*find(&state, &caller, &name)?)))
+    Path(Named { name }): Path<Named>,
+) -> Result<Answer<UserView>, Problem> {
+    Ok(answer(&*find(&state, &caller, &name)?))
+}
+
+/// An account that an administrator makes.
+pub(crate) struct NewUser {
+    spec: KiteUserSpec,
+    password: Option<String>,
+}
+
+impl Input for NewUser {
+    const NAME: &'static str = "NewUser";
+    const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let username: Option<String> = form.required("username");
+        let email: Option<String> = form.optional("email");
+        let password: Option<String> = form.optional("password");
+        let access_level: AccessLevel = form.optional("accessLevel").unwrap_or_default();
+        let ssh_public_keys = form.optional("sshPublicKeys").unwrap_or_default();
+        let quota = form.optional("quota");
+        if let Some(password) = &password {
+            let names = [username.as_deref(), email.as_deref()];
+            read_password(form, "password", password, &names);
+        }
+        Some(Self {
+            spec: KiteUserSpec {
+                email,
+                access_level,
+                ssh_public_keys,
+                quota,
+                ..KiteUserSpec::new(username?)
+            },
+            password,
+        })
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_user(generator))
+    }
+}
+
+/// What an account's password is.
+pub(crate) const PASSWORD_MEANING: (&str, &str) = (
+    "password",
+    "Password of the account: at least 8 characters. Only its hash is kept.",
+);
+
+/// Bounds and meaning of an account's fields.
+pub(crate) fn spec_of_user(generator: &mut SchemaGenerator) -> Schema {
+    KiteUserSpec::json_schema(generator)
 }
 
 /// `POST /api/v1/admin/users`
-pub(crate) async fn create(
+async fn create(
     State(state): State<ApiState>,
     caller: Caller,
-    mut form: Form,
-) -> Result<(StatusCode, Json<UserView>), Problem> {
-    let username: Option<String> = form.required("username");
-    let email: Option<String> = form.optional("email");
-    let password: Option<String> = form.optional("password");
-    let access_level: AccessLevel = form.optional("accessLevel").unwrap_or_default();
-    let ssh_public_keys = form.optional("sshPublicKeys").unwrap_or_default();
-    let quota = form.optional("quota");
-    if let Some(password) = &password {
-        read_password(
-            &mut form,
-            "password",
-            password,
-            &[username.as_deref(), email.as_deref()],
-        );
-    }
-    caller.require(Action::CreateUser, Whose::Other(access_level))?;
-    form.finish()?;
-    let Some(username) = username else {
-        return Err(Problem::invalid(Vec::new()));
+    once: Once,
+    Sent { input, mut form }: Sent<NewUser>,
+) -> Result<Created<UserView>, Problem> {
+    let level = input.as_ref().map(|new| new.spec.access_level);
+    let level = level.unwrap_or_default();
+    caller.require(Action::CreateUser, Whose::Other(level))?;
+    let new = form.finish_with(input)?;
+    let stamp = once.stamp(&caller, &form);
+    let key = ObjectKey::cluster(&new.spec.username);
+    let user = match create_user(&state, &form, new.spec, new.password, stamp.as_ref()).await {
+        Ok(user) => user,
+        Err(problem) => {
+            let Some(stamp) = stamp else {
+                return Err(problem);
+            };
+            return match state.cluster().find::<KiteUser>(&key).await? {
+                Some(made) if stamp.is_on(&made) => {
+                    stamp.check(&made)?;
+                    Ok(created(&made).replayed(true))
+                }
+                _ => Err(problem),
+            };
+        }
     };
-    let spec = KiteUserSpec {
-        email,
-        access_level,
-        ssh_public_keys,
-        quota,
-        ..KiteUserSpec::new(username)
-    };
-    let user = create_user(&state, &form, spec, password).await?;
     tracing::info!(by = caller.name(), user = user.name_any(), "created a user");
-    Ok((StatusCode::CREATED, Json(UserView::of(&user))))
+    Ok(created(&user))
+}
+
+fn created(user: &KiteUser) -> Created<UserView> {
+    answer(user).at(&format!("/api/v1/admin/users/{}", user.name_any()))
+}
+
+/// What an administrator changes of an account.
+pub(crate) struct UserEdit {
+    access_level: Option<AccessLevel>,
+    suspended: Option<bool>,
+    fields: Map<String, Value>,
+    password: Option<String>,
+}
+
+impl Input for UserEdit {
+    const NAME: &'static str = "UserEdit";
+    const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        form.fixed("username", "cannot be changed: create another user");
+        let access_level = form.changed("accessLevel");
+        let suspended = form.changed("suspended");
+        let fields = [
+            change_to_json("email", form.change::<String>("email")),
+            change_to_json("quota", form.change::<Quota>("quota")),
+            change_to_json("sshPublicKeys", form.change::<Vec<String>>("sshPublicKeys")),
+        ];
+        Some(Self {
+            access_level,
+            suspended,
+            fields: as_map(fields),
+            password: form.changed("password"),
+        })
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_user(generator))
+    }
 }
 
 /// `PATCH /api/v1/admin/users/{name}`
-pub(crate) async fn patch(
+async fn patch(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
-    mut form: Form,
-) -> Result<Json<UserView>, Problem> {
+    Path(Named { name }): Path<Named>,
+    condition: IfMatch,
+    Sent { input, mut form }: Sent<UserEdit>,
+) -> Result<Answer<UserView>, Problem> {
     let user = find(&state, &caller, &name)?;
     let whose = whose(&caller, &user);
-    let mut spec = Map::new();
-    form.fixed("username", "cannot be changed: create another user");
-    if let Some(level) = form.changed::<AccessLevel>("accessLevel") {
-        if level != user.spec.access_level {
-            caller.require(Action::SetAccessLevel, whose)?;
-        }
-        spec.insert("accessLevel".to_owned(), json!(level));
-    }
-    let suspended = form.changed::<bool>("suspended");
-    if let Some(suspended) = suspended {
-        if suspended != user.spec.suspended {
-            caller.require(Action::SuspendUser, whose)?;
-        }
-        // `false` is the default and not written out.
-        spec.insert(
-            "suspended".to_owned(),
-            if suspended { json!(true) } else { Value::Null },
-        );
-    }
-    let edits = [
-        change_to_json("email", form.change::<String>("email")),
-        change_to_json("quota", form.change::<Quota>("quota")),
-        change_to_json("sshPublicKeys", form.change::<Vec<String>>("sshPublicKeys")),
-    ];
-    for (field, value) in edits.into_iter().flatten() {
-        caller.require(Action::EditUser, whose)?;
-        spec.insert(field.to_owned(), value);
-    }
-    let password = form.changed::<String>("password");
-    if let Some(password) = &password {
+    if let Some(password) = input.as_ref().and_then(|edit| edit.password.as_ref()) {
         caller.require(Action::ChangePassword, whose)?;
         if whose == Whose::Own {
             form.error("password", "is changed by POST /api/v1/me/password");
@@ -196,30 +305,65 @@ pub(crate) async fn patch(
         ];
         read_password(&mut form, "password", password, &names);
     }
-    form.finish()?;
+    let UserEdit {
+        access_level,
+        suspended,
+        fields: mut spec,
+        password,
+    } = form.finish_with(input)?;
+    if !spec.is_empty() {
+        caller.require(Action::EditUser, whose)?;
+    }
+    if let Some(level) = access_level {
+        if level != user.spec.access_level {
+            caller.require(Action::SetAccessLevel, whose)?;
+        }
+        spec.insert("accessLevel".to_owned(), json!(level));
+    }
+    if let Some(suspended) = suspended {
+        if suspended != user.spec.suspended {
+            caller.require(Action::SuspendUser, whose)?;
+        }
+        // `false` is the default and not written out.
+        let value = if suspended { json!(true) } else { Value::Null };
+        spec.insert("suspended".to_owned(), value);
+    }
     if let Some(password) = password {
         let hash = state.passwords().hash(password).await?;
         spec.insert("passwordHash".to_owned(), json!(hash));
     }
     if spec.is_empty() {
-        return Ok(Json(UserView::of(&user)));
+        return Ok(answer(&user));
     }
     if let Some(Value::String(email)) = spec.get("email") {
         require_free_email(&state, email, user.uid().as_deref()).await?;
     }
-
-    let patch = json!({ "metadata": { "uid": user.uid() }, "spec": spec });
-    let edited: KiteUser = state
-        .cluster()
-        .edit(FieldManager::API, &ObjectKey::cluster(&name), &patch)
-        .await
-        .map_err(|error| form.blame(error))?;
-    state.caches().users.caught_up_with(&edited).await;
-    if edited.spec.suspended || spec.contains_key("passwordHash") {
+    let ends_sessions = suspended == Some(true) || spec.contains_key("passwordHash");
+    let users = &state.caches().users;
+    let edited = edit(
+        &state,
+        users,
+        user.as_ref(),
+        &condition,
+        &spec.into(),
+        &form,
+    )
+    .await?;
+    if ends_sessions {
         end_sessions_of(&state, &edited).await?;
     }
     tracing::info!(by = caller.name(), user = name, "edited a user");
-    Ok(Json(UserView::of(&edited)))
+    Ok(answer(&edited))
+}
+
+/// The fields that are to be written.
+pub(crate) fn as_map<const N: usize>(
+    fields: [Option<(&'static str, Value)>; N],
+) -> Map<String, Value> {
+    let fields = fields.into_iter().flatten();
+    fields
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// One field of a merge patch, unless it is to be kept.
@@ -235,11 +379,11 @@ pub(crate) fn change_to_json<T: Serialize>(
 }
 
 /// `DELETE /api/v1/admin/users/{name}`
-pub(crate) async fn delete(
+async fn delete(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
-) -> Result<(StatusCode, Json<UserView>), Problem> {
+    Path(Named { name }): Path<Named>,
+) -> Result<Accepted<UserView>, Problem> {
     let user = find(&state, &caller, &name)?;
     caller.require(Action::DeleteUser, whose(&caller, &user))?;
     state
@@ -251,5 +395,5 @@ pub(crate) async fn delete(
     tracing::info!(by = caller.name(), user = name, "deleted a user");
     let mut view = UserView::of(&user);
     view.deleting = true;
-    Ok((StatusCode::ACCEPTED, Json(view)))
+    Ok(Answer::new(view))
 }

@@ -9,8 +9,7 @@
 //! A crash after 1 or 2 leaves a claim with which only the same username can go
 //! on. If another account took the username in between, the claim is released.
 
-use axum::{extract::State, response::Response};
-use http::StatusCode;
+use axum::extract::State;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
@@ -18,19 +17,21 @@ use kite_core::{
     names,
 };
 use kube::{Resource as _, ResourceExt as _, api::PropagationPolicy};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{
     Client,
-    sign_in::{greet, too_many},
+    sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{NewAccount, read_account},
 };
 use crate::{
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
-    web::{Form, is_label},
+    users::{PASSWORD_MEANING, spec_of_user},
+    web::{Created, Form, Input, Sent, is_label},
 };
 
 /// Annotation of the Secret: the username that it was claimed for.
@@ -60,20 +61,45 @@ pub(crate) async fn is_open(state: &ApiState) -> Result<bool, Problem> {
     Ok(open)
 }
 
+/// The first administrator.
+pub(super) struct Bootstrap {
+    token: String,
+    account: NewAccount,
+}
+
+impl Input for Bootstrap {
+    const NAME: &'static str = "Bootstrap";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        (
+            "token",
+            "The one-use token that the installation left in a Secret.",
+        ),
+        PASSWORD_MEANING,
+        COOKIE_MEANING,
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let token = form.required("token");
+        let account = read_account(form);
+        Some(Self {
+            token: token?,
+            account: account?,
+        })
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_user(generator))
+    }
+}
+
 /// `POST /api/v1/auth/bootstrap`
-pub(crate) async fn bootstrap(
+pub(super) async fn bootstrap(
     State(state): State<ApiState>,
     client: Client,
-    mut form: Form,
-) -> Result<Response, Problem> {
-    let token: Option<String> = form.required("token");
-    let cookie = form.optional("cookie").unwrap_or(false);
-    let account = read_account(&mut form);
-    form.finish()?;
-    let (Some(token), Some(account)) = (token, account) else {
-        return Err(Problem::invalid(Vec::new()));
-    };
-
+    Sent { input, mut form }: Sent<Bootstrap>,
+) -> Result<Created<SignedIn>, Problem> {
+    let Bootstrap { token, account } = form.finish_with(input)?;
+    let cookie = account.cookie;
     let attempt = state
         .sign_in_throttle()
         .attempt(THROTTLE_ACCOUNT, client.address)
@@ -112,7 +138,9 @@ pub(crate) async fn bootstrap(
         user = user.name_any(),
         "bootstrap made the first administrator"
     );
-    greet(&state, &user, &client, cookie, StatusCode::CREATED).await
+    Ok(greet(&state, &user, &client, cookie)
+        .await?
+        .at("/api/v1/me"))
 }
 
 fn token_of(secret: &Secret) -> Option<&[u8]> {

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use aide::{OperationInput, generate::GenContext, openapi::Operation};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use http::{HeaderMap, header, request::Parts};
 use kite_core::{
@@ -19,6 +20,7 @@ use super::{
     session::{belongs_to, find_session},
 };
 use crate::{
+    openapi::signed_in,
     policy::{self, Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -136,6 +138,12 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
+impl OperationInput for Caller {
+    fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
+        signed_in(ctx, operation);
+    }
+}
+
 /// The session's account, unless it is gone, replaced, going or suspended, or has
 /// another password since.
 async fn find_user(
@@ -203,6 +211,8 @@ pub(crate) struct Client {
     pub(crate) address: Option<IpAddr>,
     pub(crate) agent: Option<String>,
 }
+
+impl OperationInput for Client {}
 
 impl FromRequestParts<ApiState> for Client {
     type Rejection = Problem;

@@ -2,13 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    extract::State,
-    response::{IntoResponse as _, Response},
-};
-use http::{HeaderValue, StatusCode, header};
+use axum::extract::State;
 use kite_core::{conditions, crd::KiteUser};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Caller, Client, cookie, end_session, open_session};
@@ -16,39 +12,71 @@ use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::UserView,
-    web::Form,
+    web::{Answer, Done, Form, Input, Sent},
 };
 
 /// What a client gets for signing in.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SignedIn {
+pub(crate) struct SignedIn {
     /// Absent if the client asked for a cookie instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    /// When the session ends.
     expires_at: String,
     user: UserView,
 }
 
+/// What `cookie` means wherever somebody is signed in.
+pub(crate) const COOKIE_MEANING: (&str, &str) = (
+    "cookie",
+    "Whether the session is put into a cookie, for pages, and not into the answer.",
+);
+
+/// Who signs in, and with what.
+pub(crate) struct Credentials {
+    username: String,
+    password: String,
+    cookie: bool,
+}
+
+impl Input for Credentials {
+    const NAME: &'static str = "Credentials";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        ("username", "The name of the account."),
+        ("password", "Its password."),
+        COOKIE_MEANING,
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let username = form.required("username");
+        let password = form.required("password");
+        let cookie = form.optional("cookie").unwrap_or(false);
+        Some(Self {
+            username: username?,
+            password: password?,
+            cookie,
+        })
+    }
+}
+
 /// `POST /api/v1/auth/sign-in`
-pub(crate) async fn sign_in(
+pub(super) async fn sign_in(
     State(state): State<ApiState>,
     client: Client,
-    mut form: Form,
-) -> Result<Response, Problem> {
-    let username: Option<String> = form.required("username");
-    let password: Option<String> = form.required("password");
-    let cookie = form.optional("cookie").unwrap_or(false);
-    form.finish()?;
-    let (Some(username), Some(password)) = (username, password) else {
-        return Err(Problem::invalid(Vec::new()));
-    };
+    Sent { input, mut form }: Sent<Credentials>,
+) -> Result<Answer<SignedIn>, Problem> {
+    let Credentials {
+        username,
+        password,
+        cookie,
+    } = form.finish_with(input)?;
     // No username is longer; the throttle must not keep whole bodies.
     let account: String = username.trim().chars().take(64).collect();
     let checked = check(&state, &client, &account, password).await;
     let outcome = checked.as_ref().map(|_| ()).map_err(Problem::kind);
     state.metrics().signed_in(outcome);
-    greet(&state, &*checked?, &client, cookie, StatusCode::OK).await
+    greet(&state, &*checked?, &client, cookie).await
 }
 
 /// The account, if the password is its own and it may come in.
@@ -117,13 +145,12 @@ fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
 }
 
 /// Opens a session and answers with it.
-pub(crate) async fn greet(
+pub(crate) async fn greet<const STATUS: u16>(
     state: &ApiState,
     user: &KiteUser,
     client: &Client,
     as_cookie: bool,
-    status: StatusCode,
-) -> Result<Response, Problem> {
+) -> Result<Answer<SignedIn, STATUS>, Problem> {
     let session = open_session(state, user, client.agent.as_deref()).await?;
     let settings = state.settings();
     let set_cookie = as_cookie
@@ -140,32 +167,21 @@ pub(crate) async fn greet(
         expires_at: session.expires_at.to_string(),
         user: UserView::of(user),
     };
-    Ok(with_cookie(
-        (status, Json(body)).into_response(),
-        set_cookie,
-    ))
+    Ok(Answer::new(body).cookies(set_cookie))
 }
 
 /// `POST /api/v1/auth/sign-out`
-pub(crate) async fn sign_out(
+pub(super) async fn sign_out(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Response, Problem> {
+) -> Result<Done, Problem> {
     if let Some(session) = caller.session() {
         end_session(&state, session).await?;
         tracing::info!(user = caller.name(), "signed out");
     }
-    Ok(with_cookie(
-        StatusCode::NO_CONTENT.into_response(),
-        cookie::clear(state.settings().secure_cookies),
-    ))
-}
-
-fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
-    if let Some(cookie) = cookie {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
-    }
-    response
+    Ok(Done::cookies(cookie::clear(
+        state.settings().secure_cookies,
+    )))
 }
 
 /// The problem of a client that must wait.

@@ -1,22 +1,23 @@
 //! Making an account for oneself.
 
-use axum::{extract::State, response::Response};
-use http::StatusCode;
+use axum::extract::State;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{KiteReservation, KiteUser, KiteUserSpec, SignUp},
     names,
 };
 use kube::ResourceExt as _;
+use schemars::{Schema, SchemaGenerator};
 
 use super::{
     Client, read_password,
-    sign_in::{greet, too_many},
+    sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
 };
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::Form,
+    users::{PASSWORD_MEANING, spec_of_user},
+    web::{Created, Form, Input, Sent, Stamp},
 };
 
 /// An account that somebody wants to have.
@@ -24,6 +25,8 @@ pub(crate) struct NewAccount {
     pub(crate) username: String,
     pub(crate) email: Option<String>,
     pub(crate) password: String,
+    /// Whether the session goes into a cookie.
+    pub(crate) cookie: bool,
 }
 
 /// Reads `username`, `email` and `password`. `None` only if an error was noted.
@@ -31,6 +34,7 @@ pub(crate) fn read_account(form: &mut Form) -> Option<NewAccount> {
     let username: Option<String> = form.required("username");
     let email: Option<String> = form.optional("email");
     let password: Option<String> = form.required("password");
+    let cookie = form.optional("cookie").unwrap_or(false);
     if let Some(password) = &password {
         read_password(
             form,
@@ -43,15 +47,29 @@ pub(crate) fn read_account(form: &mut Form) -> Option<NewAccount> {
         username: username?,
         email,
         password: password?,
+        cookie,
     })
 }
 
+impl Input for NewAccount {
+    const NAME: &'static str = "NewAccount";
+    const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING, COOKIE_MEANING];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        read_account(form)
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_user(generator))
+    }
+}
+
 /// `POST /api/v1/auth/sign-up`
-pub(crate) async fn sign_up(
+pub(super) async fn sign_up(
     State(state): State<ApiState>,
     client: Client,
-    mut form: Form,
-) -> Result<Response, Problem> {
+    Sent { input, mut form }: Sent<NewAccount>,
+) -> Result<Created<SignedIn>, Problem> {
     match state.platform().sign_up {
         SignUp::Open => {}
         SignUp::Invite => {
@@ -67,12 +85,7 @@ pub(crate) async fn sign_up(
             ));
         }
     }
-    let cookie = form.optional("cookie").unwrap_or(false);
-    let account = read_account(&mut form);
-    form.finish()?;
-    let Some(account) = account else {
-        return Err(Problem::invalid(Vec::new()));
-    };
+    let account = form.finish_with(input)?;
     let attempt = state
         .sign_up_throttle()
         .attempt(&account.username, client.address)
@@ -82,10 +95,12 @@ pub(crate) async fn sign_up(
         email: account.email,
         ..KiteUserSpec::new(&account.username)
     };
-    match create_user(&state, &form, spec, Some(account.password)).await {
+    match create_user(&state, &form, spec, Some(account.password), None).await {
         Ok(user) => {
             tracing::info!(user = user.name_any(), "signed up");
-            greet(&state, &user, &client, cookie, StatusCode::CREATED).await
+            Ok(greet(&state, &user, &client, account.cookie)
+                .await?
+                .at("/api/v1/me"))
         }
         Err(problem) => {
             if problem.kind() == ProblemKind::Invalid {
@@ -128,6 +143,7 @@ pub(crate) async fn create_user(
     form: &Form,
     mut spec: KiteUserSpec,
     password: Option<String>,
+    stamp: Option<&Stamp>,
 ) -> Result<KiteUser, Problem> {
     let username = spec.username.clone();
     let users = &state.caches().users;
@@ -143,11 +159,11 @@ pub(crate) async fn create_user(
     if let Some(password) = password {
         spec.password_hash = Some(state.passwords().hash(password).await?);
     }
-    let created = match state
-        .cluster()
-        .create(&KiteUser::new(&username, spec))
-        .await
-    {
+    let mut user = KiteUser::new(&username, spec);
+    if let Some(stamp) = stamp {
+        stamp.mark(&mut user);
+    }
+    let created = match state.cluster().create(&user).await {
         Err(ClusterError::AlreadyExists { .. }) => return Err(taken("username", &username)),
         created => created.map_err(|error| form.blame(error))?,
     };

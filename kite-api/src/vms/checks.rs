@@ -22,8 +22,13 @@ use crate::{
 };
 
 /// The image must be in the catalogue and fit on the disk.
-pub(crate) fn check_image(state: &ApiState, form: &mut Form) {
-    let Some(name) = form.peek::<String>("image") else {
+pub(crate) fn check_image(
+    state: &ApiState,
+    form: &mut Form,
+    image: Option<String>,
+    disk: Option<Bytes>,
+) {
+    let Some(name) = image else {
         return;
     };
     let images = &state.caches().images;
@@ -43,7 +48,6 @@ pub(crate) fn check_image(state: &ApiState, form: &mut Form) {
         );
         return;
     };
-    let disk: Option<Bytes> = form.peek("disk");
     if disk.is_some_and(|disk| disk < image.spec.min_disk) {
         form.error(
             "disk",

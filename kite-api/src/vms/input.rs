@@ -2,28 +2,111 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    crd::{PowerState, SshLogin},
+    crd::{KiteVirtualMachineOfferSpec, KiteVirtualMachineSpec, PowerState, SshLogin},
     quantity::Bytes,
 };
 use kube::core::Duration;
 use rand::RngExt as _;
+use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::{
     auth::read_password,
     policy::Action,
-    problem::Problem,
     users::change_to_json,
-    web::{Change, Form, is_label},
+    web::{Change, Form, Input, is_label},
 };
 
+/// Fields of a VM that are none of its custom resource's.
+const MEANING: [(&str, &str); 2] = [
+    (
+        "name",
+        "Name of the VM, unique among its owner's: lower-case letters, digits and hyphens.",
+    ),
+    (
+        "sshPassword",
+        "Password that opens the VM by SSH: at least 8 characters. Only its hash is kept.",
+    ),
+];
+
+fn spec_of_vm(generator: &mut SchemaGenerator) -> Schema {
+    KiteVirtualMachineSpec::json_schema(generator)
+}
+
 /// A VM that somebody wants to have.
-pub(super) struct NewVm {
-    pub(super) name: String,
+pub(crate) struct NewVm {
     pub(super) cpu: u32,
     pub(super) memory: Bytes,
     pub(super) disk: Bytes,
     pub(super) image: String,
+    pub(super) settings: Settings,
+}
+
+impl Input for NewVm {
+    const NAME: &'static str = "NewVm";
+    const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let name = form.required("name");
+        let cpu = form.required("cpu");
+        let memory = form.required("memory");
+        let disk = form.required("disk");
+        let image = form.required("image");
+        let settings = Settings::read(form, name);
+        Some(Self {
+            cpu: cpu?,
+            memory: memory?,
+            disk: disk?,
+            image: image?,
+            settings: settings?,
+        })
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_vm(generator))
+    }
+}
+
+/// A VM that somebody wants to have of an offer.
+pub(crate) struct Claim(Settings);
+
+impl Claim {
+    /// The VM of the offer's size and image.
+    pub(crate) fn of(self, offer: &KiteVirtualMachineOfferSpec, end: Option<Time>) -> NewVm {
+        let mut settings = self.0;
+        if end.is_some() {
+            settings.expires_at = end;
+        }
+        NewVm {
+            cpu: offer.cpu,
+            memory: offer.memory.clone(),
+            disk: offer.disk.clone(),
+            image: offer.image.clone(),
+            settings,
+        }
+    }
+}
+
+impl Input for Claim {
+    const NAME: &'static str = "Claim";
+    const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+
+    fn read(form: &mut Form) -> Option<Self> {
+        for field in ["cpu", "memory", "disk", "image"] {
+            form.fixed(field, "is what the offer has: leave it out");
+        }
+        let name = form.required("name");
+        Settings::read(form, name).map(Self)
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_vm(generator))
+    }
+}
+
+/// What a new VM has beside its size and image.
+pub(super) struct Settings {
+    pub(super) name: String,
     pub(super) power_state: PowerState,
     /// `None`: choose one.
     pub(super) ssh_id: Option<String>,
@@ -37,14 +120,8 @@ pub(super) struct NewVm {
     pub(super) ssh_login: SshLogin,
 }
 
-impl NewVm {
-    /// Reads the fields. `None` only if an error was noted.
-    pub(super) fn read(form: &mut Form) -> Option<Self> {
-        let name: Option<String> = form.required("name");
-        let cpu = form.required("cpu");
-        let memory = form.required("memory");
-        let disk = form.required("disk");
-        let image = form.required("image");
+impl Settings {
+    fn read(form: &mut Form, name: Option<String>) -> Option<Self> {
         let power_state = form.optional("powerState").unwrap_or_default();
         let ssh_id: Option<String> = form.optional("sshId");
         let ssh_password: Option<String> = form.optional("sshPassword");
@@ -56,19 +133,11 @@ impl NewVm {
         let start_on_connect = form.optional("startOnConnect").unwrap_or_default();
         let ssh_login = form.optional("sshLogin").unwrap_or_default();
         if let Some(password) = &ssh_password {
-            read_password(
-                form,
-                "sshPassword",
-                password,
-                &[name.as_deref(), ssh_id.as_deref()],
-            );
+            let names = [name.as_deref(), ssh_id.as_deref()];
+            read_password(form, "sshPassword", password, &names);
         }
         Some(Self {
             name: name?,
-            cpu: cpu?,
-            memory: memory?,
-            disk: disk?,
-            image: image?,
             power_state,
             ssh_id,
             ssh_password,
@@ -84,7 +153,7 @@ impl NewVm {
 }
 
 /// What somebody wants to change.
-pub(super) struct Edit {
+pub(crate) struct Edit {
     /// The fields of the spec, as a merge patch has them.
     pub(super) spec: Map<String, Value>,
     /// A password that is still to be hashed.
@@ -99,9 +168,11 @@ pub(super) struct Edit {
     pub(super) domain_prefix: Option<String>,
 }
 
-impl Edit {
-    /// Reads the fields.
-    pub(super) fn read(form: &mut Form) -> Result<Self, Problem> {
+impl Input for Edit {
+    const NAME: &'static str = "VmEdit";
+    const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+
+    fn read(form: &mut Form) -> Option<Self> {
         for (field, why) in [
             ("name", "cannot be changed: create another VM"),
             (
@@ -131,7 +202,6 @@ impl Edit {
         if let Change::Set(password) = &password {
             read_password(form, "sshPassword", password, &[]);
         }
-        form.finish()?;
 
         let mut edit = Self {
             spec: Map::new(),
@@ -171,9 +241,15 @@ impl Edit {
                 edit.actions.push(Action::EditVmAccess);
             }
         }
-        Ok(edit)
+        Some(edit)
     }
 
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(spec_of_vm(generator))
+    }
+}
+
+impl Edit {
     /// Whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
         self.actions.is_empty()

@@ -7,12 +7,15 @@ use kite_core::{
     quantity::Bytes,
 };
 use kube::{ResourceExt as _, core::Duration};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Desired and observed state, under the names of the custom resource.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Vm")]
 pub(crate) struct VmView {
+    /// Its name, one of its owner's.
     name: String,
     /// Name of the account it belongs to.
     owner: String,
@@ -46,8 +49,9 @@ pub(crate) struct VmView {
 }
 
 /// What was seen.
-#[derive(Serialize, Default)]
+#[derive(Serialize, JsonSchema, Default)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "VmStatus")]
 struct StatusView {
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<VmPhase>,
@@ -78,6 +82,29 @@ struct StatusView {
 }
 
 impl VmView {
+    /// The phase that was seen, `Pending` before anything was.
+    pub(super) fn phase(vm: &KiteVirtualMachine) -> VmPhase {
+        vm.status
+            .as_ref()
+            .and_then(|status| status.phase)
+            .unwrap_or(VmPhase::Pending)
+    }
+
+    /// What people look for a VM by.
+    pub(super) fn texts(vm: &KiteVirtualMachine) -> impl Iterator<Item = &str> {
+        let owner = vm.metadata.namespace.as_deref();
+        let owner = owner.and_then(names::user_of_namespace);
+        [
+            vm.metadata.name.as_deref(),
+            owner,
+            Some(vm.spec.image.as_str()),
+            Some(vm.spec.ssh_id.as_str()),
+            vm.spec.domain_prefix.as_deref(),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
     pub(crate) fn of(vm: &KiteVirtualMachine) -> Self {
         let namespace = vm.namespace().unwrap_or_default();
         Self {

@@ -3,7 +3,7 @@
 
 use axum::{
     body::{Body, to_bytes},
-    extract::{FromRequest, Request},
+    extract::Request,
 };
 use http::header;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,6 +13,7 @@ use kite_core::{
     quantity::Bytes,
 };
 use kube::core::Duration;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use crate::problem::{FieldError, Problem, ProblemKind};
@@ -24,8 +25,28 @@ pub const BODY_LIMIT: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct Form {
     fields: Map<String, Value>,
-    known: Vec<&'static str>,
+    known: Vec<Known>,
     errors: Vec<FieldError>,
+}
+
+/// A field that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    pub(crate) use_: Use,
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+/// What a request may do with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Required,
+    /// May be absent or null.
+    Optional,
+    /// May be absent.
+    Changed,
+    /// May not be mentioned.
+    Fixed,
 }
 
 /// What an edit does to an optional field.
@@ -40,7 +61,7 @@ pub enum Change<T> {
 }
 
 /// A value that a field can have.
-pub trait Field: Sized {
+pub trait Field: Sized + JsonSchema {
     /// What to write, in the words after "write".
     const EXPECTED: &'static str;
 
@@ -60,11 +81,19 @@ impl Form {
 
     /// A field that must be there. `None` only if an error was noted.
     pub fn required<T: Field>(&mut self, name: &'static str) -> Option<T> {
-        let value = self.optional(name);
+        let value = match self.read(name, Use::Required) {
+            Change::Set(value) => Some(value),
+            Change::Keep | Change::Clear => None,
+        };
         if value.is_none() && !self.blamed(name) {
-            self.error(name, format!("is missing: write {}", T::EXPECTED));
+            self.missing::<T>(name);
         }
         value
+    }
+
+    /// Notes that a field would have to be there.
+    pub fn missing<T: Field>(&mut self, name: &str) {
+        self.error(name, format!("is missing: write {}", T::EXPECTED));
     }
 
     /// A field that may be absent or null.
@@ -83,7 +112,15 @@ impl Form {
 
     /// A field of an edit that null removes.
     pub fn change<T: Field>(&mut self, name: &'static str) -> Change<T> {
-        self.known.push(name);
+        self.read(name, Use::Optional)
+    }
+
+    fn read<T: Field>(&mut self, name: &'static str, use_: Use) -> Change<T> {
+        self.known.push(Known {
+            name,
+            use_,
+            schema: |generator| generator.subschema_for::<T>(),
+        });
         match self.fields.get(name) {
             None => Change::Keep,
             Some(Value::Null) => Change::Clear,
@@ -100,7 +137,7 @@ impl Form {
 
     /// A field of an edit that cannot be removed.
     pub fn changed<T: Field>(&mut self, name: &'static str) -> Option<T> {
-        match self.change(name) {
+        match self.read(name, Use::Changed) {
             Change::Set(value) => Some(value),
             Change::Keep => None,
             Change::Clear => {
@@ -115,18 +152,13 @@ impl Form {
 
     /// A field that an edit may not mention, with the reason.
     pub fn fixed(&mut self, name: &'static str, why: &str) {
-        self.known.push(name);
+        self.known.push(Known {
+            name,
+            use_: Use::Fixed,
+            schema: |generator| generator.subschema_for::<Value>(),
+        });
         if self.fields.contains_key(name) {
             self.error(name, why);
-        }
-    }
-
-    /// Sets a field that the request may not, with the reason.
-    pub fn preset(&mut self, name: &'static str, value: Value, why: &str) {
-        if self.fields.contains_key(name) {
-            self.error(name, why);
-        } else {
-            self.fields.insert(name.to_owned(), value);
         }
     }
 
@@ -145,11 +177,12 @@ impl Form {
         let unknown: Vec<String> = self
             .fields
             .keys()
-            .filter(|name| !self.known.contains(&name.as_str()))
+            .filter(|name| !self.known.iter().any(|known| known.name == name.as_str()))
             .cloned()
             .collect();
         for name in unknown {
-            let known = self.known.join(", ");
+            let known: Vec<_> = self.known.iter().map(|known| known.name).collect();
+            let known = known.join(", ");
             self.errors.push(FieldError {
                 field: name,
                 value: None,
@@ -161,6 +194,30 @@ impl Form {
         } else {
             Err(Problem::invalid(std::mem::take(&mut self.errors)))
         }
+    }
+
+    /// Refuses the body if anything in it was wrong, and gives what was read of
+    /// it otherwise.
+    pub(crate) fn finish_with<B>(&mut self, input: Option<B>) -> Result<B, Problem> {
+        self.finish()?;
+        input.ok_or_else(|| Problem::invalid(Vec::new()))
+    }
+
+    /// The fields in one text that is the same for the same request, without
+    /// those that hold secrets.
+    pub(crate) fn public_fields(&self) -> String {
+        let fields: Map<String, Value> = self
+            .fields
+            .iter()
+            .filter(|(name, _)| !is_secret(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        Value::Object(fields).to_string()
+    }
+
+    /// The fields that were asked for, in order.
+    pub(crate) fn known(&self) -> &[Known] {
+        &self.known
     }
 
     /// The API server's refusal, with the values of this form.
@@ -175,8 +232,7 @@ impl Form {
     /// What was given for a field such as `cpu` or `sshPublicKeys[1]`; never a
     /// secret.
     fn value_of(&self, name: &str) -> Option<Value> {
-        let secret = ["password", "token"];
-        if secret.iter().any(|word| name.to_lowercase().contains(word)) {
+        if is_secret(name) {
             return None;
         }
         let (name, index) = match name.split_once('[') {
@@ -191,25 +247,28 @@ impl Form {
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for Form {
-    type Rejection = Problem;
+/// Whether a field of this name holds what must not be repeated.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["password", "token"].iter().any(|word| name.contains(word))
+}
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        require_json(&request)?;
-        let body = read(request.into_body()).await?;
-        let value: Value = serde_json::from_slice(&body).map_err(|error| {
-            Problem::new(
-                ProblemKind::Malformed,
-                format!("the body is not JSON: {error}"),
-            )
-        })?;
-        match value {
-            Value::Object(fields) => Ok(Self::new(fields)),
-            _ => Err(Problem::new(
-                ProblemKind::Malformed,
-                "the body must be a JSON object such as {\"name\": \"web\"}",
-            )),
-        }
+/// Reads a request's body as a JSON object.
+pub(crate) async fn object_of(request: Request) -> Result<Map<String, Value>, Problem> {
+    require_json(&request)?;
+    let body = read(request.into_body()).await?;
+    let value: Value = serde_json::from_slice(&body).map_err(|error| {
+        Problem::new(
+            ProblemKind::Malformed,
+            format!("the body is not JSON: {error}"),
+        )
+    })?;
+    match value {
+        Value::Object(fields) => Ok(fields),
+        _ => Err(Problem::new(
+            ProblemKind::Malformed,
+            "the body must be a JSON object such as {\"name\": \"web\"}",
+        )),
     }
 }
 

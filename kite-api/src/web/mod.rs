@@ -1,17 +1,48 @@
-//! HTTP as such: bodies, lists, and what surrounds every request.
+//! HTTP as such: bodies, answers, lists, and what surrounds every request.
 
+mod answer;
 mod form;
+mod input;
 pub(crate) mod layers;
+mod once;
+mod paging;
+mod precondition;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use self::form::BODY_LIMIT;
-pub(crate) use self::form::{Change, Form};
+pub(crate) use self::{
+    answer::{Accepted, Answer, Created, Done},
+    form::{Change, Form},
+    input::{Input, Sent},
+    once::{Once, Stamp},
+    paging::{Items, Page},
+    precondition::{IfMatch, edit, tag_of},
+};
 
-/// A list, wrapped so that paging can be added beside the items.
-#[derive(Serialize)]
-pub(crate) struct Items<T> {
-    pub(crate) items: Vec<T>,
+/// What stands for one object in a path.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Named {
+    /// Its name.
+    pub(crate) name: String,
+}
+
+/// What a deletion answers.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Deleting {
+    name: String,
+    /// Always true: it goes, and is gone when it cannot be found any more.
+    deleting: bool,
+}
+
+impl Deleting {
+    pub(crate) fn of(name: String) -> Accepted<Self> {
+        Answer::new(Self {
+            name,
+            deleting: true,
+        })
+    }
 }
 
 /// Whether `text` is a DNS label and so fit to name an object. What is not must

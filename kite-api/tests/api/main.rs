@@ -5,7 +5,9 @@
 mod account;
 mod bootstrap;
 mod http;
+mod lists;
 mod offers;
+mod openapi;
 mod sessions;
 mod sign_in;
 mod users;

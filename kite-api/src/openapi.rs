@@ -1,0 +1,275 @@
+//! The OpenAPI 3.1 document: made from the handlers' own types, so that it says
+//! what they take and answer.
+//!
+//! Types add what they stand for ([`crate::web::Sent`] the body and what is
+//! wrong with bodies, [`crate::auth::Caller`] the ways to sign in and 401, …);
+//! what an operation refuses beside is said where it is routed ([`about`]).
+
+use aide::{
+    OperationInput, OperationOutput,
+    generate::GenContext,
+    openapi::{
+        Components, Header, HeaderStyle, Info, License, MediaType, OpenApi, Operation, Parameter,
+        ParameterData, ParameterSchemaOrContent, ReferenceOr, Response, Responses, SchemaObject,
+        SecurityScheme, Server, StatusCode, Tag,
+    },
+    operation::add_parameters,
+    transform::TransformOperation,
+};
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+use crate::problem::{Problem, ProblemBody, ProblemKind};
+
+/// What every operation may answer: a fault, and that the API or the cluster
+/// cannot answer now.
+const ALWAYS: [ProblemKind; 3] = [
+    ProblemKind::Internal,
+    ProblemKind::NotReady,
+    ProblemKind::Unavailable,
+];
+
+/// Groups of operations, with what they are for.
+const TAGS: [(&str, &str); 7] = [
+    ("auth", "Signing up, in and out"),
+    ("me", "One's own account"),
+    ("vms", "Virtual machines"),
+    ("catalogue", "What VMs can be made from: images and offers"),
+    ("events", "News as they happen"),
+    ("admin", "For administrators"),
+    ("platform", "What everybody may know"),
+];
+
+/// Names and explains an operation, and lists what it refuses beside what its
+/// types say.
+pub(crate) fn about(
+    tag: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    refused: &'static [ProblemKind],
+) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
+    move |operation| {
+        let mut operation = operation.id(id).tag(tag).summary(summary);
+        aide::generate::in_context(|ctx| {
+            refuses(ctx, operation.inner_mut(), &ALWAYS);
+            refuses(ctx, operation.inner_mut(), refused);
+        });
+        operation
+    }
+}
+
+/// Notes that an operation may answer with these problems.
+pub(crate) fn refuses(ctx: &mut GenContext, operation: &mut Operation, kinds: &[ProblemKind]) {
+    for kind in kinds {
+        let responses = operation.responses.get_or_insert_with(Responses::default);
+        let line = format!("`{}`: {}", kind.name(), kind.title());
+        let status = StatusCode::Code(kind.status().as_u16());
+        if let Some(ReferenceOr::Item(response)) = responses.responses.get_mut(&status) {
+            if !response.description.contains(&line) {
+                response.description.push('\n');
+                response.description.push_str(&line);
+            }
+        } else {
+            let response = ReferenceOr::Item(problem_response(ctx, line));
+            responses.responses.insert(status, response);
+        }
+    }
+}
+
+fn problem_response(ctx: &mut GenContext, description: String) -> Response {
+    let content = MediaType {
+        schema: Some(schema_object(ctx.schema.subschema_for::<ProblemBody>())),
+        ..MediaType::default()
+    };
+    Response {
+        description,
+        content: IndexMap::from_iter([("application/problem+json".to_owned(), content)]),
+        ..Response::default()
+    }
+}
+
+/// A schema where the document wants one.
+pub(crate) fn schema_object(json_schema: Schema) -> SchemaObject {
+    SchemaObject {
+        json_schema,
+        external_docs: None,
+        example: None,
+    }
+}
+
+/// A JSON response of type `T`.
+pub(crate) fn json_response<T: JsonSchema>(ctx: &mut GenContext, description: &str) -> Response {
+    let content = MediaType {
+        schema: Some(schema_object(ctx.schema.subschema_for::<T>())),
+        ..MediaType::default()
+    };
+    Response {
+        description: description.to_owned(),
+        content: IndexMap::from_iter([("application/json".to_owned(), content)]),
+        ..Response::default()
+    }
+}
+
+/// A header of a response, always a text.
+pub(crate) fn response_header(ctx: &mut GenContext, description: &str) -> ReferenceOr<Header> {
+    ReferenceOr::Item(Header {
+        description: Some(description.to_owned()),
+        style: HeaderStyle::Simple,
+        required: false,
+        deprecated: None,
+        format: ParameterSchemaOrContent::Schema(schema_object(
+            ctx.schema.subschema_for::<String>(),
+        )),
+        example: None,
+        examples: IndexMap::default(),
+        extensions: IndexMap::default(),
+    })
+}
+
+/// Adds a header that a request may have, always a text.
+pub(crate) fn request_header(
+    ctx: &mut GenContext,
+    operation: &mut Operation,
+    name: &str,
+    description: &str,
+) {
+    let schema = ctx.schema.subschema_for::<String>();
+    let parameter_data = ParameterData {
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
+        required: false,
+        deprecated: None,
+        format: ParameterSchemaOrContent::Schema(schema_object(schema)),
+        example: None,
+        examples: IndexMap::default(),
+        explode: None,
+        extensions: IndexMap::default(),
+    };
+    let parameter = Parameter::Header {
+        parameter_data,
+        style: HeaderStyle::Simple,
+    };
+    add_parameters(ctx, operation, [parameter]);
+}
+
+impl OperationInput for Problem {}
+
+/// Which problems an operation answers with stands in its [`about`].
+impl OperationOutput for Problem {
+    type Inner = ProblemBody;
+}
+
+/// To be called before operations are routed: schemas are to be named and kept
+/// in one place of the document.
+pub(crate) fn prepare() {
+    aide::generate::reset_context();
+    aide::generate::extract_schemas(true);
+    aide::generate::infer_responses(true);
+}
+
+/// The document before the operations are added.
+pub(crate) fn begin() -> OpenApi {
+    OpenApi {
+        info: Info {
+            title: "Kite".to_owned(),
+            summary: Some("Self-service virtual machines on Kubernetes".to_owned()),
+            description: Some(
+                "Writes are desired state; `status` says what was seen. Every refusal is a \
+                 problem document (RFC 9457) that names fields, values and remedies."
+                    .to_owned(),
+            ),
+            license: Some(License {
+                name: "Apache-2.0".to_owned(),
+                identifier: Some("Apache-2.0".to_owned()),
+                ..License::default()
+            }),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Info::default()
+        },
+        servers: vec![Server {
+            url: "/".to_owned(),
+            ..Server::default()
+        }],
+        tags: TAGS
+            .map(|(name, description)| Tag {
+                name: name.to_owned(),
+                description: Some(description.to_owned()),
+                ..Tag::default()
+            })
+            .into(),
+        components: Some(Components {
+            security_schemes: IndexMap::from_iter([
+                (BEARER.to_owned(), ReferenceOr::Item(bearer())),
+                (COOKIE.to_owned(), ReferenceOr::Item(cookie())),
+            ]),
+            ..Components::default()
+        }),
+        ..OpenApi::default()
+    }
+}
+
+/// Name of the way to sign in with a header.
+const BEARER: &str = "bearer";
+/// Name of the way to sign in with a cookie.
+const COOKIE: &str = "cookie";
+
+fn bearer() -> SecurityScheme {
+    SecurityScheme::Http {
+        scheme: "bearer".to_owned(),
+        bearer_format: None,
+        description: Some("The token that signing in gives.".to_owned()),
+        extensions: IndexMap::default(),
+    }
+}
+
+fn cookie() -> SecurityScheme {
+    SecurityScheme::ApiKey {
+        location: aide::openapi::ApiKeyLocation::Cookie,
+        name: "kite_session".to_owned(),
+        description: Some(
+            "The cookie that signing in with `\"cookie\": true` sets; with TLS its name begins \
+             with `__Host-`."
+                .to_owned(),
+        ),
+        extensions: IndexMap::default(),
+    }
+}
+
+/// Notes that an operation is for those who are signed in.
+pub(crate) fn signed_in(ctx: &mut GenContext, operation: &mut Operation) {
+    operation.security = [BEARER, COOKIE]
+        .map(|name| IndexMap::from_iter([(name.to_owned(), Vec::new())]))
+        .into();
+    refuses(
+        ctx,
+        operation,
+        &[
+            ProblemKind::Unauthenticated,
+            ProblemKind::Forbidden,
+            ProblemKind::CrossOrigin,
+        ],
+    );
+}
+
+/// The finished document as JSON: sorted where order means nothing, without
+/// schemas that nothing refers to (those of paths and queries, which are
+/// parameters by now).
+pub(crate) fn finish(api: &OpenApi) -> Value {
+    let mut document = serde_json::to_value(api).unwrap_or_default();
+    loop {
+        let text = document.to_string();
+        let Some(schemas) = document
+            .pointer_mut("/components/schemas")
+            .and_then(Value::as_object_mut)
+        else {
+            break;
+        };
+        let before = schemas.len();
+        schemas.retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
+        if schemas.len() == before {
+            break;
+        }
+    }
+    document
+}

@@ -1,0 +1,155 @@
+//! [`Answer`]: what a handler answers with, and how the OpenAPI document
+//! describes it.
+
+use aide::{
+    OperationOutput,
+    generate::GenContext,
+    openapi::{self, Operation, StatusCode as DocumentedStatus},
+};
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::openapi::{json_response, response_header};
+
+/// Header of an answer that repeats an earlier one.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// A JSON body with the status `STATUS`.
+#[derive(Debug)]
+pub(crate) struct Answer<T, const STATUS: u16 = 200> {
+    body: T,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Something was created.
+pub(crate) type Created<T> = Answer<T, 201>;
+/// Something will come about; this is what is known now.
+pub(crate) type Accepted<T> = Answer<T, 202>;
+
+impl<T, const STATUS: u16> Answer<T, STATUS> {
+    pub(crate) fn new(body: T) -> Self {
+        Self {
+            body,
+            headers: Vec::new(),
+        }
+    }
+
+    /// Adds a header. One whose value cannot stand in a header is left out.
+    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// Where what was created is to be found.
+    pub(crate) fn at(self, path: &str) -> Self {
+        self.with(header::LOCATION, path)
+    }
+
+    /// What `If-Match` must say to edit this.
+    pub(crate) fn tagged(self, tag: &str) -> Self {
+        self.with(header::ETAG, tag)
+    }
+
+    /// Says whether an earlier request had done it already.
+    pub(crate) fn replayed(self, replayed: bool) -> Self {
+        if replayed {
+            self.with(REPLAYED, "true")
+        } else {
+            self
+        }
+    }
+
+    /// Sets cookies.
+    pub(crate) fn cookies(mut self, cookies: impl IntoIterator<Item = HeaderValue>) -> Self {
+        let cookies = cookies.into_iter();
+        self.headers
+            .extend(cookies.map(|cookie| (header::SET_COOKIE, cookie)));
+        self
+    }
+}
+
+impl<T: Serialize, const STATUS: u16> IntoResponse for Answer<T, STATUS> {
+    fn into_response(self) -> Response {
+        let mut response = Json(self.body).into_response();
+        *response.status_mut() = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
+        for (name, value) in self.headers {
+            response.headers_mut().append(name, value);
+        }
+        response
+    }
+}
+
+impl<T: JsonSchema, const STATUS: u16> OperationOutput for Answer<T, STATUS> {
+    type Inner = T;
+
+    fn operation_response(ctx: &mut GenContext, _: &mut Operation) -> Option<openapi::Response> {
+        let description = match STATUS {
+            201 => "Created",
+            202 => "Accepted: it will come about",
+            _ => "Done",
+        };
+        let mut response = json_response::<T>(ctx, description);
+        if STATUS == 201 {
+            let location = response_header(ctx, "Where it is to be found");
+            response.headers.insert("Location".to_owned(), location);
+        }
+        Some(response)
+    }
+
+    fn inferred_responses(
+        ctx: &mut GenContext,
+        operation: &mut Operation,
+    ) -> Vec<(Option<DocumentedStatus>, openapi::Response)> {
+        Self::operation_response(ctx, operation)
+            .map(|response| (Some(DocumentedStatus::Code(STATUS)), response))
+            .into_iter()
+            .collect()
+    }
+}
+
+/// It is done and there is nothing to say (204).
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    cookies: Vec<HeaderValue>,
+}
+
+impl Done {
+    /// Sets cookies.
+    pub(crate) fn cookies(cookies: impl IntoIterator<Item = HeaderValue>) -> Self {
+        Self {
+            cookies: cookies.into_iter().collect(),
+        }
+    }
+}
+
+impl IntoResponse for Done {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        for cookie in self.cookies {
+            response.headers_mut().append(header::SET_COOKIE, cookie);
+        }
+        response
+    }
+}
+
+impl OperationOutput for Done {
+    type Inner = ();
+
+    fn inferred_responses(
+        _: &mut GenContext,
+        _: &mut Operation,
+    ) -> Vec<(Option<DocumentedStatus>, openapi::Response)> {
+        let response = openapi::Response {
+            description: "Done".to_owned(),
+            ..openapi::Response::default()
+        };
+        vec![(Some(DocumentedStatus::Code(204)), response)]
+    }
+}

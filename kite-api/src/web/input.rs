@@ -1,0 +1,181 @@
+//! [`Sent`]: a request's body as the operation reads it, from which its
+//! description in the OpenAPI document comes too.
+
+use std::{borrow::Cow, marker::PhantomData};
+
+use aide::{OperationInput, generate::GenContext, openapi, operation::set_body};
+use axum::extract::{FromRequest, Request};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Form,
+    form::{Known, Use, object_of},
+};
+use crate::{
+    openapi::{refuses, schema_object},
+    problem::{Problem, ProblemKind},
+};
+
+/// The fields that an operation takes.
+///
+/// What [`Input::read`] asks of the form *is* the description: there is no
+/// second list of fields that could say something else.
+pub(crate) trait Input: Sized {
+    /// Name of the schema in the OpenAPI document.
+    const NAME: &'static str;
+    /// What fields mean that are none of the custom resource's.
+    const MEANING: &'static [(&'static str, &'static str)] = &[];
+
+    /// Reads the fields. `None` only if an error was noted.
+    fn read(form: &mut Form) -> Option<Self>;
+
+    /// The spec of the custom resource that the fields end up in: bounds and
+    /// meaning of those with the same name are taken from it.
+    fn resource(_: &mut SchemaGenerator) -> Option<Schema> {
+        None
+    }
+}
+
+/// A request's body, read as `B`. Nothing is refused yet, so that the handler
+/// can add what it finds wrong; see [`Form::finish_with`].
+pub(crate) struct Sent<B> {
+    /// `None` only if the form has an error.
+    pub(crate) input: Option<B>,
+    pub(crate) form: Form,
+}
+
+impl<B> Sent<B> {
+    fn read(fields: Map<String, Value>) -> Self
+    where
+        B: Input,
+    {
+        let mut form = Form::new(fields);
+        Self {
+            input: B::read(&mut form),
+            form,
+        }
+    }
+}
+
+impl<S: Send + Sync, B: Input> FromRequest<S> for Sent<B> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        Ok(Self::read(object_of(request).await?))
+    }
+}
+
+impl<B: Input> OperationInput for Sent<B> {
+    fn operation_input(ctx: &mut GenContext, operation: &mut openapi::Operation) {
+        let schema = ctx.schema.subschema_for::<Described<B>>();
+        let content = openapi::MediaType {
+            schema: Some(schema_object(schema)),
+            ..openapi::MediaType::default()
+        };
+        let body = openapi::RequestBody {
+            content: [("application/json".to_owned(), content)]
+                .into_iter()
+                .collect(),
+            required: true,
+            ..openapi::RequestBody::default()
+        };
+        set_body(ctx, operation, body);
+        refuses(
+            ctx,
+            operation,
+            &[
+                ProblemKind::Malformed,
+                ProblemKind::TooLarge,
+                ProblemKind::UnsupportedMediaType,
+                ProblemKind::Invalid,
+            ],
+        );
+    }
+}
+
+/// The schema of what `B` reads.
+struct Described<B>(PhantomData<B>);
+
+impl<B: Input> JsonSchema for Described<B> {
+    fn schema_name() -> Cow<'static, str> {
+        B::NAME.into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let read = Sent::<B>::read(Map::new());
+        let mut inline = SchemaSettings::draft2020_12()
+            .with(|settings| settings.inline_subschemas = true)
+            .into_generator();
+        let resource = B::resource(&mut inline);
+        let mut properties = Map::new();
+        let mut required = Vec::new();
+        for field in read.form.known() {
+            if field.use_ == Use::Fixed {
+                continue;
+            }
+            if field.use_ == Use::Required {
+                required.push(json!(field.name));
+            }
+            let schema = describe::<B>(field, resource.as_ref(), generator);
+            properties.insert(field.name.to_owned(), schema);
+        }
+        json_schema!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// The schema of one field.
+fn describe<B: Input>(
+    field: &Known,
+    resource: Option<&Schema>,
+    generator: &mut SchemaGenerator,
+) -> Value {
+    let mut schema = resource
+        .and_then(|resource| resource.get("properties")?.get(field.name))
+        .map_or_else(|| (field.schema)(generator).to_value(), plain);
+    let meaning = B::MEANING
+        .iter()
+        .find_map(|(name, meaning)| (*name == field.name).then_some(*meaning));
+    if let (Some(meaning), Some(schema)) = (meaning, schema.as_object_mut()) {
+        schema.insert("description".to_owned(), json!(meaning));
+    }
+    if field.use_ != Use::Optional {
+        return schema;
+    }
+    let description = schema
+        .as_object_mut()
+        .and_then(|schema| schema.remove("description"));
+    let mut nullable = json!({ "anyOf": [schema, { "type": "null" }] });
+    if let Some(description) = description {
+        nullable["description"] = description;
+    }
+    nullable
+}
+
+/// A property of a custom resource without what only Kubernetes understands,
+/// and without null, which stands for "not given" there.
+fn plain(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(name, _)| !name.starts_with("x-kubernetes") && *name != "default")
+            .map(|(name, value)| match (name.as_str(), value) {
+                ("type", Value::Array(types)) => {
+                    let mut types = types.clone();
+                    types.retain(|it| it != "null");
+                    let only = (types.len() == 1).then(|| types[0].clone());
+                    (name.clone(), only.unwrap_or(Value::Array(types)))
+                }
+                _ => (name.clone(), plain(value)),
+            })
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(plain).collect(),
+        other => other.clone(),
+    }
+}

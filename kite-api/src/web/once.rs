@@ -1,0 +1,130 @@
+//! `Idempotency-Key`: a creation that can be asked for again after a lost
+//! answer, of any replica.
+//!
+//! Nothing is remembered beside the object that was created: it carries a stamp
+//! of who asked with which key for what. Whoever asks again is shown it.
+
+use aide::{OperationInput, generate::GenContext, openapi::Operation};
+use axum::extract::FromRequestParts;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::{HeaderName, request::Parts};
+use kite_core::cluster::Object;
+use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
+
+use super::Form;
+use crate::{
+    auth::Principal,
+    openapi::{refuses, request_header},
+    problem::{Problem, ProblemKind},
+};
+
+const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// Annotation with the stamp.
+const STAMP: &str = "hy3ons.github.io/idempotency";
+/// Longest key.
+const LONGEST: usize = 128;
+
+/// The `Idempotency-Key` of a request, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Once(Option<String>);
+
+impl Once {
+    /// What the object is marked with that `caller` asks for by `form`. The
+    /// fields that hold secrets do not count: their digest would be an easy
+    /// way to guess them.
+    pub(crate) fn stamp(&self, caller: &Principal, form: &Form) -> Option<Stamp> {
+        let key = self.0.as_ref()?;
+        let uid = caller.user().uid().unwrap_or_default();
+        Some(Stamp {
+            asked: digest(&[uid.as_str(), key]),
+            body: digest(&[&form.public_fields()]),
+        })
+    }
+}
+
+/// Sixteen bytes say enough and leave room for more annotations.
+fn digest(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    URL_SAFE_NO_PAD.encode(&hash.finalize()[..16])
+}
+
+/// Who asked with which key, and for what.
+#[derive(Debug)]
+pub(crate) struct Stamp {
+    asked: String,
+    body: String,
+}
+
+impl Stamp {
+    /// Marks an object that is about to be created.
+    pub(crate) fn mark<K: Object>(&self, object: &mut K) {
+        let text = format!("{}.{}", self.asked, self.body);
+        object.annotations_mut().insert(STAMP.to_owned(), text);
+    }
+
+    /// Whether an object was created by a request with this key.
+    pub(crate) fn is_on<K: Object>(&self, object: &K) -> bool {
+        let stamp = object.annotations().get(STAMP);
+        stamp.is_some_and(|stamp| stamp.split('.').next() == Some(&self.asked))
+    }
+
+    /// Refuses the key if an object that it [is on](Self::is_on) was asked for
+    /// in other words.
+    pub(crate) fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
+        let stamp = object.annotations().get(STAMP);
+        if stamp.and_then(|stamp| stamp.split('.').nth(1)) == Some(&self.body) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ProblemKind::IdempotencyKeyReused,
+            format!(
+                "this Idempotency-Key created {:?} by a request with another body: use a new key \
+                 for each thing that you create",
+                object.name_any()
+            ),
+        ))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Once {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(value) = parts.headers.get(&HEADER) else {
+            return Ok(Self(None));
+        };
+        let key = value
+            .to_str()
+            .ok()
+            .filter(|key| (1..=LONGEST).contains(&key.len()));
+        let refusal = || {
+            Problem::new(
+                ProblemKind::Malformed,
+                "Idempotency-Key must be 1 to 128 visible characters, such as a UUID",
+            )
+        };
+        Ok(Self(Some(key.ok_or_else(refusal)?.to_owned())))
+    }
+}
+
+impl OperationInput for Once {
+    fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
+        request_header(
+            ctx,
+            operation,
+            "Idempotency-Key",
+            "Any text of 1 to 128 characters, new for each thing to create: the same request \
+             with the same key creates nothing twice and is answered like the first.",
+        );
+        refuses(
+            ctx,
+            operation,
+            &[ProblemKind::Malformed, ProblemKind::IdempotencyKeyReused],
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! The OpenAPI document: committed, and true.
+
+use std::{collections::BTreeSet, path::Path};
+
+use serde_json::Value;
+
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+
+fn document() -> Value {
+    kite_api::openapi_document()
+}
+
+#[test]
+fn the_committed_document_is_what_the_handlers_say() {
+    let mut text = serde_json::to_string_pretty(&document()).unwrap();
+    text.push('\n');
+    if std::env::var_os("KITE_BLESS").is_some() {
+        std::fs::write(Path::new(COMMITTED), &text).unwrap();
+    }
+    let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
+    assert!(
+        committed == text,
+        "kite-api/openapi.json is stale: write it anew with \
+         KITE_BLESS=1 cargo test -p kite-api --test api openapi"
+    );
+}
+
+/// Every operation with its method and path.
+fn operations(document: &Value) -> Vec<(String, Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let operations = paths.iter().flat_map(|(path, methods)| {
+        methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(move |(method, operation)| {
+                (
+                    format!("{} {path}", method.to_uppercase()),
+                    operation.clone(),
+                )
+            })
+    });
+    operations.collect()
+}
+
+#[test]
+fn every_operation_says_what_it_is_for_and_what_it_answers() {
+    let document = document();
+    let tags: BTreeSet<_> = document["tags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tag| tag["name"].as_str().unwrap())
+        .collect();
+    let mut ids = BTreeSet::new();
+    for (what, operation) in operations(&document) {
+        let id = operation["operationId"].as_str().unwrap().to_owned();
+        assert!(ids.insert(id), "{what}: the id is used twice");
+        assert!(!operation["summary"].as_str().unwrap().is_empty(), "{what}");
+        assert!(
+            tags.contains(operation["tags"][0].as_str().unwrap()),
+            "{what}"
+        );
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(
+            responses.keys().any(|status| status.starts_with('2')),
+            "{what}"
+        );
+        for status in ["500", "503"] {
+            assert!(responses.contains_key(status), "{what}: {status}");
+        }
+        for parameter in operation["parameters"].as_array().unwrap_or(&Vec::new()) {
+            assert!(parameter["description"].is_string(), "{what}: {parameter}");
+        }
+    }
+    assert!(ids.len() > 20, "{ids:?}");
+}
+
+#[test]
+fn every_field_of_a_body_says_what_it_means() {
+    let document = document();
+    for (what, operation) in operations(&document) {
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let Some(reference) = schema["$ref"].as_str() else {
+            continue;
+        };
+        let body = document.pointer(&reference[1..]).unwrap();
+        assert_eq!(body["additionalProperties"], false, "{what}");
+        for (name, field) in body["properties"].as_object().unwrap() {
+            assert!(field["description"].is_string(), "{what}: {name}: {field}");
+        }
+    }
+}
+
+#[test]
+fn what_is_referred_to_is_there_and_nothing_of_kubernetes_is_left() {
+    let document = document();
+    let text = document.to_string();
+    for reference in text.split("\"$ref\":\"#").skip(1) {
+        let reference = reference.split('"').next().unwrap();
+        assert!(document.pointer(reference).is_some(), "{reference}");
+    }
+    let inputs = ["NewVm", "VmEdit", "NewUser", "UserEdit", "NewOffer"];
+    for name in inputs {
+        let schema = document["components"]["schemas"][name].to_string();
+        assert!(!schema.contains("x-kubernetes"), "{name}: {schema}");
+    }
+}
