@@ -3,8 +3,7 @@
 
 import createClient from "openapi-fetch";
 import { OfflineError, ProblemError } from "./problem";
-
-const BASE = "/api/v1";
+import type { paths } from "./schema";
 
 type Listener = () => void;
 const signedOut = new Set<Listener>();
@@ -23,7 +22,7 @@ let refreshing: Promise<boolean> | undefined;
 
 /** Asks for fresh cookies; all requests that wait for them share the answer. */
 function refresh(): Promise<boolean> {
-  refreshing ??= fetch(`${BASE}/auth/refresh`, { method: "POST" })
+  refreshing ??= fetch("/api/v1/auth/refresh", { method: "POST" })
     .then((response) => response.ok)
     .finally(() => {
       refreshing = undefined;
@@ -53,18 +52,35 @@ async function fetchInSession(request: Request): Promise<Response> {
   return response;
 }
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
-export const client: any = createClient<any>({ baseUrl: BASE, fetch: fetchInSession });
+/** Paths and answers are typed as the API's document has them. */
+export const client = createClient<paths>({ baseUrl: "/", fetch: fetchInSession });
 
-interface Answer<T> {
-  data?: T;
+/** An answer, as the client gives it. */
+interface Answer {
+  data?: unknown;
   error?: unknown;
   response: Response;
 }
 
 /** The body of an answer, or the problem as an error. */
-export async function ask<T>(answer: Promise<Answer<T>>): Promise<T> {
+export async function ask<T>(answer: Promise<Answer>): Promise<T> {
   const { data, error, response } = await answer;
-  if (!response.ok) throw await ProblemError.of(response, error);
+  if (!response.ok) throw ProblemError.of(response, error);
   return data as T;
+}
+
+/** A request that the document of not every server has. */
+export async function askFor<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await fetchInSession(
+    new Request(`/api/v1${path}`, {
+      method,
+      ...(body === undefined
+        ? {}
+        : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    }),
+  );
+  const text = await response.text();
+  const answer: unknown = text ? JSON.parse(text) : undefined;
+  if (!response.ok) throw ProblemError.of(response, answer);
+  return answer as T;
 }

@@ -32,7 +32,7 @@ export class ProblemError extends Error {
     this.retryAfter = retryAfter;
   }
 
-  static async of(response: Response, body: unknown): Promise<ProblemError> {
+  static of(response: Response, body: unknown): ProblemError {
     const retryAfter = Number(response.headers.get("retry-after")) || undefined;
     const document = isProblem(body)
       ? body

@@ -1,144 +1,39 @@
-// The shapes of the API under the names that the pages use.
+// The shapes of the API under the names that the pages use, out of the document
+// by which it describes itself (`npm run generate` makes schema.d.ts of it).
 
-export type AccessLevel = "ReadOnly" | "User" | "Manager" | "Admin";
-export type PowerState = "On" | "Off";
-export type SshLogin = "KeyOrPassword" | "KeyAndPassword";
-export type SignUp = "Open" | "Invite" | "Closed";
-export type VmPhase =
-  | "Pending"
-  | "Provisioning"
-  | "Starting"
-  | "Running"
-  | "Migrating"
-  | "Paused"
-  | "Stopping"
-  | "Stopped"
-  | "Deleting"
-  | "Failed";
+import type { components } from "./schema";
 
-export interface Condition {
-  type: string;
-  status: string;
-  reason: string;
-  message: string;
-  lastTransitionTime: string;
-}
+type Schemas = components["schemas"];
 
-export interface Config {
-  signUp: SignUp;
-  bootstrapOpen: boolean;
-  baseDomain?: string;
-  gateway?: { host?: string; port: number };
-  version: string;
+/** Answers leave out what is not there; the document allows null, too. */
+type Present<T> = T extends readonly (infer Item)[]
+  ? Present<Item>[]
+  : T extends object
+    ? { [Key in keyof T]: Present<Exclude<T[Key], null>> }
+    : T;
+
+export type AccessLevel = Schemas["AccessLevel"];
+export type SignUp = Schemas["SignUp"];
+export type Condition = Present<Schemas["io.k8s.apimachinery.pkg.apis.meta.v1.Condition"]>;
+export type Quota = Present<Schemas["Quota"]>;
+export type User = Present<Schemas["User"]>;
+export type Vm = Present<Schemas["Vm"]>;
+export type Image = Present<Schemas["Image"]>;
+export type Offer = Present<Schemas["Offer"]>;
+export type Session = Present<Schemas["SessionList"]>["items"][number];
+
+// What follows is not in the document of every server. Pages leave out what the
+// one that they speak with does not have.
+
+export interface Config extends Present<Schemas["Config"]> {
+  /** Names of providers to sign in with. */
   oidc?: string[];
   features?: string[];
 }
 
-export interface Quota {
-  vms: number;
-  cpu: number;
-  memory: string;
-  disk: string;
-}
-
-export interface Usage {
-  vms: number;
-  cpu: number;
-  memory: number;
-  disk: number;
-}
-
-export interface User {
-  name: string;
-  username: string;
-  email?: string;
-  accessLevel: AccessLevel;
-  suspended: boolean;
-  sshPublicKeys: string[];
-  quota: Quota;
-  usage: Usage;
-  phase?: "Pending" | "Ready" | "Suspended" | "Deleting" | "Failed";
-  namespace?: string;
-  conditions: Condition[];
-  createdAt?: string;
-  deleting: boolean;
-}
-
-export interface Me extends User {
-  sessionExpiresAt?: string;
+export interface Me extends Present<Schemas["Me"]> {
+  /** Whether signing in takes a second factor. */
   totp?: boolean;
-}
-
-export interface VmStatus {
-  phase?: VmPhase;
-  powerState?: PowerState;
-  upToDate: boolean;
-  nodeName?: string;
-  ipAddress?: string;
-  diskPhase?: string;
-  diskProgress?: string;
-  sshCommand?: string;
-  domain?: string;
-  deleteAt?: string;
-  idle: boolean;
-  conditions: Condition[];
-}
-
-export interface Vm {
-  name: string;
-  owner: string;
-  namespace: string;
-  uid: string;
-  cpu: number;
-  memory: string;
-  disk: string;
-  image: string;
-  powerState: PowerState;
-  sshId: string;
-  hasSshPassword: boolean;
-  sshPublicKeys: string[];
-  domainPrefix?: string;
-  expiresAt?: string;
-  expiryGracePeriod?: string;
-  idleTimeout?: string;
-  startOnConnect: boolean;
-  sshLogin: SshLogin;
-  offer?: string;
-  createdAt?: string;
-  deleting: boolean;
-  status: VmStatus;
-}
-
-export interface Image {
-  name: string;
-  displayName: string;
-  description?: string;
-  osFamily: string;
-  minDisk: string;
-  phase?: "Pending" | "Importing" | "Ready" | "Deleting" | "Failed";
-  progress?: string;
-}
-
-export interface Offer {
-  name: string;
-  cpu: number;
-  memory: string;
-  disk: string;
-  image: string;
-  expiresAt?: string;
-  lifetime?: string;
-  phase?: "Available" | "Claimed" | "Expired" | "Deleting";
-  user?: string;
-  claimedBy?: { namespace: string; name: string };
-  conditions?: Condition[];
-}
-
-export interface Session {
-  name: string;
-  createdAt?: string;
-  expiresAt: string;
-  client?: string;
-  current: boolean;
 }
 
 export interface Token {
@@ -162,9 +57,6 @@ export interface Totp {
   otpauthUrl: string;
 }
 
-/** What a body may hold: the API says which fields are wrong. */
-export type Body = Record<string, unknown>;
-
 export interface Platform {
   baseDomain?: string;
   signUp?: SignUp;
@@ -173,3 +65,6 @@ export interface Platform {
   blockedNetworks?: string[];
   gateway?: { publicHost?: string; publicPort?: number };
 }
+
+/** What a form sends: the API says which of its fields are wrong. */
+export type Body = Record<string, unknown>;
