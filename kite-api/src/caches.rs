@@ -29,15 +29,43 @@ use kube::{
         watcher,
     },
 };
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::{broadcast, watch},
+    task::JoinSet,
+};
 
 /// Longest wait for an event that must come.
 const CATCH_UP: Duration = Duration::from_secs(2);
+/// Changes that whoever listens may be behind before it has to look at the whole
+/// copy again.
+const NEWS: usize = 1024;
+
+/// What happened to a copy.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// An object is there, or is another than it was: the copy has it.
+    Seen(ObjectKey),
+    /// An object is gone; this is what it was last.
+    Gone(Arc<K>),
+    /// The copy was filled anew: anything may be different.
+    All,
+}
+
+impl<K> Clone for Change<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Seen(key) => Self::Seen(key.clone()),
+            Self::Gone(object) => Self::Gone(Arc::clone(object)),
+            Self::All => Self::All,
+        }
+    }
+}
 
 /// A watched copy of all objects of a kind.
 pub struct Cache<K: Object> {
     store: Store<K>,
     changes: watch::Receiver<()>,
+    news: broadcast::Sender<Change<K>>,
     health: Arc<Health>,
 }
 
@@ -54,6 +82,8 @@ impl<K: Object> Cache<K> {
         let (notify, changes) = watch::channel(());
         let health = Arc::new(Health::default());
         let noted = Arc::clone(&health);
+        let (news, _) = broadcast::channel(NEWS);
+        let teller = news.clone();
         let api: Api<K> = Api::all(client);
         tasks.spawn(async move {
             let stream = watcher(api, watcher::Config::default()).default_backoff();
@@ -67,6 +97,14 @@ impl<K: Object> Cache<K> {
                             noted.filled.store(true, Ordering::Release);
                         }
                         noted.live.store(true, Ordering::Release);
+                        // An error means that nobody listens.
+                        let _ = teller.send(match event {
+                            watcher::Event::Apply(object) => Change::Seen(ObjectKey::of(&object)),
+                            watcher::Event::Delete(object) => Change::Gone(Arc::new(object)),
+                            watcher::Event::Init
+                            | watcher::Event::InitApply(_)
+                            | watcher::Event::InitDone => Change::All,
+                        });
                     }
                     Err(error) => {
                         if noted.live.swap(false, Ordering::AcqRel) {
@@ -81,6 +119,7 @@ impl<K: Object> Cache<K> {
         Self {
             store,
             changes,
+            news,
             health,
         }
     }
@@ -109,6 +148,12 @@ impl<K: Object> Cache<K> {
     /// Whether the watch behind the copy works at the moment.
     pub fn is_live(&self) -> bool {
         self.health.live.load(Ordering::Acquire)
+    }
+
+    /// What happens to the copy from now on. Who lags behind too far is told so
+    /// and must look at the whole copy again.
+    pub fn subscribe(&self) -> broadcast::Receiver<Change<K>> {
+        self.news.subscribe()
     }
 
     /// Waits until the copy was filled once. `Store::wait_until_ready` would wake

@@ -32,6 +32,7 @@
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
+//! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
@@ -39,6 +40,7 @@
 mod account;
 mod auth;
 pub mod caches;
+mod events;
 mod images;
 pub mod metrics;
 mod offers;

@@ -149,7 +149,7 @@ fn phase(offer: &KiteVirtualMachineOffer) -> Option<OfferPhase> {
 }
 
 /// Whether the offer is for `caller`, or for anybody.
-fn is_for(offer: &KiteVirtualMachineOffer, caller: &Principal) -> bool {
+pub(crate) fn is_for(offer: &KiteVirtualMachineOffer, caller: &Principal) -> bool {
     let user = offer.spec.user.as_deref();
     user.is_none_or(|user| user == caller.name())
 }

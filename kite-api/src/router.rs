@@ -12,7 +12,7 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, images, offers, openapi, page, platform,
+    account, auth, events, images, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference,
     state::ApiState,
@@ -59,6 +59,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(images::routes())
         .merge(offers::routes())
         .merge(users::routes())
+        .merge(events::routes())
         .merge(platform::routes())
 }
 

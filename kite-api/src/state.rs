@@ -20,6 +20,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     auth::{Limits, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
+    events::Places,
     metrics::Metrics,
     problem::Problem,
 };
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     sign_in: Throttle,
     sign_up: Throttle,
     session_lookups: Semaphore,
+    event_places: Places,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
     synced: AtomicBool,
@@ -150,6 +152,11 @@ impl ApiState {
         &self.inner.session_lookups
     }
 
+    /// Who has how many streams of events open.
+    pub(crate) fn event_places(&self) -> &Places {
+        &self.inner.event_places
+    }
+
     /// Whether the bootstrap Secret was there when somebody last looked, if that
     /// was within `age`.
     pub(crate) fn bootstrap_seen(&self, age: Duration) -> Option<bool> {
@@ -234,6 +241,7 @@ impl ApiStateBuilder {
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
+            event_places: Places::default(),
             bootstrap_seen: Mutex::default(),
             synced: AtomicBool::new(false),
             metrics: Metrics::default(),

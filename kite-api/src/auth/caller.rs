@@ -8,6 +8,7 @@ use std::{
 use aide::{OperationInput, generate::GenContext, openapi::Operation};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use http::{HeaderMap, header, request::Parts};
+use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteSession, KiteUser},
@@ -17,7 +18,7 @@ use kube::ResourceExt as _;
 use super::{
     cookie,
     origin::check_origin,
-    session::{belongs_to, find_session},
+    session::{belongs_to, find_session, is_open},
 };
 use crate::{
     openapi::signed_in,
@@ -63,6 +64,32 @@ impl Principal {
     /// Its access level.
     pub fn level(&self) -> AccessLevel {
         self.user.spec.access_level
+    }
+
+    /// When it ends by itself.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        self.session
+            .as_ref()
+            .map(|session| session.spec.expires_at.0)
+    }
+
+    /// The same as it is now, for what lasts longer than a request; `None` when
+    /// the session is over or the account may not come in any more.
+    pub(crate) fn renewed(&self, state: &ApiState) -> Option<Self> {
+        let caches = state.caches();
+        let user = caches.users.get(&ObjectKey::cluster(self.name()))?;
+        let session = match &self.session {
+            None => None,
+            Some(known) => {
+                let key = ObjectKey::cluster(known.name_any());
+                let session = caches.sessions.get(&key)?;
+                if !is_open(&session) || !belongs_to(&session, &user) {
+                    return None;
+                }
+                Some(session)
+            }
+        };
+        (user.uid() == self.user.uid() && may_come_in(&user)).then_some(Self { user, session })
     }
 
     /// Refuses what the policy does not allow.
@@ -156,11 +183,11 @@ async fn find_user(
         Some(user) if cache.is_live() => Some(user),
         _ => state.cluster().find::<KiteUser>(&key).await?.map(Arc::new),
     };
-    Ok(user.filter(|user| {
-        belongs_to(session, user)
-            && user.metadata.deletion_timestamp.is_none()
-            && !user.spec.suspended
-    }))
+    Ok(user.filter(|user| belongs_to(session, user) && may_come_in(user)))
+}
+
+fn may_come_in(user: &KiteUser) -> bool {
+    user.metadata.deletion_timestamp.is_none() && !user.spec.suspended
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {

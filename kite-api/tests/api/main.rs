@@ -4,6 +4,7 @@
 
 mod account;
 mod bootstrap;
+mod events;
 mod http;
 mod lists;
 mod offers;

@@ -1,0 +1,160 @@
+//! News as server-sent events: what a page shows, and whatever changes of it.
+//!
+//! A stream begins with everything (`snapshot`) and goes on with what changes.
+//! Who reads too slowly to be told each change is given everything again. So a
+//! client needs no memory of where it was: it connects again and is right.
+
+mod feed;
+mod places;
+
+use std::{convert::Infallible, time::Duration};
+
+use aide::{
+    OperationOutput,
+    axum::{ApiRouter, routing::get_with},
+    generate::GenContext,
+    openapi::{self, MediaType, Operation, StatusCode},
+};
+use axum::{
+    extract::{Query, State},
+    response::{
+        IntoResponse, Response, Sse,
+        sse::{Event, KeepAlive},
+    },
+};
+use futures::{Stream, StreamExt as _, stream::BoxStream};
+use indexmap::IndexMap;
+use kite_core::crd::AccessLevel;
+use schemars::{JsonSchema, json_schema};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::places::Places;
+use self::{feed::Feed, places::Place};
+use crate::{
+    auth::Caller,
+    images::ImageView,
+    offers::OfferView,
+    openapi::{about, schema_object},
+    policy::{Action, Whose},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    users::UserView,
+    vms::VmView,
+};
+
+/// A comment is sent when there was nothing else for so long, so that nobody in
+/// between takes the connection for dead.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The path of the news.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    ApiRouter::new().api_route(
+        "/events",
+        get_with(
+            events,
+            about(
+                "events",
+                "followEvents",
+                "Follow VMs, images, offers and the own account",
+                &[ProblemKind::Malformed, ProblemKind::TooManyRequests],
+            ),
+        ),
+    )
+}
+
+/// Whose VMs are followed.
+#[derive(Deserialize, JsonSchema)]
+struct Scope {
+    /// Everybody's, for those who may see them.
+    #[serde(default)]
+    all: bool,
+}
+
+/// Everything that a stream tells of.
+#[derive(Serialize, JsonSchema)]
+struct Snapshot {
+    vms: Vec<VmView>,
+    images: Vec<ImageView>,
+    /// Those that the caller can claim.
+    offers: Vec<OfferView>,
+    me: UserView,
+}
+
+/// What is not there any more.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Gone {
+    name: String,
+    /// For VMs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    uid: String,
+}
+
+/// `GET /api/v1/events`
+async fn events(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Query(Scope { all }): Query<Scope>,
+) -> Result<News, Problem> {
+    caller.require(Action::UseAccount, Whose::Own)?;
+    if all {
+        caller.require(Action::SeeVm, Whose::Other(AccessLevel::Admin))?;
+    }
+    let place = state.event_places().take(&caller.name())?;
+    let Caller(principal) = caller;
+    let feed = Feed::new(state, principal, all);
+    Ok(News(stream(feed, place).boxed()))
+}
+
+/// The feed's events until it ends; the place is free again then.
+fn stream(feed: Feed, place: Place) -> impl Stream<Item = Result<Event, Infallible>> {
+    futures::stream::unfold((feed, place), |(mut feed, place)| async {
+        let event = feed.next().await?;
+        Some((Ok(event), (feed, place)))
+    })
+}
+
+/// An answer that does not end.
+struct News(BoxStream<'static, Result<Event, Infallible>>);
+
+impl IntoResponse for News {
+    fn into_response(self) -> Response {
+        let heartbeat = KeepAlive::new().interval(HEARTBEAT);
+        Sse::new(self.0).keep_alive(heartbeat).into_response()
+    }
+}
+
+impl OperationOutput for News {
+    type Inner = Snapshot;
+
+    fn inferred_responses(
+        ctx: &mut GenContext,
+        _: &mut Operation,
+    ) -> Vec<(Option<StatusCode>, openapi::Response)> {
+        let data = [
+            ctx.schema.subschema_for::<Snapshot>(),
+            ctx.schema.subschema_for::<Gone>(),
+        ];
+        let schema = json_schema!({
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": { "anyOf": data },
+        });
+        let content = MediaType {
+            schema: Some(schema_object(schema)),
+            ..MediaType::default()
+        };
+        let response = openapi::Response {
+            description: "First `snapshot` with `{vms, images, offers, me}`, then, as it happens, \
+                          `vm`, `image`, `offer` and `me` with the object as other requests \
+                          show it, `vm-deleted`, `image-deleted` and `offer-deleted` with \
+                          `{name, owner?, uid}`, another `snapshot` for who was too slow, and \
+                          `signed-out` when the session is over, which is the last."
+                .to_owned(),
+            content: IndexMap::from_iter([("text/event-stream".to_owned(), content)]),
+            ..openapi::Response::default()
+        };
+        vec![(Some(StatusCode::Code(200)), response)]
+    }
+}

@@ -1,0 +1,256 @@
+//! [`Feed`]: what one stream has still to say.
+
+use std::{collections::VecDeque, time::Duration};
+
+use axum::response::sse::Event;
+use jiff::Timestamp;
+use kite_core::{
+    cluster::Object,
+    crd::{
+        AccessLevel, KiteImage, KiteSession, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+    },
+    names,
+};
+use kube::ResourceExt as _;
+use serde::Serialize;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+
+use super::{Gone, Snapshot};
+use crate::{
+    auth::Principal,
+    caches::Change,
+    images::ImageView,
+    offers::{self, OfferView},
+    policy::{self, Action, Whose},
+    state::ApiState,
+    users::UserView,
+    vms::VmView,
+};
+
+/// Longest sleep, lest a session of many years overflows a timer.
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 3600);
+
+/// The changes that one caller is to be told of.
+pub(super) struct Feed {
+    state: ApiState,
+    principal: Principal,
+    /// The namespace whose VMs are followed; none for all.
+    namespace: Option<String>,
+    vms: Receiver<Change<KiteVirtualMachine>>,
+    images: Receiver<Change<KiteImage>>,
+    offers: Receiver<Change<KiteVirtualMachineOffer>>,
+    users: Receiver<Change<KiteUser>>,
+    sessions: Receiver<Change<KiteSession>>,
+    waiting: VecDeque<Event>,
+    is_over: bool,
+}
+
+impl Feed {
+    pub(super) fn new(state: ApiState, principal: Principal, all: bool) -> Self {
+        // First listen, then look: nothing is missed in between.
+        let caches = state.caches();
+        let (vms, images, offers) = (
+            caches.vms.subscribe(),
+            caches.images.subscribe(),
+            caches.offers.subscribe(),
+        );
+        let (users, sessions) = (caches.users.subscribe(), caches.sessions.subscribe());
+        let mut feed = Self {
+            namespace: (!all).then(|| names::user_namespace(&principal.name())),
+            state,
+            principal,
+            vms,
+            images,
+            offers,
+            users,
+            sessions,
+            waiting: VecDeque::new(),
+            is_over: false,
+        };
+        feed.tell_all();
+        feed
+    }
+
+    /// The next event; `None` when the stream is over.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(event);
+            }
+            if self.is_over {
+                return None;
+            }
+            let expires = self.time_left();
+            tokio::select! {
+                change = self.vms.recv() => self.vm_changed(change),
+                change = self.images.recv() => self.image_changed(change),
+                change = self.offers.recv() => self.offer_changed(change),
+                change = self.users.recv() => self.user_changed(&change),
+                change = self.sessions.recv() => self.session_changed(&change),
+                () = tokio::time::sleep(expires) => self.check(),
+            }
+        }
+    }
+
+    fn time_left(&self) -> Duration {
+        let Some(end) = self.principal.expires_at() else {
+            return LONGEST_SLEEP;
+        };
+        let left = end.duration_since(Timestamp::now());
+        Duration::try_from(left)
+            .unwrap_or_default()
+            .min(LONGEST_SLEEP)
+    }
+
+    fn tell<T: Serialize>(&mut self, name: &str, what: &T) {
+        match Event::default().event(name).json_data(what) {
+            Ok(event) => self.waiting.push_back(event),
+            Err(error) => tracing::error!(%error, name, "an event cannot be written"),
+        }
+    }
+
+    /// Everything as it is now, instead of what was still to be said.
+    fn tell_all(&mut self) {
+        self.waiting.clear();
+        let caches = self.state.caches();
+        let images = caches.images.list(|_| true);
+        let offers = offers::open_to(&self.state, &self.principal);
+        let snapshot = Snapshot {
+            vms: caches
+                .vms
+                .list(|vm| self.follows(vm))
+                .iter()
+                .map(|vm| VmView::of(vm))
+                .collect(),
+            images: images.iter().map(|image| ImageView::of(image)).collect(),
+            offers: offers.iter().map(|offer| OfferView::of(offer)).collect(),
+            me: UserView::of(self.principal.user()),
+        };
+        self.tell("snapshot", &snapshot);
+    }
+
+    fn follows(&self, vm: &KiteVirtualMachine) -> bool {
+        self.namespace.is_none() || self.namespace == vm.metadata.namespace
+    }
+
+    fn vm_changed(&mut self, change: Result<Change<KiteVirtualMachine>, RecvError>) {
+        match self.news(change) {
+            Some(Change::Seen(key)) => {
+                if self.namespace.is_some() && self.namespace != key.namespace {
+                    return;
+                }
+                // What is gone by now is told of as such.
+                if let Some(vm) = self.state.caches().vms.get(&key) {
+                    self.tell("vm", &VmView::of(&vm));
+                }
+            }
+            Some(Change::Gone(vm)) if self.follows(&vm) => {
+                let namespace = vm.namespace().unwrap_or_default();
+                let owner = names::user_of_namespace(&namespace).map(str::to_owned);
+                self.tell("vm-deleted", &gone(vm.as_ref(), owner));
+            }
+            _ => {}
+        }
+    }
+
+    fn image_changed(&mut self, change: Result<Change<KiteImage>, RecvError>) {
+        match self.news(change) {
+            Some(Change::Seen(key)) => {
+                if let Some(image) = self.state.caches().images.get(&key) {
+                    self.tell("image", &ImageView::of(&image));
+                }
+            }
+            Some(Change::Gone(image)) => self.tell("image-deleted", &gone(image.as_ref(), None)),
+            _ => {}
+        }
+    }
+
+    /// An offer that somebody else claimed is as good as gone.
+    fn offer_changed(&mut self, change: Result<Change<KiteVirtualMachineOffer>, RecvError>) {
+        match self.news(change) {
+            Some(Change::Seen(key)) => {
+                let Some(offer) = self.state.caches().offers.get(&key) else {
+                    return;
+                };
+                if offers::is_open_to(&offer, &self.principal) {
+                    self.tell("offer", &OfferView::of(&offer));
+                } else if offers::is_for(&offer, &self.principal) {
+                    self.tell("offer-deleted", &gone(offer.as_ref(), None));
+                }
+            }
+            Some(Change::Gone(offer)) if offers::is_for(&offer, &self.principal) => {
+                self.tell("offer-deleted", &gone(offer.as_ref(), None));
+            }
+            _ => {}
+        }
+    }
+
+    fn user_changed(&mut self, change: &Result<Change<KiteUser>, RecvError>) {
+        let is_own = match change {
+            Ok(Change::Seen(key)) => key.name == self.principal.name(),
+            Ok(Change::Gone(user)) => user.uid() == self.principal.user().uid(),
+            Ok(Change::All) | Err(_) => true,
+        };
+        if is_own {
+            self.check();
+            if !self.is_over {
+                let me = UserView::of(self.principal.user());
+                self.tell("me", &me);
+            }
+        }
+    }
+
+    fn session_changed(&mut self, change: &Result<Change<KiteSession>, RecvError>) {
+        let own = self.principal.session().map(kube::ResourceExt::name_any);
+        let is_own = match change {
+            Ok(Change::Seen(key)) => Some(&key.name) == own.as_ref(),
+            Ok(Change::Gone(session)) => Some(session.name_any()) == own,
+            Ok(Change::All) | Err(_) => own.is_some(),
+        };
+        if is_own {
+            self.check();
+        }
+    }
+
+    /// What is to be told of a change, unless the whole has to be looked at
+    /// again.
+    fn news<K>(&mut self, change: Result<Change<K>, RecvError>) -> Option<Change<K>> {
+        match change {
+            Ok(Change::All) | Err(RecvError::Lagged(_)) => {
+                self.tell_all();
+                None
+            }
+            Ok(change) => Some(change),
+            // The process ends.
+            Err(RecvError::Closed) => {
+                self.is_over = true;
+                None
+            }
+        }
+    }
+
+    /// Looks at the account and its session as they are now, and ends the stream
+    /// if they may not go on.
+    fn check(&mut self) {
+        let may_see = |level: AccessLevel| {
+            self.namespace.is_some()
+                || policy::allows(level, Action::SeeVm, Whose::Other(AccessLevel::Admin))
+        };
+        let principal = self.principal.renewed(&self.state);
+        if let Some(principal) = principal.filter(|principal| may_see(principal.level())) {
+            self.principal = principal;
+        } else {
+            self.waiting.clear();
+            self.tell("signed-out", &serde_json::json!({}));
+            self.is_over = true;
+        }
+    }
+}
+
+fn gone<K: Object>(object: &K, owner: Option<String>) -> Gone {
+    Gone {
+        name: object.name_any(),
+        owner,
+        uid: object.uid().unwrap_or_default(),
+    }
+}
