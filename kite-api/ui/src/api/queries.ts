@@ -2,7 +2,7 @@
 
 import { QueryCache, QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import * as calls from "./calls";
-import { heardError, heardFrom } from "./connection";
+import { heardError, heardFrom, useIsConnectionLost } from "./connection";
 import { useIsLive } from "./live";
 import { ProblemError } from "./problem";
 import type { Me, Vm } from "./types";
@@ -45,9 +45,11 @@ async function fetchMe(): Promise<Me | null> {
   }
 }
 
-/** Asks in intervals where no event would tell. */
+/** Asks in intervals where no event would tell, and whether the API is back. */
 function useNews(): number | false {
-  return useIsLive() ? false : POLL_MS;
+  const live = useIsLive();
+  const lost = useIsConnectionLost();
+  return live && !lost ? false : POLL_MS;
 }
 
 export const useConfig = () =>

@@ -35,3 +35,19 @@ export function toLocalInput(time: string | undefined): string {
   const date = new Date(time);
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
+
+const SECONDS: Record<string, number> = { h: 3600, m: 60, s: 1, ms: 0.001 };
+
+/** `604800s` as "7 days"; what is no such span stays as it is. */
+export function duration(span: string, tag: string): string {
+  let rest = 0;
+  for (const [, count, unit] of span.matchAll(/([0-9.]+)(ms|h|m|s)/g)) rest += Number(count) * (SECONDS[unit ?? ""] ?? 0);
+  if (rest === 0) return span;
+  const parts: string[] = [];
+  for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60], ["second", 1]] as const) {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    if (count > 0) parts.push(new Intl.NumberFormat(tag, { style: "unit", unit, unitDisplay: "long" }).format(count));
+  }
+  return parts.join(" ");
+}

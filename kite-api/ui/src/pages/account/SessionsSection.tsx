@@ -1,9 +1,11 @@
 import * as calls from "../../api/calls";
 import { keys, queries, useSessions } from "../../api/queries";
+import type { Session } from "../../api/types";
 import { ActionButton } from "../../components/ActionButton";
 import { Loaded } from "../../components/Loaded";
 import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
+import { clientName } from "../../lib/client-name";
 import { relative } from "../../lib/time";
 
 const refetch = () => queries.invalidateQueries({ queryKey: keys.sessions });
@@ -12,6 +14,8 @@ const refetch = () => queries.invalidateQueries({ queryKey: keys.sessions });
 export function SessionsSection() {
   const { t, tag } = useI18n();
   const sessions = useSessions();
+  const nameOf = (session: Session) =>
+    session.client === undefined ? t("sessions.unknown") : clientName(session.client);
   const others = sessions.data?.some((session) => !session.current) ?? false;
   return (
     <Section
@@ -31,7 +35,7 @@ export function SessionsSection() {
             {sessions.map((session) => (
               <li key={session.name}>
                 <div>
-                  <strong>{session.client ?? t("sessions.unknown")}</strong>
+                  <strong title={session.client}>{nameOf(session)}</strong>
                   <small>
                     {session.current && `${t("sessions.current")} · `}
                     {session.createdAt !== undefined &&
@@ -42,7 +46,7 @@ export function SessionsSection() {
                 {!session.current && (
                   <ActionButton
                     small
-                    aria-label={t("sessions.endOf", { client: session.client ?? session.name })}
+                    aria-label={t("sessions.endOf", { client: nameOf(session) })}
                     act={() => calls.endSession(session.name).then(refetch)}
                     done={t("sessions.ended")}
                   >

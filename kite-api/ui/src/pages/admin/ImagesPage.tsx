@@ -48,7 +48,7 @@ function ImageCard({ image }: { image: Image }) {
   return (
     <li className="card vm-card">
       <header>
-        <FamilyMark family={image.osFamily} />
+        <FamilyMark family={image.osFamily} name={image.displayName} />
         <h2>{image.displayName}</h2>
         <Badge tone={TONES[phase]}>{t(`image.phase.${phase}`)}</Badge>
       </header>

@@ -14,7 +14,7 @@ import { Page } from "../../components/Page";
 import { useToast } from "../../components/Toasts";
 import { useI18n, useT } from "../../i18n";
 import { mayCreate } from "../../lib/may";
-import { relative } from "../../lib/time";
+import { duration, relative } from "../../lib/time";
 import { AccessFields, requireAccess } from "../vm/AccessFields";
 import { MoreFields, readMore } from "../vm/MoreFields";
 import { VmFacts } from "../vm/VmFacts";
@@ -40,7 +40,7 @@ export default function OffersPage() {
                   </header>
                   <VmFacts vm={offer} />
                   <p className="quiet-text">
-                    {offer.lifetime !== undefined && `${t("offers.lifetime", { lifetime: offer.lifetime })} `}
+                    {offer.lifetime !== undefined && `${t("offers.lifetime", { lifetime: duration(offer.lifetime, tag) })} `}
                     {offer.expiresAt !== undefined && t("offers.until", { when: relative(offer.expiresAt, tag) })}
                   </p>
                   <footer>

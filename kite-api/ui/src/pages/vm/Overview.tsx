@@ -5,7 +5,7 @@ import { CopyText } from "../../components/CopyText";
 import { Notice } from "../../components/Notice";
 import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
-import { dateTime, relative } from "../../lib/time";
+import { dateTime, duration, relative } from "../../lib/time";
 import { vmState } from "../../lib/vm";
 import { Timeline } from "./Timeline";
 import { VmFacts } from "./VmFacts";
@@ -47,7 +47,7 @@ export function Overview({ vm }: { vm: Vm }) {
             <Pair name={t("overview.node")}>{status.nodeName}</Pair>
             <Pair name={t("overview.address")}>{status.ipAddress}</Pair>
             <Pair name={t("overview.created")}>{vm.createdAt && dateTime(vm.createdAt, tag)}</Pair>
-            <Pair name={t("vm.idleTimeout")}>{vm.idleTimeout}</Pair>
+            <Pair name={t("vm.idleTimeout")}>{vm.idleTimeout && duration(vm.idleTimeout, tag)}</Pair>
             <Pair name={t("vm.expiresAt")}>
               {vm.expiresAt && `${dateTime(vm.expiresAt, tag)} (${relative(vm.expiresAt, tag)})`}
             </Pair>

@@ -1,19 +1,12 @@
-// A letter on a colour for each family of systems; no one's trademark.
+// The image's first letter on a colour for its family of systems; no one's
+// trademark.
 
-const MARKS: Record<string, [letter: string, hue: number]> = {
-  Debian: ["D", 345],
-  RedHat: ["R", 215],
-  Suse: ["S", 145],
-  Alpine: ["A", 205],
-  Arch: ["A", 195],
-  Windows: ["W", 220],
-};
+const HUES: Record<string, number> = { Debian: 345, RedHat: 215, Suse: 145, Alpine: 195, Arch: 180, Windows: 220 };
 
-export function FamilyMark({ family }: { family: string }) {
-  const [letter, hue] = MARKS[family] ?? [family.charAt(0), 260];
+export function FamilyMark({ family, name }: { family: string; name: string }) {
   return (
-    <span className="family" style={{ "--hue": hue } as React.CSSProperties} aria-hidden>
-      {letter}
+    <span className="family" style={{ "--hue": HUES[family] ?? 260 } as React.CSSProperties} aria-hidden>
+      {name.charAt(0).toUpperCase()}
     </span>
   );
 }

@@ -22,7 +22,7 @@ export function ImageChoice({ images, value, onChange }: Props) {
       options={images.map((image) => ({
         value: image.name,
         title: image.displayName,
-        icon: <FamilyMark family={image.osFamily} />,
+        icon: <FamilyMark family={image.osFamily} name={image.displayName} />,
         detail:
           image.phase === "Ready" || image.phase === undefined
             ? t("image.from", { size: sizeText(image.minDisk) })
