@@ -2,6 +2,7 @@ import { FieldError } from "react-aria-components/FieldError";
 import { Label } from "react-aria-components/Label";
 import { Radio, RadioGroup } from "react-aria-components/RadioGroup";
 import type { ReactNode } from "react";
+import { useFieldError } from "./field-errors";
 
 export interface Option {
   value: string;
@@ -22,8 +23,9 @@ interface Props {
 
 /** Cards of which one is chosen. */
 export function Choice({ name, label, options, ...rest }: Props) {
+  const { message, isInvalid } = useFieldError(name);
   return (
-    <RadioGroup name={name} className="choice" {...rest}>
+    <RadioGroup name={name} className="choice" isInvalid={isInvalid} {...rest}>
       <Label>{label}</Label>
       <div className="choice-cards">
         {options.map((option) => (
@@ -36,7 +38,7 @@ export function Choice({ name, label, options, ...rest }: Props) {
           </Radio>
         ))}
       </div>
-      <FieldError className="error" />
+      <FieldError className="error">{message}</FieldError>
     </RadioGroup>
   );
 }

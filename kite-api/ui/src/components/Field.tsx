@@ -5,6 +5,7 @@ import { Text } from "react-aria-components/Text";
 import { TextArea } from "react-aria-components/TextArea";
 import { TextField, type TextFieldProps } from "react-aria-components/TextField";
 import type { ReactNode } from "react";
+import { useFieldError } from "./field-errors";
 
 interface FieldProps extends Omit<TextFieldProps, "children" | "className"> {
   name: string;
@@ -21,10 +22,11 @@ interface FieldProps extends Omit<TextFieldProps, "children" | "className"> {
 
 /** A labelled input with room for a hint and for what is wrong with it. */
 export function Field({ label, hint, placeholder = "", rows, after, exact = false, ...rest }: FieldProps) {
+  const { message, isInvalid } = useFieldError(rest.name);
   const shared = { placeholder, ...(exact ? { autoCapitalize: "none", spellCheck: false } : {}) };
   const control = rows === undefined ? <Input {...shared} /> : <TextArea rows={rows} {...shared} />;
   return (
-    <TextField {...rest} className="field" validationBehavior="aria">
+    <TextField {...rest} className="field" validationBehavior="aria" isInvalid={isInvalid}>
       <Label>{label}</Label>
       {after === undefined ? (
         control
@@ -39,7 +41,7 @@ export function Field({ label, hint, placeholder = "", rows, after, exact = fals
           {hint}
         </Text>
       )}
-      <FieldError className="error" />
+      <FieldError className="error">{message}</FieldError>
     </TextField>
   );
 }

@@ -7,6 +7,7 @@ import { useRef, useState, type FormEvent, type ReactNode } from "react";
 import { useT } from "../i18n";
 import { baseField, ProblemError, sentence, type FieldError } from "../api/problem";
 import { useErrorText } from "./errors";
+import { FieldErrors } from "./field-errors";
 import { Button } from "./Button";
 import { Notice } from "./Notice";
 
@@ -63,9 +64,9 @@ export function Form({ children, submit, look = "primary", extra, disabled = fal
   };
 
   return (
-    <AriaForm ref={form} className="form" onSubmit={onSubmit} validationErrors={errors} validationBehavior="aria">
+    <AriaForm ref={form} className="form" onSubmit={onSubmit} validationBehavior="aria">
       {rest !== null && <Notice tone="bad">{rest}</Notice>}
-      {children}
+      <FieldErrors value={errors}>{children}</FieldErrors>
       <div className="form-actions">
         <Button type="submit" look={look} isPending={mutation.isPending} isDisabled={disabled}>
           {mutation.isPending ? t("form.busy") : submit}

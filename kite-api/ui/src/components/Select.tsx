@@ -5,6 +5,7 @@ import { ListBox, ListBoxItem } from "react-aria-components/ListBox";
 import { Popover } from "react-aria-components/Popover";
 import { Select as AriaSelect, SelectValue } from "react-aria-components/Select";
 import { Text } from "react-aria-components/Text";
+import { useFieldError } from "./field-errors";
 import ChevronDown from "lucide-react/icons/chevron-down";
 
 interface Props {
@@ -22,8 +23,10 @@ interface Props {
 
 /** One of few words. */
 export function Select({ name, label, ariaLabel, hint, options, value, defaultValue, onChange, isDisabled }: Props) {
+  const { message, isInvalid } = useFieldError(name);
   return (
     <AriaSelect
+      isInvalid={isInvalid}
       className="field select"
       {...(name === undefined ? {} : { name })}
       {...(ariaLabel === undefined ? {} : { "aria-label": ariaLabel })}
@@ -42,7 +45,7 @@ export function Select({ name, label, ariaLabel, hint, options, value, defaultVa
           {hint}
         </Text>
       )}
-      <FieldError className="error" />
+      <FieldError className="error">{message}</FieldError>
       <Popover className="popover">
         <ListBox className="menu" items={options}>
           {(option) => (

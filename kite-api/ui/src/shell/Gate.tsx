@@ -6,6 +6,7 @@ import { useAccount, useConfig, useMe } from "../api/queries";
 import { Loading } from "../components/Loaded";
 import { Notice } from "../components/Notice";
 import { useT } from "../i18n";
+import { isLeaving } from "./leaving";
 
 /** What the way in is told. */
 export interface EntranceState {
@@ -33,7 +34,8 @@ export function SignedIn({ children }: { children: ReactNode }) {
     );
   }
   const next = location.pathname + location.search;
-  const state: EntranceState = { next, ...(before.current ? { why: "ended" as const } : {}) };
+  const ended: EntranceState = { next, ...(before.current ? { why: "ended" as const } : {}) };
+  const state: EntranceState = isLeaving() ? { why: "signed-out" } : ended;
   const to = config.data?.bootstrapOpen && !before.current ? "/bootstrap" : "/sign-in";
   return <Navigate to={to} replace state={state} />;
 }

@@ -9,7 +9,7 @@ import Settings2 from "lucide-react/icons/settings-2";
 import UserRound from "lucide-react/icons/user-round";
 import Users from "lucide-react/icons/users";
 import type { LucideIcon } from "lucide-react";
-import { Link, NavLink, useNavigate } from "react-router";
+import { Link, NavLink } from "react-router";
 import { useMutation } from "@tanstack/react-query";
 import { signOut } from "../api/calls";
 import { keys, queries, useAccount, useOffers } from "../api/queries";
@@ -17,7 +17,7 @@ import { Button } from "../components/Button";
 import { Logo } from "../components/Logo";
 import { useToastError } from "../components/Toasts";
 import { useT, type Key } from "../i18n";
-import type { EntranceState } from "./Gate";
+import { setLeaving } from "./leaving";
 import { Preferences } from "./Preferences";
 
 interface Place {
@@ -94,22 +94,23 @@ export function Sidebar({ onLeave }: { onLeave?: () => void }) {
 
 function SignOut() {
   const t = useT();
-  const navigate = useNavigate();
   const toastError = useToastError();
-  const mutation = useMutation({ mutationFn: signOut });
-  const leave = () => {
-    const state: EntranceState = { why: "signed-out" };
-    void navigate("/sign-in", { replace: true, state });
-    queries.removeQueries({ predicate: (query) => query.queryKey[0] !== keys.config[0] });
-    queries.setQueryData(keys.me, null);
-  };
+  const mutation = useMutation({
+    mutationFn: signOut,
+    onMutate: () => setLeaving(true),
+    onSuccess: () => queries.setQueryData(keys.me, null),
+    onError: (error) => {
+      setLeaving(false);
+      toastError(error);
+    },
+  });
   return (
     <Button
       look="quiet"
       icon={<LogOut aria-hidden />}
       aria-label={t("signOut")}
       isPending={mutation.isPending}
-      onPress={() => mutation.mutate(undefined, { onSuccess: leave, onError: toastError })}
+      onPress={() => mutation.mutate()}
     />
   );
 }

@@ -12,6 +12,7 @@ import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
 import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
+import { useFieldError } from "../../components/field-errors";
 import { Field, NameField } from "../../components/Field";
 import { compact, Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
@@ -93,20 +94,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
       {token === null ? (
         <Form submit={t("tokens.create")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
           <NameField name="name" label={t("tokens.name")} hint={t("tokens.nameHint")} autoFocus isRequired />
-          <CheckboxGroup name="scopes" className="field" defaultValue={["vms:read"]}>
-            <Label>{t("tokens.scopes")}</Label>
-            {SCOPES.map((scope) => (
-              <Checkbox key={scope} value={scope} className="checkbox">
-                <span className="checkbox-box" aria-hidden>
-                  <Check />
-                </span>
-                <span>
-                  {t(`scope.${scope}`)} <small className="hint">{scope}</small>
-                </span>
-              </Checkbox>
-            ))}
-            <FieldError className="error" />
-          </CheckboxGroup>
+          <Scopes />
           <Field name="expiresAt" type="datetime-local" label={t("tokens.expiresAt")} hint={t("tokens.expiresAtHint")} />
         </Form>
       ) : (
@@ -121,5 +109,27 @@ function NewToken({ onClose }: { onClose: () => void }) {
         </div>
       )}
     </Dialog>
+  );
+}
+
+/** What a token may do. It is a component to be inside of the form's errors. */
+function Scopes() {
+  const t = useT();
+  const { message, isInvalid } = useFieldError("scopes");
+  return (
+    <CheckboxGroup name="scopes" className="field" isInvalid={isInvalid} defaultValue={["vms:read"]}>
+      <Label>{t("tokens.scopes")}</Label>
+      {SCOPES.map((scope) => (
+        <Checkbox key={scope} value={scope} className="checkbox">
+          <span className="checkbox-box" aria-hidden>
+            <Check />
+          </span>
+          <span>
+            {t(`scope.${scope}`)} <small className="hint">{scope}</small>
+          </span>
+        </Checkbox>
+      ))}
+      <FieldError className="error">{message}</FieldError>
+    </CheckboxGroup>
   );
 }

@@ -3,6 +3,7 @@ import { Navigate, useLocation } from "react-router";
 import { keys, queries, useMe } from "../../api/queries";
 import { Logo } from "../../components/Logo";
 import type { EntranceState } from "../../shell/Gate";
+import { setLeaving } from "../../shell/leaving";
 import { Preferences } from "../../shell/Preferences";
 
 interface Props {
@@ -40,6 +41,7 @@ export function useEntranceState(): EntranceState {
 
 /** Forgets what another account could see and looks who one is now. */
 export async function entered(): Promise<void> {
+  setLeaving(false);
   queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.config[0] && queryKey[0] !== keys.me[0] });
   void queries.invalidateQueries({ queryKey: keys.config });
   await queries.refetchQueries({ queryKey: keys.me });
