@@ -7,6 +7,7 @@
 //! and what must not be stale is asked of the API server instead.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,16 +24,17 @@ use kite_core::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
-    runtime::{
-        WatchStreamExt as _,
-        reflector::{self, ObjectRef, Store},
-        watcher,
-    },
+    runtime::{WatchStreamExt as _, watcher},
 };
+use parking_lot::RwLock;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::{
     sync::{broadcast, watch},
     task::JoinSet,
 };
+
+use crate::vms::VmView;
 
 /// Longest wait for an event that must come.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -61,9 +63,23 @@ impl<K> Clone for Change<K> {
     }
 }
 
+/// An object of a copy.
+#[derive(Debug)]
+struct Entry<K> {
+    object: Arc<K>,
+    /// As the API shows it, written once per change and not once per request.
+    shown: Option<Arc<RawValue>>,
+}
+
+/// How objects of a kind are shown; `None` to leave that to each request.
+type Show<K> = fn(&K) -> Option<Arc<RawValue>>;
+
+/// The objects by namespace and name, which is the order of lists.
+type Entries<K> = BTreeMap<ObjectKey, Entry<K>>;
+
 /// A watched copy of all objects of a kind.
 pub struct Cache<K: Object> {
-    store: Store<K>,
+    entries: Arc<RwLock<Entries<K>>>,
     changes: watch::Receiver<()>,
     news: broadcast::Sender<Change<K>>,
     health: Arc<Health>,
@@ -77,8 +93,9 @@ struct Health {
 }
 
 impl<K: Object> Cache<K> {
-    fn start(client: Client, tasks: &mut JoinSet<()>) -> Self {
-        let (store, writer) = reflector::store();
+    fn start(client: Client, tasks: &mut JoinSet<()>, show: Show<K>) -> Self {
+        let entries = Arc::new(RwLock::new(Entries::new()));
+        let written = Arc::clone(&entries);
         let (notify, changes) = watch::channel(());
         let health = Arc::new(Health::default());
         let noted = Arc::clone(&health);
@@ -87,24 +104,21 @@ impl<K: Object> Cache<K> {
         let api: Api<K> = Api::all(client);
         tasks.spawn(async move {
             let stream = watcher(api, watcher::Config::default()).default_backoff();
-            let mut stream = std::pin::pin!(reflector::reflector(writer, stream));
+            let mut stream = std::pin::pin!(stream);
+            // What a list has shown so far; only all of it counts.
+            let mut filling = Entries::new();
             while let Some(event) = stream.next().await {
                 match event {
-                    // Said before the list is even asked for.
-                    Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
                     Ok(event) => {
-                        if matches!(event, watcher::Event::InitDone) {
-                            noted.filled.store(true, Ordering::Release);
+                        let change = take_in(event, &mut filling, &written, show);
+                        if let Some(change) = change {
+                            if matches!(change, Change::All) {
+                                noted.filled.store(true, Ordering::Release);
+                            }
+                            noted.live.store(true, Ordering::Release);
+                            // An error means that nobody listens.
+                            let _ = teller.send(change);
                         }
-                        noted.live.store(true, Ordering::Release);
-                        // An error means that nobody listens.
-                        let _ = teller.send(match event {
-                            watcher::Event::Apply(object) => Change::Seen(ObjectKey::of(&object)),
-                            watcher::Event::Delete(object) => Change::Gone(Arc::new(object)),
-                            watcher::Event::Init
-                            | watcher::Event::InitApply(_)
-                            | watcher::Event::InitDone => Change::All,
-                        });
                     }
                     Err(error) => {
                         if noted.live.swap(false, Ordering::AcqRel) {
@@ -117,7 +131,7 @@ impl<K: Object> Cache<K> {
             }
         });
         Self {
-            store,
+            entries,
             changes,
             news,
             health,
@@ -126,23 +140,43 @@ impl<K: Object> Cache<K> {
 
     /// The object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        let mut reference = ObjectRef::new(&key.name);
-        if let Some(namespace) = &key.namespace {
-            reference = reference.within(namespace);
-        }
-        self.store.get(&reference)
+        let entries = self.entries.read();
+        entries.get(key).map(|entry| Arc::clone(&entry.object))
     }
 
     /// The objects for which `wanted` holds, by namespace and name.
     pub fn list(&self, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
-        let mut objects = self.store.state_filter(wanted);
-        objects.sort_by_cached_key(|object| ObjectKey::of(object.as_ref()));
-        objects
+        let entries = self.entries.read();
+        let objects = entries.values().map(|entry| &entry.object);
+        objects.filter(|object| wanted(object)).cloned().collect()
+    }
+
+    /// The objects in `namespace`, or in all of them, for which `wanted` holds,
+    /// with how they are shown.
+    pub(crate) fn list_shown(
+        &self,
+        namespace: Option<&str>,
+        wanted: impl Fn(&K) -> bool,
+    ) -> Vec<(Arc<K>, Option<Arc<RawValue>>)> {
+        let entries = self.entries.read();
+        let first = match namespace {
+            Some(namespace) => ObjectKey::namespaced(namespace, ""),
+            None => ObjectKey::cluster(""),
+        };
+        entries
+            .range(first..)
+            .take_while(|(key, _)| namespace.is_none() || key.namespace.as_deref() == namespace)
+            .map(|(_, entry)| entry)
+            .filter(|entry| wanted(&entry.object))
+            .map(|entry| (Arc::clone(&entry.object), entry.shown.clone()))
+            .collect()
     }
 
     /// Some object for which `wanted` holds.
     pub fn find(&self, wanted: impl Fn(&K) -> bool) -> Option<Arc<K>> {
-        self.store.find(wanted)
+        let entries = self.entries.read();
+        let mut objects = entries.values().map(|entry| &entry.object);
+        objects.find(|object| wanted(object)).cloned()
     }
 
     /// Whether the watch behind the copy works at the moment.
@@ -156,8 +190,7 @@ impl<K: Object> Cache<K> {
         self.news.subscribe()
     }
 
-    /// Waits until the copy was filled once. `Store::wait_until_ready` would wake
-    /// only one of several that wait.
+    /// Waits until the copy was filled once.
     async fn filled(&self) {
         let mut changes = self.changes.clone();
         // An error means that the watch has ended, and the cache with it.
@@ -214,6 +247,55 @@ impl<K: Object> Cache<K> {
     }
 }
 
+/// What an event does to a copy, which gets a whole list at once.
+fn take_in<K: Object>(
+    event: watcher::Event<K>,
+    filling: &mut Entries<K>,
+    entries: &RwLock<Entries<K>>,
+    show: Show<K>,
+) -> Option<Change<K>> {
+    let enter = |object: K| {
+        let entry = Entry {
+            shown: show(&object),
+            object: Arc::new(object),
+        };
+        (ObjectKey::of(entry.object.as_ref()), entry)
+    };
+    match event {
+        // Said before the list is even asked for.
+        watcher::Event::Init => {
+            filling.clear();
+            None
+        }
+        watcher::Event::InitApply(object) => {
+            filling.extend([enter(object)]);
+            None
+        }
+        watcher::Event::InitDone => {
+            let before = std::mem::replace(&mut *entries.write(), std::mem::take(filling));
+            drop(before);
+            Some(Change::All)
+        }
+        watcher::Event::Apply(object) => {
+            let (key, entry) = enter(object);
+            entries.write().insert(key.clone(), entry);
+            Some(Change::Seen(key))
+        }
+        watcher::Event::Delete(object) => {
+            entries.write().remove(&ObjectKey::of(&object));
+            Some(Change::Gone(Arc::new(object)))
+        }
+    }
+}
+
+/// Writes `view` down once for all requests.
+fn written<T: Serialize>(view: &T) -> Option<Arc<RawValue>> {
+    let text = serde_json::value::to_raw_value(view);
+    text.inspect_err(|error| tracing::error!(%error, "an object cannot be shown"))
+        .ok()
+        .map(Into::into)
+}
+
 /// Resource versions of one kind are ordered numbers (Kubernetes 1.35 made that
 /// a promise). One that is no number counts as oldest, so that nobody waits for
 /// it in vain.
@@ -243,12 +325,12 @@ impl Caches {
     pub fn start(client: &Client) -> Self {
         let mut tasks = JoinSet::new();
         Self {
-            users: Cache::start(client.clone(), &mut tasks),
-            vms: Cache::start(client.clone(), &mut tasks),
-            images: Cache::start(client.clone(), &mut tasks),
-            offers: Cache::start(client.clone(), &mut tasks),
-            platforms: Cache::start(client.clone(), &mut tasks),
-            sessions: Cache::start(client.clone(), &mut tasks),
+            users: Cache::start(client.clone(), &mut tasks, |_| None),
+            vms: Cache::start(client.clone(), &mut tasks, |vm| written(&VmView::of(vm))),
+            images: Cache::start(client.clone(), &mut tasks, |_| None),
+            offers: Cache::start(client.clone(), &mut tasks, |_| None),
+            platforms: Cache::start(client.clone(), &mut tasks, |_| None),
+            sessions: Cache::start(client.clone(), &mut tasks, |_| None),
             _tasks: tasks,
         }
     }

@@ -32,8 +32,8 @@ use crate::{
     state::ApiState,
     users::whose,
     web::{
-        Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Sent, Stamp,
-        edit, tag_of,
+        Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Sent, Shown,
+        Stamp, edit, tag_of,
     },
 };
 
@@ -62,7 +62,7 @@ async fn list(
     caller: Caller,
     Query(scope): Query<Scope>,
     page: Page,
-) -> Result<Answer<Items<VmView>>, Problem> {
+) -> Result<Answer<Items<Shown<VmView>>>, Problem> {
     let namespace = if scope.all {
         caller.require(Action::SeeVm, Whose::Other(AccessLevel::Admin))?;
         None
@@ -71,12 +71,15 @@ async fn list(
         caller.require(Action::SeeVm, whose(&caller, &owner))?;
         Some(names::user_namespace(&owner.name_any()))
     };
-    let vms = state.caches().vms.list(|vm| {
-        (namespace.is_none() || vm.metadata.namespace == namespace)
-            && scope.phase.is_none_or(|phase| VmView::phase(vm) == phase)
-            && page.wants(VmView::texts(vm))
+    let vms = state.caches().vms.list_shown(namespace.as_deref(), |vm| {
+        scope.phase.is_none_or(|phase| VmView::phase(vm) == phase) && page.wants(VmView::texts(vm))
     });
-    Ok(Answer::new(page.cut(&vms, VmView::of)))
+    let items = page.cut_by(
+        &vms,
+        |(vm, _)| vm.as_ref(),
+        |(vm, shown)| Shown::new(shown.as_ref(), || VmView::of(vm)),
+    );
+    Ok(Answer::new(items))
 }
 
 /// `GET /api/v1/vms/{name}`

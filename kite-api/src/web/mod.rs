@@ -7,6 +7,7 @@ pub(crate) mod layers;
 mod once;
 mod paging;
 mod precondition;
+mod shown;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ pub(crate) use self::{
     once::{Once, Stamp},
     paging::{Items, Page},
     precondition::{IfMatch, edit, tag_of},
+    shown::Shown,
 };
 
 /// What stands for one object in a path.

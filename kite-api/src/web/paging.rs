@@ -75,19 +75,29 @@ impl Page {
     /// Cuts the page out of all objects that are wanted, which are in the order
     /// of their keys.
     pub(crate) fn cut<K: Object, T>(&self, all: &[Arc<K>], view: impl Fn(&K) -> T) -> Items<T> {
+        self.cut_by(all, Arc::as_ref, |object| view(object))
+    }
+
+    /// The same of anything that has an object in it.
+    pub(crate) fn cut_by<I, K: Object, T>(
+        &self,
+        all: &[I],
+        object: impl Fn(&I) -> &K,
+        view: impl Fn(&I) -> T,
+    ) -> Items<T> {
         let start = self.after.as_ref().map_or(0, |after| {
-            all.partition_point(|object| cursor(object.as_ref()) <= *after)
+            all.partition_point(|item| cursor(object(item)) <= *after)
         });
         let limit = self.limit.map_or(USUAL, NonZeroUsize::get);
         let page = &all[start..all.len().min(start + limit)];
         let is_last = start + page.len() == all.len();
         Items {
-            items: page.iter().map(|object| view(object)).collect(),
+            items: page.iter().map(view).collect(),
             total: all.len(),
             next: page
                 .last()
                 .filter(|_| !is_last)
-                .map(|last| URL_SAFE_NO_PAD.encode(cursor(last.as_ref()))),
+                .map(|last| URL_SAFE_NO_PAD.encode(cursor(object(last)))),
         }
     }
 }

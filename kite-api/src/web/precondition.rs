@@ -32,22 +32,16 @@ pub(crate) fn tag_of<K: Object>(object: &K) -> String {
 
 /// What a request's `If-Match` says.
 #[derive(Debug, Default)]
-pub(crate) struct IfMatch(Option<String>);
+pub(crate) struct IfMatch(Vec<String>);
 
 impl IfMatch {
     /// Refuses an object that is not as the request thinks.
     fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
-        let Some(given) = &self.0 else {
-            return Ok(());
-        };
         let tag = tag_of(object);
-        let fits = given
-            .split(',')
-            .map(str::trim)
-            .any(|given| given == "*" || given == tag);
-        if fits {
+        if self.0.is_empty() || self.0.iter().any(|given| given == "*" || *given == tag) {
             return Ok(());
         }
+        let given = self.0.join(", ");
         Err(Problem::new(
             ProblemKind::ChangedMeanwhile,
             format!(
@@ -62,18 +56,27 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut lines = Vec::new();
+        let mut tags = Vec::new();
         for value in parts.headers.get_all(header::IF_MATCH) {
-            let line = value.to_str().map_err(|_| {
-                Problem::new(
-                    ProblemKind::Malformed,
-                    "If-Match must be what an earlier answer had as ETag",
-                )
-            })?;
-            lines.push(line);
+            let line = value.to_str().unwrap_or_default();
+            tags.extend(line.split(',').map(|tag| tag.trim().to_owned()));
         }
-        Ok(Self((!lines.is_empty()).then(|| lines.join(","))))
+        if tags.iter().all(|tag| is_tag(tag)) {
+            return Ok(Self(tags));
+        }
+        Err(Problem::new(
+            ProblemKind::Malformed,
+            "If-Match must be what an earlier answer had as ETag, with its quotes, or *",
+        ))
     }
+}
+
+/// Whether a text is an entity tag, or stands for any (RFC 9110 §13.1.1).
+fn is_tag(text: &str) -> bool {
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    text == "*" || inner.is_some_and(|inner| !inner.contains('"'))
 }
 
 impl OperationInput for IfMatch {
@@ -106,7 +109,11 @@ pub(crate) async fn edit<K: Object>(
     condition.check(object)?;
     let key = ObjectKey::of(object);
     // Without a condition what others write at the same time is no matter.
-    let mut version = condition.0.as_ref().and(object.resource_version());
+    let mut version = if condition.0.is_empty() {
+        None
+    } else {
+        object.resource_version()
+    };
     for _ in 0..TRIES {
         let mut metadata = json!({ "uid": object.uid() });
         if let Some(version) = &version {

@@ -168,6 +168,10 @@ async fn an_edit_counts_only_if_nobody_edited_meanwhile() {
     assert_eq!(edit("*", 1).await.status, 200);
     assert_eq!(world.vm("ann", "web").await.unwrap().spec.cpu, 1);
 
+    for tag in ["", "3", "\"a\", b"] {
+        edit(tag, 2).await.is_problem(400, "malformed");
+    }
+
     let me = world.get("/api/v1/me", &ann).await;
     let tag = me.headers[header::ETAG].to_str().unwrap().to_owned();
     let email = |email: &str| json!({ "email": email });

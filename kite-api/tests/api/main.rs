@@ -4,6 +4,7 @@
 
 mod account;
 mod bootstrap;
+mod contract;
 mod events;
 mod http;
 mod lists;

@@ -3,7 +3,6 @@
 
 import { useEffect, useSyncExternalStore } from "react";
 import { heardFrom } from "./connection";
-import { tellSignedOut } from "./client";
 import type { Image, Me, Offer, Vm } from "./types";
 
 let live = false;
@@ -37,11 +36,13 @@ export interface Sink {
   set(what: "vms" | "images" | "offers" | "me", value: unknown): void;
   put(list: "vms" | "images" | "offers", item: { name: string; uid?: string }): void;
   drop(list: "vms" | "images" | "offers", name: string): void;
+  /** Whether somebody is signed in, though perhaps by another session. */
+  isSignedIn(): Promise<boolean>;
 }
 
 const LISTS = { vm: "vms", image: "images", offer: "offers" } as const;
 
-function listen(sink: Sink): () => void {
+function listen(sink: Sink, onEnd: () => void): () => void {
   const source = new EventSource("/api/v1/events");
   const on = <T>(name: string, take: (data: T) => void) =>
     source.addEventListener(name, (event) => take(JSON.parse((event as MessageEvent<string>).data) as T));
@@ -60,7 +61,7 @@ function listen(sink: Sink): () => void {
   on("signed-out", () => {
     source.close();
     setLive(false);
-    tellSignedOut();
+    onEnd();
   });
   // The browser tries again by itself, unless the API has no events at all.
   source.addEventListener("error", () => setLive(false));
@@ -74,13 +75,19 @@ function listen(sink: Sink): () => void {
 export function useLiveNews(sink: Sink): void {
   useEffect(() => {
     let stop: (() => void) | undefined;
+    let over = false;
     const follow = () => {
       stop?.();
-      stop = document.hidden ? undefined : listen(sink);
+      stop = document.hidden ? undefined : listen(sink, () => void again());
+    };
+    // Another password has ended the session, and begun the next.
+    const again = async () => {
+      if ((await sink.isSignedIn()) && !over) follow();
     };
     follow();
     document.addEventListener("visibilitychange", follow);
     return () => {
+      over = true;
       document.removeEventListener("visibilitychange", follow);
       stop?.();
     };

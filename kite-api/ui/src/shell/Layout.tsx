@@ -22,6 +22,10 @@ const SINK: Sink = {
     ),
   drop: (list, name) =>
     queries.setQueryData(keys[list], (items: Named[] | undefined) => items?.filter((item) => item.name !== name)),
+  isSignedIn: async () => {
+    await queries.refetchQueries({ queryKey: keys.me });
+    return Boolean(queries.getQueryData(keys.me));
+  },
 };
 
 /** The frame of every page: where one can go on the left, the page beside it. */
@@ -33,12 +37,13 @@ export function Layout() {
   const close = useCallback(() => setOpen(false), []);
   useLiveNews(useMemo(() => SINK, []));
 
-  const first = useRef(true);
+  const shown = useRef(location.pathname);
   useEffect(() => {
     setOpen(false);
     // Who hears the page is told of the new one.
-    if (!first.current) main.current?.focus();
-    first.current = false;
+    if (shown.current === location.pathname) return;
+    shown.current = location.pathname;
+    main.current?.focus();
     window.scrollTo(0, 0);
   }, [location.pathname]);
 
