@@ -31,7 +31,7 @@
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `vms`, `users`, `images`, `platform` | the handlers |
+//! | `account`, `vms`, `users`, `images`, `offers`, `platform`, `settings` | the handlers |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
@@ -51,6 +51,7 @@ pub mod policy;
 pub mod problem;
 mod reference;
 mod router;
+mod settings;
 mod state;
 mod users;
 mod vms;

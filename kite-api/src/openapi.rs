@@ -257,6 +257,7 @@ pub(crate) fn signed_in(ctx: &mut GenContext, operation: &mut Operation) {
 /// parameters by now).
 pub(crate) fn finish(api: &OpenApi) -> Value {
     let mut document = serde_json::to_value(api).unwrap_or_default();
+    forget_kubernetes(&mut document);
     loop {
         let text = document.to_string();
         let Some(schemas) = document
@@ -272,4 +273,16 @@ pub(crate) fn finish(api: &OpenApi) -> Value {
         }
     }
     document
+}
+
+/// Takes out what only an API server of Kubernetes understands.
+fn forget_kubernetes(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !name.starts_with("x-kubernetes"));
+            fields.values_mut().for_each(forget_kubernetes);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_kubernetes),
+        _ => {}
+    }
 }

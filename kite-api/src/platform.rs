@@ -65,28 +65,30 @@ pub(crate) struct Config {
 /// Where `ssh` connects to.
 #[derive(Serialize, JsonSchema)]
 struct Gateway {
-    /// Absent while neither a public host nor a base domain is set.
+    /// Absent while neither a public host nor a base domain is set and the
+    /// gateway has no address yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
-    port: u16,
+    /// Absent while Kubernetes has not picked a port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<u16>,
 }
 
 /// `GET /api/v1/config`
 async fn config(State(state): State<ApiState>) -> Result<Answer<Config>, Problem> {
     let bootstrap_open = bootstrap::is_open(&state).await?;
     let platform = state.platform();
+    let seen = state.platform_status();
     Ok(Answer::new(Config {
         sign_up: platform.sign_up,
         bootstrap_open,
         gateway: platform.gateway.enabled.then(|| Gateway {
-            port: platform
-                .gateway
-                .port_of_users(None)
-                .unwrap_or(platform.gateway.public_port),
+            port: platform.gateway.port_of_users(seen.gateway_port),
             host: platform
                 .gateway
                 .public_host
-                .or_else(|| platform.base_domain.clone()),
+                .or_else(|| platform.base_domain.clone())
+                .or_else(|| seen.gateway_addresses.into_iter().next()),
         }),
         base_domain: platform.base_domain,
         version: env!("CARGO_PKG_VERSION"),

@@ -43,11 +43,13 @@ pub enum Action {
     SuspendUser,
     /// Delete an account with its VMs.
     DeleteUser,
+    /// See and change the platform's settings.
+    ManagePlatform,
 }
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
@@ -66,6 +68,7 @@ impl Action {
         Self::SetAccessLevel,
         Self::SuspendUser,
         Self::DeleteUser,
+        Self::ManagePlatform,
     ];
 
     /// What it is, after "you may not".
@@ -89,6 +92,7 @@ impl Action {
             Self::SetAccessLevel => "change the access level of the account",
             Self::SuspendUser => "suspend the account",
             Self::DeleteUser => "delete the account",
+            Self::ManagePlatform => "see or change the platform's settings",
         }
     }
 }
@@ -141,7 +145,14 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             ReadOnly | User | Manager => who >= Manager,
             Admin => who >= Admin,
         },
-        (Action::ManageOffers | Action::SeeUsers | Action::CreateUser | Action::EditUser, _)
+        (
+            Action::ManageOffers
+            | Action::ManagePlatform
+            | Action::SeeUsers
+            | Action::CreateUser
+            | Action::EditUser,
+            _,
+        )
         | (
             Action::CreateVm
             | Action::EditVmAccess
@@ -166,7 +177,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 18] = [
+    const EXPECTED: [(Action, &str); 19] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
@@ -185,6 +196,7 @@ mod tests {
         (Action::SetAccessLevel, "---- ---A ---A ---A ---A"),
         (Action::SuspendUser, "---- ---A ---A ---A ---A"),
         (Action::DeleteUser, "---- ---A ---A ---A ---A"),
+        (Action::ManagePlatform, "---A ---A ---A ---A ---A"),
     ];
 
     fn row(action: Action) -> String {

@@ -14,7 +14,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::{
     account, auth, events, images, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
-    reference,
+    reference, settings,
     state::ApiState,
     users, vms,
     web::layers,
@@ -60,6 +60,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(offers::routes())
         .merge(users::routes())
         .merge(events::routes())
+        .merge(settings::routes())
         .merge(platform::routes())
 }
 

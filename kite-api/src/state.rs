@@ -9,8 +9,8 @@ use std::{
 };
 
 use kite_core::{
-    cluster::{FieldManager, KubeCluster},
-    crd::KitePlatformSpec,
+    cluster::{FieldManager, KubeCluster, ObjectKey},
+    crd::{KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
 };
 use kube::Client;
@@ -171,12 +171,21 @@ impl ApiState {
 
     /// The platform's settings; the defaults while there is no `KitePlatform`.
     pub(crate) fn platform(&self) -> KitePlatformSpec {
-        self.inner
-            .caches
-            .platforms
-            .get(&kite_core::cluster::ObjectKey::cluster(names::PLATFORM))
-            .map(|platform| platform.spec.clone())
+        let platform = self.platform_object();
+        platform.map_or_else(Default::default, |it| it.spec.clone())
+    }
+
+    /// What was seen of the platform.
+    pub(crate) fn platform_status(&self) -> KitePlatformStatus {
+        let platform = self.platform_object();
+        platform
+            .and_then(|platform| platform.status.clone())
             .unwrap_or_default()
+    }
+
+    pub(crate) fn platform_object(&self) -> Option<Arc<KitePlatform>> {
+        let key = ObjectKey::cluster(names::PLATFORM);
+        self.inner.caches.platforms.get(&key)
     }
 }
 

@@ -9,7 +9,7 @@ use http::header;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ClusterError,
-    crd::{AccessLevel, PowerState, Quota, SshLogin},
+    crd::{AccessLevel, PowerState, Quota, SignUp, SshLogin},
     quantity::Bytes,
 };
 use kube::core::Duration;
@@ -392,6 +392,22 @@ impl Field for AccessLevel {
 
     fn parse(value: &Value) -> Option<Self> {
         serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for SignUp {
+    const EXPECTED: &'static str = "Open, Invite or Closed";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for Map<String, Value> {
+    const EXPECTED: &'static str = "an object with the fields to change";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value.as_object().cloned()
     }
 }
 

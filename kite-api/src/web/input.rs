@@ -157,13 +157,13 @@ fn describe<B: Input>(
     nullable
 }
 
-/// A property of a custom resource without what only Kubernetes understands,
-/// and without null, which stands for "not given" there.
+/// A property of a custom resource without defaults, which an edit does not
+/// have, and without null, which stands for "not given" there.
 fn plain(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => fields
             .iter()
-            .filter(|(name, _)| !name.starts_with("x-kubernetes") && *name != "default")
+            .filter(|(name, _)| *name != "default")
             .map(|(name, value)| match (name.as_str(), value) {
                 ("type", Value::Array(types)) => {
                     let mut types = types.clone();

@@ -2,7 +2,11 @@
 
 use axum::body::Body;
 use http::{Method, Request, header};
-use kite_core::crd::AccessLevel;
+use kite_core::{
+    cluster::{Cluster as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus},
+    names,
+};
 use serde_json::json;
 
 use crate::world::{World, request, send};
@@ -20,6 +24,44 @@ async fn health_and_config_are_for_everybody() {
         json!({"host": "vm.test", "port": 22})
     );
     assert_eq!(config.headers[header::CACHE_CONTROL], "no-store");
+}
+
+#[tokio::test]
+async fn the_gateway_is_where_the_cluster_put_it() {
+    let world = World::new().await;
+    let port = async || world.get("/api/v1/config", "").await.body["gateway"].clone();
+    let key = ObjectKey::cluster(names::PLATFORM);
+    let patch = json!({"spec": {"baseDomain": null, "gateway": {"serviceType": "NodePort"}}});
+    let platform: KitePlatform = world
+        .cluster
+        .edit(FieldManager::CONTROLLER, &key, &patch)
+        .await
+        .unwrap();
+    world
+        .state
+        .caches()
+        .platforms
+        .caught_up_with(&platform)
+        .await;
+    assert_eq!(port().await, json!({}), "not known yet");
+    let mut seen = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
+    seen.status = Some(KitePlatformStatus {
+        gateway_port: Some(30_022),
+        gateway_addresses: vec!["192.0.2.7".to_owned()],
+        ..KitePlatformStatus::default()
+    });
+    let platform = world
+        .cluster
+        .apply_status(FieldManager::CONTROLLER, &seen)
+        .await
+        .unwrap();
+    world
+        .state
+        .caches()
+        .platforms
+        .caught_up_with(&platform)
+        .await;
+    assert_eq!(port().await, json!({"host": "192.0.2.7", "port": 30_022}));
 }
 
 #[tokio::test]

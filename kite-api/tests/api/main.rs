@@ -11,6 +11,7 @@ mod lists;
 mod offers;
 mod openapi;
 mod sessions;
+mod settings;
 mod sign_in;
 mod users;
 mod vms;

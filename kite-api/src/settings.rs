@@ -1,0 +1,145 @@
+//! The platform's settings, for administrators: the `KitePlatform` named
+//! `default`.
+
+use std::sync::Arc;
+
+use aide::axum::{ApiRouter, routing::get_with};
+use axum::extract::State;
+use kite_core::{
+    cluster::{Cluster as _, ClusterError, ObjectKey},
+    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignUp},
+    names,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    auth::Caller,
+    openapi::about,
+    policy::{Action, Whose},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    users::{as_map, change_to_json},
+    web::{Answer, Form, IfMatch, Input, Sent, edit, tag_of},
+};
+
+const TAG: &str = "admin";
+
+/// The path of the platform's settings.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    ApiRouter::new().api_route(
+        "/admin/platform",
+        get_with(
+            get,
+            about(TAG, "getPlatform", "See the platform's settings", &[]),
+        )
+        .patch_with(
+            patch,
+            about(
+                TAG,
+                "editPlatform",
+                "Change the platform's settings",
+                &[ProblemKind::Conflict],
+            ),
+        ),
+    )
+}
+
+/// The settings as they are wanted, and what came of them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Platform")]
+pub(crate) struct PlatformView {
+    #[serde(flatten)]
+    spec: KitePlatformSpec,
+    status: KitePlatformStatus,
+}
+
+fn answer(platform: &KitePlatform) -> Answer<PlatformView> {
+    let view = PlatformView {
+        spec: platform.spec.clone(),
+        status: platform.status.clone().unwrap_or_default(),
+    };
+    Answer::new(view).tagged(&tag_of(platform))
+}
+
+fn require(caller: &Caller) -> Result<(), Problem> {
+    caller.require(Action::ManagePlatform, Whose::Other(AccessLevel::ReadOnly))
+}
+
+/// `GET /api/v1/admin/platform`: the defaults while nothing was set.
+async fn get(
+    State(state): State<ApiState>,
+    caller: Caller,
+) -> Result<Answer<PlatformView>, Problem> {
+    require(&caller)?;
+    let defaults = || {
+        Arc::new(KitePlatform::new(
+            names::PLATFORM,
+            KitePlatformSpec::default(),
+        ))
+    };
+    Ok(answer(&state.platform_object().unwrap_or_else(defaults)))
+}
+
+/// What an administrator changes. Objects are merged: what is not named in them
+/// stays, and null removes.
+pub(crate) struct PlatformEdit(Map<String, Value>);
+
+impl Input for PlatformEdit {
+    const NAME: &'static str = "PlatformEdit";
+
+    fn read(form: &mut Form) -> Option<Self> {
+        Some(Self(as_map([
+            form.changed::<SignUp>("signUp")
+                .map(|sign_up| ("signUp", json!(sign_up))),
+            change_to_json("baseDomain", form.change::<String>("baseDomain")),
+            change_to_json("storageClass", form.change::<String>("storageClass")),
+            change_to_json("imageNamespace", form.change::<String>("imageNamespace")),
+            change_to_json(
+                "blockedNetworks",
+                form.change::<Vec<String>>("blockedNetworks"),
+            ),
+            change_to_json("exposure", form.change::<Map<String, Value>>("exposure")),
+            change_to_json("web", form.change::<Map<String, Value>>("web")),
+            change_to_json("gateway", form.change::<Map<String, Value>>("gateway")),
+        ])))
+    }
+
+    fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
+        Some(KitePlatformSpec::json_schema(generator))
+    }
+}
+
+/// `PATCH /api/v1/admin/platform`
+async fn patch(
+    State(state): State<ApiState>,
+    caller: Caller,
+    condition: IfMatch,
+    Sent { input, mut form }: Sent<PlatformEdit>,
+) -> Result<Answer<PlatformView>, Problem> {
+    require(&caller)?;
+    let PlatformEdit(spec) = form.finish_with(input)?;
+    let platform = match state.platform_object() {
+        Some(platform) => platform,
+        None => Arc::new(create(&state).await?),
+    };
+    let fields: Vec<&String> = spec.keys().collect();
+    tracing::info!(by = caller.name(), ?fields, "edits the platform");
+    let cache = &state.caches().platforms;
+    let spec = Value::from(spec.clone());
+    let edited = edit(&state, cache, platform.as_ref(), &condition, &spec, &form).await?;
+    Ok(answer(&edited))
+}
+
+/// The platform with its defaults, to be edited.
+async fn create(state: &ApiState) -> Result<KitePlatform, Problem> {
+    let platform = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
+    match state.cluster().create(&platform).await {
+        Err(ClusterError::AlreadyExists { .. }) => {
+            let key = ObjectKey::cluster(names::PLATFORM);
+            Ok(state.cluster().get(&key).await?)
+        }
+        created => Ok(created?),
+    }
+}

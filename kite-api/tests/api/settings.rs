@@ -1,0 +1,99 @@
+//! The platform's settings.
+
+use http::header;
+use kite_core::{
+    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
+    crd::{AccessLevel, KitePlatform, SignUp},
+    names,
+};
+use kube::api::PropagationPolicy;
+use serde_json::json;
+
+use crate::world::World;
+
+const PATH: &str = "/api/v1/admin/platform";
+
+#[tokio::test]
+async fn administrators_change_the_settings_and_they_hold_at_once() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let before = world.get(PATH, &root).await;
+    assert_eq!(before.text("/signUp"), "Open");
+    assert_eq!(before.text("/baseDomain"), "vm.test");
+    let edit = json!({"signUp": "Closed", "gateway": {"publicHost": "ssh.test"},
+                      "blockedNetworks": ["198.51.100.0/24"]});
+    let after = world.patch(PATH, &root, edit).await;
+    assert_eq!(after.status, 200, "{after:?}");
+    assert_ne!(after.headers[header::ETAG], before.headers[header::ETAG]);
+    let config = world.get("/api/v1/config", "").await;
+    assert_eq!(config.text("/signUp"), "Closed");
+    // An object is merged: the port stays.
+    assert_eq!(
+        config.body["gateway"],
+        json!({"host": "ssh.test", "port": 22})
+    );
+    let undone = world
+        .patch(PATH, &root, json!({"gateway": null, "baseDomain": null}))
+        .await;
+    assert_eq!(undone.status, 200, "{undone:?}");
+    assert!(
+        world
+            .get("/api/v1/config", "")
+            .await
+            .body
+            .get("baseDomain")
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn wrong_settings_are_refused_by_name_and_change_nothing() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let wrong = json!({"signUp": "Sometimes", "web": true, "kpu": 1});
+    let refused = world.patch(PATH, &root, wrong).await;
+    assert_eq!(
+        refused.is_problem(422, "invalid").fields(),
+        ["signUp", "web", "kpu"]
+    );
+    let wrong = json!({"signUp": "Closed", "blockedNetworks": ["everything"],
+                       "gateway": {"publicPort": 70_000}});
+    let refused = world.patch(PATH, &root, wrong).await;
+    refused.is_problem(422, "invalid");
+    assert!(
+        refused.fields().contains(&"gateway.publicPort"),
+        "{refused:?}"
+    );
+    assert_eq!(world.get(PATH, &root).await.text("/signUp"), "Open");
+    let ann = world.user("ann", AccessLevel::Manager).await;
+    world.get(PATH, &ann).await.is_problem(403, "forbidden");
+    let edit = json!({"signUp": "Closed"});
+    world
+        .patch(PATH, &ann, edit)
+        .await
+        .is_problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn where_there_is_no_platform_an_edit_makes_it() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let key = ObjectKey::cluster(names::PLATFORM);
+    let platform: KitePlatform = world.cluster.get(&key).await.unwrap();
+    world
+        .cluster
+        .remove(&platform, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    world
+        .state
+        .caches()
+        .platforms
+        .caught_up_with_deletion(&platform)
+        .await;
+    assert_eq!(world.get(PATH, &root).await.text("/signUp"), "Closed");
+    let made = world.patch(PATH, &root, json!({"signUp": "Invite"})).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let platform: KitePlatform = world.cluster.get(&key).await.unwrap();
+    assert_eq!(platform.spec.sign_up, SignUp::Invite);
+}
