@@ -162,13 +162,14 @@ fn table(dist: Option<&Path>) -> Result<String, Box<dyn Error>> {
             .strip_prefix(dist)?
             .to_string_lossy()
             .replace('\\', "/");
+        let file = file.to_string_lossy();
         let packed = ["br", "gz"].map(|suffix| {
-            let mut packed = file.clone().into_os_string();
-            packed.push(format!(".{suffix}"));
-            Path::new(&packed)
-                .is_file()
-                .then(|| format!("Some(include_bytes!({packed:?}))"))
-                .unwrap_or_else(|| "None".to_owned())
+            let packed = format!("{file}.{suffix}");
+            if Path::new(&packed).is_file() {
+                format!("Some(include_bytes!({packed:?}))")
+            } else {
+                "None".to_owned()
+            }
         });
         writeln!(
             text,
@@ -182,7 +183,7 @@ fn table(dist: Option<&Path>) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// The files to serve below `dir`: not their packed twins, nor Vite's manifest.
+/// The files to serve below `dir`, without their packed twins.
 fn list(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
