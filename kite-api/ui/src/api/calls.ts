@@ -1,6 +1,6 @@
 // Every request that the pages make, one function each.
 
-import { ask, askFor, client } from "./client";
+import { ask, askFor, client, renews } from "./client";
 import type { Body, Config, Image, Invite, Me, Offer, Platform, Session, Token, Totp, User, Vm } from "./types";
 
 interface Items<T> {
@@ -38,7 +38,7 @@ export const signOut = () => ask<unknown>(client.POST("/api/v1/auth/sign-out"));
 export const getMe = () => ask<Me>(client.GET("/api/v1/me"));
 export const editMe = (body: Body) => ask<User>(client.PATCH("/api/v1/me", { body: body as never }));
 export const changePassword = (body: Body) =>
-  ask<unknown>(client.POST("/api/v1/me/password", { body: { ...body, cookie: true } as never }));
+  renews(ask<unknown>(client.POST("/api/v1/me/password", { body: { ...body, cookie: true } as never })));
 export const listSessions = async () => (await ask<Items<Session>>(client.GET("/api/v1/me/sessions"))).items;
 export const endSession = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/me/sessions/{name}", { params: { path: { name } } }));

@@ -30,6 +30,15 @@ function refresh(): Promise<boolean> {
   return refreshing;
 }
 
+let renewing: Promise<unknown> = Promise.resolve();
+
+/** Notes a request that ends the session and begins the next: what is refused
+ * meanwhile is asked again afterwards. */
+export function renews<T>(request: Promise<T>): Promise<T> {
+  renewing = request.catch(() => undefined);
+  return request;
+}
+
 async function isSessionOver(response: Response): Promise<boolean> {
   if (response.status !== 401) return false;
   const body = (await response.clone().json().catch(() => null)) as { type?: string } | null;
@@ -43,7 +52,9 @@ async function fetchInSession(request: Request): Promise<Response> {
   try {
     response = await fetch(request);
     if (!(await isSessionOver(response))) return response;
-    if (await refresh()) response = await fetch(again);
+    await renewing;
+    await refresh();
+    response = await fetch(again);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new OfflineError();
