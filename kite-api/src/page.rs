@@ -1,121 +1,141 @@
-//! The web page: a few files that are part of the binary.
+//! The web page: what `build.rs` made of `ui/`, part of the binary.
 
-use std::sync::Arc;
+mod file;
+
+use std::sync::LazyLock;
 
 use axum::{
     Router,
-    response::{IntoResponse, Response},
+    extract::{OriginalUri, Request},
+    response::{IntoResponse as _, Response},
     routing::get,
 };
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use sha2::{Digest as _, Sha256};
+use http::{HeaderMap, Method, Uri, header};
 
-use crate::state::ApiState;
+use self::file::{Caching, File, Served};
+use crate::{router::not_found, state::ApiState};
 
-const HTML: &str = "text/html; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const IMAGE: &str = "image/svg+xml";
+/// The files of the UI; none where it was not built.
+static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/ui.rs"));
 
-/// Path, type and text of every file.
-const FILES: [(&str, &str, &str); 13] = [
-    ("/", HTML, include_str!("../ui/index.html")),
-    ("/icon.svg", IMAGE, include_str!("../ui/icon.svg")),
-    ("/style.css", STYLE, include_str!("../ui/style.css")),
-    ("/vms.css", STYLE, include_str!("../ui/vms.css")),
-    ("/app.js", SCRIPT, include_str!("../ui/app.js")),
-    ("/page.js", SCRIPT, include_str!("../ui/page.js")),
-    ("/forms.js", SCRIPT, include_str!("../ui/forms.js")),
-    ("/entrance.js", SCRIPT, include_str!("../ui/entrance.js")),
-    ("/sizes.js", SCRIPT, include_str!("../ui/sizes.js")),
-    ("/vms.js", SCRIPT, include_str!("../ui/vms.js")),
-    ("/create.js", SCRIPT, include_str!("../ui/create.js")),
-    ("/delete.js", SCRIPT, include_str!("../ui/delete.js")),
-    ("/users.js", SCRIPT, include_str!("../ui/users.js")),
-];
+/// What is shown where the UI was not built: how to get it.
+static FALLBACK: File = File {
+    path: "/index.html",
+    plain: include_bytes!("../ui/fallback.html"),
+    brotli: None,
+    gzip: None,
+};
 
-/// The page at `/` and its files.
-pub(crate) fn routes() -> Router<ApiState> {
+/// The icon, also without the UI.
+static ICON: LazyLock<Served> = LazyLock::new(|| {
+    static FILE: File = File {
+        path: "/icon.svg",
+        plain: include_bytes!("../ui/public/icon.svg"),
+        brotli: None,
+        gzip: None,
+    };
+    Served::new(&FILE)
+});
+
+static INDEX: LazyLock<Served> =
+    LazyLock::new(|| Served::new(find("/index.html").unwrap_or(&FALLBACK)));
+
+/// Files by their names that tell their content apart.
+static ASSETS: LazyLock<Vec<Served>> = LazyLock::new(|| {
     FILES
-        .into_iter()
-        .fold(Router::new(), |router, (path, content_type, body)| {
-            let asset = Arc::new(Asset::new(content_type, body));
-            router.route(
-                path,
-                get(async move |headers: HeaderMap| asset.answer(&headers)),
-            )
-        })
+        .iter()
+        .filter(|file| file.path.starts_with("/assets/"))
+        .map(Served::new)
+        .collect()
+});
+
+fn find(path: &str) -> Option<&'static File> {
+    FILES.iter().find(|file| file.path == path)
 }
 
-/// A file with the tag that tells whether a browser's copy is still good.
-struct Asset {
-    content_type: &'static str,
-    body: &'static str,
-    etag: String,
+/// The page at `/` and its files. Other paths of the page are answered by
+/// [`fallback`].
+pub(crate) fn routes() -> Router<ApiState> {
+    Router::new()
+        .route("/", get(index))
+        .route("/assets/{*file}", get(asset))
+        .route("/icon.svg", get(icon))
 }
 
-impl Asset {
-    fn new(content_type: &'static str, body: &'static str) -> Self {
-        let digest = Sha256::digest(body.as_bytes());
-        let tag = URL_SAFE_NO_PAD.encode(&digest[..12]);
-        Self {
-            content_type,
-            body,
-            etag: format!("\"{tag}\""),
-        }
-    }
+async fn index(headers: HeaderMap) -> Response {
+    INDEX.answer(&headers, Caching::Ask)
+}
 
-    fn answer(&self, request: &HeaderMap) -> Response {
-        let known = request
-            .get_all(header::IF_NONE_MATCH)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|line| line.split(','))
-            .any(|tag| {
-                let tag = tag.trim();
-                tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == self.etag
-            });
-        let mut response = if known {
-            StatusCode::NOT_MODIFIED.into_response()
-        } else {
-            self.body.into_response()
-        };
-        let headers = response.headers_mut();
-        if !known {
-            headers.insert(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static(self.content_type),
-            );
-        }
-        if let Ok(etag) = HeaderValue::from_str(&self.etag) {
-            headers.insert(header::ETAG, etag);
-        }
-        // Ask every time: the files change together when Kite is updated.
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        response
+async fn icon(headers: HeaderMap) -> Response {
+    ICON.answer(&headers, Caching::Ask)
+}
+
+async fn asset(uri: Uri, headers: HeaderMap) -> Response {
+    match ASSETS.iter().find(|asset| asset.path() == uri.path()) {
+        Some(asset) => asset.answer(&headers, Caching::Forever),
+        None => not_found(OriginalUri(uri)).await.into_response(),
     }
+}
+
+/// The page for whoever opens one of its addresses, which it makes sense of by
+/// itself; a problem for all others.
+pub(crate) async fn fallback(uri: OriginalUri, request: Request) -> Response {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
+    let wants_page = request
+        .headers()
+        .get(header::ACCEPT)
+        .is_some_and(|accept| contains(accept.as_bytes(), b"text/html"));
+    if is_read && !is_api && wants_page {
+        return index(request.headers().clone()).await;
+    }
+    not_found(uri).await.into_response()
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_file_that_is_named_is_served() {
-        let named = FILES.iter().flat_map(|(_, _, text)| {
-            text.split('"')
-                .filter(|word| {
-                    let file = word.strip_prefix('.').unwrap_or(word);
-                    file.starts_with('/') && file.contains('.') && !file.contains(' ')
-                })
-                .map(|word| word.strip_prefix('.').unwrap_or(word))
+    /// Most bytes, compressed, before the first page is shown.
+    const FIRST_LOAD: usize = 250_000;
+
+    /// The files that the first page names, and it.
+    fn first_load() -> impl Iterator<Item = &'static File> {
+        let index = find("/index.html");
+        let html = index.map_or("", |file| {
+            std::str::from_utf8(file.plain).unwrap_or_default()
         });
-        let mut count = 0;
-        for file in named {
-            count += 1;
-            assert!(FILES.iter().any(|(path, _, _)| *path == file), "{file}");
+        let named = html.split('"').filter_map(find);
+        index.into_iter().chain(named)
+    }
+
+    #[test]
+    fn the_first_load_is_small() {
+        if FILES.is_empty() {
+            assert!(
+                std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
+                "KITE_REQUIRE_CLIENTS is set and the UI was not built"
+            );
+            return;
         }
-        assert!(count > 20, "{count}");
+        let sizes: Vec<_> = first_load()
+            .map(|file| (file.path, file.gzip.map_or(file.plain.len(), <[u8]>::len)))
+            .collect();
+        let total: usize = sizes.iter().map(|(_, size)| size).sum();
+        assert!(sizes.len() > 2, "a script and a style sheet: {sizes:?}");
+        assert!(total < FIRST_LOAD, "{total} bytes: {sizes:?}");
+    }
+
+    #[test]
+    fn every_script_and_style_is_packed_and_named_by_its_content() {
+        for file in FILES.iter().filter(|file| file.path != "/icon.svg") {
+            let name = file.path.rsplit('/').next().unwrap_or_default();
+            assert!(file.brotli.is_some() && file.gzip.is_some(), "{name}");
+            assert!(name == "index.html" || name.contains('-'), "{name}");
+        }
     }
 }

@@ -26,12 +26,13 @@ use crate::{
 /// headers, request ids. To have the address of the client for throttling, serve
 /// it with `into_make_service_with_connect_info::<SocketAddr>()`.
 pub fn router(state: ApiState) -> Router {
-    surround(routes(&state).merge(page::routes()), state)
+    let router = routes(&state).merge(page::routes());
+    surround(router.fallback(page::fallback), state)
 }
 
 /// The same without the web page.
 pub fn api_router(state: ApiState) -> Router {
-    surround(routes(&state), state)
+    surround(routes(&state).fallback(not_found), state)
 }
 
 /// The OpenAPI 3.1 document of the API. It is also served at
@@ -76,7 +77,6 @@ fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
 
 fn surround(router: Router<ApiState>, state: ApiState) -> Router {
     router
-        .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(layers::reshape))
         .layer(CatchPanicLayer::custom(layers::answer_panic))
@@ -86,7 +86,7 @@ fn surround(router: Router<ApiState>, state: ApiState) -> Router {
         .with_state(state)
 }
 
-async fn not_found(OriginalUri(uri): OriginalUri) -> Problem {
+pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> Problem {
     Problem::new(
         ProblemKind::NotFound,
         format!("there is nothing at {}", uri.path()),

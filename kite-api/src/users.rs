@@ -236,8 +236,9 @@ async fn create(
             let Some(stamp) = stamp else {
                 return Err(problem);
             };
-            return match state.cluster().find::<KiteUser>(&key).await? {
-                Some(made) if stamp.is_on(&made) => {
+            // What cannot be looked for (by a name that is none) is not there.
+            return match state.cluster().find::<KiteUser>(&key).await {
+                Ok(Some(made)) if stamp.is_on(&made) => {
                     stamp.check(&made)?;
                     Ok(created(&made).replayed(true))
                 }

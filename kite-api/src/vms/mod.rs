@@ -152,8 +152,9 @@ pub(crate) async fn make(
             let Some(stamp) = stamp else {
                 return Err(problem);
             };
-            match state.cluster().find::<KiteVirtualMachine>(&key).await? {
-                Some(made) if stamp.is_on(&made) => {
+            // What cannot be looked for (by a name that is none) is not there.
+            match state.cluster().find::<KiteVirtualMachine>(&key).await {
+                Ok(Some(made)) if stamp.is_on(&made) => {
                     stamp.check(&made)?;
                     Ok(created(&made).replayed(true))
                 }

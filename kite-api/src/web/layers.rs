@@ -21,9 +21,12 @@ use crate::{
 /// Header with the request's id, on requests and answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// No script, style or frame but Kite's own files.
+/// No script, style or frame but Kite's own files: xterm.js, which would write
+/// style elements, is given constructed style sheets instead. Images may be
+/// written out in their address: so come the pictures and pointers of a VM's
+/// screen.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'";
 
 /// Gives the request an id and a span, logs and counts the answer.

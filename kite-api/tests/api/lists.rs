@@ -207,6 +207,19 @@ async fn a_creation_that_is_asked_for_twice_happens_once_on_any_replica() {
         assert_eq!(again.text("/sshId"), made.text("/sshId"));
         assert_eq!(again.headers[header::LOCATION], "/api/v1/vms/web");
     }
+    // Looking for an earlier try by what is no name must not hide the refusal.
+    let nameless = ("idempotency-key", "a_name_that_is_none");
+    ask(
+        &world,
+        Method::POST,
+        path,
+        &ann,
+        nameless,
+        new_vm("No name"),
+    )
+    .await
+    .is_problem(422, "invalid");
+
     // The digest of the body would tell a weak password to whoever sees it.
     let mut guessed = body.clone();
     guessed["sshPassword"] = json!("another horse battery");

@@ -1,0 +1,161 @@
+//! The web page as people use it: in a browser, against `kite demo`.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod support;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use support::{Platform, Process};
+
+/// The UI's sources and tests.
+const UI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kite-api/ui");
+
+/// The browser, Node.js and the packages of the UI's tests.
+struct Tools {
+    chromium: PathBuf,
+    /// The packages of `kite-api/ui/package.json`.
+    modules: PathBuf,
+}
+
+impl Tools {
+    /// What there is, or what is missing.
+    fn find() -> Result<Self, Vec<String>> {
+        let mut missing = Vec::new();
+        if on_path("node").is_none() {
+            missing.push("node is not on the PATH".to_owned());
+        }
+        let chromium = env::var_os("KITE_CHROMIUM")
+            .map(PathBuf::from)
+            .or_else(|| on_path("chromium"));
+        if chromium.is_none() {
+            missing.push("chromium is not on the PATH, nor named by KITE_CHROMIUM".to_owned());
+        }
+        let modules = env::var_os("KITE_UI_NODE_MODULES")
+            .map_or_else(|| Path::new(UI).join("node_modules"), PathBuf::from);
+        for package in [
+            "playwright-core",
+            "axe-core",
+            "typescript",
+            "openapi-typescript",
+        ] {
+            if !modules.join(package).is_dir() {
+                missing.push(format!(
+                    "{package} is not in {}: run npm ci in kite-api/ui, or set \
+                     KITE_UI_NODE_MODULES",
+                    modules.display()
+                ));
+            }
+        }
+        match chromium {
+            Some(chromium) if missing.is_empty() => Ok(Self { chromium, modules }),
+            _ => Err(missing),
+        }
+    }
+
+    /// The tools, unless the test is to be skipped. In CI it is not.
+    fn here() -> Option<Self> {
+        match Self::find() {
+            Ok(tools) => Some(tools),
+            Err(missing) => {
+                let missing = missing.join("; ");
+                assert!(
+                    env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
+                    "KITE_REQUIRE_CLIENTS is set: {missing}"
+                );
+                eprintln!("SKIPPED: {missing}");
+                None
+            }
+        }
+    }
+
+    /// A copy of the UI beside its packages, so that nothing is written into the
+    /// source tree and the packages may be elsewhere.
+    fn copy_ui(&self, to: &Path) -> PathBuf {
+        let ui = to.join("ui");
+        for part in ["src", "tests"] {
+            copy(&Path::new(UI).join(part), &ui.join(part));
+        }
+        for file in ["package.json", "tsconfig.json", "vite.config.ts"] {
+            copy(&Path::new(UI).join(file), &ui.join(file));
+        }
+        copy(
+            &Path::new(UI).join("../openapi.json"),
+            &to.join("openapi.json"),
+        );
+        std::os::unix::fs::symlink(&self.modules, ui.join("node_modules")).unwrap();
+        ui
+    }
+}
+
+fn on_path(tool: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|dir| dir.join(tool))
+        .find(|file| file.is_file())
+}
+
+fn copy(from: &Path, to: &Path) {
+    if from.is_dir() {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            copy(&entry.path(), &to.join(entry.file_name()));
+        }
+    } else {
+        fs::copy(from, to).unwrap();
+    }
+}
+
+/// Runs a program of Node.js to its end, with its output as the test's.
+fn node(ui: &Path, args: &[&str], envs: &[(&str, &str)]) {
+    let mut command = Command::new("node");
+    command
+        .args(args)
+        .current_dir(ui)
+        .envs(envs.iter().copied())
+        .stdin(Stdio::null());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", support::show(&output));
+}
+
+#[test]
+fn the_ui_is_typed_by_the_document_of_the_api() {
+    let Some(tools) = Tools::here() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let ui = tools.copy_ui(dir.path());
+    let generate = "node_modules/openapi-typescript/bin/cli.js";
+    let schema = ["../openapi.json", "-o", "src/api/schema.d.ts"];
+    node(&ui, &[&[generate], &schema[..]].concat(), &[]);
+    node(&ui, &["node_modules/typescript/bin/tsc", "--noEmit"], &[]);
+}
+
+#[test]
+fn every_page_and_flow_works_in_a_browser() {
+    let Some(tools) = Tools::here() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let ui = tools.copy_ui(dir.path());
+    let state = dir.path().join("state");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.arg("demo").arg("--state-dir").arg(&state).args([
+        "--apiserver-listen=127.0.0.1:0",
+        "--api-listen=127.0.0.1:0",
+        "--gateway-listen=127.0.0.1:0",
+    ]);
+    let mut demo = Process::start("kite demo", command, state.with_extension("log"));
+    let platform = Platform::wait(&state, &mut demo);
+    let token = fs::read_to_string(state.join("bootstrap-token")).unwrap();
+    node(
+        &ui,
+        &["tests/run.mjs"],
+        &[
+            ("KITE_API", platform.text("api").as_str()),
+            ("KITE_BOOTSTRAP_TOKEN", token.trim()),
+            ("KITE_CHROMIUM", tools.chromium.to_str().unwrap()),
+        ],
+    );
+    demo.assert_running();
+}

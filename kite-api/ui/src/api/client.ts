@@ -1,0 +1,97 @@
+// One client for all requests: it speaks with the session cookie, turns
+// refusals into errors, and renews a session that is about to end once.
+
+import createClient from "openapi-fetch";
+import { OfflineError, ProblemError } from "./problem";
+import type { paths } from "./schema";
+
+type Listener = () => void;
+const signedOut = new Set<Listener>();
+
+/** Calls `listener` when the session turns out to be over. */
+export function onSignedOut(listener: Listener): () => void {
+  signedOut.add(listener);
+  return () => signedOut.delete(listener);
+}
+
+export function tellSignedOut(): void {
+  for (const listener of signedOut) listener();
+}
+
+let refreshing: Promise<boolean> | undefined;
+
+/** Asks for fresh cookies; all requests that wait for them share the answer. */
+function refresh(): Promise<boolean> {
+  refreshing ??= fetch("/api/v1/auth/refresh", { method: "POST" })
+    .then((response) => response.ok)
+    .finally(() => {
+      refreshing = undefined;
+    });
+  return refreshing;
+}
+
+let renewing: Promise<unknown> = Promise.resolve();
+
+/** Notes a request that ends the session and begins the next: what is refused
+ * meanwhile is asked again afterwards. */
+export function renews<T>(request: Promise<T>): Promise<T> {
+  renewing = request.catch(() => undefined);
+  return request;
+}
+
+async function isSessionOver(response: Response): Promise<boolean> {
+  if (response.status !== 401) return false;
+  const body = (await response.clone().json().catch(() => null)) as { type?: string } | null;
+  return body?.type === "urn:kite:problem:unauthenticated";
+}
+
+/** Like fetch, but a session that can be renewed is. */
+async function fetchInSession(request: Request): Promise<Response> {
+  const again = request.clone();
+  let response: Response;
+  try {
+    response = await fetch(request);
+    if (!(await isSessionOver(response))) return response;
+    await renewing;
+    await refresh();
+    response = await fetch(again);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new OfflineError();
+  }
+  if (await isSessionOver(response)) tellSignedOut();
+  return response;
+}
+
+/** Paths and answers are typed as the API's document has them. */
+export const client = createClient<paths>({ baseUrl: "/", fetch: fetchInSession });
+
+/** An answer, as the client gives it. */
+interface Answer {
+  data?: unknown;
+  error?: unknown;
+  response: Response;
+}
+
+/** The body of an answer, or the problem as an error. */
+export async function ask<T>(answer: Promise<Answer>): Promise<T> {
+  const { data, error, response } = await answer;
+  if (!response.ok) throw ProblemError.of(response, error);
+  return data as T;
+}
+
+/** A request that the document of not every server has. */
+export async function askFor<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await fetchInSession(
+    new Request(`/api/v1${path}`, {
+      method,
+      ...(body === undefined
+        ? {}
+        : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    }),
+  );
+  const text = await response.text();
+  const answer: unknown = text ? JSON.parse(text) : undefined;
+  if (!response.ok) throw ProblemError.of(response, answer);
+  return answer as T;
+}

@@ -1,0 +1,74 @@
+// Refusals of the API (RFC 9457), and what becomes of them in forms.
+
+export interface FieldError {
+  field: string;
+  message: string;
+}
+
+interface ProblemDocument {
+  type: string;
+  title: string;
+  status: number;
+  detail?: string;
+  errors?: FieldError[];
+}
+
+const PREFIX = "urn:kite:problem:";
+
+/** The API refused. */
+export class ProblemError extends Error {
+  readonly status: number;
+  /** Such as `quota-exceeded`. */
+  readonly kind: string;
+  readonly errors: FieldError[];
+  /** Seconds. */
+  readonly retryAfter: number | undefined;
+
+  constructor(document: ProblemDocument, retryAfter?: number) {
+    super(sentence(document.detail ?? document.title));
+    this.status = document.status;
+    this.kind = document.type.startsWith(PREFIX) ? document.type.slice(PREFIX.length) : document.type;
+    this.errors = document.errors ?? [];
+    this.retryAfter = retryAfter;
+  }
+
+  static of(response: Response, body: unknown): ProblemError {
+    const retryAfter = Number(response.headers.get("retry-after")) || undefined;
+    const document = isProblem(body)
+      ? body
+      : { type: "", title: `The server answered ${response.status}`, status: response.status };
+    return new ProblemError(document, retryAfter);
+  }
+}
+
+/** No answer came. */
+export class OfflineError extends Error {
+  constructor() {
+    super("offline");
+  }
+}
+
+function isProblem(body: unknown): body is ProblemDocument {
+  return typeof body === "object" && body !== null && "status" in body && "title" in body;
+}
+
+export function isProblemOf(error: unknown, kind: string): boolean {
+  return error instanceof ProblemError && error.kind === kind;
+}
+
+export function isMissing(error: unknown): boolean {
+  return error instanceof ProblemError && (error.status === 404 || error.status === 405);
+}
+
+/** "two words" becomes "Two words." */
+export function sentence(text: string): string {
+  const trimmed = text.trim();
+  if (!trimmed) return trimmed;
+  const start = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
+  return /[.!?…]$/.test(start) ? start : `${start}.`;
+}
+
+/** `spec.sshPublicKeys[0]` is the field `sshPublicKeys`. */
+export function baseField(field: string): string {
+  return field.replace(/^spec\./, "").split(/[[.]/)[0] ?? field;
+}

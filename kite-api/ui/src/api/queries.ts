@@ -1,0 +1,111 @@
+// What the pages read, kept in one cache.
+
+import { QueryCache, QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import * as calls from "./calls";
+import { heardError, heardFrom, useIsConnectionLost } from "./connection";
+import { useIsLive } from "./live";
+import { ProblemError } from "./problem";
+import type { Me, Vm } from "./types";
+
+export const queries = new QueryClient({
+  queryCache: new QueryCache({ onError: heardError, onSuccess: heardFrom }),
+  defaultOptions: {
+    queries: { retry: false, networkMode: "always", staleTime: 1000 },
+    mutations: { retry: false, networkMode: "always", onSuccess: heardFrom, onError: heardError },
+  },
+});
+
+/** How often to ask while no events come. */
+export const POLL_MS = 2000;
+/** How often to ask for what events do not tell. */
+const SLOW_MS = 15_000;
+
+export const keys = {
+  config: ["config"],
+  me: ["me"],
+  vms: ["vms"],
+  images: ["images"],
+  offers: ["offers"],
+  sessions: ["sessions"],
+  tokens: ["tokens"],
+  allVms: ["admin", "vms"],
+  allOffers: ["admin", "offers"],
+  users: ["admin", "users"],
+  platform: ["admin", "platform"],
+  invites: ["admin", "invites"],
+} as const;
+
+/** The account, or null where nobody is signed in. */
+async function fetchMe(): Promise<Me | null> {
+  try {
+    return await calls.getMe();
+  } catch (error) {
+    if (error instanceof ProblemError && error.status === 401) return null;
+    throw error;
+  }
+}
+
+/** Asks in intervals where no event would tell, and whether the API is back. */
+function useNews(): number | false {
+  const live = useIsLive();
+  const lost = useIsConnectionLost();
+  return live && !lost ? false : POLL_MS;
+}
+
+export const useConfig = () =>
+  useQuery({
+    queryKey: keys.config,
+    queryFn: calls.getConfig,
+    staleTime: 60_000,
+    refetchInterval: (query) => (query.state.status === "error" ? POLL_MS : false),
+  });
+export const useMe = () => {
+  const news = useNews();
+  return useQuery({
+    queryKey: keys.me,
+    queryFn: fetchMe,
+    refetchInterval: (query) => (query.state.data === null ? false : news),
+  });
+};
+export const useVms = () => useQuery({ queryKey: keys.vms, queryFn: calls.listVms, refetchInterval: useNews() });
+export const useImages = () => useQuery({ queryKey: keys.images, queryFn: calls.listImages, refetchInterval: useNews() });
+export const useOffers = () => useQuery({ queryKey: keys.offers, queryFn: calls.listOffers, refetchInterval: useNews() });
+export const useSessions = () =>
+  useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: SLOW_MS });
+export const useTokens = () => useQuery({ queryKey: keys.tokens, queryFn: calls.listTokens });
+export const useAllVms = () =>
+  useQuery({ queryKey: keys.allVms, queryFn: calls.listAllVms, refetchInterval: POLL_MS });
+export const useAllOffers = () =>
+  useQuery({ queryKey: keys.allOffers, queryFn: calls.listAllOffers, refetchInterval: POLL_MS });
+export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: POLL_MS });
+export const usePlatform = () => useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform });
+export const useInvites = () =>
+  useQuery({ queryKey: keys.invites, queryFn: calls.listInvites, refetchInterval: SLOW_MS });
+
+/** One VM: one's own from the list, another account's by itself. */
+export function useVm(name: string, owner: string | undefined): UseQueryResult<Vm | undefined> {
+  const news = useNews();
+  return useQuery({
+    queryKey: owner === undefined ? keys.vms : [...keys.allVms, owner, name],
+    queryFn: async () => (owner === undefined ? calls.listVms() : [await calls.getVm({ name, owner })]),
+    select: (vms: Vm[]) => vms.find((vm) => vm.name === name),
+    refetchInterval: owner === undefined ? news : POLL_MS,
+  });
+}
+
+/** The account of whoever is signed in; pages below the sign-in have one. */
+export function useAccount(): Me {
+  const { data } = useMe();
+  if (!data) throw new Error("nobody is signed in");
+  return data;
+}
+
+/** Puts an answer into the lists at once, before the next news. */
+export function putVm(vm: Vm): void {
+  const put = (vms: Vm[] | undefined) =>
+    vms && [...vms.filter((other) => other.uid !== vm.uid), vm].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const me = queries.getQueryData<Me | null>(keys.me);
+  if (me && vm.owner === me.name) queries.setQueryData(keys.vms, put);
+  queries.setQueryData([...keys.allVms, vm.owner, vm.name], [vm]);
+  void queries.invalidateQueries({ queryKey: keys.allVms, exact: true });
+}

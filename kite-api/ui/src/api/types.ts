@@ -1,0 +1,70 @@
+// The shapes of the API under the names that the pages use, out of the document
+// by which it describes itself (`npm run generate` makes schema.d.ts of it).
+
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+/** Answers leave out what is not there; the document allows null, too. */
+type Present<T> = T extends readonly (infer Item)[]
+  ? Present<Item>[]
+  : T extends object
+    ? { [Key in keyof T]: Present<Exclude<T[Key], null>> }
+    : T;
+
+export type AccessLevel = Schemas["AccessLevel"];
+export type SignUp = Schemas["SignUp"];
+export type Condition = Present<Schemas["io.k8s.apimachinery.pkg.apis.meta.v1.Condition"]>;
+export type Quota = Present<Schemas["Quota"]>;
+export type User = Present<Schemas["User"]>;
+export type Vm = Present<Schemas["Vm"]>;
+export type Image = Present<Schemas["Image"]>;
+export type Offer = Present<Schemas["Offer"]>;
+export type Session = Present<Schemas["SessionList"]>["items"][number];
+
+// What follows is not in the document of every server. Pages leave out what the
+// one that they speak with does not have.
+
+export interface Config extends Present<Schemas["Config"]> {
+  /** Names of providers to sign in with. */
+  oidc?: string[];
+  features?: string[];
+}
+
+export interface Me extends Present<Schemas["Me"]> {
+  /** Whether signing in takes a second factor. */
+  totp?: boolean;
+}
+
+export interface Token {
+  name: string;
+  scopes: string[];
+  createdAt?: string;
+  expiresAt?: string;
+  lastUsedAt?: string;
+}
+
+export interface Invite {
+  name: string;
+  code?: string;
+  createdAt?: string;
+  expiresAt?: string;
+  usedBy?: string;
+}
+
+export interface Totp {
+  secret: string;
+  otpauthUrl: string;
+}
+
+export interface Platform {
+  baseDomain?: string;
+  signUp?: SignUp;
+  storageClass?: string;
+  imageNamespace?: string;
+  blockedNetworks?: string[];
+  gateway?: { publicHost?: string; publicPort?: number };
+}
+
+/** What a form sends: the API says which of its fields are wrong. */
+export type Body = Record<string, unknown>;

@@ -1,0 +1,23 @@
+import { useMutation } from "@tanstack/react-query";
+import { Button, type ButtonProps } from "./Button";
+import { useToast, useToastError } from "./Toasts";
+
+interface Props extends Omit<ButtonProps, "onPress" | "isPending"> {
+  act: () => Promise<unknown>;
+  /** What to say once it is done. */
+  done: string;
+}
+
+/** A button that does one thing and tells how that went. */
+export function ActionButton({ act, done, ...rest }: Props) {
+  const toast = useToast();
+  const toastError = useToastError();
+  const mutation = useMutation({ mutationFn: act });
+  return (
+    <Button
+      {...rest}
+      isPending={mutation.isPending}
+      onPress={() => mutation.mutate(undefined, { onSuccess: () => toast(done), onError: toastError })}
+    />
+  );
+}

@@ -1,0 +1,74 @@
+import { FieldError } from "react-aria-components/FieldError";
+import { Input } from "react-aria-components/Input";
+import { Label } from "react-aria-components/Label";
+import { Text } from "react-aria-components/Text";
+import { TextArea } from "react-aria-components/TextArea";
+import { TextField, type TextFieldProps } from "react-aria-components/TextField";
+import type { ReactNode } from "react";
+import { useFieldError } from "./field-errors";
+
+interface FieldProps extends Omit<TextFieldProps, "children" | "className"> {
+  name: string;
+  label: string;
+  hint?: ReactNode;
+  placeholder?: string;
+  /** More than one line. */
+  rows?: number;
+  /** Buttons behind the input. */
+  after?: ReactNode;
+  /** For machines: no capitals and no spelling help. */
+  exact?: boolean;
+}
+
+/** A labelled input with room for a hint and for what is wrong with it. */
+export function Field({ label, hint, placeholder = "", rows, after, exact = false, ...rest }: FieldProps) {
+  const { message, isInvalid } = useFieldError(rest.name);
+  const shared = { placeholder, ...(exact ? { autoCapitalize: "none", spellCheck: false } : {}) };
+  const control = rows === undefined ? <Input {...shared} /> : <TextArea rows={rows} {...shared} />;
+  return (
+    <TextField {...rest} className="field" validationBehavior="aria" isInvalid={isInvalid}>
+      <Label>{label}</Label>
+      {after === undefined ? (
+        control
+      ) : (
+        <div className="with-after">
+          {control}
+          {after}
+        </div>
+      )}
+      {hint !== undefined && (
+        <Text slot="description" className="hint">
+          {hint}
+        </Text>
+      )}
+      <FieldError className="error">{message}</FieldError>
+    </TextField>
+  );
+}
+
+/** A name of a machine kind: no capitals, no spelling help. */
+export function NameField(props: FieldProps) {
+  return <Field autoComplete="off" exact {...props} />;
+}
+
+/** Public keys, one per line. */
+export function KeysField({ defaultKeys, ...rest }: Omit<FieldProps, "rows"> & { defaultKeys?: readonly string[] }) {
+  return (
+    <Field
+      autoComplete="off"
+      exact
+      rows={3}
+      placeholder="ssh-ed25519 AAAA…"
+      defaultValue={(defaultKeys ?? []).join("\n")}
+      {...rest}
+    />
+  );
+}
+
+/** The lines of a text that say something. */
+export function lines(text: FormDataEntryValue | null): string[] {
+  return String(text ?? "")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
+}

@@ -1,0 +1,36 @@
+import type { UseQueryResult } from "@tanstack/react-query";
+import LoaderCircle from "lucide-react/icons/loader-circle";
+import type { ReactNode } from "react";
+import { isMissing } from "../api/problem";
+import { useT } from "../i18n";
+import { useErrorText } from "./errors";
+import { Notice } from "./Notice";
+
+interface Props<T> {
+  query: UseQueryResult<T>;
+  children: (data: T) => ReactNode;
+}
+
+/** What a query gave; until then that it is on its way, or why it is not. */
+export function Loaded<T>({ query, children }: Props<T>) {
+  const t = useT();
+  const errorText = useErrorText();
+  if (query.data !== undefined) return children(query.data);
+  if (query.isError) {
+    return isMissing(query.error) ? (
+      <Notice tone="off">{t("missing.feature")}</Notice>
+    ) : (
+      <Notice tone="bad">{errorText(query.error)}</Notice>
+    );
+  }
+  return <Loading />;
+}
+
+export function Loading() {
+  const t = useT();
+  return (
+    <p className="loading" role="status">
+      <LoaderCircle className="spin" aria-hidden /> {t("loading")}
+    </p>
+  );
+}

@@ -1,0 +1,58 @@
+import Eye from "lucide-react/icons/eye";
+import EyeOff from "lucide-react/icons/eye-off";
+import Sparkles from "lucide-react/icons/sparkles";
+import { useState, type ComponentProps } from "react";
+import { useT } from "../i18n";
+import { Button } from "./Button";
+import { Field } from "./Field";
+
+/** 16 characters that nobody takes for each other: 80 bits. */
+function generate(): string {
+  const alphabet = "abcdefghjkmnpqrstuvwxyz234567892";
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  const characters = Array.from(random, (byte) => alphabet[byte % 32]).join("");
+  return characters.replace(/(.{4})(?=.)/g, "$1-");
+}
+
+interface Props extends ComponentProps<typeof Field> {
+  /** Whether it can think one up. */
+  generates?: boolean;
+}
+
+/** A password that can be looked at. */
+export function PasswordField({ generates = false, ...rest }: Props) {
+  const t = useT();
+  const [shown, setShown] = useState(false);
+  const [value, setValue] = useState("");
+  return (
+    <Field
+      type={shown ? "text" : "password"}
+      autoComplete="new-password"
+      exact
+      maxLength={1024}
+      value={value}
+      onChange={setValue}
+      {...rest}
+      after={
+        <>
+          {generates && (
+            <Button
+              icon={<Sparkles aria-hidden />}
+              onPress={() => {
+                setValue(generate());
+                setShown(true);
+              }}
+            >
+              {t("password.generate")}
+            </Button>
+          )}
+          <Button
+            icon={shown ? <EyeOff aria-hidden /> : <Eye aria-hidden />}
+            aria-label={t(shown ? "password.hide" : "password.show")}
+            onPress={() => setShown(!shown)}
+          />
+        </>
+      }
+    />
+  );
+}

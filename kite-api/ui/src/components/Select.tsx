@@ -1,0 +1,60 @@
+import { Button } from "react-aria-components/Button";
+import { FieldError } from "react-aria-components/FieldError";
+import { Label } from "react-aria-components/Label";
+import { ListBox, ListBoxItem } from "react-aria-components/ListBox";
+import { Popover } from "react-aria-components/Popover";
+import { Select as AriaSelect, SelectValue } from "react-aria-components/Select";
+import { Text } from "react-aria-components/Text";
+import { useFieldError } from "./field-errors";
+import ChevronDown from "lucide-react/icons/chevron-down";
+
+interface Props {
+  name?: string;
+  /** Seen, or only heard. */
+  label?: string;
+  ariaLabel?: string;
+  hint?: string;
+  options: readonly { value: string; text: string }[];
+  value?: string;
+  defaultValue?: string;
+  onChange?: (value: string) => void;
+  isDisabled?: boolean;
+}
+
+/** One of few words. */
+export function Select({ name, label, ariaLabel, hint, options, value, defaultValue, onChange, isDisabled }: Props) {
+  const { message, isInvalid } = useFieldError(name);
+  return (
+    <AriaSelect
+      isInvalid={isInvalid}
+      className="field select"
+      {...(name === undefined ? {} : { name })}
+      {...(ariaLabel === undefined ? {} : { "aria-label": ariaLabel })}
+      {...(value === undefined ? {} : { value })}
+      {...(defaultValue === undefined ? {} : { defaultValue })}
+      isDisabled={isDisabled ?? false}
+      onChange={(key) => key !== null && onChange?.(String(key))}
+    >
+      {label !== undefined && <Label>{label}</Label>}
+      <Button className="select-button">
+        <SelectValue />
+        <ChevronDown aria-hidden />
+      </Button>
+      {hint !== undefined && (
+        <Text slot="description" className="hint">
+          {hint}
+        </Text>
+      )}
+      <FieldError className="error">{message}</FieldError>
+      <Popover className="popover">
+        <ListBox className="menu" items={options}>
+          {(option) => (
+            <ListBoxItem className="menu-item" id={option.value}>
+              {option.text}
+            </ListBoxItem>
+          )}
+        </ListBox>
+      </Popover>
+    </AriaSelect>
+  );
+}

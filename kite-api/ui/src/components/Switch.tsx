@@ -1,0 +1,21 @@
+import { Switch as AriaSwitch } from "react-aria-components/Switch";
+
+interface Props {
+  name: string;
+  children: string;
+  hint?: string;
+  defaultSelected?: boolean;
+}
+
+/** On or off. */
+export function Switch({ name, children, hint, defaultSelected = false }: Props) {
+  return (
+    <AriaSwitch className="switch" name={name} value="on" defaultSelected={defaultSelected}>
+      <span className="switch-track" aria-hidden />
+      <span>
+        {children}
+        {hint !== undefined && <small className="hint">{hint}</small>}
+      </span>
+    </AriaSwitch>
+  );
+}

@@ -1,0 +1,13 @@
+import { createContext, useContext } from "react";
+
+/** What is wrong with which field, by the fields' names. It stays until the form
+ * is sent again: if it went away as soon as the field is left, the button would
+ * move from under the pointer that is about to press it. */
+export const FieldErrors = createContext<Readonly<Record<string, string>>>({});
+
+/** What is wrong with one field, as its component takes it. */
+export function useFieldError(name: string | undefined): { message: string | undefined; isInvalid: boolean } {
+  const errors = useContext(FieldErrors);
+  const message = name === undefined ? undefined : errors[name];
+  return { message, isInvalid: message !== undefined };
+}

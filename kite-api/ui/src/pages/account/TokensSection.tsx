@@ -1,0 +1,135 @@
+import { Checkbox } from "react-aria-components/Checkbox";
+import { CheckboxGroup } from "react-aria-components/CheckboxGroup";
+import { FieldError } from "react-aria-components/FieldError";
+import { Label } from "react-aria-components/Label";
+import Check from "lucide-react/icons/check";
+import Plus from "lucide-react/icons/plus";
+import { useState } from "react";
+import * as calls from "../../api/calls";
+import { isMissing } from "../../api/problem";
+import { keys, queries, useTokens } from "../../api/queries";
+import { ActionButton } from "../../components/ActionButton";
+import { Button } from "../../components/Button";
+import { CopyText } from "../../components/CopyText";
+import { Dialog } from "../../components/Dialog";
+import { useFieldError } from "../../components/field-errors";
+import { Field, NameField } from "../../components/Field";
+import { compact, Form, given } from "../../components/Form";
+import { Loaded } from "../../components/Loaded";
+import { Notice } from "../../components/Notice";
+import { Section } from "../../components/Page";
+import { useI18n, useT } from "../../i18n";
+import { fromLocalInput, relative } from "../../lib/time";
+
+const SCOPES = ["vms:read", "vms:write"] as const;
+
+const refetch = () => queries.invalidateQueries({ queryKey: keys.tokens });
+
+/** Tokens for scripts. Not there where the API has none. */
+export function TokensSection() {
+  const { t, tag } = useI18n();
+  const tokens = useTokens();
+  const [creating, setCreating] = useState(false);
+  if (isMissing(tokens.error)) return null;
+  return (
+    <Section
+      title={t("tokens.title")}
+      lead={t("tokens.lead")}
+      actions={
+        <Button small icon={<Plus aria-hidden />} onPress={() => setCreating(true)}>
+          {t("tokens.new")}
+        </Button>
+      }
+    >
+      <Loaded query={tokens}>
+        {(tokens) =>
+          tokens.length === 0 ? (
+            <p className="quiet-text">{t("tokens.empty")}</p>
+          ) : (
+            <ul className="rows" aria-label={t("tokens.title")}>
+              {tokens.map((token) => (
+                <li key={token.name}>
+                  <div>
+                    <strong>{token.name}</strong>
+                    <small>
+                      {token.scopes.join(", ")}
+                      {token.expiresAt !== undefined && ` · ${t("sessions.until", { when: relative(token.expiresAt, tag) })}`}
+                    </small>
+                  </div>
+                  <ActionButton
+                    small
+                    aria-label={t("tokens.deleteOf", { name: token.name })}
+                    act={() => calls.deleteToken(token.name).then(refetch)}
+                    done={t("tokens.deleted", { name: token.name })}
+                  >
+                    {t("tokens.delete")}
+                  </ActionButton>
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+      {creating && <NewToken onClose={() => setCreating(false)} />}
+    </Section>
+  );
+}
+
+function NewToken({ onClose }: { onClose: () => void }) {
+  const t = useT();
+  const [token, setToken] = useState<string | null>(null);
+  const send = async (data: FormData) => {
+    const answer = await calls.createToken(
+      compact({
+        name: given(data, "name") ?? "",
+        scopes: data.getAll("scopes"),
+        expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
+      }),
+    );
+    setToken(answer.token);
+    await refetch();
+  };
+  return (
+    <Dialog title={t("tokens.newTitle")} isOpen onClose={onClose}>
+      {token === null ? (
+        <Form submit={t("tokens.create")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
+          <NameField name="name" label={t("tokens.name")} hint={t("tokens.nameHint")} autoFocus isRequired />
+          <Scopes />
+          <Field name="expiresAt" type="datetime-local" label={t("tokens.expiresAt")} hint={t("tokens.expiresAtHint")} />
+        </Form>
+      ) : (
+        <div className="form">
+          <Notice tone="warn">{t("tokens.once")}</Notice>
+          <CopyText text={token} label={t("tokens.token")} />
+          <div className="form-actions">
+            <Button look="primary" onPress={onClose}>
+              {t("done")}
+            </Button>
+          </div>
+        </div>
+      )}
+    </Dialog>
+  );
+}
+
+/** What a token may do. It is a component to be inside of the form's errors. */
+function Scopes() {
+  const t = useT();
+  const { message, isInvalid } = useFieldError("scopes");
+  return (
+    <CheckboxGroup name="scopes" className="field" isInvalid={isInvalid} defaultValue={["vms:read"]}>
+      <Label>{t("tokens.scopes")}</Label>
+      {SCOPES.map((scope) => (
+        <Checkbox key={scope} value={scope} className="checkbox">
+          <span className="checkbox-box" aria-hidden>
+            <Check />
+          </span>
+          <span>
+            {t(`scope.${scope}`)} <small className="hint">{scope}</small>
+          </span>
+        </Checkbox>
+      ))}
+      <FieldError className="error">{message}</FieldError>
+    </CheckboxGroup>
+  );
+}

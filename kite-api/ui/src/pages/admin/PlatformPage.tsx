@@ -1,0 +1,107 @@
+import * as calls from "../../api/calls";
+import { keys, queries, usePlatform } from "../../api/queries";
+import type { Platform, SignUp } from "../../api/types";
+import { Field, lines, NameField } from "../../components/Field";
+import { changed, compact, Form, given } from "../../components/Form";
+import { Loaded } from "../../components/Loaded";
+import { Page, Section } from "../../components/Page";
+import { Select } from "../../components/Select";
+import { useToast } from "../../components/Toasts";
+import { useT } from "../../i18n";
+
+const SIGN_UPS: readonly SignUp[] = ["Open", "Invite", "Closed"];
+
+/** Settings of the whole platform. */
+export default function PlatformPage() {
+  const t = useT();
+  const platform = usePlatform();
+  return (
+    <Page title={t("nav.platform")} lead={t("platform.lead")}>
+      <Loaded query={platform}>
+        {(platform) => <PlatformForm platform={platform} key={JSON.stringify(platform)} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+function PlatformForm({ platform }: { platform: Platform }) {
+  const t = useT();
+  const toast = useToast();
+  const gateway = platform.gateway ?? {};
+  const blocked = platform.blockedNetworks ?? [];
+  const send = async (data: FormData) => {
+    const networks = lines(data.get("blockedNetworks"));
+    const signUp = given(data, "signUp");
+    const port = given(data, "publicPort");
+    const gatewayEdit = compact({
+      publicHost: changed(data, "publicHost", gateway.publicHost),
+      publicPort: port === String(gateway.publicPort ?? "") ? undefined : Number(port),
+    });
+    const body = compact({
+      baseDomain: changed(data, "baseDomain", platform.baseDomain),
+      signUp: signUp === platform.signUp ? undefined : signUp,
+      storageClass: changed(data, "storageClass", platform.storageClass),
+      imageNamespace: changed(data, "imageNamespace", platform.imageNamespace),
+      blockedNetworks: networks.join() === blocked.join() ? undefined : networks,
+      gateway: Object.keys(gatewayEdit).length > 0 ? gatewayEdit : undefined,
+    });
+    if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
+    await calls.editPlatform(body);
+    await Promise.all([keys.platform, keys.config].map((queryKey) => queries.invalidateQueries({ queryKey })));
+    toast(t("settings.saved"));
+  };
+  return (
+    <Section title={t("platform.settings")}>
+      <Form submit={t("save")} send={send}>
+        <Select
+          name="signUp"
+          label={t("platform.signUp")}
+          defaultValue={platform.signUp ?? "Closed"}
+          options={SIGN_UPS.map((value) => ({ value, text: t(`platform.signUp.${value}`) }))}
+        />
+        <NameField
+          name="baseDomain"
+          label={t("platform.baseDomain")}
+          hint={t("platform.baseDomainHint")}
+          defaultValue={platform.baseDomain ?? ""}
+        />
+        <div className="field-row">
+          <NameField
+            name="publicHost"
+            label={t("platform.publicHost")}
+            hint={t("platform.publicHostHint")}
+            defaultValue={gateway.publicHost ?? ""}
+          />
+          <NameField
+            name="publicPort"
+            type="number"
+            label={t("platform.publicPort")}
+            defaultValue={String(gateway.publicPort ?? "")}
+          />
+        </div>
+        <div className="field-row">
+          <NameField
+            name="storageClass"
+            label={t("platform.storageClass")}
+            hint={t("platform.defaultHint")}
+            defaultValue={platform.storageClass ?? ""}
+          />
+          <NameField
+            name="imageNamespace"
+            label={t("platform.imageNamespace")}
+            hint={t("platform.defaultHint")}
+            defaultValue={platform.imageNamespace ?? ""}
+          />
+        </div>
+        <Field
+          name="blockedNetworks"
+          label={t("platform.blockedNetworks")}
+          hint={t("platform.blockedNetworksHint")}
+          rows={3}
+          placeholder="198.51.100.0/24"
+          defaultValue={blocked.join("\n")}
+        />
+      </Form>
+    </Section>
+  );
+}

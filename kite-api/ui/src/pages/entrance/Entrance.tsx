@@ -1,0 +1,48 @@
+import { useEffect, type ReactNode } from "react";
+import { Navigate, useLocation } from "react-router";
+import { keys, queries, useMe } from "../../api/queries";
+import { Logo } from "../../components/Logo";
+import type { EntranceState } from "../../shell/Gate";
+import { setLeaving } from "../../shell/leaving";
+import { Preferences } from "../../shell/Preferences";
+
+interface Props {
+  title: string;
+  lead: string;
+  children: ReactNode;
+}
+
+/** The frame of the way in. Whoever is in already goes on to where they were. */
+export function Entrance({ title, lead, children }: Props) {
+  const me = useMe();
+  const next = useEntranceState().next ?? "/";
+  useEffect(() => {
+    document.title = `${title} · Kite`;
+  }, [title]);
+  if (me.data) return <Navigate to={next} replace />;
+  return (
+    <main className="entrance">
+      <section className="card">
+        <p className="brand">
+          <Logo size={44} /> Kite
+        </p>
+        <h1>{title}</h1>
+        <p className="lead">{lead}</p>
+        {children}
+      </section>
+      <Preferences />
+    </main>
+  );
+}
+
+export function useEntranceState(): EntranceState {
+  return (useLocation().state as EntranceState | null) ?? {};
+}
+
+/** Forgets what another account could see and looks who one is now. */
+export async function entered(): Promise<void> {
+  setLeaving(false);
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.config[0] && queryKey[0] !== keys.me[0] });
+  void queries.invalidateQueries({ queryKey: keys.config });
+  await queries.refetchQueries({ queryKey: keys.me });
+}

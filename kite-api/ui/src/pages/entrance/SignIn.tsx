@@ -1,0 +1,67 @@
+import { useState } from "react";
+import { Link } from "react-router";
+import * as calls from "../../api/calls";
+import { isProblemOf } from "../../api/problem";
+import { useConfig } from "../../api/queries";
+import { Form, given } from "../../components/Form";
+import { NameField } from "../../components/Field";
+import { Notice } from "../../components/Notice";
+import { PasswordField } from "../../components/PasswordField";
+import { useT } from "../../i18n";
+import { Entrance, entered, useEntranceState } from "./Entrance";
+
+export function SignIn() {
+  const t = useT();
+  const config = useConfig().data;
+  const state = useEntranceState();
+  const [needsCode, setNeedsCode] = useState(false);
+
+  const send = async (data: FormData) => {
+    const code = given(data, "code");
+    try {
+      await calls.signIn({
+        username: given(data, "username") ?? "",
+        password: String(data.get("password")),
+        ...(code === undefined ? {} : { code }),
+      });
+    } catch (error) {
+      if (isProblemOf(error, "second-factor-required") && !needsCode) return setNeedsCode(true);
+      throw error;
+    }
+    await entered();
+  };
+
+  return (
+    <Entrance title={t("signIn.title")} lead={t("signIn.lead")}>
+      {state.why === "ended" && <Notice tone="warn">{t("signIn.ended")}</Notice>}
+      {state.why === "signed-out" && <Notice tone="good">{t("signIn.signedOut")}</Notice>}
+      <Form submit={t("signIn.submit")} send={send}>
+        <NameField name="username" label={t("username")} autoComplete="username" autoFocus isRequired />
+        <PasswordField name="password" label={t("password")} autoComplete="current-password" isRequired />
+        {needsCode && (
+          <NameField
+            name="code"
+            label={t("signIn.code")}
+            hint={t("signIn.codeHint")}
+            autoComplete="one-time-code"
+            autoFocus
+            isRequired
+          />
+        )}
+      </Form>
+      {(config?.oidc ?? []).map((provider) => (
+        <a key={provider} className="button plain wide" href={`/api/v1/auth/oidc/${encodeURIComponent(provider)}`}>
+          {t("signIn.with", { provider })}
+        </a>
+      ))}
+      <p className="other">
+        {config !== undefined && config.signUp !== "Closed" && (
+          <Link to="/sign-up" state={state.next ? { next: state.next } : null}>
+            {t("signIn.toSignUp")}
+          </Link>
+        )}
+        {config?.bootstrapOpen && <Link to="/bootstrap">{t("signIn.toBootstrap")}</Link>}
+      </p>
+    </Entrance>
+  );
+}

@@ -1,0 +1,96 @@
+import { Disclosure, DisclosurePanel } from "react-aria-components/Disclosure";
+import { Button as AriaButton } from "react-aria-components/Button";
+import { Heading } from "react-aria-components/Heading";
+import ChevronRight from "lucide-react/icons/chevron-right";
+import { useConfig } from "../../api/queries";
+import type { Vm } from "../../api/types";
+import { Field, lines, NameField } from "../../components/Field";
+import { changed, given } from "../../components/Form";
+import { Switch } from "../../components/Switch";
+import { useT } from "../../i18n";
+import { fromLocalInput, toLocalInput } from "../../lib/time";
+
+interface Props {
+  /** The login name can be chosen, once. */
+  create?: boolean;
+  /** Its end is somebody else's to decide. */
+  withoutEnd?: boolean;
+  vm?: Vm;
+}
+
+/** What most VMs do well without, folded away. */
+export function MoreFields({ create = false, withoutEnd = false, vm }: Props) {
+  const t = useT();
+  return (
+    // Kept in the form while it is closed: what is typed there counts.
+    <Disclosure className="disclosure" defaultExpanded={!create}>
+      <Heading level={3}>
+        <AriaButton slot="trigger" className="disclosure-button">
+          <ChevronRight aria-hidden /> {t("more.title")}
+        </AriaButton>
+      </Heading>
+      <DisclosurePanel className="disclosure-panel">
+        {create && <NameField name="sshId" label={t("vm.sshId")} hint={t("vm.sshIdHint")} maxLength={32} />}
+        <DomainField vm={vm} />
+        <NameField
+          name="idleTimeout"
+          label={t("vm.idleTimeout")}
+          hint={t("vm.idleTimeoutHint")}
+          defaultValue={vm?.idleTimeout ?? ""}
+        />
+        {!withoutEnd && (
+          <Field
+            name="expiresAt"
+            type="datetime-local"
+            label={t("vm.expiresAt")}
+            hint={t("vm.expiresAtHint")}
+            defaultValue={toLocalInput(vm?.expiresAt)}
+          />
+        )}
+        <Switch name="startOnConnect" hint={t("vm.startOnConnectHint")} defaultSelected={vm?.startOnConnect ?? false}>
+          {t("vm.startOnConnect")}
+        </Switch>
+      </DisclosurePanel>
+    </Disclosure>
+  );
+}
+
+function DomainField({ vm }: { vm: Vm | undefined }) {
+  const t = useT();
+  const domain = useConfig().data?.baseDomain;
+  if (domain === undefined) return null;
+  return (
+    <NameField
+      name="domainPrefix"
+      label={t("vm.domain")}
+      hint={t("vm.domainHint", { domain })}
+      maxLength={63}
+      defaultValue={vm?.domainPrefix ?? ""}
+    />
+  );
+}
+
+/** The fields of a new VM; what is empty is left out. */
+export function readMore(data: FormData): Record<string, unknown> {
+  const keys = lines(data.get("sshPublicKeys"));
+  return {
+    sshPublicKeys: keys.length > 0 ? keys : undefined,
+    sshId: given(data, "sshId"),
+    domainPrefix: given(data, "domainPrefix"),
+    idleTimeout: given(data, "idleTimeout"),
+    expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
+    startOnConnect: data.get("startOnConnect") === "on" ? true : undefined,
+  };
+}
+
+/** The fields that an edit changes. */
+export function readMoreChanges(data: FormData, vm: Vm): Record<string, unknown> {
+  const end = String(data.get("expiresAt") ?? "");
+  const start = data.get("startOnConnect") === "on";
+  return {
+    domainPrefix: data.has("domainPrefix") ? changed(data, "domainPrefix", vm.domainPrefix) : undefined,
+    idleTimeout: changed(data, "idleTimeout", vm.idleTimeout),
+    expiresAt: end === toLocalInput(vm.expiresAt) ? undefined : fromLocalInput(end),
+    startOnConnect: start === vm.startOnConnect ? undefined : start,
+  };
+}

@@ -1,0 +1,75 @@
+import type { ReactNode } from "react";
+import { sentence } from "../../api/problem";
+import type { Vm } from "../../api/types";
+import { CopyText } from "../../components/CopyText";
+import { Notice } from "../../components/Notice";
+import { Section } from "../../components/Page";
+import { useI18n } from "../../i18n";
+import { dateTime, duration, relative } from "../../lib/time";
+import { vmState } from "../../lib/vm";
+import { Timeline } from "./Timeline";
+import { VmFacts } from "./VmFacts";
+import { VmProgress } from "./VmProgress";
+
+/** How to reach the VM, how it does, and what happened. */
+export function Overview({ vm }: { vm: Vm }) {
+  const { t, tag } = useI18n();
+  const state = vmState(vm);
+  const { status } = vm;
+  return (
+    <div className="columns">
+      <div className="stack">
+        <Section title={t("overview.reach")}>
+          {status.sshCommand === undefined ? (
+            <p className="quiet-text">{t("overview.noSsh")}</p>
+          ) : (
+            <CopyText text={status.sshCommand} label={t("vm.sshOf", { name: vm.name })} />
+          )}
+          {status.domain !== undefined && (
+            <p>
+              {t("overview.web")}{" "}
+              <a href={`http://${status.domain}/`} rel="noreferrer">
+                {status.domain}
+              </a>
+            </p>
+          )}
+          <p className="quiet-text">
+            {vm.hasSshPassword ? t("overview.password") : t("overview.noPassword")}{" "}
+            {t("overview.keys", { count: vm.sshPublicKeys.length })}
+          </p>
+        </Section>
+        <Section title={t("overview.facts")}>
+          <VmFacts vm={vm} />
+          <VmProgress vm={vm} />
+          {state.detail !== undefined && <Notice tone={state.tone}>{sentence(state.detail)}</Notice>}
+          <dl className="pairs">
+            <Pair name={t("overview.login")}>{vm.sshId}</Pair>
+            <Pair name={t("overview.node")}>{status.nodeName}</Pair>
+            <Pair name={t("overview.address")}>{status.ipAddress}</Pair>
+            <Pair name={t("overview.created")}>{vm.createdAt && dateTime(vm.createdAt, tag)}</Pair>
+            <Pair name={t("vm.idleTimeout")}>{vm.idleTimeout && duration(vm.idleTimeout, tag)}</Pair>
+            <Pair name={t("vm.expiresAt")}>
+              {vm.expiresAt && `${dateTime(vm.expiresAt, tag)} (${relative(vm.expiresAt, tag)})`}
+            </Pair>
+            <Pair name={t("overview.deleteAt")}>{status.deleteAt && dateTime(status.deleteAt, tag)}</Pair>
+            <Pair name={t("overview.offer")}>{vm.offer}</Pair>
+          </dl>
+        </Section>
+      </div>
+      <Section title={t("timeline.title")} lead={t("timeline.lead")}>
+        <Timeline conditions={status.conditions} />
+      </Section>
+    </div>
+  );
+}
+
+/** A term and what it is; nothing where there is nothing. */
+function Pair({ name, children }: { name: string; children: ReactNode }) {
+  if (children === undefined || children === null || children === "") return null;
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,82 @@
+import CircleAlert from "lucide-react/icons/circle-alert";
+import CircleCheck from "lucide-react/icons/circle-check";
+import CircleHelp from "lucide-react/icons/circle-help";
+import TriangleAlert from "lucide-react/icons/triangle-alert";
+import { sentence } from "../../api/problem";
+import type { Condition } from "../../api/types";
+import type { Tone } from "../../components/Notice";
+import { useI18n, type Key } from "../../i18n";
+import { dateTime, relative } from "../../lib/time";
+
+const TITLES: Record<string, Key> = {
+  Ready: "condition.Ready",
+  Reserved: "condition.Reserved",
+  ImageReady: "condition.ImageReady",
+  DiskReady: "condition.DiskReady",
+  VirtualMachineReady: "condition.VirtualMachineReady",
+  Exposed: "condition.Exposed",
+  RestartRequired: "condition.RestartRequired",
+  Expired: "condition.Expired",
+  Idle: "condition.Idle",
+  OfferClaimed: "condition.OfferClaimed",
+};
+
+/** Conditions that are good news while they do not hold. */
+const WARNINGS = new Set(["RestartRequired", "Expired", "Idle"]);
+
+/** What one can do about a condition that is not as it should be. */
+const REMEDIES: Record<string, Key> = {
+  QuotaExceeded: "remedy.QuotaExceeded",
+  ExpiresSoon: "remedy.Expired",
+  Reserved: "remedy.Reserved",
+  ImageReady: "remedy.ImageReady",
+  DiskReady: "remedy.DiskReady",
+  VirtualMachineReady: "remedy.VirtualMachineReady",
+  Exposed: "remedy.Exposed",
+  RestartRequired: "remedy.RestartRequired",
+  Expired: "remedy.Expired",
+  Idle: "remedy.Idle",
+  OfferClaimed: "remedy.OfferClaimed",
+};
+
+const ICONS = { good: CircleCheck, busy: CircleHelp, warn: TriangleAlert, bad: CircleAlert, off: CircleHelp };
+
+function toneOf({ type, status }: Condition): Tone {
+  if (WARNINGS.has(type)) return status === "True" ? "warn" : "good";
+  if (status === "True") return "good";
+  return status === "False" ? "warn" : "busy";
+}
+
+/** What happened to the VM, the latest first. */
+export function Timeline({ conditions }: { conditions: readonly Condition[] }) {
+  const { t, tag } = useI18n();
+  if (conditions.length === 0) return <p className="quiet-text">{t("timeline.empty")}</p>;
+  const sorted = [...conditions].sort((a, b) => b.lastTransitionTime.localeCompare(a.lastTransitionTime));
+  return (
+    <ol className="timeline">
+      {sorted.map((condition) => {
+        const tone = toneOf(condition);
+        const Icon = ICONS[tone];
+        const title = TITLES[condition.type];
+        const remedy = REMEDIES[condition.reason] ?? REMEDIES[condition.type];
+        const needsRemedy = tone === "warn" || condition.reason === "ExpiresSoon";
+        return (
+          <li key={condition.type} data-tone={tone}>
+            <Icon aria-hidden />
+            <div>
+              <h3>
+                {title === undefined ? condition.type : t(title)}
+                <span className="visually-hidden">: {t(`tone.${tone}`)}</span>
+              </h3>
+              <p>{sentence(condition.message)}</p>
+              {needsRemedy && remedy !== undefined && <p className="remedy">{t(remedy)}</p>}
+              <time dateTime={condition.lastTransitionTime} title={dateTime(condition.lastTransitionTime, tag)}>
+                {relative(condition.lastTransitionTime, tag)}
+              </time>
+            </div>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

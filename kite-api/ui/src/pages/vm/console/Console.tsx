@@ -1,0 +1,90 @@
+import Plug from "lucide-react/icons/plug";
+import { lazy, Suspense, useCallback, useState, type ComponentType } from "react";
+import { isMissing } from "../../../api/problem";
+import { tellSignedOut } from "../../../api/client";
+import { useAccount } from "../../../api/queries";
+import type { VmRef } from "../../../api/calls";
+import type { Vm } from "../../../api/types";
+import { Button } from "../../../components/Button";
+import { useErrorText } from "../../../components/errors";
+import { Loading } from "../../../components/Loaded";
+import { Notice } from "../../../components/Notice";
+import { useT } from "../../../i18n";
+import { isRunning } from "../../../lib/vm";
+import type { ConsoleKind, End } from "./link";
+
+/** What shows a console: it opens its link and says when it is over. */
+export interface ViewProps {
+  vm: VmRef;
+  kind: ConsoleKind;
+  label: string;
+  onReady: () => void;
+  onEnd: (end: End, why: string) => void;
+  onRefused: (error: unknown) => void;
+}
+
+const Terminal = lazy(() => import("./Terminal"));
+const Screen = lazy(() => import("./Screen"));
+
+const VIEWS: Record<Tab, { kind: ConsoleKind; View: ComponentType<ViewProps> }> = {
+  terminal: { kind: "Terminal", View: Terminal },
+  screen: { kind: "Vnc", View: Screen },
+  serial: { kind: "Serial", View: Terminal },
+};
+
+type Tab = "terminal" | "screen" | "serial";
+type State = { at: "closed" } | { at: "opening" } | { at: "open" } | { at: "ended"; text: string; bad: boolean };
+
+/** One of a VM's consoles, from before it is opened until it ended. */
+export default function Console({ vm, kind }: { vm: Vm; kind: Tab }) {
+  const t = useT();
+  const me = useAccount();
+  const errorText = useErrorText();
+  const [state, setState] = useState<State>({ at: "closed" });
+  const { kind: consoleKind, View } = VIEWS[kind];
+  const owner = vm.owner === me.name ? undefined : vm.owner;
+
+  const onReady = useCallback(() => setState({ at: "open" }), []);
+  const onEnd = useCallback(
+    (end: End, why: string) => {
+      if (end === "session-over") tellSignedOut();
+      const text = t(`console.end.${end}`);
+      setState({ at: "ended", text: why && end !== "closed" ? `${text} ${why}` : text, bad: end !== "closed" });
+    },
+    [t],
+  );
+  const onRefused = useCallback(
+    (error: unknown) =>
+      setState({ at: "ended", text: isMissing(error) ? t("console.missing") : errorText(error), bad: true }),
+    [t, errorText],
+  );
+
+  if (!isRunning(vm) && state.at === "closed") return <Notice tone="off">{t("console.notRunning")}</Notice>;
+  const shown = state.at === "opening" || state.at === "open";
+  return (
+    <section className="card console" aria-label={t(`tab.${kind}`)}>
+      {state.at === "ended" && <Notice tone={state.bad ? "bad" : "off"}>{state.text}</Notice>}
+      {state.at === "closed" && <p className="quiet-text">{t(`console.about.${kind}`)}</p>}
+      {!shown && (
+        <div>
+          <Button look="primary" icon={<Plug aria-hidden />} onPress={() => setState({ at: "opening" })}>
+            {t(state.at === "ended" ? "console.again" : "console.open")}
+          </Button>
+        </div>
+      )}
+      {state.at === "opening" && <Loading />}
+      {shown && (
+        <Suspense>
+          <View
+            vm={{ name: vm.name, owner }}
+            kind={consoleKind}
+            label={t("console.label", { name: vm.name })}
+            onReady={onReady}
+            onEnd={onEnd}
+            onRefused={onRefused}
+          />
+        </Suspense>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,85 @@
+import RFB from "@novnc/novnc";
+import { useEffect, useRef } from "react";
+import type { ViewProps } from "./Console";
+import { openLink, type ConsoleLink } from "./link";
+
+/** noVNC's idea of a connection, made of a console's link. */
+class Channel extends EventTarget {
+  binaryType = "arraybuffer";
+  protocol = "";
+  readyState = "open";
+  onopen: (() => void) | null = null;
+  onerror: (() => void) | null = null;
+  onmessage: ((event: { data: ArrayBuffer }) => void) | null = null;
+  onclose: ((event: { code: number; reason: string; wasClean: boolean }) => void) | null = null;
+
+  constructor(private readonly link: () => ConsoleLink | undefined) {
+    super();
+  }
+
+  send(data: Uint8Array): void {
+    this.link()?.send(new Uint8Array(data));
+  }
+
+  close(): void {
+    this.readyState = "closed";
+    this.link()?.close();
+  }
+
+  take(data: Uint8Array): void {
+    this.onmessage?.({ data: data.slice().buffer as ArrayBuffer });
+  }
+
+  ended(): void {
+    if (this.readyState === "closed") return;
+    this.readyState = "closed";
+    this.onclose?.({ code: 1000, reason: "", wasClean: true });
+  }
+}
+
+/** The VM's screen. */
+export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: ViewProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const { name, owner } = vm;
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    let link: ConsoleLink | undefined;
+    let rfb: RFB | undefined;
+    let over = false;
+    // Bytes that come before noVNC listens.
+    let early: Uint8Array[] | undefined = [];
+    const channel = new Channel(() => link);
+    openLink({ name, owner }, kind, { cols: 80, rows: 24 }, {
+      onReady: () => {
+        rfb = new RFB(element, channel, { shared: true });
+        rfb.scaleViewport = true;
+        rfb.background = "transparent";
+        element.querySelector("canvas")?.setAttribute("aria-label", label);
+        for (const data of early ?? []) channel.take(data);
+        early = undefined;
+        onReady();
+        rfb.focus();
+      },
+      onData: (data) => (early ? early.push(data) : channel.take(data)),
+      onEnd: (end, why) => {
+        channel.ended();
+        if (!over) onEnd(end, why);
+      },
+    }).then(
+      (opened) => {
+        link = opened;
+        if (over) link.close();
+      },
+      (error: unknown) => {
+        if (!over) onRefused(error);
+      },
+    );
+    return () => {
+      over = true;
+      rfb?.disconnect();
+      link?.close();
+    };
+  }, [name, owner, kind, label, onReady, onEnd, onRefused]);
+  return <div className="screen" ref={host} />;
+}

@@ -1,0 +1,73 @@
+import "@xterm/xterm/css/xterm.css";
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal as Xterm } from "@xterm/xterm";
+import { useEffect, useRef } from "react";
+import type { ViewProps } from "./Console";
+import { openLink, type ConsoleLink } from "./link";
+import { styledDocument } from "./styled-document";
+
+/** Colours of the terminal, the same in both themes. */
+const THEME = {
+  background: "#0d1220",
+  foreground: "#dfe6f5",
+  cursor: "#8fa6ff",
+  selectionBackground: "#35406a",
+};
+
+/** A text console. */
+export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }: ViewProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const { name, owner } = vm;
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    let link: ConsoleLink | undefined;
+    let over = false;
+    const terminal = new Xterm({
+      documentOverride: styledDocument(),
+      cursorBlink: true,
+      fontFamily: 'ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono", monospace',
+      fontSize: 14,
+      screenReaderMode: true,
+      scrollback: 5000,
+      theme: THEME,
+    });
+    const fit = new FitAddon();
+    terminal.loadAddon(fit);
+    terminal.open(element);
+    terminal.textarea?.setAttribute("aria-label", label);
+    fit.fit();
+    const { cols, rows } = terminal;
+    openLink({ name, owner }, kind, { cols, rows }, {
+      onReady: () => {
+        onReady();
+        terminal.focus();
+      },
+      onData: (data) => terminal.write(data),
+      onEnd: (end, why) => {
+        if (!over) onEnd(end, why);
+      },
+    }).then(
+      (opened) => {
+        link = opened;
+        if (over) link.close();
+      },
+      (error: unknown) => {
+        if (!over) onRefused(error);
+      },
+    );
+    const typed = terminal.onData((data) => link?.send(data));
+    const binary = terminal.onBinary((data) => link?.send(Uint8Array.from(data, (c) => c.charCodeAt(0))));
+    const resized = terminal.onResize(({ cols, rows }) => link?.resize(cols, rows));
+    const observer = new ResizeObserver(() => fit.fit());
+    observer.observe(element);
+    return () => {
+      over = true;
+      observer.disconnect();
+      for (const listener of [typed, binary, resized]) listener.dispose();
+      link?.close();
+      terminal.dispose();
+    };
+  }, [name, owner, kind, label, onReady, onEnd, onRefused]);
+  return <div className="terminal" ref={host} />;
+}

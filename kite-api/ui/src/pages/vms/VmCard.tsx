@@ -1,0 +1,41 @@
+import { Link } from "react-router";
+import { sentence } from "../../api/problem";
+import { useAccount } from "../../api/queries";
+import type { Vm } from "../../api/types";
+import { Badge } from "../../components/Badge";
+import { CopyText } from "../../components/CopyText";
+import { useT } from "../../i18n";
+import { mayManage } from "../../lib/may";
+import { vmPath, vmState } from "../../lib/vm";
+import { PowerButtons } from "../vm/PowerButtons";
+import { VmFacts } from "../vm/VmFacts";
+import { VmProgress } from "../vm/VmProgress";
+
+/** A VM at a glance. */
+export function VmCard({ vm }: { vm: Vm }) {
+  const t = useT();
+  const me = useAccount();
+  const state = vmState(vm);
+  return (
+    <li className="card vm-card" data-tone={state.tone}>
+      <header>
+        <h2>
+          <Link to={vmPath(vm, me.name)}>{vm.name}</Link>
+        </h2>
+        <Badge tone={state.tone}>{t(state.label)}</Badge>
+      </header>
+      <VmFacts vm={vm} />
+      <VmProgress vm={vm} />
+      {state.detail !== undefined && <p className="detail">{sentence(state.detail)}</p>}
+      {vm.status.sshCommand !== undefined && !vm.deleting && (
+        <CopyText text={vm.status.sshCommand} label={t("vm.sshOf", { name: vm.name })} />
+      )}
+      <footer>
+        {mayManage(me, vm) && !vm.deleting && <PowerButtons vm={vm} small />}
+        <Link className="more" to={vmPath(vm, me.name)} aria-label={t("vm.openOf", { name: vm.name })}>
+          {t("vm.open")}
+        </Link>
+      </footer>
+    </li>
+  );
+}

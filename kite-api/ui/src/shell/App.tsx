@@ -1,0 +1,63 @@
+// Which path shows which page. Every page but the way in is loaded when it is
+// first asked for.
+
+import { lazy, useEffect } from "react";
+import { Route, Routes } from "react-router";
+import { onSignedOut } from "../api/client";
+import { keys, queries } from "../api/queries";
+import { Bootstrap } from "../pages/entrance/Bootstrap";
+import { SignIn } from "../pages/entrance/SignIn";
+import { SignUp } from "../pages/entrance/SignUp";
+import { Banner } from "./Banner";
+import { AdminOnly, SignedIn } from "./Gate";
+import { Layout } from "./Layout";
+
+const VmsPage = lazy(() => import("../pages/vms/VmsPage"));
+const VmPage = lazy(() => import("../pages/vm/VmPage"));
+const OffersPage = lazy(() => import("../pages/offers/OffersPage"));
+const AccountPage = lazy(() => import("../pages/account/AccountPage"));
+const OverviewPage = lazy(() => import("../pages/admin/OverviewPage"));
+const UsersPage = lazy(() => import("../pages/admin/UsersPage"));
+const AllVmsPage = lazy(() => import("../pages/admin/AllVmsPage"));
+const ImagesPage = lazy(() => import("../pages/admin/ImagesPage"));
+const AdminOffersPage = lazy(() => import("../pages/admin/OffersPage"));
+const InvitesPage = lazy(() => import("../pages/admin/InvitesPage"));
+const PlatformPage = lazy(() => import("../pages/admin/PlatformPage"));
+const NotFound = lazy(() => import("../pages/NotFound"));
+
+export function App() {
+  useEffect(() => onSignedOut(() => queries.setQueryData(keys.me, null)), []);
+  return (
+    <>
+      <Banner />
+      <Routes>
+        <Route path="/sign-in" element={<SignIn />} />
+        <Route path="/sign-up" element={<SignUp />} />
+        <Route path="/bootstrap" element={<Bootstrap />} />
+        <Route
+          element={
+            <SignedIn>
+              <Layout />
+            </SignedIn>
+          }
+        >
+          <Route index element={<VmsPage />} />
+          <Route path="vms/:name" element={<VmPage />} />
+          <Route path="users/:owner/vms/:name" element={<VmPage />} />
+          <Route path="offers" element={<OffersPage />} />
+          <Route path="account" element={<AccountPage />} />
+          <Route path="admin/vms" element={<AllVmsPage />} />
+          <Route path="admin" element={<AdminOnly />}>
+            <Route index element={<OverviewPage />} />
+            <Route path="users" element={<UsersPage />} />
+            <Route path="images" element={<ImagesPage />} />
+            <Route path="offers" element={<AdminOffersPage />} />
+            <Route path="invites" element={<InvitesPage />} />
+            <Route path="platform" element={<PlatformPage />} />
+          </Route>
+          <Route path="*" element={<NotFound />} />
+        </Route>
+      </Routes>
+    </>
+  );
+}

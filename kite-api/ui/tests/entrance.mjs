@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { KITE_BOOTSTRAP_TOKEN, PASSWORD, accessible, button, fill, heading, says, scene } from "./world.mjs";
+
+const the_first_visitor_becomes_the_administrator = () =>
+  scene({}, async (page) => {
+    await page.goto("/");
+    await heading(page, "Set up Kite");
+    await accessible(page, "bootstrap");
+    await fill(page, "One-use token", "wrong");
+    await fill(page, "Username", "ann");
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Create administrator").click();
+    await says(page, "Is not the right one");
+    await fill(page, "One-use token", KITE_BOOTSTRAP_TOKEN);
+    await button(page, "Create administrator").click();
+    await heading(page, "Virtual machines");
+    await says(page, "No virtual machines yet");
+  });
+
+const a_user_signs_up_signs_out_and_in_again = () =>
+  scene({}, async (page) => {
+    await page.goto("/sign-in");
+    await page.getByRole("link", { name: "Create an account" }).click();
+    await heading(page, "Create an account");
+    await fill(page, "Username", "Bob!");
+    await fill(page, "Password", "short");
+    await button(page, "Create account").click();
+    // What the API says stands at the field, and the field has the focus.
+    const name = page.getByLabel("Username", { exact: true });
+    await page.locator("input[name=username][aria-invalid=true], input[name=password][aria-invalid=true]").first().waitFor();
+    await name.fill("bob");
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Create account").click();
+    await heading(page, "Virtual machines");
+    await button(page, "Sign out").click();
+    await says(page, "You are signed out.");
+    await fill(page, "Username", "bob");
+    await fill(page, "Password", "not the password");
+    await button(page, "Sign in").click();
+    await page.getByRole("alert").waitFor();
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Sign in").click();
+    await heading(page, "Virtual machines");
+    await page.reload();
+    await heading(page, "Virtual machines");
+  });
+
+const language_and_theme_are_chosen_and_remembered = () =>
+  scene({ locale: "ko-KR" }, async (page) => {
+    await page.goto("/sign-in");
+    await heading(page, "로그인");
+    assert.equal(await page.locator("html").getAttribute("lang"), "ko");
+    await page.getByRole("button", { name: /언어/ }).click();
+    await page.getByRole("option", { name: "English" }).click();
+    await heading(page, "Sign in");
+    await page.getByRole("button", { name: /Appearance/ }).click();
+    await page.getByRole("option", { name: "Dark" }).click();
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await ground();
+    await page.reload();
+    await heading(page, "Sign in");
+    assert.equal(await ground(), dark);
+    assert.equal(await page.locator("html").getAttribute("data-theme"), "dark");
+  });
+
+const the_first_load_is_small = () =>
+  scene({ user: "ann" }, async (page, context) => {
+    const client = await context.newCDPSession(page);
+    await client.send("Network.enable");
+    const files = new Map();
+    client.on("Network.responseReceived", ({ requestId, response }) => files.set(requestId, response.url));
+    let total = 0;
+    client.on("Network.loadingFinished", ({ requestId, encodedDataLength }) => {
+      if (!files.get(requestId)?.includes("/api/")) total += encodedDataLength;
+    });
+    await page.goto("/");
+    await heading(page, "Virtual machines");
+    await page.waitForLoadState("load");
+    assert.ok(total > 50_000 && total < 250_000, `${total} bytes`);
+  });
+
+export default {
+  the_first_visitor_becomes_the_administrator,
+  a_user_signs_up_signs_out_and_in_again,
+  language_and_theme_are_chosen_and_remembered,
+  the_first_load_is_small,
+};

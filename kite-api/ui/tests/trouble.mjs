@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { PASSWORD, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+
+const an_ended_session_leads_to_the_sign_in_and_back = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/vms/web?tab=settings");
+    await says(page, "Who can log in");
+    await api("DELETE", "/me/sessions", await tokenOf("ann"));
+    await says(page, "Your session has ended.");
+    await fill(page, "Username", "ann");
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Sign in").click();
+    await heading(page, "web");
+    assert.match(page.url(), /\/vms\/web\?tab=settings$/);
+  });
+
+const a_lost_connection_is_told_and_recovers = () =>
+  scene({ user: "ann" }, async (page, context) => {
+    await page.goto("/");
+    await page.getByRole("link", { name: "web", exact: true }).waitFor();
+    await context.setOffline(true);
+    await button(page, "Stop web").click();
+    await says(page, "The server cannot be reached.");
+    await says(page, "No connection to the server.");
+    await page.getByRole("link", { name: "web", exact: true }).waitFor();
+    await context.setOffline(false);
+    await page.getByText("No connection to the server.").waitFor({ state: "detached" });
+  });
+
+const what_is_not_there_says_so = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/no/such/page");
+    await heading(page, "Nothing here");
+    await page.getByRole("link", { name: "To your virtual machines" }).click();
+    await heading(page, "Virtual machines");
+  });
+
+const the_keyboard_is_enough = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/");
+    await button(page, "New VM").waitFor();
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to content");
+    await button(page, "New VM").focus();
+    await page.keyboard.press("Enter");
+    const dialog = page.getByRole("dialog");
+    await dialog.waitFor();
+    // The name has the focus, and Escape gives it back to the button.
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute("name")), "name");
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    await page.waitForFunction(() => document.activeElement?.textContent?.includes("New VM"));
+  });
+
+export default {
+  an_ended_session_leads_to_the_sign_in_and_back,
+  a_lost_connection_is_told_and_recovers,
+  what_is_not_there_says_so,
+  the_keyboard_is_enough,
+};

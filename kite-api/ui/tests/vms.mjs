@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+
+const a_vm_is_created_and_runs = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/");
+    await button(page, "New VM").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Debian 12").click();
+    await accessible(page, "the dialog that creates a VM");
+    await dialog.getByLabel("Name", { exact: true }).fill("Not a name");
+    await dialog.getByRole("button", { name: "Create VM" }).click();
+    await dialog.getByText("Give a password or a public key", { exact: false }).waitFor();
+    await dialog.getByRole("button", { name: "Generate" }).click();
+    await dialog.getByRole("button", { name: "Create VM" }).click();
+    await dialog.locator("input[name=name][aria-invalid=true]").waitFor();
+    await dialog.getByLabel("Name", { exact: true }).fill("web");
+    await dialog.getByRole("button", { name: "Create VM" }).click();
+    await heading(page, "web");
+    await page.getByText("Running", { exact: true }).first().waitFor();
+    await page.getByText(/^ssh .*web-.*@/).waitFor();
+    await button(page, "Copy the ssh command of web").click();
+    await says(page, "Copied.");
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^ssh .*web-/);
+    await says(page, "Ready to use");
+  });
+
+const a_vm_is_stopped_started_and_changed = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/vms/web");
+    await button(page, "Restart web").click();
+    await says(page, "web is being restarted.");
+    await button(page, "Stop web").click();
+    await page.getByText("Off", { exact: true }).first().waitFor();
+    await button(page, "Start web").click();
+    await page.getByText("Running", { exact: true }).first().waitFor();
+    await page.getByRole("tab", { name: "Settings" }).click();
+    const disk = page.getByLabel("Disk", { exact: true });
+    await disk.fill("1Gi");
+    await button(page, "Save").first().click();
+    await page.locator("input[name=disk][aria-invalid=true]").waitFor();
+    await disk.fill("30Gi");
+    await fill(page, "Switch off when unused for", "2h");
+    await button(page, "Save").first().click();
+    await says(page, "Saved.");
+    await page.getByRole("tab", { name: "Overview" }).click();
+    await says(page, "30 GiB disk");
+    await says(page, "2 hours");
+  });
+
+const what_is_above_the_quota_is_said_before_and_after = () =>
+  scene({ user: "bob" }, async (page) => {
+    await page.goto("/");
+    await button(page, "Create your first VM").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Custom", { exact: true }).click();
+    await dialog.getByLabel("CPUs", { exact: true }).fill("9");
+    await dialog.getByLabel("Name", { exact: true }).fill("huge");
+    await dialog.getByRole("button", { name: "Generate" }).click();
+    await dialog.getByRole("button", { name: "Create VM" }).click();
+    await dialog.getByRole("alert").or(dialog.locator("[aria-invalid=true]")).first().waitFor();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+  });
+
+const two_users_cannot_see_each_other = async () => {
+  await api("POST", "/vms", await tokenOf("bob"), {
+    name: "secret",
+    cpu: 1,
+    memory: "1Gi",
+    disk: "10Gi",
+    image: "debian-12",
+    sshPassword: PASSWORD,
+  });
+  await scene({ user: "bob" }, async (page) => {
+    await page.goto("/");
+    await page.getByRole("link", { name: "secret", exact: true }).waitFor();
+    assert.equal(await page.getByText("web", { exact: true }).count(), 0);
+    assert.equal(await page.getByText("Administration").count(), 0);
+    await page.goto("/vms/web");
+    await says(page, "This VM is not there");
+    await page.goto("/users/ann/vms/web");
+    await says(page, "This VM is not there").catch(() => says(page, "not"));
+    await page.goto("/admin/users");
+    await says(page, "Only administrators can see this page.");
+  });
+};
+
+const news_come_without_reloading = () =>
+  scene({ user: "bob" }, async (page) => {
+    await page.goto("/");
+    await page.getByRole("link", { name: "secret", exact: true }).waitFor();
+    await api("POST", "/vms/secret/stop", await tokenOf("bob"));
+    await page.getByText("Off", { exact: true }).waitFor();
+  });
+
+const a_console_says_when_there_is_none = () =>
+  scene({ user: "ann" }, async (page) => {
+    const ticket = { status: 404, json: { type: "urn:kite:problem:not-found", title: "Not found", status: 404 } };
+    await page.route("**/api/v1/vms/web/console", (route) => route.fulfill(ticket));
+    await page.goto("/vms/web?tab=terminal");
+    await button(page, "Connect").click();
+    await says(page, "This server has no consoles");
+  });
+
+const an_offer_is_made_and_claimed = async () => {
+  await scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/offers");
+    await button(page, "New offer").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Name", { exact: true }).fill("gift");
+    await dialog.getByLabel("Lifetime").fill("168h");
+    await dialog.getByRole("button", { name: "Create offer" }).click();
+    await says(page, "gift can be claimed.");
+    await page.getByRole("rowheader", { name: "gift" }).waitFor();
+  });
+  await scene({ user: "bob" }, async (page) => {
+    await page.goto("/offers");
+    await says(page, "Lasts 7 days once claimed.");
+    await button(page, "Claim gift").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Name", { exact: true }).fill("present");
+    await dialog.getByRole("button", { name: "Generate" }).click();
+    await dialog.getByRole("button", { name: "Claim" }).click();
+    await heading(page, "present");
+    await page.getByText("Running", { exact: true }).first().waitFor();
+  });
+};
+
+const a_vm_is_deleted_once_its_name_is_typed = () =>
+  scene({ user: "bob" }, async (page) => {
+    await page.goto("/vms/secret?tab=settings");
+    await button(page, "Delete this VM…").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Type secret to confirm").fill("something");
+    await dialog.getByRole("button", { name: "Delete VM and disk" }).click();
+    await dialog.getByText("That is not secret").waitFor();
+    await dialog.getByLabel("Type secret to confirm").fill("secret");
+    await dialog.getByRole("button", { name: "Delete VM and disk" }).click();
+    await says(page, "secret is being deleted.");
+    await heading(page, "Virtual machines");
+    await page.getByRole("link", { name: "secret", exact: true }).waitFor({ state: "detached" });
+  });
+
+export default {
+  a_vm_is_created_and_runs,
+  a_vm_is_stopped_started_and_changed,
+  what_is_above_the_quota_is_said_before_and_after,
+  two_users_cannot_see_each_other,
+  news_come_without_reloading,
+  a_console_says_when_there_is_none,
+  an_offer_is_made_and_claimed,
+  a_vm_is_deleted_once_its_name_is_typed,
+};

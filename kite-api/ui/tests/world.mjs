@@ -1,0 +1,100 @@
+// A browser against a running demo. The Rust test bins/kite/tests/browser.rs
+// starts the demo and this.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+export const { KITE_API, KITE_BOOTSTRAP_TOKEN, KITE_CHROMIUM = "/usr/bin/chromium" } = process.env;
+export const PASSWORD = "correct horse battery";
+
+/** How long anything may take: long, for a slow and busy machine. */
+const PATIENCE = Number(process.env.KITE_PATIENCE ?? 60_000);
+
+const axe = readFileSync(new URL(import.meta.resolve("axe-core")), "utf8");
+
+export const browser = await chromium.launch({ executablePath: KITE_CHROMIUM, args: ["--no-sandbox"] });
+
+/** A request of a script. */
+export async function api(method, path, token, body) {
+  const response = await fetch(`${KITE_API}/api/v1${path}`, {
+    method,
+    headers: {
+      ...(token ? { authorization: `Bearer ${token}` } : {}),
+      ...(body ? { "content-type": "application/json" } : {}),
+    },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  const text = await response.text();
+  const answer = text ? JSON.parse(text) : null;
+  assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
+  return answer;
+}
+
+export async function tokenOf(username) {
+  return (await api("POST", "/auth/sign-in", null, { username, password: PASSWORD })).token;
+}
+
+/** A browser of somebody's own. What it complains about is collected. */
+export async function visit({ user, width = 1440, theme = "light", locale = "en-US" } = {}) {
+  const context = await browser.newContext({
+    baseURL: KITE_API,
+    viewport: { width, height: 900 },
+    colorScheme: theme,
+    locale,
+    permissions: ["clipboard-read", "clipboard-write"],
+  });
+  context.setDefaultTimeout(PATIENCE);
+  const page = await context.newPage();
+  const faults = [];
+  page.on("pageerror", (error) => faults.push(error.message));
+  page.on("console", (message) => {
+    // Refusals and lost connections are the tests' own doing.
+    if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(message.text())) {
+      faults.push(message.text());
+    }
+  });
+  if (user) {
+    const answer = await context.request.post("/api/v1/auth/sign-in", {
+      data: { username: user, password: PASSWORD, cookie: true },
+    });
+    assert.ok(answer.ok(), await answer.text());
+  }
+  return { context, page, faults };
+}
+
+/** Runs `scene` in a browser of its own; no fault of the page may be left. */
+export async function scene(options, play) {
+  const { context, page, faults } = await visit(options);
+  try {
+    await play(page, context);
+    assert.deepEqual(faults, []);
+  } catch (error) {
+    const shown = await page.locator("body").innerText().catch(() => "");
+    error.message += `\n--- at ${page.url()} the page shows:\n${shown}`;
+    throw error;
+  } finally {
+    await context.close();
+  }
+}
+
+/** Nothing that axe-core calls serious or critical may be on the page. */
+export async function accessible(page, what) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const bad = violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary]) }));
+  assert.deepEqual(bad, [], what);
+}
+
+/** Nothing may stick out of the page to the side. */
+export async function fitsWidth(page, what) {
+  const [inner, outer] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+  assert.ok(inner <= outer, `${what}: ${inner} px in a window of ${outer} px`);
+}
+
+export const heading = (page, name) => page.getByRole("heading", { level: 1, name }).waitFor();
+export const button = (page, name, exact = true) => page.getByRole("button", { name, exact });
+export const fill = (page, label, text) => page.getByLabel(label, { exact: true }).fill(text);
+export const says = (page, text) => page.getByText(text).first().waitFor();
