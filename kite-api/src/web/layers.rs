@@ -21,11 +21,14 @@ use crate::{
 /// Header with the request's id, on requests and answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// No script, style or frame but Kite's own files: xterm.js, which would write
-/// style elements, is given constructed style sheets instead. Images may be
-/// written out in their address: so come the pictures and pointers of a VM's
-/// screen.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+/// No script, style or frame but Kite's own files. xterm.js, which would write
+/// style elements, is given constructed style sheets instead; the two hashes are
+/// of what it writes past them, an empty one and the mark of what has the focus.
+/// Images may be written out in their address: so come the pictures and pointers
+/// of a VM's screen.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' \
+     'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' \
+     'sha256-tpW2NXyj4kMgf9Gg4wn1Qg3aAOKDqSlFOXgCF2LDUIk='; \
      img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'";
 

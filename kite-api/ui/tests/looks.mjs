@@ -12,7 +12,6 @@ const PAGES = [
   ["/admin/vms", "All VMs"],
   ["/admin/images", "Images"],
   ["/admin/offers", "Offers to users"],
-  ["/admin/invites", "Invites"],
   ["/admin/platform", "Platform"],
 ];
 

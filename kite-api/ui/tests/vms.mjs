@@ -103,6 +103,56 @@ const a_console_says_when_there_is_none = () =>
     await says(page, "This server has no consoles");
   });
 
+/** Opens a console of the VM web. */
+const connect = async (page, tab) => {
+  await page.goto(`/vms/web?tab=${tab}`);
+  await button(page, "Connect").click();
+};
+
+/** Waits until a terminal shows a text. */
+const shows = (page, text) =>
+  page.waitForFunction(
+    (text) => document.querySelector(".text-console .xterm-accessibility")?.textContent?.includes(text),
+    text,
+  );
+
+const a_terminal_is_typed_into = () =>
+  scene({ user: "ann" }, async (page) => {
+    await connect(page, "terminal");
+    await shows(page, "$");
+    // The quotes are not in what the shell answers.
+    await page.keyboard.type("echo was''-typed\n");
+    await shows(page, "was-typed");
+    await page.keyboard.type("exit\n");
+    await says(page, "The console was closed.");
+  });
+
+const a_serial_line_asks_who_one_is = () =>
+  scene({ user: "ann" }, async (page) => {
+    await connect(page, "serial");
+    await page.locator(".text-console .xterm").waitFor();
+    await page.keyboard.press("Enter");
+    await shows(page, "login:");
+  });
+
+const a_screen_changes = () =>
+  scene({ user: "ann" }, async (page) => {
+    await connect(page, "screen");
+    // A number that is another when the picture is; 0 for one that is black.
+    await page.evaluate(() => {
+      globalThis.picture = () => {
+        const canvas = document.querySelector(".screen canvas");
+        if (!canvas || canvas.width < 300) return 0;
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        return data.reduce((sum, value, at) => (at % 4 < 3 ? (sum * 31 + value) >>> 0 : sum), 0);
+      };
+    });
+    const before = await (await page.waitForFunction(() => globalThis.picture())).jsonValue();
+    await page.locator(".screen canvas").click();
+    await page.keyboard.type("hello");
+    await page.waitForFunction((before) => ![0, before].includes(globalThis.picture()), before);
+  });
+
 const an_offer_is_made_and_claimed = async () => {
   await scene({ user: "ann" }, async (page) => {
     await page.goto("/admin/offers");
@@ -149,6 +199,9 @@ export default {
   two_users_cannot_see_each_other,
   news_come_without_reloading,
   a_console_says_when_there_is_none,
+  a_terminal_is_typed_into,
+  a_serial_line_asks_who_one_is,
+  a_screen_changes,
   an_offer_is_made_and_claimed,
   a_vm_is_deleted_once_its_name_is_typed,
 };

@@ -1,7 +1,7 @@
 // Every request that the pages make, one function each.
 
 import { ask, askFor, client, renews } from "./client";
-import type { Body, Config, Image, Invite, Me, Offer, Platform, Session, Token, Totp, User, Vm } from "./types";
+import type { Body, Config, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -46,7 +46,8 @@ export const endOtherSessions = () => ask<unknown>(client.DELETE("/api/v1/me/ses
 export const listTokens = async () => (await askFor<Items<Token>>("GET", "/me/tokens")).items;
 export const createToken = (body: Body) => askFor<{ token: string }>("POST", "/me/tokens", body);
 export const deleteToken = (name: string) => askFor<unknown>("DELETE", `/me/tokens/${encodeURIComponent(name)}`);
-export const beginTotp = (body: Body) => askFor<Totp>("POST", "/me/totp", body);
+export const getTotp = () => askFor<TotpState>("GET", "/me/totp");
+export const beginTotp = () => askFor<Totp>("POST", "/me/totp");
 export const confirmTotp = (body: Body) => askFor<{ recoveryCodes: string[] }>("POST", "/me/totp/confirm", body);
 export const endTotp = (body: Body) => askFor<unknown>("DELETE", "/me/totp", body);
 
@@ -94,6 +95,3 @@ export const deleteUser = (name: string) =>
 
 export const getPlatform = () => askFor<Platform>("GET", "/admin/platform");
 export const editPlatform = (body: Body) => askFor<Platform>("PATCH", "/admin/platform", body);
-export const listInvites = async () => (await askFor<Items<Invite>>("GET", "/admin/invites")).items;
-export const createInvite = (body: Body) => askFor<Invite>("POST", "/admin/invites", body);
-export const deleteInvite = (name: string) => askFor<unknown>("DELETE", `/admin/invites/${encodeURIComponent(name)}`);

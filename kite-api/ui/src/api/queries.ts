@@ -28,11 +28,11 @@ export const keys = {
   offers: ["offers"],
   sessions: ["sessions"],
   tokens: ["tokens"],
+  totp: ["totp"],
   allVms: ["admin", "vms"],
   allOffers: ["admin", "offers"],
   users: ["admin", "users"],
   platform: ["admin", "platform"],
-  invites: ["admin", "invites"],
 } as const;
 
 /** The account, or null where nobody is signed in. */
@@ -72,6 +72,7 @@ export const useImages = () => useQuery({ queryKey: keys.images, queryFn: calls.
 export const useOffers = () => useQuery({ queryKey: keys.offers, queryFn: calls.listOffers, refetchInterval: useNews() });
 export const useSessions = () =>
   useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: SLOW_MS });
+export const useTotp = () => useQuery({ queryKey: keys.totp, queryFn: calls.getTotp });
 export const useTokens = () => useQuery({ queryKey: keys.tokens, queryFn: calls.listTokens });
 export const useAllVms = () =>
   useQuery({ queryKey: keys.allVms, queryFn: calls.listAllVms, refetchInterval: POLL_MS });
@@ -79,8 +80,6 @@ export const useAllOffers = () =>
   useQuery({ queryKey: keys.allOffers, queryFn: calls.listAllOffers, refetchInterval: POLL_MS });
 export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: POLL_MS });
 export const usePlatform = () => useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform });
-export const useInvites = () =>
-  useQuery({ queryKey: keys.invites, queryFn: calls.listInvites, refetchInterval: SLOW_MS });
 
 /** One VM: one's own from the list, another account's by itself. */
 export function useVm(name: string, owner: string | undefined): UseQueryResult<Vm | undefined> {

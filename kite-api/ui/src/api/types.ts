@@ -20,6 +20,11 @@ export type User = Present<Schemas["User"]>;
 export type Vm = Present<Schemas["Vm"]>;
 export type Image = Present<Schemas["Image"]>;
 export type Offer = Present<Schemas["Offer"]>;
+export type Me = Present<Schemas["Me"]>;
+export type Token = Present<Schemas["Token"]>;
+export type Totp = Present<Schemas["NewSecondFactor"]>;
+export type TotpState = Present<Schemas["SecondFactor"]>;
+export type Platform = Present<Schemas["Platform"]>;
 export type Session = Present<Schemas["SessionList"]>["items"][number];
 
 // What follows is not in the document of every server. Pages leave out what the
@@ -28,43 +33,8 @@ export type Session = Present<Schemas["SessionList"]>["items"][number];
 export interface Config extends Present<Schemas["Config"]> {
   /** Names of providers to sign in with. */
   oidc?: string[];
-  features?: string[];
 }
 
-export interface Me extends Present<Schemas["Me"]> {
-  /** Whether signing in takes a second factor. */
-  totp?: boolean;
-}
-
-export interface Token {
-  name: string;
-  scopes: string[];
-  createdAt?: string;
-  expiresAt?: string;
-  lastUsedAt?: string;
-}
-
-export interface Invite {
-  name: string;
-  code?: string;
-  createdAt?: string;
-  expiresAt?: string;
-  usedBy?: string;
-}
-
-export interface Totp {
-  secret: string;
-  otpauthUrl: string;
-}
-
-export interface Platform {
-  baseDomain?: string;
-  signUp?: SignUp;
-  storageClass?: string;
-  imageNamespace?: string;
-  blockedNetworks?: string[];
-  gateway?: { publicHost?: string; publicPort?: number };
-}
 
 /** What a form sends: the API says which of its fields are wrong. */
 export type Body = Record<string, unknown>;

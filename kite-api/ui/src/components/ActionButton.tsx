@@ -4,8 +4,8 @@ import { useToast, useToastError } from "./Toasts";
 
 interface Props extends Omit<ButtonProps, "onPress" | "isPending"> {
   act: () => Promise<unknown>;
-  /** What to say once it is done. */
-  done: string;
+  /** What to say once it is done, where that cannot be seen. */
+  done?: string;
 }
 
 /** A button that does one thing and tells how that went. */
@@ -17,7 +17,7 @@ export function ActionButton({ act, done, ...rest }: Props) {
     <Button
       {...rest}
       isPending={mutation.isPending}
-      onPress={() => mutation.mutate(undefined, { onSuccess: () => toast(done), onError: toastError })}
+      onPress={() => mutation.mutate(undefined, { onSuccess: () => done !== undefined && toast(done), onError: toastError })}
     />
   );
 }

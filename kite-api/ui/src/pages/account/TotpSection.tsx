@@ -1,41 +1,33 @@
 import { useState } from "react";
 import * as calls from "../../api/calls";
-import { isMissing } from "../../api/problem";
-import { keys, queries, useAccount, useConfig } from "../../api/queries";
+import { keys, queries, useTotp } from "../../api/queries";
 import type { Totp } from "../../api/types";
+import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
 import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
 import { NameField } from "../../components/Field";
 import { Form, given } from "../../components/Form";
+import { Loaded } from "../../components/Loaded";
 import { Notice } from "../../components/Notice";
 import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 
-type Step = { at: "closed" } | { at: "begin" } | { at: "confirm"; totp: Totp } | { at: "codes"; codes: string[] } | { at: "end" };
+type Step = { at: "closed" } | { at: "confirm"; totp: Totp } | { at: "codes"; codes: string[] } | { at: "end" };
 
-/** A second factor. Not there where the API has none. */
+/** Codes of an authenticator app, asked for beside the password. */
 export function TotpSection() {
   const t = useT();
   const toast = useToast();
-  const features = useConfig().data?.features ?? [];
-  const on = useAccount().totp ?? false;
+  const totp = useTotp();
   const [step, setStep] = useState<Step>({ at: "closed" });
-  if (!features.includes("totp")) return null;
   const close = () => setStep({ at: "closed" });
   const cancel = <Button onPress={close}>{t("cancel")}</Button>;
-  const refetch = () => queries.invalidateQueries({ queryKey: keys.me });
+  const refetch = () => queries.invalidateQueries({ queryKey: keys.totp });
 
-  const begin = async (data: FormData) => {
-    try {
-      setStep({ at: "confirm", totp: await calls.beginTotp({ password: String(data.get("password")) }) });
-    } catch (error) {
-      if (isMissing(error)) toast(t("missing.feature"), true);
-      throw error;
-    }
-  };
+  const begin = async () => setStep({ at: "confirm", totp: await calls.beginTotp() });
   const confirm = async (data: FormData) => {
     const { recoveryCodes } = await calls.confirmTotp({ code: given(data, "code") ?? "" });
     setStep({ at: "codes", codes: recoveryCodes });
@@ -50,21 +42,27 @@ export function TotpSection() {
 
   return (
     <Section title={t("totp.title")} lead={t("totp.lead")}>
-      <Notice tone={on ? "good" : "off"}>{t(on ? "totp.on" : "totp.off")}</Notice>
-      <div>
-        <Button look={on ? "plain" : "primary"} onPress={() => setStep({ at: on ? "end" : "begin" })}>
-          {t(on ? "totp.end" : "totp.begin")}
-        </Button>
-      </div>
+      <Loaded query={totp}>
+        {({ enabled, recoveryCodesLeft }) => (
+          <>
+            <Notice tone={enabled ? "good" : "off"}>
+              {enabled ? t("totp.on", { count: recoveryCodesLeft }) : t("totp.off")}
+            </Notice>
+            <div>
+              {enabled ? (
+                <Button onPress={() => setStep({ at: "end" })}>{t("totp.end")}</Button>
+              ) : (
+                <ActionButton look="primary" act={begin}>
+                  {t("totp.begin")}
+                </ActionButton>
+              )}
+            </div>
+          </>
+        )}
+      </Loaded>
       <Dialog title={t("totp.title")} isOpen={step.at !== "closed"} onClose={close}>
-        {(step.at === "begin" || step.at === "end") && (
-          <Form
-            key={step.at}
-            submit={t(step.at === "begin" ? "next" : "totp.end")}
-            look={step.at === "begin" ? "primary" : "danger"}
-            extra={cancel}
-            send={step.at === "begin" ? begin : end}
-          >
+        {step.at === "end" && (
+          <Form submit={t("totp.end")} look="danger" extra={cancel} send={end}>
             <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
           </Form>
         )}
@@ -73,7 +71,7 @@ export function TotpSection() {
             <p>{t("totp.scan")}</p>
             <CopyText text={step.totp.secret} label={t("totp.secret")} />
             <p>
-              <a href={step.totp.otpauthUrl}>{t("totp.openApp")}</a>
+              <a href={step.totp.url}>{t("totp.openApp")}</a>
             </p>
             <NameField name="code" label={t("signIn.code")} autoComplete="one-time-code" inputMode="numeric" isRequired />
           </Form>

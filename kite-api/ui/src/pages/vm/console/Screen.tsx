@@ -1,5 +1,5 @@
 import RFB from "@novnc/novnc";
-import { useEffect, useRef } from "react";
+import { useEffect, useEffectEvent, useRef } from "react";
 import type { ViewProps } from "./Console";
 import { openLink, type ConsoleLink } from "./link";
 
@@ -39,6 +39,11 @@ class Channel extends EventTarget {
 
 /** The VM's screen. */
 export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: ViewProps) {
+  // Not what the console rests on: it stays open when these are others.
+  const ready = useEffectEvent(onReady);
+  const ended = useEffectEvent(onEnd);
+  const refused = useEffectEvent(onRefused);
+  const labelled = useEffectEvent((element: Element | null | undefined) => element?.setAttribute("aria-label", label));
   const host = useRef<HTMLDivElement>(null);
   const { name, owner } = vm;
   useEffect(() => {
@@ -52,19 +57,20 @@ export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: V
     const channel = new Channel(() => link);
     openLink({ name, owner }, kind, { cols: 80, rows: 24 }, {
       onReady: () => {
+        if (over) return;
         rfb = new RFB(element, channel, { shared: true });
         rfb.scaleViewport = true;
         rfb.background = "transparent";
-        element.querySelector("canvas")?.setAttribute("aria-label", label);
+        labelled(element.querySelector("canvas"));
         for (const data of early ?? []) channel.take(data);
         early = undefined;
-        onReady();
+        ready();
         rfb.focus();
       },
       onData: (data) => (early ? early.push(data) : channel.take(data)),
       onEnd: (end, why) => {
         channel.ended();
-        if (!over) onEnd(end, why);
+        if (!over) ended(end, why);
       },
     }).then(
       (opened) => {
@@ -72,7 +78,7 @@ export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: V
         if (over) link.close();
       },
       (error: unknown) => {
-        if (!over) onRefused(error);
+        if (!over) refused(error);
       },
     );
     return () => {
@@ -80,6 +86,6 @@ export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: V
       rfb?.disconnect();
       link?.close();
     };
-  }, [name, owner, kind, label, onReady, onEnd, onRefused]);
+  }, [name, owner, kind]);
   return <div className="screen" ref={host} />;
 }

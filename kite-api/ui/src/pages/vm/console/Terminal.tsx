@@ -1,7 +1,7 @@
 import "@xterm/xterm/css/xterm.css";
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Xterm } from "@xterm/xterm";
-import { useEffect, useRef } from "react";
+import { useEffect, useEffectEvent, useRef } from "react";
 import type { ViewProps } from "./Console";
 import { openLink, type ConsoleLink } from "./link";
 import { styledDocument } from "./styled-document";
@@ -16,6 +16,11 @@ const THEME = {
 
 /** A text console. */
 export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }: ViewProps) {
+  // Not what the console rests on: it stays open when these are others.
+  const ready = useEffectEvent(onReady);
+  const ended = useEffectEvent(onEnd);
+  const refused = useEffectEvent(onRefused);
+  const labelled = useEffectEvent((element: Element | null | undefined) => element?.setAttribute("aria-label", label));
   const host = useRef<HTMLDivElement>(null);
   const { name, owner } = vm;
   useEffect(() => {
@@ -35,17 +40,18 @@ export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }:
     const fit = new FitAddon();
     terminal.loadAddon(fit);
     terminal.open(element);
-    terminal.textarea?.setAttribute("aria-label", label);
+    labelled(terminal.textarea);
     fit.fit();
     const { cols, rows } = terminal;
     openLink({ name, owner }, kind, { cols, rows }, {
       onReady: () => {
-        onReady();
+        if (over) return;
+        ready();
         terminal.focus();
       },
       onData: (data) => terminal.write(data),
       onEnd: (end, why) => {
-        if (!over) onEnd(end, why);
+        if (!over) ended(end, why);
       },
     }).then(
       (opened) => {
@@ -53,7 +59,7 @@ export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }:
         if (over) link.close();
       },
       (error: unknown) => {
-        if (!over) onRefused(error);
+        if (!over) refused(error);
       },
     );
     const typed = terminal.onData((data) => link?.send(data));
@@ -68,6 +74,6 @@ export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }:
       link?.close();
       terminal.dispose();
     };
-  }, [name, owner, kind, label, onReady, onEnd, onRefused]);
-  return <div className="terminal" ref={host} />;
+  }, [name, owner, kind]);
+  return <div className="text-console" ref={host} />;
 }

@@ -1,10 +1,10 @@
 // xterm.js writes its rules into style elements, which the page's content
 // security policy forbids. It takes another document to make elements with:
-// this one makes style elements whose text goes into a constructed style sheet,
-// which scripts of the page may have.
+// this one makes, in their place, elements that show nothing, whose text goes into
+// a constructed style sheet, which scripts of the page may have.
 
-function styleElement(): HTMLStyleElement {
-  const element = document.createElement("style");
+function styleElement(): HTMLElement {
+  const element = document.createElement("template");
   const sheet = new CSSStyleSheet();
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
   Object.defineProperty(element, "textContent", {
