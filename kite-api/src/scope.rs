@@ -30,8 +30,8 @@ impl Access {
 }
 
 /// The least scope that lets a token do `action`; none where no token may: what
-/// makes tokens, ends sessions or changes how somebody signs in needs somebody who
-/// has signed in.
+/// makes tokens, ends sessions, changes how somebody signs in or opens a console
+/// needs somebody who has signed in.
 pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
     match (action, access) {
         (Action::SeeImages | Action::SeeOffers | Action::SeeVm, _) => Some(TokenScope::VmsRead),
@@ -140,11 +140,12 @@ mod tests {
         assert_eq!(allowed(TokenScope::AccountWrite), edits);
 
         let mut sees = both(&["SeeUsers"]);
-        sees.insert("ReadManageOffers".to_owned());
+        sees.extend(["ManageOffers", "ManagePlatform"].map(|name| format!("Read{name}")));
         assert_eq!(allowed(TokenScope::AdminRead), sees);
         let all = [
             "SeeUsers",
             "ManageOffers",
+            "ManagePlatform",
             "CreateUser",
             "EditUser",
             "SetAccessLevel",
@@ -160,6 +161,7 @@ mod tests {
             Action::ManageTokens,
             Action::ChangePassword,
             Action::ManageSecondFactor,
+            Action::OpenConsole,
             Action::SignOutEveryone,
         ] {
             for access in Access::ALL {
