@@ -155,7 +155,7 @@ pub(crate) fn request_header(
 
 impl OperationInput for Problem {}
 
-/// Which problems an operation answers with stands in its [`about`].
+/// Which problems an operation answers with stands in its `about`.
 impl OperationOutput for Problem {
     type Inner = ProblemBody;
 }
