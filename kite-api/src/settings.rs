@@ -52,12 +52,15 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
 pub(crate) struct PlatformView {
     #[serde(flatten)]
     spec: KitePlatformSpec,
+    /// What an edit sends as `If-Match` to count only if nobody else edited since.
+    etag: String,
     status: KitePlatformStatus,
 }
 
 fn answer(platform: &KitePlatform) -> Answer<PlatformView> {
     let view = PlatformView {
         spec: platform.spec.clone(),
+        etag: tag_of(platform),
         status: platform.status.clone().unwrap_or_default(),
     };
     Answer::new(view).tagged(&tag_of(platform))

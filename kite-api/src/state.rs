@@ -126,6 +126,12 @@ impl ApiState {
         }
     }
 
+    /// Ends the consoles in the browser in order, for when the process is about to
+    /// end: each client is told to connect again. Takes a few seconds at most.
+    pub async fn drain(&self) {
+        self.inner.consoles.places.drain().await;
+    }
+
     /// The watched copies of Kite's objects.
     pub fn caches(&self) -> &Caches {
         &self.inner.caches

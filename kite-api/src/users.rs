@@ -75,6 +75,8 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
 pub(crate) struct UserView {
     /// Name of its `KiteUser`.
     name: String,
+    /// What an edit sends as `If-Match` to count only if nobody else edited since.
+    etag: String,
     username: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
@@ -99,6 +101,7 @@ impl UserView {
         let status = user.status.clone().unwrap_or_default();
         Self {
             name: user.name_any(),
+            etag: tag_of(user),
             username: user.spec.username.clone(),
             email: user.spec.email.clone(),
             access_level: user.spec.access_level,

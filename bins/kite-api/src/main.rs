@@ -115,6 +115,13 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     state.metrics().register(&mut registry);
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, "the HTTP API serves");
-    kite_process::serve_http(listener, kite_api::router(state), shutdown).await?;
+    let router = kite_api::router(state.clone());
+    let serving = kite_process::serve_http(listener, router, shutdown.clone());
+    let draining = async {
+        shutdown.cancelled().await;
+        state.drain().await;
+        Ok(())
+    };
+    tokio::try_join!(serving, draining)?;
     admin.await?
 }

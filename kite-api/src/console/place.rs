@@ -11,10 +11,17 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 
 use super::{ConsoleKind, ConsoleLimits};
 use crate::problem::{Problem, ProblemKind};
+
+/// How long consoles get to end in order: somewhat longer than clients get to hear
+/// the last words.
+const DRAIN: Duration = Duration::from_secs(3);
 
 /// The consoles of this replica.
 #[derive(Default)]
@@ -22,6 +29,9 @@ pub(crate) struct Places {
     sockets: AtomicUsize,
     numbers: AtomicU64,
     table: Mutex<Table>,
+    /// The process is about to end.
+    ending: CancellationToken,
+    guests: TaskTracker,
 }
 
 #[derive(Default)]
@@ -35,6 +45,8 @@ struct Table {
 /// A socket that is open, whether or not it has a console yet.
 pub(crate) struct Guest {
     places: Arc<Places>,
+    /// Whoever ends the process waits for it.
+    _here: TaskTrackerToken,
 }
 
 impl Drop for Guest {
@@ -57,13 +69,38 @@ pub(crate) struct Place {
 impl Places {
     /// Lets a socket in, if there is room for any.
     pub(super) fn knock(self: &Arc<Self>, limits: &ConsoleLimits) -> Result<Guest, Problem> {
+        if self.ending.is_cancelled() {
+            return Err(Problem::new(
+                ProblemKind::Unavailable,
+                "this server is about to end: try again",
+            ));
+        }
         if self.sockets.fetch_add(1, Ordering::Relaxed) >= limits.total {
             self.sockets.fetch_sub(1, Ordering::Relaxed);
             return Err(crowded("this server has as many consoles open as it may"));
         }
         Ok(Guest {
             places: Arc::clone(self),
+            _here: self.guests.token(),
         })
+    }
+
+    /// Ends all consoles, and waits until their clients were told or have been given
+    /// the time to hear it. Nobody is let in any more.
+    pub(crate) async fn drain(&self) {
+        self.ending.cancel();
+        self.guests.close();
+        if tokio::time::timeout(DRAIN, self.guests.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("consoles are cut off whose clients do not read");
+        }
+    }
+
+    /// Waits until the process is about to end.
+    pub(super) async fn ending(&self) {
+        self.ending.cancelled().await;
     }
 
     /// A place for the account `user` at a VM, both by uid.

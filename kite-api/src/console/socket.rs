@@ -67,6 +67,14 @@ impl End {
         Self { code: 1000, reason }
     }
 
+    /// The process is about to end, and another one may be there.
+    pub(super) fn going_away() -> Self {
+        Self {
+            code: 1001,
+            reason: "the server is about to end: connect again".into(),
+        }
+    }
+
     /// The session or the account is over.
     pub(super) fn session_over(reason: &'static str) -> Self {
         Self {
@@ -258,7 +266,7 @@ impl Visit {
                 () = tokio::time::sleep(limits.longest) => {
                     End::failed("the console was open for as long as one may be")
                 }
-                () = reporting => End::failed("the server is going down"),
+                () = reporting => End::going_away(),
             }
         };
         // A stream that the cluster ended says nothing of why.

@@ -55,9 +55,10 @@ impl Grounds<'_> {
                 told = vms.changed() => told,
                 told = platforms.changed() => told,
                 () = self.expiry() => Ok(()),
+                () = self.state.consoles().places.ending() => return End::going_away(),
             };
             if told.is_err() {
-                return End::failed("the server is going down");
+                return End::going_away();
             }
         }
     }

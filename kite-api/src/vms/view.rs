@@ -10,6 +10,8 @@ use kube::{ResourceExt as _, core::Duration};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::web::tag_of;
+
 /// Desired and observed state, under the names of the custom resource.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -21,6 +23,8 @@ pub(crate) struct VmView {
     owner: String,
     namespace: String,
     uid: String,
+    /// What an edit sends as `If-Match` to count only if nobody else edited since.
+    etag: String,
     cpu: u32,
     memory: Bytes,
     disk: Bytes,
@@ -114,6 +118,7 @@ impl VmView {
                 .to_owned(),
             namespace,
             uid: vm.uid().unwrap_or_default(),
+            etag: tag_of(vm),
             cpu: vm.spec.cpu,
             memory: vm.spec.memory.clone(),
             disk: vm.spec.disk.clone(),

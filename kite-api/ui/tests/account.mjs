@@ -1,4 +1,6 @@
-import { PASSWORD, button, fill, says, scene, tokenOf } from "./world.mjs";
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { KITE_API, PASSWORD, api, button, fill, says, scene, tokenOf } from "./world.mjs";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPiqyTxtME/fP/AjvyYbmGxAINhZ4sLF0vR2kkzvYbEg bob";
 
@@ -34,6 +36,113 @@ const somebody_looks_after_their_account = async () => {
   });
 };
 
+/** What an authenticator app shows now (RFC 6238), for a secret in base32. */
+function codeOf(secret, at = Date.now()) {
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  const bits = [...secret].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, "0")).join("");
+  const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => parseInt(byte, 2)));
+  const counter = Buffer.alloc(8);
+  counter.writeBigUInt64BE(BigInt(Math.floor(at / 30_000)));
+  const digest = createHmac("sha1", key).update(counter).digest();
+  const number = digest.readUInt32BE(digest[19] & 15) & 0x7fffffff;
+  return String(number % 1_000_000).padStart(6, "0");
+}
+
+const a_second_factor_is_set_up_asked_for_and_taken_away = async () => {
+  let codes;
+  await scene({ user: "bob" }, async (page) => {
+    await page.goto("/account");
+    await button(page, "Set up").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("img", { name: "QR code with the secret" }).waitFor();
+    const secret = await dialog.locator("code").innerText();
+    await fill(page, "Code", "000000");
+    await button(page, "Turn on").click();
+    await page.locator("input[name=code][aria-invalid=true]").waitFor();
+    await fill(page, "Code", codeOf(secret));
+    await button(page, "Turn on").click();
+    await says(page, "Keep these recovery codes");
+    codes = (await dialog.locator("code").innerText()).split(" ");
+    assert.equal(codes.length, 10);
+    await button(page, "Done").click();
+    await says(page, "Recovery codes left: 10.");
+  });
+  await scene({}, async (page) => {
+    const signIn = async (code) => {
+      await fill(page, "Code", code);
+      await button(page, "Sign in").click();
+    };
+    await page.goto("/");
+    await fill(page, "Username", "bob");
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Sign in").click();
+    await signIn("123456");
+    await page.locator("input[name=code][aria-invalid=true]").waitFor();
+    await signIn(codes[0]);
+    await page.getByRole("heading", { level: 1, name: "Virtual machines" }).waitFor();
+    await page.goto("/account");
+    await says(page, "Recovery codes left: 9.");
+    await button(page, "Turn off").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Password", { exact: true }).fill("not it, surely");
+    await dialog.getByRole("button", { name: "Turn off" }).click();
+    await page.locator("input[name=password][aria-invalid=true], [role=alert]").first().waitFor();
+    await dialog.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await dialog.getByRole("button", { name: "Turn off" }).click();
+    await says(page, "Signing in takes only your password.");
+  });
+};
+
+const an_access_token_does_what_it_may_until_it_is_deleted = () =>
+  scene({ user: "bob" }, async (page) => {
+    await page.goto("/account");
+    await button(page, "New token").click();
+    const dialog = page.getByRole("dialog");
+    await fill(page, "Name", "backup-script");
+    assert.equal(await dialog.getByRole("checkbox", { name: "admin" }).count(), 0);
+    await dialog.getByText("see the account and its quota").click();
+    await button(page, "Create token").click();
+    await says(page, "it is shown only once");
+    const token = await dialog.locator("code").innerText();
+    assert.match(token, /^kite_pat_/);
+    await button(page, "Done").click();
+    await says(page, "account:read, vms:read");
+
+    assert.equal((await api("GET", "/me", token)).name, "bob");
+    await api("GET", "/vms", token);
+    const asked = (path, method) =>
+      fetch(`${KITE_API}/api/v1${path}`, { method, headers: { authorization: `Bearer ${token}` } });
+    assert.equal((await asked("/me/sessions", "DELETE")).status, 403);
+    await button(page, "Delete the token backup-script").click();
+    await says(page, "The token backup-script does not work any more.");
+    assert.equal((await asked("/me", "GET")).status, 401);
+  });
+
+const what_another_edited_meanwhile_is_not_overwritten = () =>
+  scene({ user: "bob" }, async (page) => {
+    const token = await tokenOf("bob");
+    await page.goto("/account");
+    await fill(page, "Email (optional)", "typed@example.org");
+    await api("PATCH", "/me", token, { email: "other@example.org" });
+    await says(page, "Somebody changed this while you were here.");
+    await button(page, "Save").click();
+    await page.getByRole("alert").waitFor();
+    assert.equal((await api("GET", "/me", token)).email, "other@example.org");
+    await button(page, "Show what it is now").click();
+    await page.locator("input[name=email]").and(page.locator("[value='other@example.org']")).waitFor();
+    await fill(page, "Email (optional)", "bob@example.org");
+    await button(page, "Save").click();
+    await says(page, "Saved.");
+    assert.equal(await page.getByText("Somebody changed this").count(), 0);
+    // Again, on what it has become by that.
+    await fill(page, "Email (optional)", "bob2@example.org");
+    await button(page, "Save").click();
+    await page.getByText("Saved.").nth(1).waitFor();
+  });
+
 export default {
   somebody_looks_after_their_account,
+  a_second_factor_is_set_up_asked_for_and_taken_away,
+  an_access_token_does_what_it_may_until_it_is_deleted,
+  what_another_edited_meanwhile_is_not_overwritten,
 };

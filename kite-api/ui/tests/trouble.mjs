@@ -27,6 +27,19 @@ const a_lost_connection_is_told_and_recovers = () =>
     await page.getByText("No connection to the server.").waitFor({ state: "detached" });
   });
 
+const news_come_again_after_they_were_refused = () =>
+  scene({ user: "ann" }, async (page) => {
+    // As when the access token has ended; the browser gives up on its own then.
+    const problem = { type: "urn:kite:problem:unauthenticated", title: "Sign in", status: 401 };
+    const refusal = { status: 401, contentType: "application/problem+json", body: JSON.stringify(problem) };
+    await page.route("**/api/v1/events", (route) => route.fulfill(refusal), { times: 1 });
+    const refused = page.waitForResponse((it) => it.url().endsWith("/events") && it.status() === 401);
+    const streamed = page.waitForResponse((it) => it.url().endsWith("/events") && it.status() === 200);
+    await page.goto("/");
+    await refused;
+    await streamed;
+  });
+
 const what_is_not_there_says_so = () =>
   scene({ user: "ann" }, async (page) => {
     await page.goto("/no/such/page");
@@ -55,6 +68,7 @@ const the_keyboard_is_enough = () =>
 export default {
   an_ended_session_leads_to_the_sign_in_and_back,
   a_lost_connection_is_told_and_recovers,
+  news_come_again_after_they_were_refused,
   what_is_not_there_says_so,
   the_keyboard_is_enough,
 };

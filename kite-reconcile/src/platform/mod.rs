@@ -6,22 +6,24 @@
 //! the platform's and stay. Without a platform nothing is exposed, and its
 //! defaults hold for everybody else.
 
+mod capacity;
 mod plan;
 
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::{
-    core::v1::{Namespace, Service},
+    core::v1::{Namespace, Node, Service},
     networking::v1::Ingress,
 };
 use kite_core::{
     cluster::{Cluster, ClusterExt as _, ObjectKey},
-    crd::{KitePlatform, KitePlatformStatus},
+    crd::{KitePlatform, KitePlatformStatus, PlatformCapacity},
     gateway_api::{Gateway, HttpRoute},
     names,
 };
-use kube::{ResourceExt as _, runtime::controller::Action};
+use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
+pub(crate) use self::capacity::capacity;
 pub use self::plan::plan;
 use crate::{
     Error,
@@ -54,6 +56,8 @@ pub struct Observed {
     pub redirect: Option<HttpRoute>,
     /// The Gateway that the spec names.
     pub gateway: Option<Gateway>,
+    /// What the nodes have for VMs.
+    pub capacity: Option<PlatformCapacity>,
 }
 
 /// The reconciler of the platform.
@@ -81,7 +85,8 @@ impl Reconciler for Platforms {
         let redirect = key(names::PLATFORM_REDIRECT);
         let gateway = object.spec.exposure.gateway.as_ref();
         let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
-        let (namespace, service, ingress, route, redirect, gateway) = try_join!(
+        let all = ListParams::default();
+        let (namespace, service, ingress, route, redirect, gateway, nodes) = try_join!(
             cluster.find(&here),
             cluster.find(&service),
             cluster.find(&web),
@@ -93,6 +98,7 @@ impl Reconciler for Platforms {
                     None => Ok(None),
                 }
             },
+            cluster.list::<Node>(None, &all),
         )?;
         Ok(Observed {
             namespace,
@@ -101,6 +107,7 @@ impl Reconciler for Platforms {
             route,
             redirect,
             gateway,
+            capacity: Some(capacity(&nodes.items)),
         })
     }
 

@@ -97,6 +97,13 @@ pub(super) async fn api(
         .console_audit(GatewayAudit(LogSink))
         .build()
         .await?;
-    kite_process::serve_http(listener, kite_api::router(state), shutdown).await?;
+    let router = kite_api::router(state.clone());
+    let serving = kite_process::serve_http(listener, router, shutdown.clone());
+    let draining = async {
+        shutdown.cancelled().await;
+        state.drain().await;
+        Ok(())
+    };
+    tokio::try_join!(serving, draining)?;
     Ok("HTTP API")
 }

@@ -91,6 +91,32 @@ async fn when_somebody_else_opens_it() {
 }
 
 #[tokio::test]
+async fn with_the_process() {
+    let stage = Stage::new().await;
+    let mut serial = stage.open("Serial").await;
+    let mut screen = stage.open("Vnc").await;
+    serial.until("login: ").await;
+    // Its ticket was not shown yet.
+    let mut early = super::Client::connect(stage.address, &stage.ann)
+        .await
+        .unwrap();
+    let ticket = stage.ticket(&stage.ann, "Vnc").await;
+    let draining = stage.world.state.drain();
+    let ends = async {
+        early.show(&ticket).await;
+        for client in [&mut serial, &mut screen, &mut early] {
+            let (code, why) = client.end().await;
+            assert_eq!((code, why.contains("connect again")), (1001, true), "{why}");
+        }
+    };
+    tokio::join!(draining, ends);
+    let refused = super::Client::connect(stage.address, &stage.ann)
+        .await
+        .err();
+    assert_eq!(refused, Some(503));
+}
+
+#[tokio::test]
 async fn by_what_makes_no_sense() {
     let stage = Stage::new().await;
     let mut client = stage.open("Serial").await;

@@ -1,7 +1,7 @@
 // Every request that the pages make, one function each.
 
-import { ask, askFor, client, renews } from "./client";
-import type { Body, Config, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm } from "./types";
+import { ask, client, renews } from "./client";
+import type { Body, Config, ConsoleKind, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -36,20 +36,26 @@ export const signUp = (body: Body) => ask<unknown>(client.POST("/api/v1/auth/sig
 export const signOut = () => ask<unknown>(client.POST("/api/v1/auth/sign-out"));
 
 export const getMe = () => ask<Me>(client.GET("/api/v1/me"));
-export const editMe = (body: Body) => ask<User>(client.PATCH("/api/v1/me", { body: body as never }));
+export const editMe = (body: Body, etag?: string) =>
+  ask<User>(client.PATCH("/api/v1/me", { params: unless(etag), body: body as never }));
 export const changePassword = (body: Body) =>
   renews(ask<unknown>(client.POST("/api/v1/me/password", { body: { ...body, cookie: true } as never })));
 export const listSessions = async () => (await ask<Items<Session>>(client.GET("/api/v1/me/sessions"))).items;
 export const endSession = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/me/sessions/{name}", { params: { path: { name } } }));
 export const endOtherSessions = () => ask<unknown>(client.DELETE("/api/v1/me/sessions"));
-export const listTokens = async () => (await askFor<Items<Token>>("GET", "/me/tokens")).items;
-export const createToken = (body: Body) => askFor<{ token: string }>("POST", "/me/tokens", body);
-export const deleteToken = (name: string) => askFor<unknown>("DELETE", `/me/tokens/${encodeURIComponent(name)}`);
-export const getTotp = () => askFor<TotpState>("GET", "/me/totp");
-export const beginTotp = () => askFor<Totp>("POST", "/me/totp");
-export const confirmTotp = (body: Body) => askFor<{ recoveryCodes: string[] }>("POST", "/me/totp/confirm", body);
-export const endTotp = (body: Body) => askFor<unknown>("DELETE", "/me/totp", body);
+export const listTokens = async () => (await ask<Items<Token>>(client.GET("/api/v1/me/tokens"))).items;
+export const createToken = (body: Body) => ask<{ token: string }>(client.POST("/api/v1/me/tokens", { body: body as never }));
+export const deleteToken = (name: string) =>
+  ask<unknown>(client.DELETE("/api/v1/me/tokens/{name}", { params: { path: { name } } }));
+export const getTotp = () => ask<TotpState>(client.GET("/api/v1/me/totp"));
+export const beginTotp = () => ask<Totp>(client.POST("/api/v1/me/totp"));
+export const confirmTotp = (body: Body) => 
+  ask<{ recoveryCodes: string[] }>(client.POST("/api/v1/me/totp/confirm", { body: body as never }));
+export const endTotp = (body: Body) => ask<unknown>(client.DELETE("/api/v1/me/totp", { body: body as never }));
+
+/** An edit that counts only if nobody else edited what has this tag. */
+const unless = (etag: string | undefined) => (etag === undefined ? {} : { header: { "If-Match": etag } });
 
 /** Whose VM: absent for one's own. */
 export interface VmRef {
@@ -65,15 +71,16 @@ export const listVms = () => all<Vm>((query) => ask(client.GET("/api/v1/vms", { 
 export const listAllVms = () => all<Vm>((query) => ask(client.GET("/api/v1/vms", { params: { query: { ...query, all: true } } })));
 export const getVm = (vm: VmRef) => ask<Vm>(client.GET("/api/v1/vms/{name}", vmParams(vm)));
 export const createVm = (body: Body) => ask<Vm>(client.POST("/api/v1/vms", { body: body as never, params: once() }));
-export const editVm = (vm: VmRef, body: Body) => ask<Vm>(client.PATCH("/api/v1/vms/{name}", { ...vmParams(vm), body: body as never }));
+export const editVm = (vm: VmRef, body: Body, etag?: string) => {
+  const { params } = vmParams(vm);
+  return ask<Vm>(client.PATCH("/api/v1/vms/{name}", { params: { ...params, ...unless(etag) }, body: body as never }));
+};
 export const deleteVm = (vm: VmRef) => ask<Vm>(client.DELETE("/api/v1/vms/{name}", vmParams(vm)));
 export const startVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/start", vmParams(vm)));
 export const stopVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/stop", vmParams(vm)));
 export const restartVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/restart", vmParams(vm)));
-export const openConsole = ({ name, owner }: VmRef, kind: string) => {
-  const query = owner === undefined ? "" : `?owner=${encodeURIComponent(owner)}`;
-  return askFor<{ ticket: string }>("POST", `/vms/${encodeURIComponent(name)}/console${query}`, { kind });
-};
+export const openConsole = (vm: VmRef, kind: ConsoleKind) =>
+  ask<{ ticket: string }>(client.POST("/api/v1/vms/{name}/console", { ...vmParams(vm), body: { kind } }));
 
 export const listImages = () => all<Image>((query) => ask(client.GET("/api/v1/images", { params: { query } })));
 
@@ -88,10 +95,11 @@ export const deleteOffer = (name: string) =>
 
 export const listUsers = () => all<User>((query) => ask(client.GET("/api/v1/admin/users", { params: { query } })));
 export const createUser = (body: Body) => ask<User>(client.POST("/api/v1/admin/users", { body: body as never, params: once() }));
-export const editUser = (name: string, body: Body) =>
-  ask<User>(client.PATCH("/api/v1/admin/users/{name}", { params: { path: { name } }, body: body as never }));
+export const editUser = (name: string, body: Body, etag?: string) =>
+  ask<User>(client.PATCH("/api/v1/admin/users/{name}", { params: { path: { name }, ...unless(etag) }, body: body as never }));
 export const deleteUser = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/admin/users/{name}", { params: { path: { name } } }));
 
-export const getPlatform = () => askFor<Platform>("GET", "/admin/platform");
-export const editPlatform = (body: Body) => askFor<Platform>("PATCH", "/admin/platform", body);
+export const getPlatform = () => ask<Platform>(client.GET("/api/v1/admin/platform"));
+export const editPlatform = (body: Body, etag?: string) =>
+  ask<Platform>(client.PATCH("/api/v1/admin/platform", { params: unless(etag), body: body as never }));

@@ -79,19 +79,3 @@ export async function ask<T>(answer: Promise<Answer>): Promise<T> {
   if (!response.ok) throw ProblemError.of(response, error);
   return data as T;
 }
-
-/** A request that the document of not every server has. */
-export async function askFor<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const response = await fetchInSession(
-    new Request(`/api/v1${path}`, {
-      method,
-      ...(body === undefined
-        ? {}
-        : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
-    }),
-  );
-  const text = await response.text();
-  const answer: unknown = text ? JSON.parse(text) : undefined;
-  if (!response.ok) throw ProblemError.of(response, answer);
-  return answer as T;
-}

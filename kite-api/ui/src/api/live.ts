@@ -42,7 +42,18 @@ export interface Sink {
 
 const LISTS = { vm: "vms", image: "images", offer: "offers" } as const;
 
-function listen(sink: Sink, onEnd: () => void): () => void {
+/** How long to wait after the stream was refused; doubled each time. */
+const RETRY_MS = { first: 1000, most: 30_000 };
+
+interface Ends {
+  /** Whoever was signed in is not, or not by this session. */
+  onEnd: () => void;
+  /** The API gave no stream, and the browser asks for none any more. */
+  onRefused: () => void;
+  onNews: () => void;
+}
+
+function listen(sink: Sink, { onEnd, onRefused, onNews }: Ends): () => void {
   const source = new EventSource("/api/v1/events");
   const on = <T>(name: string, take: (data: T) => void) =>
     source.addEventListener(name, (event) => take(JSON.parse((event as MessageEvent<string>).data) as T));
@@ -52,6 +63,7 @@ function listen(sink: Sink, onEnd: () => void): () => void {
     }
     setLive(true);
     heardFrom();
+    onNews();
   });
   for (const [kind, list] of Object.entries(LISTS)) {
     on<{ name: string; uid?: string }>(kind, (item) => sink.put(list, item));
@@ -63,8 +75,12 @@ function listen(sink: Sink, onEnd: () => void): () => void {
     setLive(false);
     onEnd();
   });
-  // The browser tries again by itself, unless the API has no events at all.
-  source.addEventListener("error", () => setLive(false));
+  // The browser tries again by itself unless it was refused, as it is when the
+  // access token has ended.
+  source.addEventListener("error", () => {
+    setLive(false);
+    if (source.readyState === EventSource.CLOSED) onRefused();
+  });
   return () => {
     source.close();
     setLive(false);
@@ -75,21 +91,44 @@ function listen(sink: Sink, onEnd: () => void): () => void {
 export function useLiveNews(sink: Sink): void {
   useEffect(() => {
     let stop: (() => void) | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let wait = RETRY_MS.first;
     let over = false;
-    const follow = () => {
+    const pause = () => {
+      clearTimeout(timer);
       stop?.();
-      stop = document.hidden ? undefined : listen(sink, () => void again());
+      stop = undefined;
     };
-    // Another password has ended the session, and begun the next.
+    const follow = () => {
+      pause();
+      if (document.hidden) return;
+      stop = listen(sink, {
+        onEnd: () => void again(),
+        onRefused: later,
+        onNews: () => {
+          wait = RETRY_MS.first;
+        },
+      });
+    };
+    // Another password has ended the session and begun the next, or the access
+    // token has to be renewed: asking who is signed in does that.
     const again = async () => {
-      if ((await sink.isSignedIn()) && !over) follow();
+      const isSignedIn = await sink.isSignedIn().catch(() => undefined);
+      if (over || isSignedIn === false) return;
+      if (isSignedIn) follow();
+      else later();
+    };
+    const later = () => {
+      pause();
+      timer = setTimeout(() => void again(), wait);
+      wait = Math.min(2 * wait, RETRY_MS.most);
     };
     follow();
     document.addEventListener("visibilitychange", follow);
     return () => {
       over = true;
       document.removeEventListener("visibilitychange", follow);
-      stop?.();
+      pause();
     };
   }, [sink]);
 }

@@ -13,6 +13,7 @@ type Present<T> = T extends readonly (infer Item)[]
     : T;
 
 export type AccessLevel = Schemas["AccessLevel"];
+export type ConsoleKind = Schemas["ConsoleKind"];
 export type SignUp = Schemas["SignUp"];
 export type Condition = Present<Schemas["io.k8s.apimachinery.pkg.apis.meta.v1.Condition"]>;
 export type Quota = Present<Schemas["Quota"]>;

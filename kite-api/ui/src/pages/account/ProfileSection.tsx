@@ -1,16 +1,23 @@
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
+import type { Me } from "../../api/types";
 import { Field, KeysField, lines } from "../../components/Field";
 import { changed, compact, Form } from "../../components/Form";
+import { Outdated } from "../../components/Outdated";
 import { Section } from "../../components/Page";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
+import { useBasis } from "../../lib/basis";
+
+/** What the form has of the account. */
+const editable = ({ email, sshPublicKeys }: Me) => [email, sshPublicKeys];
 
 /** Email address and keys. */
 export function ProfileSection() {
   const t = useT();
   const toast = useToast();
-  const me = useAccount();
+  const basis = useBasis(useAccount(), editable);
+  const { basis: me } = basis;
   const before = me.sshPublicKeys.join("\n");
   const send = async (data: FormData) => {
     const sshPublicKeys = lines(data.get("sshPublicKeys"));
@@ -19,13 +26,15 @@ export function ProfileSection() {
       sshPublicKeys: sshPublicKeys.join("\n") === before ? undefined : sshPublicKeys,
     });
     if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
-    await calls.editMe(body);
+    const answer = await calls.editMe(body, me.etag);
+    basis.saved({ ...me, ...answer });
     await queries.invalidateQueries({ queryKey: keys.me });
     toast(t("settings.saved"));
   };
   return (
     <Section title={t("account.profile")} lead={t("account.profileLead", { name: me.username })}>
-      <Form submit={t("save")} send={send}>
+      <Outdated of={basis} />
+      <Form key={basis.round} submit={t("save")} send={send}>
         <Field name="email" type="email" label={t("email.optional")} autoComplete="email" defaultValue={me.email ?? ""} />
         <KeysField
           key={before}

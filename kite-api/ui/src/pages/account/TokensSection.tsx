@@ -7,7 +7,7 @@ import Plus from "lucide-react/icons/plus";
 import { useState } from "react";
 import * as calls from "../../api/calls";
 import { isMissing } from "../../api/problem";
-import { keys, queries, useTokens } from "../../api/queries";
+import { keys, queries, useAccount, useTokens } from "../../api/queries";
 import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
 import { CopyText } from "../../components/CopyText";
@@ -21,7 +21,9 @@ import { Section } from "../../components/Page";
 import { useI18n, useT } from "../../i18n";
 import { fromLocalInput, relative } from "../../lib/time";
 
-const SCOPES = ["vms:read", "vms:write"] as const;
+const SCOPES = ["vms:read", "vms:power", "vms:write", "account:read", "account:write"] as const;
+/** Worth nothing in the hands of others. */
+const ADMIN_SCOPES = ["admin:read", "admin"] as const;
 
 const refetch = () => queries.invalidateQueries({ queryKey: keys.tokens });
 
@@ -116,10 +118,11 @@ function NewToken({ onClose }: { onClose: () => void }) {
 function Scopes() {
   const t = useT();
   const { message, isInvalid } = useFieldError("scopes");
+  const scopes = ["Manager", "Admin"].includes(useAccount().accessLevel) ? [...SCOPES, ...ADMIN_SCOPES] : SCOPES;
   return (
     <CheckboxGroup name="scopes" className="field" isInvalid={isInvalid} defaultValue={["vms:read"]}>
       <Label>{t("tokens.scopes")}</Label>
-      {SCOPES.map((scope) => (
+      {scopes.map((scope) => (
         <Checkbox key={scope} value={scope} className="checkbox">
           <span className="checkbox-box" aria-hidden>
             <Check />

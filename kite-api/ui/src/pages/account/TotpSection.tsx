@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import * as calls from "../../api/calls";
 import { keys, queries, useTotp } from "../../api/queries";
 import type { Totp } from "../../api/types";
@@ -14,6 +14,8 @@ import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
+
+const QrCode = lazy(() => import("../../components/QrCode"));
 
 type Step = { at: "closed" } | { at: "confirm"; totp: Totp } | { at: "codes"; codes: string[] } | { at: "end" };
 
@@ -69,6 +71,9 @@ export function TotpSection() {
         {step.at === "confirm" && (
           <Form submit={t("totp.confirm")} extra={cancel} send={confirm}>
             <p>{t("totp.scan")}</p>
+            <Suspense fallback={<div className="qr" />}>
+              <QrCode text={step.totp.url} label={t("totp.qr")} />
+            </Suspense>
             <CopyText text={step.totp.secret} label={t("totp.secret")} />
             <p>
               <a href={step.totp.url}>{t("totp.openApp")}</a>

@@ -1,5 +1,5 @@
-import { useAllVms, useImages, useUsers } from "../../api/queries";
-import type { User, Vm } from "../../api/types";
+import { useAllVms, useImages, usePlatform, useUsers } from "../../api/queries";
+import type { Platform, User, Vm } from "../../api/types";
 import { Loaded } from "../../components/Loaded";
 import type { Tone } from "../../components/Notice";
 import { Page, Section } from "../../components/Page";
@@ -15,6 +15,7 @@ export default function OverviewPage() {
   const vms = useAllVms();
   const users = useUsers();
   const images = useImages();
+  const capacity = usePlatform().data?.status?.capacity;
   return (
     <Page title={t("admin.overview")} lead={t("admin.overviewLead")}>
       <Loaded query={vms}>
@@ -30,6 +31,14 @@ export default function OverviewPage() {
                   <Section title={t("admin.promised")} lead={t("admin.promisedLead")}>
                     <Promised vms={vms} users={users} />
                   </Section>
+                  {capacity && (
+                    <Section
+                      title={t("admin.capacity")}
+                      lead={t("admin.capacityLead", { count: capacity.nodes })}
+                    >
+                      <Capacity vms={vms} capacity={capacity} />
+                    </Section>
+                  )}
                 </div>
                 <ByOwner vms={vms} />
               </>
@@ -87,9 +96,36 @@ function Promised({ vms, users }: { vms: readonly Vm[]; users: readonly User[] }
     { label: t("quota.memory"), value: used.memory, most: most((user) => bytes(user.quota.memory)), text: sizeText },
     { label: t("quota.disk"), value: used.disk, most: most((user) => bytes(user.quota.disk)), text: sizeText },
   ];
+  return <Shares label={t("admin.promised")} rows={rows} />;
+}
+
+type Nodes = NonNullable<NonNullable<Platform["status"]>["capacity"]>;
+
+/** What VMs that are on have of what the cluster's nodes have. */
+function Capacity({ vms, capacity }: { vms: readonly Vm[]; capacity: Nodes }) {
+  const t = useT();
+  const on = sum(vms.filter((vm) => vm.powerState === "On"));
+  const memory = capacity.memoryMebibytes * 2 ** 20;
+  const rows = [
+    { label: t("quota.cpu"), value: on.cpu, most: capacity.cpu, text: String },
+    { label: t("quota.memory"), value: on.memory, most: memory, text: sizeText },
+  ];
+  return <Shares label={t("admin.capacity")} rows={rows} />;
+}
+
+interface Share {
+  label: string;
+  value: number;
+  most: number;
+  text: (value: number) => string;
+}
+
+/** Bars of what is used of something. */
+function Shares({ label, rows }: { label: string; rows: readonly Share[] }) {
+  const t = useT();
   return (
     <BarChart
-      label={t("admin.promised")}
+      label={label}
       rows={rows.map(({ label, value, most, text }) => ({
         label,
         share: most > 0 ? value / most : 0,

@@ -4,10 +4,12 @@ import type { Platform, SignUp } from "../../api/types";
 import { Field, lines, NameField } from "../../components/Field";
 import { changed, compact, Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
+import { Outdated } from "../../components/Outdated";
 import { Page, Section } from "../../components/Page";
 import { Select } from "../../components/Select";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
+import { useBasis } from "../../lib/basis";
 
 const SIGN_UPS: readonly SignUp[] = ["Open", "Invite", "Closed"];
 
@@ -18,15 +20,20 @@ export default function PlatformPage() {
   return (
     <Page title={t("nav.platform")} lead={t("platform.lead")}>
       <Loaded query={platform}>
-        {(platform) => <PlatformForm platform={platform} key={JSON.stringify(platform)} />}
+        {(platform) => <PlatformForm platform={platform} />}
       </Loaded>
     </Page>
   );
 }
 
-function PlatformForm({ platform }: { platform: Platform }) {
+/** What of the platform the form may have. */
+const editable = ({ status: _status, etag: _etag, ...spec }: Platform) => spec;
+
+function PlatformForm({ platform: current }: { platform: Platform }) {
   const t = useT();
   const toast = useToast();
+  const basis = useBasis(current, editable);
+  const { basis: platform } = basis;
   const gateway = platform.gateway ?? {};
   const blocked = platform.blockedNetworks ?? [];
   const send = async (data: FormData) => {
@@ -46,13 +53,16 @@ function PlatformForm({ platform }: { platform: Platform }) {
       gateway: Object.keys(gatewayEdit).length > 0 ? gatewayEdit : undefined,
     });
     if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
-    await calls.editPlatform(body);
+    const answer = await calls.editPlatform(body, platform.etag);
+    basis.saved(answer);
+    queries.setQueryData(keys.platform, answer);
     await Promise.all([keys.platform, keys.config].map((queryKey) => queries.invalidateQueries({ queryKey })));
     toast(t("settings.saved"));
   };
   return (
     <Section title={t("platform.settings")}>
-      <Form submit={t("save")} send={send}>
+      <Outdated of={basis} />
+      <Form key={basis.round} submit={t("save")} send={send}>
         <Select
           name="signUp"
           label={t("platform.signUp")}

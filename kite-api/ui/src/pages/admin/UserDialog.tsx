@@ -9,17 +9,24 @@ import { Button } from "../../components/Button";
 import { Confirm } from "../../components/Confirm";
 import { Dialog } from "../../components/Dialog";
 import { changed, compact, Form, given } from "../../components/Form";
+import { Outdated } from "../../components/Outdated";
 import { PasswordField } from "../../components/PasswordField";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
+import { useBasis } from "../../lib/basis";
 import { QuotaFields, readQuota, UserFields } from "./UserFields";
 
 const refetch = () => queries.invalidateQueries({ queryKey: keys.users });
 
+/** What the form has of an account. */
+const editable = ({ email, accessLevel, quota }: User) => [email, accessLevel, quota];
+
 /** Everything that an administrator can change of an account. */
-export function UserDialog({ user, onClose }: { user: User; onClose: () => void }) {
+export function UserDialog({ user: current, onClose }: { user: User; onClose: () => void }) {
   const t = useT();
   const toast = useToast();
+  const basis = useBasis(current, editable);
+  const { basis: user } = basis;
   const self = useAccount().name === user.name;
   const [deleting, setDeleting] = useState(false);
   const { name } = user;
@@ -32,7 +39,7 @@ export function UserDialog({ user, onClose }: { user: User; onClose: () => void 
       password: String(data.get("password") ?? "") || undefined,
     });
     if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
-    await calls.editUser(name, body);
+    await calls.editUser(name, body, user.etag);
     await refetch();
     toast(t("settings.saved"));
     onClose();
@@ -40,21 +47,22 @@ export function UserDialog({ user, onClose }: { user: User; onClose: () => void 
   const suspend = (suspended: boolean) => calls.editUser(name, { suspended }).then(refetch);
   return (
     <Dialog title={t("user.title", { name })} isOpen onClose={onClose}>
-      <Form submit={t("save")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
+      <Outdated of={basis} />
+      <Form key={basis.round} submit={t("save")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
         <UserFields user={user} self={self} />
         <QuotaFields quota={user.quota} />
         {!self && (
           <PasswordField name="password" label={t("user.newPassword")} hint={t("user.newPasswordHint")} generates />
         )}
       </Form>
-      {!self && !user.deleting && (
+      {!self && !current.deleting && (
         <div className="danger-zone">
           <ActionButton
             icon={<Ban aria-hidden />}
-            act={() => suspend(!user.suspended)}
-            done={t(user.suspended ? "user.pardoned" : "user.suspendedNow", { name })}
+            act={() => suspend(!current.suspended)}
+            done={t(current.suspended ? "user.pardoned" : "user.suspendedNow", { name })}
           >
-            {t(user.suspended ? "user.pardon" : "user.suspend")}
+            {t(current.suspended ? "user.pardon" : "user.suspend")}
           </ActionButton>
           <Button look="danger" icon={<Trash2 aria-hidden />} onPress={() => setDeleting(true)}>
             {t("user.delete")}

@@ -9,49 +9,68 @@ import { Confirm } from "../../components/Confirm";
 import { KeysField, lines } from "../../components/Field";
 import { changed, compact, Form } from "../../components/Form";
 import { Notice } from "../../components/Notice";
+import { Outdated } from "../../components/Outdated";
 import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
 import { Select } from "../../components/Select";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
+import { useBasis, type Basis } from "../../lib/basis";
 import { mayEnter } from "../../lib/may";
 import { readSizeFields, SizeFields } from "../vms/SizeChoice";
 import { MoreFields, readMoreChanges } from "./MoreFields";
 
+/** What the forms below have of a VM. */
+const editable = (vm: Vm) => [
+  [vm.cpu, vm.memory, vm.disk, vm.sshLogin, vm.sshPublicKeys, vm.hasSshPassword],
+  [vm.domainPrefix, vm.idleTimeout, vm.expiresAt, vm.startOnConnect],
+];
+
 /** What can be changed of a VM. */
-export function Settings({ vm }: { vm: Vm }) {
+export function Settings({ vm: current }: { vm: Vm }) {
   const t = useT();
   const me = useAccount();
-  if (vm.deleting) return <Notice tone="busy">{t("settings.deleting")}</Notice>;
+  const basis = useBasis(current, editable);
+  if (current.deleting) return <Notice tone="busy">{t("settings.deleting")}</Notice>;
+  const edit = { basis, owner: current.owner === me.name ? undefined : current.owner };
   return (
-    <div className="columns">
-      <SizeSection vm={vm} />
-      <div className="stack">
-        {mayEnter(me, vm) && <AccessSection vm={vm} />}
-        <DeleteSection vm={vm} />
+    <>
+      <Outdated of={basis} />
+      <div className="columns" key={basis.round}>
+        <SizeSection {...edit} />
+        <div className="stack">
+          {mayEnter(me, current) && <AccessSection {...edit} />}
+          <DeleteSection vm={current} owner={edit.owner} />
+        </div>
       </div>
-    </div>
+    </>
   );
 }
 
-/** Sends an edit that changes something, and shows what came of it. */
-function useEdit(vm: Vm) {
-  const t = useT();
-  const toast = useToast();
-  const me = useAccount();
-  const ref = { name: vm.name, owner: vm.owner === me.name ? undefined : vm.owner };
-  const edit = async (fields: Record<string, unknown>) => {
-    const body = compact(fields);
-    if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
-    putVm(await calls.editVm(ref, body));
-    toast(t("settings.saved"));
-  };
-  return { ref, edit };
+interface Editing {
+  basis: Basis<Vm>;
+  /** Absent for one's own VM. */
+  owner: string | undefined;
 }
 
-function SizeSection({ vm }: { vm: Vm }) {
+/** Sends an edit that changes something, and shows what came of it. */
+function useEdit({ basis: { basis: vm, saved }, owner }: Editing) {
   const t = useT();
-  const { edit } = useEdit(vm);
+  const toast = useToast();
+  return async (fields: Record<string, unknown>) => {
+    const body = compact(fields);
+    if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
+    const answer = await calls.editVm({ name: vm.name, owner }, body, vm.etag);
+    saved(answer);
+    putVm(answer);
+    toast(t("settings.saved"));
+  };
+}
+
+function SizeSection(editing: Editing) {
+  const t = useT();
+  const edit = useEdit(editing);
+  const { basis: vm } = editing.basis;
   const send = async (data: FormData) => {
     const size = readSizeFields(data);
     await edit({
@@ -72,9 +91,10 @@ function SizeSection({ vm }: { vm: Vm }) {
   );
 }
 
-function AccessSection({ vm }: { vm: Vm }) {
+function AccessSection(editing: Editing) {
   const t = useT();
-  const { edit } = useEdit(vm);
+  const edit = useEdit(editing);
+  const { basis: vm } = editing.basis;
   const send = async (data: FormData, form: HTMLFormElement) => {
     const keys = lines(data.get("sshPublicKeys"));
     const login = String(data.get("sshLogin") ?? vm.sshLogin);
@@ -115,10 +135,9 @@ function AccessSection({ vm }: { vm: Vm }) {
   );
 }
 
-function DeleteSection({ vm }: { vm: Vm }) {
+function DeleteSection({ vm, owner }: { vm: Vm; owner: string | undefined }) {
   const t = useT();
   const navigate = useNavigate();
-  const { ref } = useEdit(vm);
   const [asking, setAsking] = useState(false);
   const { name } = vm;
   return (
@@ -137,9 +156,9 @@ function DeleteSection({ vm }: { vm: Vm }) {
         isOpen={asking}
         onClose={() => setAsking(false)}
         send={async () => {
-          await calls.deleteVm(ref);
+          await calls.deleteVm({ name, owner });
           putVm({ ...vm, deleting: true });
-          void navigate(ref.owner === undefined ? "/" : "/admin/vms");
+          void navigate(owner === undefined ? "/" : "/admin/vms");
         }}
       />
     </Section>

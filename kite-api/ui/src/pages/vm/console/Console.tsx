@@ -4,14 +4,14 @@ import { isMissing } from "../../../api/problem";
 import { tellSignedOut } from "../../../api/client";
 import { useAccount } from "../../../api/queries";
 import type { VmRef } from "../../../api/calls";
-import type { Vm } from "../../../api/types";
+import type { ConsoleKind, Vm } from "../../../api/types";
 import { Button } from "../../../components/Button";
 import { useErrorText } from "../../../components/errors";
 import { Loading } from "../../../components/Loaded";
 import { Notice } from "../../../components/Notice";
 import { useT } from "../../../i18n";
 import { isRunning } from "../../../lib/vm";
-import type { ConsoleKind, End } from "./link";
+import type { End } from "./link";
 
 /** What shows a console: it opens its link and says when it is over. */
 export interface ViewProps {
@@ -49,7 +49,8 @@ export default function Console({ vm, kind }: { vm: Vm; kind: Tab }) {
     (end: End, why: string) => {
       if (end === "session-over") tellSignedOut();
       const text = t(`console.end.${end}`);
-      setState({ at: "ended", text: why && end !== "closed" ? `${text} ${why}` : text, bad: end !== "closed" });
+      const isPlain = end === "closed" || end === "restarting";
+      setState({ at: "ended", text: why && !isPlain ? `${text} ${why}` : text, bad: !isPlain });
     },
     [t],
   );

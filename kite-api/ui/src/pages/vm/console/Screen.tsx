@@ -13,17 +13,17 @@ class Channel extends EventTarget {
   onmessage: ((event: { data: ArrayBuffer }) => void) | null = null;
   onclose: ((event: { code: number; reason: string; wasClean: boolean }) => void) | null = null;
 
-  constructor(private readonly link: () => ConsoleLink | undefined) {
+  constructor(private readonly link: ConsoleLink) {
     super();
   }
 
   send(data: Uint8Array): void {
-    this.link()?.send(new Uint8Array(data));
+    this.link.send(new Uint8Array(data));
   }
 
   close(): void {
     this.readyState = "closed";
-    this.link()?.close();
+    this.link.close();
   }
 
   take(data: Uint8Array): void {
@@ -49,15 +49,11 @@ export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: V
   useEffect(() => {
     const element = host.current;
     if (!element) return;
-    let link: ConsoleLink | undefined;
     let rfb: RFB | undefined;
-    let over = false;
     // Bytes that come before noVNC listens.
     let early: Uint8Array[] | undefined = [];
-    const channel = new Channel(() => link);
-    openLink({ name, owner }, kind, { cols: 80, rows: 24 }, {
+    const link = openLink({ name, owner }, kind, { cols: 80, rows: 24 }, {
       onReady: () => {
-        if (over) return;
         rfb = new RFB(element, channel, { shared: true });
         rfb.scaleViewport = true;
         rfb.background = "transparent";
@@ -70,21 +66,14 @@ export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: V
       onData: (data) => (early ? early.push(data) : channel.take(data)),
       onEnd: (end, why) => {
         channel.ended();
-        if (!over) ended(end, why);
+        ended(end, why);
       },
-    }).then(
-      (opened) => {
-        link = opened;
-        if (over) link.close();
-      },
-      (error: unknown) => {
-        if (!over) refused(error);
-      },
-    );
+      onRefused: refused,
+    });
+    const channel = new Channel(link);
     return () => {
-      over = true;
       rfb?.disconnect();
-      link?.close();
+      link.close();
     };
   }, [name, owner, kind]);
   return <div className="screen" ref={host} />;

@@ -3,7 +3,7 @@ import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Xterm } from "@xterm/xterm";
 import { useEffect, useEffectEvent, useRef } from "react";
 import type { ViewProps } from "./Console";
-import { openLink, type ConsoleLink } from "./link";
+import { openLink } from "./link";
 import { styledDocument } from "./styled-document";
 
 /** Colours of the terminal, the same in both themes. */
@@ -26,8 +26,6 @@ export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }:
   useEffect(() => {
     const element = host.current;
     if (!element) return;
-    let link: ConsoleLink | undefined;
-    let over = false;
     const terminal = new Xterm({
       documentOverride: styledDocument(),
       cursorBlink: true,
@@ -43,35 +41,24 @@ export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }:
     labelled(terminal.textarea);
     fit.fit();
     const { cols, rows } = terminal;
-    openLink({ name, owner }, kind, { cols, rows }, {
+    const link = openLink({ name, owner }, kind, { cols, rows }, {
       onReady: () => {
-        if (over) return;
         ready();
         terminal.focus();
       },
       onData: (data) => terminal.write(data),
-      onEnd: (end, why) => {
-        if (!over) ended(end, why);
-      },
-    }).then(
-      (opened) => {
-        link = opened;
-        if (over) link.close();
-      },
-      (error: unknown) => {
-        if (!over) refused(error);
-      },
-    );
-    const typed = terminal.onData((data) => link?.send(data));
-    const binary = terminal.onBinary((data) => link?.send(Uint8Array.from(data, (c) => c.charCodeAt(0))));
-    const resized = terminal.onResize(({ cols, rows }) => link?.resize(cols, rows));
+      onEnd: ended,
+      onRefused: refused,
+    });
+    const typed = terminal.onData((data) => link.send(data));
+    const binary = terminal.onBinary((data) => link.send(Uint8Array.from(data, (c) => c.charCodeAt(0))));
+    const resized = terminal.onResize(({ cols, rows }) => link.resize(cols, rows));
     const observer = new ResizeObserver(() => fit.fit());
     observer.observe(element);
     return () => {
-      over = true;
       observer.disconnect();
       for (const listener of [typed, binary, resized]) listener.dispose();
-      link?.close();
+      link.close();
       terminal.dispose();
     };
   }, [name, owner, kind]);

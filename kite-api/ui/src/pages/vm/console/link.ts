@@ -4,13 +4,12 @@
 
 import * as calls from "../../../api/calls";
 import { sentence } from "../../../api/problem";
-
-export type ConsoleKind = "Terminal" | "Vnc" | "Serial";
+import type { ConsoleKind } from "../../../api/types";
 
 /** Why a console ended. */
-export type End = "closed" | "session-over" | "taken" | "failed";
+export type End = "closed" | "restarting" | "session-over" | "taken" | "failed";
 
-const ENDS: Record<number, End> = { 1000: "closed", 4401: "session-over", 4409: "taken" };
+const ENDS: Record<number, End> = { 1000: "closed", 1001: "restarting", 4401: "session-over", 4409: "taken" };
 
 interface Words {
   ready?: true;
@@ -21,44 +20,59 @@ export interface ConsoleEvents {
   onReady: () => void;
   onData: (data: Uint8Array) => void;
   onEnd: (end: End, why: string) => void;
+  /** No console was opened: what the API says. */
+  onRefused: (error: unknown) => void;
 }
 
+/** What is sent before the console is ready goes nowhere; after `close` nothing comes. */
 export interface ConsoleLink {
   send: (data: Uint8Array | string) => void;
   resize: (cols: number, rows: number) => void;
   close: () => void;
 }
 
-/** Opens a console. Throws what the API says where it gives no ticket. */
-export async function openLink(
+/** Opens a console. */
+export function openLink(
   vm: calls.VmRef,
   kind: ConsoleKind,
   size: { cols: number; rows: number },
-  events: ConsoleEvents,
-): Promise<ConsoleLink> {
-  const { ticket } = await calls.openConsole(vm, kind);
-  const url = new URL("/api/v1/console", window.location.href);
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  const socket = new WebSocket(url);
-  socket.binaryType = "arraybuffer";
-  let why = "";
+  { onReady, onData, onEnd, onRefused }: ConsoleEvents,
+): ConsoleLink {
+  let socket: WebSocket | undefined;
+  let over = false;
   const encoder = new TextEncoder();
-  const say = (words: object) => {
-    if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(words));
+  const send = (data: string | Uint8Array<ArrayBuffer>) => {
+    if (socket?.readyState === WebSocket.OPEN) socket.send(data);
   };
-  socket.addEventListener("open", () => say({ ticket, ...size }));
-  socket.addEventListener("message", ({ data }: MessageEvent<string | ArrayBuffer>) => {
-    if (typeof data !== "string") return events.onData(new Uint8Array(data));
-    const words = JSON.parse(data) as Words;
-    if (words.error) why = words.error.detail ?? words.error.title ?? "";
-    if (words.ready) events.onReady();
+  const say = (words: object) => send(JSON.stringify(words));
+  const dial = ({ ticket }: { ticket: string }) => {
+    if (over) return;
+    const url = new URL("/api/v1/console", window.location.href);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    socket = new WebSocket(url);
+    socket.binaryType = "arraybuffer";
+    let why = "";
+    socket.addEventListener("open", () => say({ ticket, ...size }));
+    socket.addEventListener("message", ({ data }: MessageEvent<string | ArrayBuffer>) => {
+      if (over) return;
+      if (typeof data !== "string") return onData(new Uint8Array(data));
+      const words = JSON.parse(data) as Words;
+      if (words.error) why = words.error.detail ?? words.error.title ?? "";
+      if (words.ready) onReady();
+    });
+    socket.addEventListener("close", ({ code, reason }) => {
+      if (!over) onEnd(ENDS[code] ?? "failed", sentence(why || reason));
+    });
+  };
+  calls.openConsole(vm, kind).then(dial).catch((error: unknown) => {
+    if (!over) onRefused(error);
   });
-  socket.addEventListener("close", ({ code, reason }) => events.onEnd(ENDS[code] ?? "failed", sentence(why || reason)));
   return {
-    send: (data) => {
-      if (socket.readyState === WebSocket.OPEN) socket.send(typeof data === "string" ? encoder.encode(data) : data as Uint8Array<ArrayBuffer>);
-    },
+    send: (data) => send(typeof data === "string" ? encoder.encode(data) : (data as Uint8Array<ArrayBuffer>)),
     resize: (cols, rows) => say({ resize: { cols, rows } }),
-    close: () => socket.close(1000),
+    close: () => {
+      over = true;
+      socket?.close(1000);
+    },
   };
 }
