@@ -12,7 +12,7 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, console, events, images, offers, openapi, page, platform,
+    account, auth, capacity, console, events, images, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -64,6 +64,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(users::routes())
         .merge(events::routes())
         .merge(settings::routes())
+        .merge(capacity::routes())
         .merge(platform::routes())
 }
 

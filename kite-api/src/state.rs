@@ -20,6 +20,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
+    capacity,
     console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
     events::Places,
     metrics::Metrics,
@@ -63,6 +64,7 @@ pub(crate) struct Inner {
     event_places: Places,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
+    capacity: capacity::Seen,
     synced: AtomicBool,
     metrics: Metrics,
     consoles: Consoles,
@@ -203,6 +205,11 @@ impl ApiState {
         *self.inner.bootstrap_seen.lock() = Some((Instant::now(), open));
     }
 
+    /// What was last read of the cluster's nodes.
+    pub(crate) fn capacity(&self) -> &capacity::Seen {
+        &self.inner.capacity
+    }
+
     /// The platform's settings; the defaults while there is no `KitePlatform`.
     pub(crate) fn platform(&self) -> KitePlatformSpec {
         self.inner.platform()
@@ -334,6 +341,7 @@ impl ApiStateBuilder {
             noted_uses: NotedUses::default(),
             event_places: Places::default(),
             bootstrap_seen: Mutex::default(),
+            capacity: capacity::Seen::default(),
             synced: AtomicBool::new(false),
             metrics: Metrics::default(),
             settings: self.settings,

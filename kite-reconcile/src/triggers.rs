@@ -12,6 +12,11 @@ mod edits;
 mod owners;
 mod shares;
 
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
@@ -40,13 +45,13 @@ use kube::{
 };
 
 use self::{
-    changes::{Changes, Facts},
+    changes::Changes,
     claims::{Claims, claimants, namesakes},
     edits::Edits,
     owners::{image_of, platform_of, user_of, vm_of},
     shares::Shares,
 };
-use crate::{platform, user};
+use crate::user;
 
 /// Listens for the controller of `K`.
 pub trait Listener<K: Object>: Sized {
@@ -192,13 +197,18 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
             }
         })
         .on(everything(), || {
-            let facts = Facts::default();
+            let seen = Mutex::new(HashMap::new());
             move |node: &Node, users: &_| {
-                if facts.are_new(node, walls::addresses([node])) {
-                    select(users, |_| true)
-                } else {
-                    Vec::new()
+                // A node reports all the time, and seldom moves.
+                let addresses = walls::addresses([node]);
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                if node.metadata.deletion_timestamp.is_some() {
+                    // It is told of in this way when it is gone, too.
+                    seen.remove(&node.name_any());
+                } else if seen.insert(node.name_any(), addresses.clone()) == Some(addresses) {
+                    return Vec::new();
                 }
+                select(users, |_| true)
             }
         })
         .on(of_api_server(), || {
@@ -258,16 +268,6 @@ pub fn platforms<L: Listener<KitePlatform>>(listener: L) -> L {
                 })
             }
         })
-        .on(everything(), || {
-            let facts = Facts::default();
-            move |node: &Node, platforms: &_| {
-                if facts.are_new(node, platform::capacity([node])) {
-                    select(platforms, |_| true)
-                } else {
-                    Vec::new()
-                }
-            }
-        })
 }
 
 /// A watch of objects that Kite made.
@@ -314,8 +314,6 @@ fn has_disk(vm: &KiteVirtualMachine) -> bool {
 mod tests {
     use std::any::{Any, TypeId};
 
-    use jiff::Timestamp;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kite_core::crd::{
         KiteImageStatus, KitePlatformSpec, KitePlatformStatus, KiteUserSpec, KiteVirtualMachineSpec,
     };
@@ -404,33 +402,6 @@ mod tests {
         assert_eq!(due(&platform), (2, 1), "an edit");
         // As it was last: it may have gone.
         assert_eq!(due(&platform), (2, 1));
-    }
-
-    #[test]
-    fn a_node_concerns_the_platform_when_it_has_other_room_for_vms() {
-        let platform = KitePlatform::new("default", KitePlatformSpec::default());
-        let platforms = platforms(Heard::<_, Node>::with([platform]));
-        let node = |cpu: &str, heartbeat: &str| -> Node {
-            serde_json::from_value(json!({
-                "metadata": {"name": "a", "labels": {"kubevirt.io/schedulable": "true"}},
-                "status": {
-                    "allocatable": {"cpu": cpu},
-                    "conditions": [{"type": "Ready", "status": "True", "reason": heartbeat}],
-                },
-            }))
-            .unwrap()
-        };
-        assert_eq!(platforms.due(&node("8", "one")), 1);
-        assert_eq!(platforms.due(&node("8", "one")), 0, "it reports");
-        assert_eq!(
-            platforms.due(&node("8", "two")),
-            0,
-            "it reports something else"
-        );
-        assert_eq!(platforms.due(&node("4", "two")), 1);
-        let mut gone = node("4", "two");
-        gone.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        assert_eq!(platforms.due(&gone), 1);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! The platform's settings.
 
 use http::header;
+use k8s_openapi::api::core::v1::Node;
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KitePlatform, SignUp},
     names,
 };
-use kube::api::PropagationPolicy;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy},
+};
 use serde_json::json;
 
 use crate::world::World;
@@ -96,4 +100,35 @@ async fn where_there_is_no_platform_an_edit_makes_it() {
     assert_eq!(made.status, 200, "{made:?}");
     let platform: KitePlatform = world.cluster.get(&key).await.unwrap();
     assert_eq!(platform.spec.sign_up, SignUp::Invite);
+}
+
+#[tokio::test]
+async fn the_capacity_of_the_cluster_is_that_of_nodes_that_take_vms() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let nodes: Api<Node> = Api::all(world.fake.client());
+    for (name, takes_vms) in [("a", "true"), ("b", "true"), ("c", "false")] {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubevirt.io/schedulable": takes_vms}},
+        });
+        let node = serde_json::from_value(node).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+        let room = json!({"status": {"allocatable": {"cpu": "7900m", "memory": "32Gi"}}});
+        let patch = Patch::Merge(room);
+        nodes
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+    let path = "/api/v1/admin/capacity";
+    assert_eq!(world.get(path, &ann).await.status, 403);
+    let known = json!({"nodes": 2, "cpu": 15, "memory": "65536Mi"});
+    assert_eq!(world.get(path, &root).await.body, known);
+
+    // It is not read each time.
+    let gone = nodes.delete("a", &DeleteParams::default()).await;
+    gone.unwrap();
+    assert_eq!(world.get(path, &root).await.body, known);
 }

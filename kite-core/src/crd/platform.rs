@@ -361,28 +361,10 @@ pub struct KitePlatformStatus {
     /// Port at those addresses, or at every node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_port: Option<u16>,
-    /// What the cluster's nodes have for VMs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<PlatformCapacity>,
     /// `Ready`, `GatewayExposed`, `WebExposed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-}
-
-/// What the nodes on which VMs can start have altogether, used or not.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct PlatformCapacity {
-    /// How many nodes there are.
-    #[schemars(range(min = 0))]
-    pub nodes: u32,
-    /// Their CPUs, whole ones.
-    #[schemars(range(min = 0))]
-    pub cpu: u32,
-    /// Their memory, in mebibytes.
-    #[schemars(range(min = 0))]
-    pub memory_mebibytes: u64,
 }
 
 /// Types of the conditions in [`KitePlatformStatus::conditions`].

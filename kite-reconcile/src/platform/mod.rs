@@ -6,24 +6,22 @@
 //! the platform's and stay. Without a platform nothing is exposed, and its
 //! defaults hold for everybody else.
 
-mod capacity;
 mod plan;
 
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::{
-    core::v1::{Namespace, Node, Service},
+    core::v1::{Namespace, Service},
     networking::v1::Ingress,
 };
 use kite_core::{
     cluster::{Cluster, ClusterExt as _, ObjectKey},
-    crd::{KitePlatform, KitePlatformStatus, PlatformCapacity},
+    crd::{KitePlatform, KitePlatformStatus},
     gateway_api::{Gateway, HttpRoute},
     names,
 };
-use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
+use kube::{ResourceExt as _, runtime::controller::Action};
 
-pub(crate) use self::capacity::capacity;
 pub use self::plan::plan;
 use crate::{
     Error,
@@ -56,8 +54,6 @@ pub struct Observed {
     pub redirect: Option<HttpRoute>,
     /// The Gateway that the spec names.
     pub gateway: Option<Gateway>,
-    /// What the nodes have for VMs.
-    pub capacity: Option<PlatformCapacity>,
 }
 
 /// The reconciler of the platform.
@@ -85,8 +81,7 @@ impl Reconciler for Platforms {
         let redirect = key(names::PLATFORM_REDIRECT);
         let gateway = object.spec.exposure.gateway.as_ref();
         let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
-        let all = ListParams::default();
-        let (namespace, service, ingress, route, redirect, gateway, nodes) = try_join!(
+        let (namespace, service, ingress, route, redirect, gateway) = try_join!(
             cluster.find(&here),
             cluster.find(&service),
             cluster.find(&web),
@@ -98,7 +93,6 @@ impl Reconciler for Platforms {
                     None => Ok(None),
                 }
             },
-            cluster.list::<Node>(None, &all),
         )?;
         Ok(Observed {
             namespace,
@@ -107,7 +101,6 @@ impl Reconciler for Platforms {
             route,
             redirect,
             gateway,
-            capacity: Some(capacity(&nodes.items)),
         })
     }
 

@@ -80,7 +80,6 @@ pub fn plan(
             addresses: web.addresses,
             gateway_addresses: gateway.addresses,
             gateway_port: gateway.port,
-            capacity: seen.capacity.clone(),
             conditions: Vec::new(),
         },
         steps: [gateway.steps, web.steps].concat(),

@@ -45,35 +45,3 @@ impl<F: PartialEq, S: Clone + PartialEq> Changes<F, S> {
         !is_mere_status
     }
 }
-
-/// What is looked at of objects that report all the time and seldom change, such as
-/// nodes.
-pub(super) struct Facts<F> {
-    seen: Mutex<HashMap<ObjectKey, F>>,
-}
-
-impl<F> Default for Facts<F> {
-    fn default() -> Self {
-        Self {
-            seen: Mutex::default(),
-        }
-    }
-}
-
-impl<F: PartialEq> Facts<F> {
-    /// Whether these are not the facts that were heard of `object` last, or it goes.
-    pub(super) fn are_new<K: Object>(&self, object: &K, facts: F) -> bool {
-        let key = ObjectKey::of(object);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if object.meta().deletion_timestamp.is_some() {
-            // It is told of in this way when it is gone, too.
-            seen.remove(&key);
-            return true;
-        }
-        if seen.get(&key) == Some(&facts) {
-            return false;
-        }
-        seen.insert(key, facts);
-        true
-    }
-}

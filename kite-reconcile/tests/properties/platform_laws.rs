@@ -102,7 +102,6 @@ prop_compose! {
                 route: place(main, route),
                 redirect: place(back.unwrap(), redirect),
                 gateway: has_gateway.then(|| edge(https, http)),
-                capacity: None,
             }
         };
         (World { object, seen }, how)

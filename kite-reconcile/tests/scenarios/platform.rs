@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::{
-    core::v1::{Namespace, Node, Service},
+    core::v1::{Namespace, Service},
     networking::v1::Ingress,
 };
 use kite_core::{
@@ -482,21 +482,4 @@ async fn users_are_told_the_port_of_the_nodes_where_the_gateway_is() {
     // Something in front of the nodes has another port.
     edit(&world, json!({"gateway": {"publicPort": 2022}})).await;
     assert_eq!(told().await, command("ssh -p 2022 id-web@vm.example.org"));
-}
-
-#[tokio::test]
-async fn the_status_says_what_the_nodes_have_for_vms() {
-    let world = with_platform().await;
-    let capacity = status(&world).await.capacity.unwrap();
-    let (nodes, cpu, memory) = (capacity.nodes, capacity.cpu, capacity.memory_mebibytes);
-    assert!(nodes >= 1, "the simulated cluster has nodes");
-    assert_eq!((cpu, memory), (64 * nodes, 256 * 1024 * u64::from(nodes)));
-
-    let all = world.all::<Node>().await;
-    world
-        .edit(&all[0], json!({"spec": {"unschedulable": true}}))
-        .await;
-    world.settle().await;
-    let left = status(&world).await.capacity.unwrap();
-    assert_eq!((left.nodes, left.cpu), (nodes - 1, 64 * (nodes - 1)));
 }

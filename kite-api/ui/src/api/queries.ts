@@ -33,6 +33,7 @@ export const keys = {
   allOffers: ["admin", "offers"],
   users: ["admin", "users"],
   platform: ["admin", "platform"],
+  capacity: ["admin", "capacity"],
 } as const;
 
 /** The account, or null where nobody is signed in. */
@@ -79,6 +80,8 @@ export const useAllVms = () =>
 export const useAllOffers = () =>
   useQuery({ queryKey: keys.allOffers, queryFn: calls.listAllOffers, refetchInterval: POLL_MS });
 export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: POLL_MS });
+export const useCapacity = () =>
+  useQuery({ queryKey: keys.capacity, queryFn: calls.getCapacity, refetchInterval: 2 * SLOW_MS });
 export const usePlatform = () => useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform });
 
 /** One VM: one's own from the list, another account's by itself. */

@@ -25,6 +25,7 @@ export type Me = Present<Schemas["Me"]>;
 export type Token = Present<Schemas["Token"]>;
 export type Totp = Present<Schemas["NewSecondFactor"]>;
 export type TotpState = Present<Schemas["SecondFactor"]>;
+export type Capacity = Present<Schemas["Capacity"]>;
 export type Platform = Present<Schemas["Platform"]>;
 export type Session = Present<Schemas["SessionList"]>["items"][number];
 

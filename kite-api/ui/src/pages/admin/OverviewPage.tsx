@@ -1,5 +1,5 @@
-import { useAllVms, useImages, usePlatform, useUsers } from "../../api/queries";
-import type { Platform, User, Vm } from "../../api/types";
+import { useAllVms, useCapacity, useImages, useUsers } from "../../api/queries";
+import type { Capacity, User, Vm } from "../../api/types";
 import { Loaded } from "../../components/Loaded";
 import type { Tone } from "../../components/Notice";
 import { Page, Section } from "../../components/Page";
@@ -15,7 +15,7 @@ export default function OverviewPage() {
   const vms = useAllVms();
   const users = useUsers();
   const images = useImages();
-  const capacity = usePlatform().data?.status?.capacity;
+  const capacity = useCapacity().data;
   return (
     <Page title={t("admin.overview")} lead={t("admin.overviewLead")}>
       <Loaded query={vms}>
@@ -36,7 +36,7 @@ export default function OverviewPage() {
                       title={t("admin.capacity")}
                       lead={t("admin.capacityLead", { count: capacity.nodes })}
                     >
-                      <Capacity vms={vms} capacity={capacity} />
+                      <OfCluster vms={vms} capacity={capacity} />
                     </Section>
                   )}
                 </div>
@@ -99,16 +99,13 @@ function Promised({ vms, users }: { vms: readonly Vm[]; users: readonly User[] }
   return <Shares label={t("admin.promised")} rows={rows} />;
 }
 
-type Nodes = NonNullable<NonNullable<Platform["status"]>["capacity"]>;
-
 /** What VMs that are on have of what the cluster's nodes have. */
-function Capacity({ vms, capacity }: { vms: readonly Vm[]; capacity: Nodes }) {
+function OfCluster({ vms, capacity }: { vms: readonly Vm[]; capacity: Capacity }) {
   const t = useT();
   const on = sum(vms.filter((vm) => vm.powerState === "On"));
-  const memory = capacity.memoryMebibytes * 2 ** 20;
   const rows = [
     { label: t("quota.cpu"), value: on.cpu, most: capacity.cpu, text: String },
-    { label: t("quota.memory"), value: on.memory, most: memory, text: sizeText },
+    { label: t("quota.memory"), value: on.memory, most: bytes(capacity.memory), text: sizeText },
   ];
   return <Shares label={t("admin.capacity")} rows={rows} />;
 }

@@ -1,31 +1,94 @@
-//! What the cluster has for VMs, read off its nodes. Pure.
+//! What the cluster has for VMs, read off its nodes.
 
+use std::time::{Duration, Instant};
+
+use aide::axum::{ApiRouter, routing::get_with};
+use axum::extract::State;
 use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::api::resource::Quantity};
-use kite_core::{crd::PlatformCapacity, quantity::Bytes};
-use kube::ResourceExt as _;
+use kite_core::{cluster::Cluster as _, crd::AccessLevel, quantity::Bytes};
+use kube::{ResourceExt as _, api::ListParams};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::Mutex;
+
+use crate::{
+    auth::Caller,
+    openapi::about,
+    policy::{Action, Whose},
+    problem::Problem,
+    state::ApiState,
+    web::Answer,
+};
 
 /// Label of nodes on which KubeVirt starts VMs. Its agent there takes it away when
 /// it fails.
 const SCHEDULABLE: &str = "kubevirt.io/schedulable";
-
 const MEBIBYTE: u64 = 1 << 20;
+/// For how long it is not read again. Nodes list their images, and there may be many.
+const BELIEVED: Duration = Duration::from_secs(30);
+
+/// The path `/admin/capacity`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    ApiRouter::new().api_route(
+        "/admin/capacity",
+        get_with(
+            get,
+            about(
+                "admin",
+                "getCapacity",
+                "See what the cluster has for VMs, of half a minute ago at most",
+                &[],
+            ),
+        ),
+    )
+}
+
+/// What the nodes on which VMs can start have altogether, used or not.
+#[derive(Serialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    /// How many nodes there are.
+    nodes: u32,
+    /// Their CPUs, whole ones.
+    cpu: u32,
+    /// Their memory, such as `262144Mi`.
+    memory: String,
+}
+
+/// What was read last.
+#[derive(Default)]
+pub(crate) struct Seen(Mutex<Option<(Instant, Capacity)>>);
+
+/// `GET /api/v1/admin/capacity`
+async fn get(State(state): State<ApiState>, caller: Caller) -> Result<Answer<Capacity>, Problem> {
+    caller.require(Action::ManagePlatform, Whose::Other(AccessLevel::ReadOnly))?;
+    // Who asks meanwhile waits for the same answer.
+    let mut seen = state.capacity().0.lock().await;
+    if let Some((_, known)) = seen.as_ref().filter(|(at, _)| at.elapsed() < BELIEVED) {
+        return Ok(Answer::new(known.clone()));
+    }
+    let takes_machines = ListParams::default().labels(&format!("{SCHEDULABLE}=true"));
+    let nodes = state.cluster().list::<Node>(None, &takes_machines).await?;
+    let capacity = capacity(&nodes.items);
+    *seen = Some((Instant::now(), capacity.clone()));
+    Ok(Answer::new(capacity))
+}
 
 /// What the nodes among `nodes` that take VMs have for pods altogether.
 ///
 /// A node whose quantities cannot be read counts as one without any.
-pub(crate) fn capacity<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> PlatformCapacity {
+fn capacity(nodes: &[Node]) -> Capacity {
     let (mut count, mut millis, mut bytes) = (0_u32, 0_u64, 0_u64);
-    for node in nodes.into_iter().filter(|node| takes_machines(node)) {
+    for node in nodes.iter().filter(|node| takes_machines(node)) {
         let allocatable = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
         let of = |name: &str| allocatable.and_then(|it| it.get(name));
         count = count.saturating_add(1);
         millis = millis.saturating_add(of("cpu").and_then(thousandths).unwrap_or_default());
         bytes = bytes.saturating_add(of("memory").and_then(memory).unwrap_or_default());
     }
-    PlatformCapacity {
+    Capacity {
         nodes: count,
         cpu: u32::try_from(millis / 1000).unwrap_or(u32::MAX),
-        memory_mebibytes: bytes / MEBIBYTE,
+        memory: format!("{}Mi", bytes / MEBIBYTE),
     }
 }
 
@@ -72,9 +135,9 @@ mod tests {
         .unwrap()
     }
 
-    fn of(nodes: &[Node]) -> (u32, u32, u64) {
+    fn of(nodes: &[Node]) -> (u32, u32, String) {
         let found = capacity(nodes);
-        (found.nodes, found.cpu, found.memory_mebibytes)
+        (found.nodes, found.cpu, found.memory)
     }
 
     #[test]
@@ -86,7 +149,7 @@ mod tests {
             node("true", false, "0", "1073741824000m"),
         ];
         // 7.82 + 1.25 + 2 CPUs: thousandths add up before they are cut off.
-        assert_eq!(of(&nodes), (4, 11, 16_005 + 3 * 1024));
+        assert_eq!(of(&nodes), (4, 11, format!("{}Mi", 16_005 + 3 * 1024)));
     }
 
     #[test]
@@ -94,13 +157,16 @@ mod tests {
         let other = node("false", false, "8", "8Gi");
         let cordoned = node("true", true, "8", "8Gi");
         let bare: Node = serde_json::from_value(json!({"metadata": {"name": "b"}})).unwrap();
-        assert_eq!(of(&[other, cordoned, bare]), (0, 0, 0));
+        assert_eq!(of(&[other, cordoned, bare]), (0, 0, "0Mi".to_owned()));
     }
 
     #[test]
     fn what_cannot_be_read_counts_as_nothing() {
         let odd = node("true", false, "many", "1e9.5");
-        assert_eq!(of(&[odd, node("true", false, "1", "1Mi")]), (2, 1, 1));
-        assert_eq!(of(&[]), (0, 0, 0));
+        assert_eq!(
+            of(&[odd, node("true", false, "1", "1Mi")]),
+            (2, 1, "1Mi".to_owned())
+        );
+        assert_eq!(of(&[]), (0, 0, "0Mi".to_owned()));
     }
 }
