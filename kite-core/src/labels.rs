@@ -22,6 +22,11 @@ pub const COMPONENT: &str = "hy3ons.github.io/component";
 pub const COMPONENT_SSH_KEY: &str = "ssh-key";
 /// Value of [`COMPONENT`] on a VM's access Service and so on its `EndpointSlices`.
 pub const COMPONENT_ACCESS: &str = "access";
+/// Value of [`COMPONENT`] on the Lease by which a process shows that it is there.
+pub const COMPONENT_HEARTBEAT: &str = "heartbeat";
+/// Id of the process that carries a connection, on the connection's object and on
+/// the process's heartbeat.
+pub const INSTANCE: &str = "hy3ons.github.io/instance";
 
 /// Annotation of a VM's disk: the family of the guest on it, as its image said
 /// when it was cloned. Images come and go; the guest stays what it is.

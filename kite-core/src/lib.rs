@@ -7,6 +7,7 @@
 //! KiteUser ──► namespace ◄── KiteVirtualMachine ──► KiteImage
 //!     ├── KiteToken
 //!     └── KiteSession            └── KiteReservation ("ssh-id.web", "domain.web")
+//!                            └── KiteConnection (who is connected)
 //! KitePlatform "default": what holds for all of them
 //! ```
 //!
@@ -40,6 +41,7 @@ pub mod activity;
 pub mod cdi;
 pub mod cluster;
 pub mod conditions;
+pub mod connections;
 pub mod crd;
 pub mod gateway_api;
 pub mod kubevirt;

@@ -95,6 +95,17 @@ pub fn activity_lease(vm: &str) -> String {
     format!("{vm}-activity")
 }
 
+/// Name of the `KiteConnection` with this number in the process with this id, see
+/// [`crate::connections`].
+pub fn connection(instance: &str, number: i64) -> String {
+    format!("c-{instance}-{number}")
+}
+
+/// Lease by which the process with this id shows that it is there.
+pub fn heartbeat(instance: &str) -> String {
+    format!("kite-heartbeat-{instance}")
+}
+
 /// Secret in which cert-manager puts the certificate of a VM's domain.
 pub fn certificate_secret(vm: &str) -> String {
     format!("{vm}-tls")

@@ -94,19 +94,35 @@ impl Sessions {
     /// Ends a connection; the user gets to read `reason`. `false` if there is no
     /// such connection.
     pub fn kill(&self, connection: u64, reason: &str) -> bool {
-        let found = self
-            .table
-            .lock()
-            .connections
-            .get(&connection)
-            .and_then(Weak::upgrade);
-        match found {
+        match self.connection(connection) {
             Some(conn) => {
-                conn.kill(reason);
+                conn.kill(&format!("ended by an administrator: {reason}"));
                 true
             }
             None => false,
         }
+    }
+
+    /// Ends a connection on behalf of the account `by`; the user gets to read both.
+    pub(crate) fn end_for(&self, connection: u64, by: &str, reason: &str) {
+        let found = self.connection(connection);
+        if let Some(conn) = found {
+            conn.kill(&if reason.is_empty() {
+                format!("ended by {by}")
+            } else {
+                format!("ended by {by}: {reason}")
+            });
+        }
+    }
+
+    /// What the client of a connection calls itself, once it is logged in.
+    pub(crate) fn client_of(&self, connection: u64) -> Option<String> {
+        self.connection(connection)?.client.get().cloned()
+    }
+
+    fn connection(&self, number: u64) -> Option<Arc<Conn>> {
+        let table = self.table.lock();
+        table.connections.get(&number).and_then(Weak::upgrade)
     }
 
     /// Ends all connections to a machine; gives how many there were.

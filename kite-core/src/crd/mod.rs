@@ -5,6 +5,8 @@
 //! that an API server refuses what the controller could not carry out.
 
 mod charge;
+#[allow(clippy::duplicated_attributes)]
+mod connection;
 pub(crate) mod foreign;
 mod image;
 mod offer;
@@ -24,7 +26,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, image::*, offer::*, platform::*, reservation::*, second_factor::*, session::*,
+    charge::*, connection::*, image::*, offer::*, platform::*, reservation::*, second_factor::*, session::*,
     token::*, user::*, virtual_machine::*,
 };
 
@@ -45,6 +47,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KiteSession::crd(),
         KiteToken::crd(),
         KiteSecondFactor::crd(),
+        KiteConnection::crd(),
     ]
 }
 

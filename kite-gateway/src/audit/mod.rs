@@ -102,6 +102,12 @@ pub enum Event {
         /// The machine that the name leads to.
         #[serde(skip_serializing_if = "Option::is_none")]
         vm: Option<VmKey>,
+        /// What tells that machine from another of the same name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        uid: Option<String>,
+        /// Who owns it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
     },
     /// A terminal session begins to be recorded.
     Recording {
@@ -141,6 +147,10 @@ pub enum Event {
         user: String,
         /// The machine.
         vm: VmKey,
+        /// What tells it from another of the same name.
+        uid: String,
+        /// The account that it belongs to.
+        owner: String,
         /// `Serial`, `Vnc` or `Terminal`.
         kind: &'static str,
         /// `opened`, `refused` or `ended`.

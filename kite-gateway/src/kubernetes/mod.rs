@@ -9,12 +9,15 @@
 //!
 //! VMs with an idle timeout have their use reported: [`report_activity`].
 //!
+//! Who is connected is reported, too, and ended by request: [`Reporter`].
+//!
 //! VMs that a login is to start are switched on by their spec: [`SpecStarter`].
 //!
 //! Four watches keep the table; a login asks nothing of the API server, so
 //! logins cannot flood it and go on while it is away.
 
 mod activity;
+mod connections;
 mod host_key;
 mod keys;
 mod mirror;
@@ -23,6 +26,7 @@ mod table;
 mod watch;
 
 pub use activity::report_activity;
+pub use connections::{Live, ReportLimits, Reporter, watch_connections};
 pub use host_key::{HostKeyError, host_key};
 pub use start::SpecStarter;
 pub use table::RouteTable;

@@ -77,6 +77,8 @@ impl UserHandler {
             accepted: accepted && !is_part,
             partial: is_part,
             vm: route.map(|r| r.vm.clone()),
+            uid: route.map(|r| r.uid.clone()).filter(|uid| !uid.is_empty()),
+            owner: route.and_then(|r| r.owner.clone()),
         });
         match (login, route) {
             (Some(login), Some(route)) if is_part => {

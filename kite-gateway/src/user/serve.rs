@@ -164,7 +164,7 @@ async fn talk(
         },
         () = too_late => "no login in time".to_owned(),
         () = shared.closing.cancelled() => "gateway shut down".to_owned(),
-        () = conn.killed.cancelled() => format!("ended by an administrator: {}", conn.reason()),
+        () = conn.killed.cancelled() => conn.reason().to_owned(),
     };
     let told = format!("kite: {text}");
     let goodbye = handle.disconnect(Disconnect::ByApplication, told, String::new());

@@ -1,0 +1,147 @@
+#![allow(clippy::unwrap_used)]
+
+use kite_core::crd::{ConnectedVm, ConnectionKind};
+
+use super::*;
+
+const LIMITS: ReportLimits = ReportLimits {
+    per_second: 2,
+    burst: 4,
+    known: 6,
+};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::constant(second, 0)
+}
+
+fn spec(number: u64) -> KiteConnectionSpec {
+    KiteConnectionSpec {
+        vm: ConnectedVm {
+            name: "web".to_owned(),
+            uid: "1".to_owned(),
+        },
+        owner: "ann".to_owned(),
+        login: "web".to_owned(),
+        kind: ConnectionKind::Ssh,
+        peer: None,
+        client: None,
+        instance: "0".to_owned(),
+        server: None,
+        number: number.cast_signed(),
+        opened_at: Time(at(0)),
+        recordings: Vec::new(),
+        end: None,
+        ended: None,
+    }
+}
+
+fn numbers(due: &[Due]) -> Vec<u64> {
+    due.iter().map(|due| due.number).collect()
+}
+
+#[test]
+fn what_is_over_soon_is_written_once_with_its_end() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    assert!(ledger.opened(1, "ns", spec(1), start));
+    ledger.recorded(1, "a.cast");
+    assert!(ledger.due(9, start + HOLD / 2).is_empty());
+    ledger.ended(1, at(1), "closed by the user", start + HOLD / 2);
+    // Its channel says a moment later what it carried.
+    ledger.carried(1, 3, 5);
+    let then = start + HOLD / 2 + SETTLE;
+    let due = ledger.due(9, then);
+    assert_eq!(numbers(&due), [1]);
+    let ended = due[0].spec.ended.clone().unwrap();
+    assert_eq!((ended.bytes_up, ended.bytes_down), (Some(3), Some(5)));
+    assert_eq!(due[0].spec.recordings, ["a.cast"]);
+    assert!(!ledger.sent(&due[0], Sent::Taken, then));
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn what_happens_while_a_write_is_under_way_is_in_the_next_one() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let due = ledger.due(9, start + HOLD);
+    ledger.ended(1, at(3), "over", start + HOLD);
+    ledger.sent(&due[0], Sent::Taken, start + HOLD);
+    let next = ledger.next(start + HOLD).unwrap();
+    assert_eq!(next, start + HOLD + SETTLE);
+    assert!(ledger.due(9, next)[0].spec.ended.is_some());
+}
+
+#[test]
+fn writes_have_a_rate_and_the_longest_wait_comes_first() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    for number in 1..=6 {
+        let then = start + Duration::from_millis(number);
+        assert!(ledger.opened(number, "ns", spec(number), then));
+    }
+    assert!(!ledger.opened(7, "ns", spec(7), start), "too many");
+    let then = start + HOLD + Duration::from_secs(1);
+    let due = ledger.due(9, then);
+    assert_eq!(numbers(&due), [1, 2, 3, 4], "the burst");
+    for due in &due {
+        ledger.sent(due, Sent::Taken, then);
+    }
+    assert!(ledger.due(9, then).is_empty());
+    let next = ledger.next(then).unwrap();
+    assert_eq!(next, then + Duration::from_millis(500));
+    assert_eq!(numbers(&ledger.due(9, next)), [5]);
+}
+
+#[test]
+fn what_is_lost_waits_and_what_is_refused_is_given_up_at_last() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let mut now = start + HOLD;
+    for _ in 0..2 * MOST_REFUSALS {
+        let due = ledger.due(9, now);
+        assert!(!ledger.sent(&due[0], Sent::Lost, now));
+        now += Duration::from_secs(1);
+    }
+    for refusal in 1..=MOST_REFUSALS {
+        let due = ledger.due(9, now);
+        let is_given_up = ledger.sent(&due[0], Sent::Refused, now);
+        assert_eq!(is_given_up, refusal == MOST_REFUSALS);
+        assert!(ledger.due(9, now).is_empty());
+        now += REFUSED;
+    }
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn what_somebody_took_for_over_is_taken_back_while_it_lasts() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let due = ledger.due(9, start + HOLD);
+    ledger.sent(&due[0], Sent::Taken, start + HOLD);
+    assert_eq!(ledger.next(start + HOLD), None);
+    ledger.revived(1);
+    let due = ledger.due(9, start + HOLD);
+    assert!(due[0].is_revived);
+    ledger.sent(&due[0], Sent::Taken, start + HOLD);
+    ledger.ended(1, at(9), "over", start + HOLD);
+    ledger.revived(1);
+    let due = ledger.due(9, start + HOLD + SETTLE);
+    assert!(!due[0].is_revived);
+}
+
+#[test]
+fn what_has_no_place_is_forgotten_when_it_is_over() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let due = ledger.due(9, start + HOLD);
+    ledger.sent(&due[0], Sent::NoPlace, start + HOLD);
+    assert_eq!(ledger.waiting(), 0);
+    ledger.all_ended(at(9), "the server went down", start + HOLD);
+    let due = ledger.last(9);
+    ledger.sent(&due[0], Sent::NoPlace, start + HOLD);
+    assert!(ledger.is_empty());
+}
