@@ -14,6 +14,7 @@ use kite_core::password::PasswordHash;
 use kite_fake::guest::{Guest, GuestConfig, GuestHandle};
 use kite_gateway::audit::Record;
 use kite_gateway::fallback::{Host, HostFallback};
+use kite_gateway::kubernetes::Reporter;
 use kite_gateway::{
     AuditSink, Config, Credential, Gateway, LoginName, LoginRule, Recordings, Route, Routes,
     Sessions, Starter, Target, VmKey, VmState,
@@ -130,7 +131,7 @@ impl Bed {
 
     pub async fn with(config: Config) -> Self {
         let table = Table::default();
-        Self::make(config, table.clone(), table, None).await
+        Self::make(config, table.clone(), table, None, None).await
     }
 
     /// With every terminal session recorded.
@@ -140,19 +141,29 @@ impl Bed {
             drain_grace: Duration::from_secs(1),
             ..Config::default()
         };
-        Self::make(config, table.clone(), table, Some(recordings)).await
+        Self::make(config, table.clone(), table, Some(recordings), None).await
+    }
+
+    /// Whose connections are reported.
+    pub async fn reported(reporter: Reporter) -> Self {
+        let table = Table::default();
+        let config = Config {
+            drain_grace: Duration::from_secs(1),
+            ..Config::default()
+        };
+        Self::make(config, table.clone(), table, None, Some(reporter)).await
     }
 
     /// Before other routes than a [`Table`].
     pub async fn over(routes: impl Routes) -> Self {
-        Self::make(Config::default(), Table::default(), routes, None).await
+        Self::make(Config::default(), Table::default(), routes, None, None).await
     }
 
     /// With a host behind the names that the table does not have.
     pub async fn before_host(config: Config, host: Host) -> Self {
         let table = Table::default();
         let routes = HostFallback::new(table.clone(), Some(host));
-        Self::make(config, table, routes, None).await
+        Self::make(config, table, routes, None, None).await
     }
 
     async fn make(
@@ -160,6 +171,7 @@ impl Bed {
         table: Table,
         routes: impl Routes,
         recordings: Option<Recordings>,
+        reporter: Option<Reporter>,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let host_key = new_key();
@@ -172,6 +184,10 @@ impl Bed {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
+        let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(records.clone())];
+        if let Some(reporter) = reporter {
+            sinks.push(Box::new(reporter));
+        }
         let builder = match recordings {
             Some(recordings) => Gateway::builder().recordings(recordings),
             None => Gateway::builder(),
@@ -179,7 +195,7 @@ impl Bed {
         let gateway = builder
             .config(config)
             .routes(routes)
-            .audit(records.clone())
+            .audit(sinks)
             .starter(starts.clone())
             .host_key(host_key.clone())
             .build()

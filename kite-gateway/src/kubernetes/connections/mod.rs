@@ -286,25 +286,29 @@ impl<C: Cluster, L: Live> Writer<C, L> {
         loop {
             let now = Instant::now();
             let is_anybody_there = shared.ledger.lock().live().next().is_some();
-            let mut is_away = false;
+            let mut answered = Answered::All;
             // First, lest somebody takes what is written next for abandoned.
             if is_anybody_there && beat <= now {
-                is_away = self.beat().await == Sent::Lost;
-                if !is_away {
+                if self.beat().await == Sent::Lost {
+                    answered = Answered::None;
+                } else {
                     beat = now + BEAT_EVERY;
                 }
             }
-            if !is_away {
+            if answered == Answered::All {
                 let due = shared.ledger.lock().due(PARALLEL * 4, Instant::now());
-                is_away = self.send(due).await;
+                answered = self.send(due).await;
+            }
+            if answered != Answered::None {
+                pause = FIRST_PAUSE;
             }
             let now = Instant::now();
+            let is_away = answered != Answered::All;
             let next = if is_away {
                 let next = now + pause;
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 Some(next)
             } else {
-                pause = FIRST_PAUSE;
                 let due = shared.ledger.lock().next(now);
                 let beat = is_anybody_there.then_some(beat);
                 due.into_iter().chain(beat).min()
@@ -338,7 +342,7 @@ impl<C: Cluster, L: Live> Writer<C, L> {
         while !shared.ledger.lock().is_empty() {
             let last = shared.ledger.lock().last(PARALLEL * 4);
             let is_stuck = last.is_empty();
-            if self.send(last).await || is_stuck {
+            if self.send(last).await != Answered::All || is_stuck {
                 tokio::time::sleep(FIRST_PAUSE).await;
             }
         }
@@ -360,8 +364,8 @@ impl<C: Cluster, L: Live> Writer<C, L> {
         }
     }
 
-    /// Writes; whether the API server is away.
-    async fn send(&self, due: Vec<Due>) -> bool {
+    /// Writes, and says what the API server answered.
+    async fn send(&self, due: Vec<Due>) -> Answered {
         let sending = due.into_iter().map(|mut due| async move {
             if due.spec.client.is_none() {
                 let client = self.live.client(due.number);
@@ -374,15 +378,20 @@ impl<C: Cluster, L: Live> Writer<C, L> {
             .collect()
             .await;
         let now = Instant::now();
-        let mut is_away = false;
+        let (mut lost, mut heard) = (false, false);
         for (sent, due) in sent {
-            is_away |= sent == Sent::Lost;
+            lost |= sent == Sent::Lost;
+            heard |= sent != Sent::Lost;
             self.shared.metrics.sent(sent);
             if self.shared.ledger.lock().sent(&due, sent, now) {
                 self.shared.metrics.left_out.inc();
             }
         }
-        is_away
+        match (lost, heard) {
+            (false, _) => Answered::All,
+            (true, true) => Answered::Some,
+            (true, false) => Answered::None,
+        }
     }
 
     async fn send_one(&self, due: &Due) -> Sent {
@@ -411,6 +420,14 @@ impl<C: Cluster, L: Live> Writer<C, L> {
             Err(_) => Sent::Lost,
         }
     }
+}
+
+/// How much of what was asked the API server answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answered {
+    All,
+    Some,
+    None,
 }
 
 fn what_came_of(error: &ClusterError) -> Sent {
