@@ -19,8 +19,8 @@ use futures::StreamExt as _;
 use kite_core::{
     cluster::{Object, ObjectKey},
     crd::{
-        KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser, KiteVirtualMachine,
-        KiteVirtualMachineOffer,
+        KiteConnection, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser,
+        KiteVirtualMachine, KiteVirtualMachineOffer,
     },
 };
 use kube::{
@@ -325,6 +325,8 @@ pub struct Caches {
     pub sessions: Cache<KiteSession>,
     /// API tokens.
     pub tokens: Cache<KiteToken>,
+    /// Who is connected to VMs, and who was.
+    pub connections: Cache<KiteConnection>,
     _tasks: JoinSet<()>,
 }
 
@@ -340,6 +342,7 @@ impl Caches {
             platforms: Cache::start(client.clone(), &mut tasks, |_| None),
             sessions: Cache::start(client.clone(), &mut tasks, |_| None),
             tokens: Cache::start(client.clone(), &mut tasks, |_| None),
+            connections: Cache::start(client.clone(), &mut tasks, |_| None),
             _tasks: tasks,
         }
     }
@@ -355,6 +358,7 @@ impl Caches {
             self.platforms.filled(),
             self.sessions.filled(),
             self.tokens.filled(),
+            self.connections.filled(),
         );
     }
 
@@ -368,6 +372,7 @@ impl Caches {
             ("KitePlatform", self.platforms.is_live()),
             ("KiteSession", self.sessions.is_live()),
             ("KiteToken", self.tokens.is_live()),
+            ("KiteConnection", self.connections.is_live()),
         ]
         .into_iter()
         .filter_map(|(kind, live)| (!live).then_some(kind))

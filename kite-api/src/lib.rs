@@ -34,6 +34,7 @@
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `tokens`, `totp`, `vms`, `users`, `images`, `offers`, `platform`, `capacity`, `settings` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over WebSockets |
+//! | `connections` | who is connected to VMs: list, end, replay |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
@@ -43,6 +44,7 @@ mod account;
 mod auth;
 pub mod caches;
 mod capacity;
+mod connections;
 pub mod console;
 mod events;
 mod images;
@@ -66,6 +68,7 @@ mod web;
 
 pub use self::{
     auth::{Caller, Principal},
+    connections::{Recorded, Recordings},
     router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},
     web::BODY_LIMIT,

@@ -33,6 +33,12 @@ pub enum Action {
     EditVmAccess,
     /// Open a VM's consoles and terminals.
     OpenConsole,
+    /// See who is connected to a VM, and who was.
+    SeeVmSessions,
+    /// End somebody's session in a VM.
+    EndVmSession,
+    /// See what was recorded of a session in a VM.
+    ReplayVmSession,
     /// Delete a VM and its disk.
     DeleteVm,
     /// See all offers and who has them, create and delete them.
@@ -57,7 +63,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
@@ -71,6 +77,9 @@ impl Action {
         Self::EditVm,
         Self::EditVmAccess,
         Self::OpenConsole,
+        Self::SeeVmSessions,
+        Self::EndVmSession,
+        Self::ReplayVmSession,
         Self::DeleteVm,
         Self::ManageOffers,
         Self::SeeUsers,
@@ -99,6 +108,9 @@ impl Action {
             Self::EditVm => "edit the VM",
             Self::EditVmAccess => "change the VM's password or keys",
             Self::OpenConsole => "open a console of the VM",
+            Self::SeeVmSessions => "see who is connected to the VM",
+            Self::EndVmSession => "end sessions in the VM",
+            Self::ReplayVmSession => "see recordings of sessions",
             Self::DeleteVm => "delete the VM",
             Self::ManageOffers => "manage offers",
             Self::SeeUsers => "see accounts",
@@ -139,6 +151,8 @@ impl Whose {
 /// - A `Manager` sees all VMs and runs, edits and deletes those of accounts
 ///   below `Admin`, but does not get into them: password, keys and consoles of
 ///   a VM are its owner's and the administrators'.
+/// - What was recorded of a terminal is seen by administrators only: it may be
+///   somebody else's than the VM's owner's.
 /// - An `Admin` may do everything, except take the own account away from
 ///   itself: so there is always one left.
 pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
@@ -149,23 +163,29 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
         (Action::ChangePassword | Action::ManageSecondFactor, whose) => {
             whose == Whose::Own || who >= Admin
         }
-        (Action::SeeImages | Action::SeeOffers, _) | (Action::SeeVm, Whose::Own) => true,
-        (Action::SeeVm, Whose::Other(_)) => who >= Manager,
+        (Action::SeeImages | Action::SeeOffers, _)
+        | (Action::SeeVm | Action::SeeVmSessions, Whose::Own) => true,
+        (Action::SeeVm | Action::SeeVmSessions, Whose::Other(_)) => who >= Manager,
         (
             Action::CreateVm
             | Action::PowerVm
             | Action::EditVm
             | Action::EditVmAccess
             | Action::OpenConsole
+            | Action::EndVmSession
             | Action::DeleteVm,
             Whose::Own,
         ) => who >= User,
-        (Action::PowerVm | Action::EditVm | Action::DeleteVm, Whose::Other(owner)) => match owner {
+        (
+            Action::PowerVm | Action::EditVm | Action::EndVmSession | Action::DeleteVm,
+            Whose::Other(owner),
+        ) => match owner {
             ReadOnly | User | Manager => who >= Manager,
             Admin => who >= Admin,
         },
         (
-            Action::ManageOffers
+            Action::ReplayVmSession
+            | Action::ManageOffers
             | Action::ManagePlatform
             | Action::SeeUsers
             | Action::CreateUser
@@ -198,7 +218,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 23] = [
+    const EXPECTED: [(Action, &str); 26] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
@@ -212,6 +232,9 @@ mod tests {
         (Action::EditVm, "-UMA --MA --MA --MA ---A"),
         (Action::EditVmAccess, "-UMA ---A ---A ---A ---A"),
         (Action::OpenConsole, "-UMA ---A ---A ---A ---A"),
+        (Action::SeeVmSessions, "RUMA --MA --MA --MA --MA"),
+        (Action::EndVmSession, "-UMA --MA --MA --MA ---A"),
+        (Action::ReplayVmSession, "---A ---A ---A ---A ---A"),
         (Action::DeleteVm, "-UMA --MA --MA --MA ---A"),
         (Action::ManageOffers, "---A ---A ---A ---A ---A"),
         (Action::SeeUsers, "---A ---A ---A ---A ---A"),

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, capacity, console, events, images, offers, openapi, page, platform,
+    account, auth, capacity, connections, console, events, images, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -59,6 +59,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(totp::routes())
         .merge(vms::routes())
         .merge(console::routes())
+        .merge(connections::routes())
         .merge(images::routes())
         .merge(offers::routes())
         .merge(users::routes())

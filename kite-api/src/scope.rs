@@ -30,12 +30,15 @@ impl Access {
 }
 
 /// The least scope that lets a token do `action`; none where no token may: what
-/// makes tokens, ends sessions, changes how somebody signs in or opens a console
+/// makes tokens, ends sessions, changes how somebody signs in, opens a console or
+/// shows what was recorded of one
 /// needs somebody who has signed in.
 pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
     match (action, access) {
-        (Action::SeeImages | Action::SeeOffers | Action::SeeVm, _) => Some(TokenScope::VmsRead),
-        (Action::PowerVm, _) => Some(TokenScope::VmsPower),
+        (Action::SeeImages | Action::SeeOffers | Action::SeeVm | Action::SeeVmSessions, _) => {
+            Some(TokenScope::VmsRead)
+        }
+        (Action::PowerVm | Action::EndVmSession, _) => Some(TokenScope::VmsPower),
         (Action::CreateVm | Action::EditVm | Action::EditVmAccess | Action::DeleteVm, _) => {
             Some(TokenScope::VmsWrite)
         }
@@ -58,6 +61,7 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
             Action::ChangePassword
             | Action::ManageSecondFactor
             | Action::OpenConsole
+            | Action::ReplayVmSession
             | Action::ManageTokens
             | Action::SignOutEveryone,
             _,
@@ -125,9 +129,9 @@ mod tests {
                 .flat_map(|name| [format!("Read{name}"), format!("Write{name}")])
                 .collect()
         };
-        let see = ["SeeImages", "SeeOffers", "SeeVm"];
+        let see = ["SeeImages", "SeeOffers", "SeeVm", "SeeVmSessions"];
         assert_eq!(allowed(TokenScope::VmsRead), both(&see));
-        let power: Vec<_> = see.into_iter().chain(["PowerVm"]).collect();
+        let power: Vec<_> = see.into_iter().chain(["PowerVm", "EndVmSession"]).collect();
         assert_eq!(allowed(TokenScope::VmsPower), both(&power));
         let write = ["CreateVm", "EditVm", "EditVmAccess", "DeleteVm"];
         let write: Vec<_> = power.into_iter().chain(write).collect();
@@ -162,6 +166,7 @@ mod tests {
             Action::ChangePassword,
             Action::ManageSecondFactor,
             Action::OpenConsole,
+            Action::ReplayVmSession,
             Action::SignOutEveryone,
         ] {
             for access in Access::ALL {

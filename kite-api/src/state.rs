@@ -10,6 +10,7 @@ use std::{
 
 use kite_core::{
     cluster::{FieldManager, KubeCluster, ObjectKey},
+    connections::Instance,
     crd::{KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
 };
@@ -21,6 +22,7 @@ use crate::{
     auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, sweep},
     caches::Caches,
     capacity,
+    connections::{self, Recordings, Sweeper},
     console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
     events::Places,
     metrics::Metrics,
@@ -68,6 +70,8 @@ pub(crate) struct Inner {
     synced: AtomicBool,
     metrics: Metrics,
     consoles: Consoles,
+    recordings: Option<Arc<dyn Recordings>>,
+    instance: Instance,
     settings: Settings,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -86,6 +90,8 @@ pub struct ApiStateBuilder {
     consoles: ConsoleLimits,
     terminals: Option<Arc<dyn Terminals>>,
     console_audit: Arc<dyn ConsoleAudit>,
+    recordings: Option<Arc<dyn Recordings>>,
+    instance: Instance,
 }
 
 impl ApiState {
@@ -106,6 +112,8 @@ impl ApiState {
             consoles: ConsoleLimits::default(),
             terminals: None,
             console_audit: Arc::new(LogConsoles),
+            recordings: None,
+            instance: Instance::new(rand::random(), None),
         }
     }
 
@@ -158,6 +166,15 @@ impl ApiState {
 
     pub(crate) fn consoles(&self) -> &Consoles {
         &self.inner.consoles
+    }
+
+    pub(crate) fn recordings(&self) -> Option<&Arc<dyn Recordings>> {
+        self.inner.recordings.as_ref()
+    }
+
+    /// This process, as the consoles that it carries are reported.
+    pub(crate) fn instance(&self) -> &Instance {
+        &self.inner.instance
     }
 
     pub(crate) fn passwords(&self) -> &Passwords {
@@ -316,6 +333,21 @@ impl ApiStateBuilder {
         self
     }
 
+    /// Where recordings of terminals are read from. Without it there is nothing to
+    /// replay.
+    pub fn recordings(mut self, recordings: impl Recordings) -> Self {
+        self.recordings = Some(Arc::new(recordings));
+        self
+    }
+
+    /// Which process this is, to whoever reports the consoles that it carries: so a
+    /// console is ended by what somebody writes into its
+    /// [`KiteConnection`](kite_core::crd::KiteConnection).
+    pub fn instance(mut self, instance: Instance) -> Self {
+        self.instance = instance;
+        self
+    }
+
     /// Starts the watches. The state can be used at once; see
     /// [`ApiState::synced`]. Needs a tokio runtime.
     pub async fn build(self) -> Result<ApiState, BuildError> {
@@ -344,10 +376,15 @@ impl ApiStateBuilder {
             capacity: capacity::Seen::default(),
             synced: AtomicBool::new(false),
             metrics: Metrics::default(),
+            recordings: self.recordings,
+            instance: self.instance,
             settings: self.settings,
             tasks: Mutex::default(),
         });
-        inner.tasks.lock().spawn(background(Arc::downgrade(&inner)));
+        let mut tasks = inner.tasks.lock();
+        tasks.spawn(background(Arc::downgrade(&inner)));
+        tasks.spawn(sweep_connections(Arc::downgrade(&inner)));
+        drop(tasks);
         Ok(ApiState { inner })
     }
 }
@@ -366,5 +403,15 @@ async fn background(inner: Weak<Inner>) {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(inner) = inner.upgrade() else { return };
         sweep(&inner).await;
+    }
+}
+
+/// Ends what nobody carries any more, until the state is dropped.
+async fn sweep_connections(inner: Weak<Inner>) {
+    let mut sweeper = Sweeper::default();
+    loop {
+        tokio::time::sleep(connections::SWEEP_INTERVAL).await;
+        let Some(inner) = inner.upgrade() else { return };
+        sweeper.sweep(&inner).await;
     }
 }

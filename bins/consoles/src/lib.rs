@@ -120,6 +120,8 @@ impl<S: AuditSink> ConsoleAudit for GatewayAudit<S> {
                 namespace: record.namespace.clone(),
                 name: record.vm.clone(),
             },
+            uid: record.uid.clone(),
+            owner: record.owner.clone(),
             kind: record.kind.as_str(),
             what,
             bytes_up,

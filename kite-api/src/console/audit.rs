@@ -23,6 +23,10 @@ pub struct ConsoleRecord {
     pub namespace: String,
     /// Its name.
     pub vm: String,
+    /// Its uid.
+    pub uid: String,
+    /// The account that it belongs to.
+    pub owner: String,
     /// What of it was opened.
     pub kind: ConsoleKind,
     /// What happened.

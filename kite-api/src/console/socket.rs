@@ -7,7 +7,10 @@
 use std::{
     borrow::Cow,
     net::IpAddr,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -174,6 +177,7 @@ impl Visit {
             principal: &self.principal,
             session,
             grant: &told,
+            number: OnceLock::new(),
         };
         let gone = grounds.gone();
         let mut gone = std::pin::pin!(gone);
@@ -250,6 +254,8 @@ impl Visit {
             stream,
         } = console;
         let metrics = self.state.metrics();
+        // A console is opened once.
+        let _ = grounds.number.set(place.number);
         metrics.console_opened(grant.kind);
         self.record(&grant, place.number, ConsoleEvent::ConsoleOpened);
         let (traffic, started) = (Traffic::new(), Instant::now());
@@ -323,6 +329,8 @@ impl Visit {
             user: self.principal.name(),
             namespace: grant.namespace.clone(),
             vm: grant.vm.clone(),
+            uid: grant.uid.clone(),
+            owner: grant.owner.clone(),
             kind: grant.kind,
             event,
         });

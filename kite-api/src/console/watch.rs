@@ -1,12 +1,16 @@
 //! What ends a console though nobody leaves: the session, the account, its rights
 //! or the VM. The caches' watches tell; nothing is polled.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use kite_core::{
     cluster::ObjectKey,
-    crd::{KiteSession, VmPhase},
+    crd::{EndWish, KiteSession, VmPhase},
+    names,
 };
 use kube::ResourceExt as _;
 
@@ -26,6 +30,8 @@ pub(super) struct Grounds<'a> {
     pub(super) principal: &'a Principal,
     pub(super) session: Option<Arc<KiteSession>>,
     pub(super) grant: &'a Grant,
+    /// Its number in this process, once it is open.
+    pub(super) number: OnceLock<u64>,
 }
 
 impl Grounds<'_> {
@@ -41,11 +47,13 @@ impl Grounds<'_> {
         let mut vms = caches.vms.changes();
         // Where all sessions are ended at once.
         let mut platforms = caches.platforms.changes();
+        let mut connections = caches.connections.changes();
         loop {
             sessions.mark_unchanged();
             users.mark_unchanged();
             vms.mark_unchanged();
             platforms.mark_unchanged();
+            connections.mark_unchanged();
             if let Some(end) = self.look() {
                 return end;
             }
@@ -54,6 +62,7 @@ impl Grounds<'_> {
                 told = users.changed() => told,
                 told = vms.changed() => told,
                 told = platforms.changed() => told,
+                told = connections.changed() => told,
                 () = self.expiry() => Ok(()),
                 () = self.state.consoles().places.ending() => return End::going_away(),
             };
@@ -111,7 +120,21 @@ impl Grounds<'_> {
                 "the account may not open this console any more",
             ));
         }
-        self.vm_gone()
+        self.wished_away().or_else(|| self.vm_gone())
+    }
+
+    /// Somebody wants this console to end.
+    fn wished_away(&self) -> Option<End> {
+        let number = i64::try_from(*self.number.get()?).ok()?;
+        let name = names::connection(self.state.instance().id(), number);
+        let key = ObjectKey::namespaced(&self.grant.namespace, name);
+        let connection = self.state.caches().connections.get(&key)?;
+        let EndWish { by, reason, .. } = connection.spec.end.as_ref()?;
+        Some(End::failed(if reason.is_empty() {
+            format!("ended by {by}")
+        } else {
+            format!("ended by {by}: {reason}")
+        }))
     }
 
     fn vm_gone(&self) -> Option<End> {

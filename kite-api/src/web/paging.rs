@@ -30,7 +30,7 @@ const LONGEST_SEARCH: usize = 100;
     reason = "lists of Kubernetes are called so too"
 )]
 pub(crate) struct Items<T> {
-    /// The items of this page, in the order of their names.
+    /// The items of this page, in the order of their names unless told otherwise.
     pub(crate) items: Vec<T>,
     /// How many there are on all pages together.
     pub(crate) total: usize,
@@ -85,8 +85,18 @@ impl Page {
         object: impl Fn(&I) -> &K,
         view: impl Fn(&I) -> T,
     ) -> Items<T> {
+        self.cut_along(all, |item| cursor(object(item)), view)
+    }
+
+    /// The same of anything that is in the order of such texts.
+    pub(crate) fn cut_along<I, T>(
+        &self,
+        all: &[I],
+        place: impl Fn(&I) -> String,
+        view: impl Fn(&I) -> T,
+    ) -> Items<T> {
         let start = self.after.as_ref().map_or(0, |after| {
-            all.partition_point(|item| cursor(object(item)) <= *after)
+            all.partition_point(|item| place(item) <= *after)
         });
         let limit = self.limit.map_or(USUAL, NonZeroUsize::get);
         let page = &all[start..all.len().min(start + limit)];
@@ -97,7 +107,7 @@ impl Page {
             next: page
                 .last()
                 .filter(|_| !is_last)
-                .map(|last| URL_SAFE_NO_PAD.encode(cursor(object(last)))),
+                .map(|last| URL_SAFE_NO_PAD.encode(place(last))),
         }
     }
 }

@@ -18,5 +18,6 @@ mod sign_in;
 mod tokens;
 mod totp;
 mod users;
+mod vm_sessions;
 mod vms;
 mod world;

@@ -8,7 +8,7 @@
 use kite_core::{
     cluster::Object,
     crd::{
-        KiteImage, KitePlatform, KiteReservation, KiteSecondFactor, KiteSession, KiteToken,
+        KiteConnection, KiteImage, KitePlatform, KiteReservation, KiteSecondFactor, KiteSession, KiteToken,
         KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
     },
 };
@@ -214,6 +214,10 @@ async fn what_the_crds_admit_can_be_read() {
         "expiresAt": "2026-01-01T00:00:00Z",
     });
     let factor = json!({"userUid": "1", "sealedSecret": "x"});
+    let connection = json!({
+        "vm": {"name": "web", "uid": "1"}, "owner": "dev", "login": "web", "kind": "Ssh",
+        "instance": "1", "number": 1, "openedAt": "2026-01-01T00:00:00Z",
+    });
     let claim = json!({"claim": "Username", "holder": holder});
     let image = json!({"source": http, "minDisk": "5Gi"});
     let tried = [
@@ -226,6 +230,7 @@ async fn what_the_crds_admit_can_be_read() {
         try_all::<KiteSession>("session", session).await,
         try_all::<KiteToken>("token", token).await,
         try_all::<KiteSecondFactor>("dev", factor).await,
+        try_all::<KiteConnection>("c-1-1", connection).await,
     ];
     for (refused, _) in &tried {
         assert!(*refused > 10, "nothing was tried that cannot be read");

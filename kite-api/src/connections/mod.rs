@@ -1,0 +1,320 @@
+//! Sessions of people in VMs: who is connected and was, by ssh or by a console in the
+//! browser; ending one; and seeing again what was recorded of one.
+//!
+//! The gateways write them, as [`KiteConnection`]s; whoever carries one hears by its
+//! own watch that it is to end. The sessions of the API itself are something else
+//! ([`crate::auth`]).
+//!
+//! | Module | What |
+//! |---|---|
+//! | `view` | what the API shows of one |
+//! | `recordings` | reading recordings from where gateways keep them |
+//! | `sweep` | the ends of those whose process is gone, and how much is kept |
+
+mod recordings;
+mod routes;
+mod sweep;
+mod view;
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kite_core::{
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, EndWish, KiteConnection},
+};
+use kube::ResourceExt as _;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+pub use self::recordings::{Recorded, Recordings};
+pub(crate) use self::{
+    routes::routes,
+    sweep::{INTERVAL as SWEEP_INTERVAL, Sweeper},
+};
+use self::{recordings::Cast, view::VmSessionView};
+use crate::{
+    auth::{Caller, Client},
+    policy::{Action, Whose},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    users::whose,
+    vms::{Found, Owner, find},
+    web::{Accepted, Answer, Items, Named, Page},
+};
+
+/// Longest reason for ending a session.
+const LONGEST_REASON: usize = 200;
+
+/// Which sessions are asked for.
+#[derive(Deserialize, JsonSchema)]
+struct Wanted {
+    /// Only those that last (true), or only those that have ended (false).
+    live: Option<bool>,
+    /// Only those of VMs of this name.
+    vm: Option<String>,
+    /// Only those of VMs of the account with this name.
+    user: Option<String>,
+}
+
+/// Which sessions of one VM are asked for.
+#[derive(Deserialize, JsonSchema)]
+struct WantedOfVm {
+    /// Only those that last (true), or only those that have ended (false).
+    live: Option<bool>,
+}
+
+/// A session of a VM.
+#[derive(Deserialize, JsonSchema)]
+struct OfVm {
+    /// Name of the VM.
+    name: String,
+    /// Name of the session.
+    session: String,
+}
+
+/// A recording of a session.
+#[derive(Deserialize, JsonSchema)]
+struct OfSession {
+    /// Name of the session.
+    name: String,
+    /// Name of the recording, as the session has it.
+    recording: String,
+}
+
+/// Why a session is ended.
+#[derive(Deserialize, JsonSchema)]
+struct Ending {
+    /// Whoever is connected reads it: at most 200 characters.
+    #[schemars(length(max = 200))]
+    reason: Option<String>,
+}
+
+impl Ending {
+    fn reason(self) -> Result<String, Problem> {
+        let reason = self.reason.unwrap_or_default();
+        // It is printed in somebody's terminal.
+        if reason.chars().count() > LONGEST_REASON || reason.chars().any(char::is_control) {
+            let message = "must be one line of at most 200 characters";
+            let shown: String = reason.chars().take(LONGEST_REASON).collect();
+            return Err(Problem::field(
+                ProblemKind::Invalid,
+                "reason",
+                &shown,
+                message,
+            ));
+        }
+        Ok(reason)
+    }
+}
+
+/// `GET /api/v1/vms/{name}/sessions`
+async fn list_of_vm(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(Named { name }): Path<Named>,
+    Query(Owner { owner }): Query<Owner>,
+    Query(wanted): Query<WantedOfVm>,
+    page: Page,
+) -> Result<Answer<Items<VmSessionView>>, Problem> {
+    let found = find(&state, &caller, &name, owner.as_deref())?;
+    caller.require(Action::SeeVmSessions, found.whose)?;
+    let connections = state.caches().connections.list(|it| {
+        is_of(it, &found) && wanted.live.is_none_or(|live| it.is_live() == live) && found_by(&page, it)
+    });
+    Ok(Answer::new(newest_first(connections, &page)))
+}
+
+/// `GET /api/v1/admin/sessions`
+async fn list(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Query(wanted): Query<Wanted>,
+    page: Page,
+) -> Result<Answer<Items<VmSessionView>>, Problem> {
+    caller.require(Action::SeeVmSessions, Whose::Other(AccessLevel::Admin))?;
+    let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
+    let connections = state.caches().connections.list(|it| {
+        wanted.live.is_none_or(|live| it.is_live() == live)
+            && is(&wanted.vm, &it.spec.vm.name)
+            && is(&wanted.user, &it.spec.owner)
+            && found_by(&page, it)
+    });
+    Ok(Answer::new(newest_first(connections, &page)))
+}
+
+fn is_of(connection: &KiteConnection, found: &Found) -> bool {
+    connection.metadata.namespace == found.vm.metadata.namespace
+        && Some(&connection.spec.vm.uid) == found.vm.metadata.uid.as_ref()
+}
+
+fn found_by(page: &Page, connection: &KiteConnection) -> bool {
+    let spec = &connection.spec;
+    page.wants([
+        spec.vm.name.as_str(),
+        spec.owner.as_str(),
+        spec.login.as_str(),
+        spec.peer.as_deref().unwrap_or_default(),
+    ])
+}
+
+fn newest_first(mut connections: Vec<Arc<KiteConnection>>, page: &Page) -> Items<VmSessionView> {
+    connections.sort_by_cached_key(|it| place(it));
+    page.cut_along(&connections, |it| place(it), |it| VmSessionView::of(it))
+}
+
+/// Where it stands in lists, as a text: what was opened later comes first.
+fn place(connection: &KiteConnection) -> String {
+    let opened = connection.spec.opened_at.0.as_microsecond();
+    // Times before 1970 do not matter.
+    let from_the_end = i64::MAX - opened.max(0);
+    format!("{from_the_end:020}\0{}", connection.name_any())
+}
+
+/// `DELETE /api/v1/vms/{name}/sessions/{session}`
+async fn end_of_vm(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(OfVm { name, session }): Path<OfVm>,
+    Query(Owner { owner }): Query<Owner>,
+    Query(ending): Query<Ending>,
+) -> Result<Accepted<VmSessionView>, Problem> {
+    let found = find(&state, &caller, &name, owner.as_deref())?;
+    caller.require(Action::EndVmSession, found.whose)?;
+    let reason = ending.reason()?;
+    let connection = state
+        .caches()
+        .connections
+        .find(|it| is_of(it, &found) && it.name_any() == session)
+        .ok_or_else(|| Problem::not_found("session", &session))?;
+    end_one(&state, &caller, &connection, reason).await
+}
+
+/// `DELETE /api/v1/admin/sessions/{name}`
+async fn end(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(Named { name }): Path<Named>,
+    Query(ending): Query<Ending>,
+) -> Result<Accepted<VmSessionView>, Problem> {
+    let connection = find_for(&state, &caller, Action::EndVmSession, &name)?;
+    let reason = ending.reason()?;
+    end_one(&state, &caller, &connection, reason).await
+}
+
+/// A session with which the caller may do this. Who may not see the sessions of
+/// others learns nothing of which there are.
+fn find_for(
+    state: &ApiState,
+    caller: &Caller,
+    action: Action,
+    name: &str,
+) -> Result<Arc<KiteConnection>, Problem> {
+    caller.require(Action::SeeVmSessions, Whose::Other(AccessLevel::Admin))?;
+    let found = state.caches().connections.find(|it| it.name_any() == name);
+    let connection = found.ok_or_else(|| Problem::not_found("session", name))?;
+    let owner = ObjectKey::cluster(&connection.spec.owner);
+    let whose = match state.caches().users.get(&owner) {
+        Some(owner) => whose(caller, &owner),
+        // An account that nobody knows may have been anybody's.
+        None => Whose::Other(AccessLevel::Admin),
+    };
+    caller.require(action, whose)?;
+    Ok(connection)
+}
+
+/// Writes that a session is to end. One that has ended is left as it is, and one
+/// that somebody ends already keeps the first reason.
+async fn end_one(
+    state: &ApiState,
+    caller: &Caller,
+    connection: &KiteConnection,
+    reason: String,
+) -> Result<Accepted<VmSessionView>, Problem> {
+    if !connection.is_live() || connection.spec.end.is_some() {
+        return Ok(Answer::new(VmSessionView::of(connection)));
+    }
+    let key = ObjectKey::of(connection);
+    tracing::info!(by = caller.name(), session = %key, reason, "ends a session in a VM");
+    let end = EndWish {
+        by: caller.user().spec.username.clone(),
+        reason,
+        at: Time(Timestamp::now()),
+    };
+    let patch = json!({
+        "metadata": { "uid": connection.uid() },
+        "spec": { "end": end },
+    });
+    let edit = state.cluster().edit(FieldManager::API, &key, &patch);
+    let written: KiteConnection = match edit.await {
+        Ok(written) => written,
+        // Somebody else was first.
+        Err(ClusterError::Invalid { .. }) => {
+            let found = state.cluster().find(&key).await?;
+            found.ok_or_else(|| Problem::not_found("session", &key.name))?
+        }
+        Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {
+            return Err(Problem::not_found("session", &key.name));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    state.caches().connections.caught_up_with(&written).await;
+    Ok(Answer::new(VmSessionView::of(&written)))
+}
+
+/// `GET /api/v1/admin/sessions/{name}/recordings/{recording}`
+async fn replay(
+    State(state): State<ApiState>,
+    caller: Caller,
+    client: Client,
+    Path(OfSession { name, recording }): Path<OfSession>,
+) -> Result<Cast, Problem> {
+    let connection = find_for(&state, &caller, Action::ReplayVmSession, &name)?;
+    let spec = &connection.spec;
+    if !spec.recordings.contains(&recording) || !recordings::is_plain(&recording) {
+        return Err(Problem::not_found("recording", &recording));
+    }
+    let Some(recordings) = state.recordings() else {
+        return Err(Problem::new(
+            ProblemKind::NotFound,
+            "recordings are not read by this server: its operator names where they are \
+             (--recordings-from)",
+        ));
+    };
+    let found = recordings.read(&recording).await.map_err(|error| {
+        tracing::error!(recording, %error, "a recording cannot be read");
+        Problem::new(
+            ProblemKind::Unavailable,
+            "the recording cannot be read now: try again, the operator finds the cause in the log",
+        )
+    })?;
+    let Some(recorded) = found else {
+        return Err(if connection.is_live() {
+            Problem::new(
+                ProblemKind::Conflict,
+                "the recording is still under way: see it when the session has ended",
+            )
+        } else {
+            Problem::new(
+                ProblemKind::NotFound,
+                "the recording is not there: it is on its way from the gateway, or is not kept \
+                 any more",
+            )
+        });
+    };
+    tracing::info!(
+        target: "kite_api::audit",
+        event = "recording_replayed",
+        by = caller.name(),
+        address = client.address.map(tracing::field::display),
+        vm = spec.vm.name,
+        owner = spec.owner,
+        session = name,
+        recording,
+        "audit"
+    );
+    Ok(Cast(recorded))
+}

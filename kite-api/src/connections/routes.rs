@@ -1,0 +1,78 @@
+//! Where sessions in VMs are found, and what is refused there.
+
+use aide::axum::{
+    ApiRouter,
+    routing::{delete_with, get_with},
+};
+
+use super::{end, end_of_vm, list, list_of_vm, replay};
+use crate::{
+    openapi::about,
+    problem::ProblemKind::{Conflict, Invalid, NotFound},
+    state::ApiState,
+};
+
+/// The paths of sessions in VMs.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    ApiRouter::new()
+        .api_route(
+            "/vms/{name}/sessions",
+            get_with(
+                list_of_vm,
+                about(
+                    "vms",
+                    "listVmSessions",
+                    "List who is connected to a VM, and who was, the newest first",
+                    &[NotFound],
+                ),
+            ),
+        )
+        .api_route(
+            "/vms/{name}/sessions/{session}",
+            delete_with(
+                end_of_vm,
+                about(
+                    "vms",
+                    "endVmSession",
+                    "End a session in a VM",
+                    &[NotFound, Invalid],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/sessions",
+            get_with(
+                list,
+                about(
+                    "admin",
+                    "listAllVmSessions",
+                    "List the sessions in all VMs, the newest first",
+                    &[],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/sessions/{name}",
+            delete_with(
+                end,
+                about(
+                    "admin",
+                    "endAnyVmSession",
+                    "End a session in any VM",
+                    &[NotFound, Invalid],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/sessions/{name}/recordings/{recording}",
+            get_with(
+                replay,
+                about(
+                    "admin",
+                    "replayVmSession",
+                    "Get a recording of a session",
+                    &[NotFound, Conflict],
+                ),
+            ),
+        )
+}

@@ -1,0 +1,93 @@
+//! A session in a VM as the API shows it.
+
+use kite_core::crd::{ConnectionKind, KiteConnection};
+use kube::ResourceExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A session of somebody in a VM.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "VmSession")]
+pub(super) struct VmSessionView {
+    /// Its name.
+    name: String,
+    /// Name of the VM.
+    vm: String,
+    /// Name of the account whose VM it is.
+    owner: String,
+    /// With which name somebody logged in; of a console in the browser, the account
+    /// that has it open.
+    login: String,
+    kind: ConnectionKind,
+    /// Address of the client, as far as known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
+    /// What the client calls itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    /// Which process carries it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    /// Its number in that process, as in the audit log.
+    number: i64,
+    opened_at: String,
+    /// Whether it lasts.
+    live: bool,
+    /// Somebody wants it to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ending: Option<EndingView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    /// Why it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// Bytes from the user to the VM, when it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_up: Option<i64>,
+    /// Bytes from the VM to the user, when it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_down: Option<i64>,
+    /// Names of what was recorded of its terminals.
+    recordings: Vec<String>,
+}
+
+/// That somebody wants a session to end.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VmSessionEnding")]
+struct EndingView {
+    /// Username of the account.
+    by: String,
+    reason: String,
+    at: String,
+}
+
+impl VmSessionView {
+    pub(super) fn of(connection: &KiteConnection) -> Self {
+        let spec = &connection.spec;
+        let ended = spec.ended.as_ref();
+        Self {
+            name: connection.name_any(),
+            vm: spec.vm.name.clone(),
+            owner: spec.owner.clone(),
+            login: spec.login.clone(),
+            kind: spec.kind,
+            peer: spec.peer.clone(),
+            client: spec.client.clone(),
+            server: spec.server.clone(),
+            number: spec.number,
+            opened_at: spec.opened_at.0.to_string(),
+            live: connection.is_live(),
+            ending: spec.end.as_ref().map(|end| EndingView {
+                by: end.by.clone(),
+                reason: end.reason.clone(),
+                at: end.at.0.to_string(),
+            }),
+            ended_at: ended.map(|ended| ended.at.0.to_string()),
+            why: ended.map(|ended| ended.why.clone()),
+            bytes_up: ended.and_then(|ended| ended.bytes_up),
+            bytes_down: ended.and_then(|ended| ended.bytes_down),
+            recordings: spec.recordings.clone(),
+        }
+    }
+}
