@@ -200,7 +200,10 @@ async fn a_short_connection_is_one_write_and_a_long_one_two() {
     assert_eq!(short.metadata.name.as_deref(), Some("c-0000000000000007-1"));
     assert!(!short.is_live() && long.is_live());
     let spec = &long.spec;
-    assert_eq!((spec.owner.as_str(), spec.kind), ("ann", ConnectionKind::Ssh));
+    assert_eq!(
+        (spec.owner.as_str(), spec.kind),
+        ("ann", ConnectionKind::Ssh)
+    );
     assert_eq!(spec.peer.as_deref(), Some("192.0.2.7"));
     assert_eq!(spec.client.as_deref(), Some("client 2"));
     assert_eq!(spec.server.as_deref(), Some("gateway-0"));
@@ -210,7 +213,9 @@ async fn a_short_connection_is_one_write_and_a_long_one_two() {
     process.logout(2);
     process.end().await;
     assert_eq!(writes(&cluster), 3);
-    assert!(all(&cluster).await.iter().all(|it| !it.is_live()));
+    let last = all(&cluster).await;
+    assert!(last.iter().all(|it| !it.is_live()));
+    assert_eq!(last[1].spec.client.as_deref(), Some("client 2"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,7 +244,10 @@ async fn a_storm_of_connections_is_written_at_its_rate_and_not_more() {
     assert_eq!(writes(&cluster), 100);
     let mut told = String::new();
     prometheus_client::encoding::text::encode(&mut told, &registry).unwrap();
-    assert!(told.contains("kite_connections_unreported_total 50"), "{told}");
+    assert!(
+        told.contains("kite_connections_unreported_total 50"),
+        "{told}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +278,11 @@ async fn while_the_api_server_is_away_the_latest_state_waits() {
 async fn lost_answers_leave_what_is_true() {
     for seed in 0..20 {
         let cluster = cluster().await;
-        let lost = [Fault::ResetAfterCommit, Fault::Timeout, Fault::TooManyRequests];
+        let lost = [
+            Fault::ResetAfterCommit,
+            Fault::Timeout,
+            Fault::TooManyRequests,
+        ];
         let faults = Faults::new(Plan::random(seed, 400, &lost));
         let client = Client::new(faults.layer("gateway").layer(cluster.service()), "default");
         let process = Process::new(7, ReportLimits::default(), &client);
@@ -291,7 +303,10 @@ async fn lost_answers_leave_what_is_true() {
         faults.disarm();
         process.end().await;
         let all = all(&cluster).await;
-        assert!(all.len() == 8 && all.iter().all(|it| !it.is_live()), "{seed}");
+        assert!(
+            all.len() == 8 && all.iter().all(|it| !it.is_live()),
+            "{seed}"
+        );
     }
 }
 
@@ -301,7 +316,10 @@ async fn who_was_taken_for_gone_takes_that_back() {
     let process = Process::new(7, ReportLimits::default(), &cluster.client());
     process.login(1);
     let name = "c-0000000000000007-1";
-    until("it is told of", async || api(&cluster).get_opt(name).await.unwrap()).await;
+    until("it is told of", async || {
+        api(&cluster).get_opt(name).await.unwrap()
+    })
+    .await;
     let ended = json!({"at": "2026-01-01T00:00:00Z", "why": "the gateway went away"});
     let patch = Patch::Merge(json!({"spec": {"ended": ended}}));
     let patched = api(&cluster)
@@ -331,7 +349,10 @@ async fn wishes_reach_the_process_that_has_the_connection_and_no_other() {
         process.login(1);
         process.login(2);
     }
-    until("all are told of", async || (all(&cluster).await.len() == 4).then_some(())).await;
+    until("all are told of", async || {
+        (all(&cluster).await.len() == 4).then_some(())
+    })
+    .await;
     wish(&cluster, "c-0000000000000008-2", "rebuilt").await;
     let asked = until("it was asked for", async || {
         processes[1].asked.0.lock().first().cloned()
@@ -411,7 +432,7 @@ async fn an_ssh_session_is_listed_and_ended_with_a_reason() {
         .unwrap();
     let told = until("it is told of", async || all(&cluster).await.pop()).await;
     assert!(told.spec.client.clone().unwrap().contains("OpenSSH"));
-    let name = told.metadata.name.unwrap();
+    let name = told.metadata.name.clone().unwrap();
     wish(&cluster, &name, "the VM is rebuilt").await;
     let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap())
         .await
@@ -424,6 +445,8 @@ async fn an_ssh_session_is_listed_and_ended_with_a_reason() {
     .await;
     assert!(ended.why.contains("the VM is rebuilt"), "{}", ended.why);
     assert_eq!(ended.bytes_down, Some(3));
+    let last = api(&cluster).get(&name).await.unwrap();
+    assert_eq!(last.spec.client, told.spec.client);
     stop.cancel();
     running.await.unwrap();
 }

@@ -1,6 +1,9 @@
 //! Joins the HTTP API's consoles with the SSH gateway's library, which neither of
 //! the two knows of: terminals are logins of the gateway's kind, and records go
-//! where the gateway's go.
+//! where the gateway's go. Recordings are read from where gateways put them.
+
+mod recordings;
+mod reports;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -16,6 +19,8 @@ use kite_gateway::{
     kubernetes::RouteTable,
     terminal::{self, Output, Size, TerminalInput, TerminalOutput},
 };
+
+pub use self::{recordings::StoredRecordings, reports::ApiConsoles};
 
 /// What a terminal in the browser calls itself.
 const TERM: &str = "xterm-256color";

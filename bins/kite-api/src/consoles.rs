@@ -5,15 +5,16 @@ use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::PathBuf, tim
 use anyhow::Context as _;
 use clap::Args;
 use kite_api::{ApiStateBuilder, console::ConsoleLimits};
-use kite_consoles::{GatewayAudit, GatewayTerminals};
+use kite_consoles::{GatewayAudit, GatewayTerminals, StoredRecordings};
 use kite_gateway::{
     AuditSink, Config, Recordings, TcpConnector,
     audit::{JsonLines, LogSink},
-    kubernetes::{RouteTable, watch_routes},
+    kubernetes::{Reporter, RouteTable, watch_routes},
     terminal::Terminals,
 };
 use kube::Client;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 /// What consoles may do, and where their records go.
 #[derive(Args, Clone, Debug)]
@@ -31,6 +32,12 @@ pub(crate) struct ConsoleArgs {
         requires = "terminals"
     )]
     record_to: Option<PathBuf>,
+    /// Where recordings of terminals are read from, for administrators to replay them
+    /// in the browser: what the gateways' --record-to or --record-upload is, such as
+    /// `file:///var/lib/kite/recordings` or `s3://bucket/recordings`. Which stores it
+    /// knows is a matter of the build's features.
+    #[arg(long, env = "KITE_RECORDINGS_FROM", value_name = "URL")]
+    recordings_from: Option<Url>,
     /// File that gets each audit record as one line of JSON, beside the log.
     #[arg(long, env = "KITE_AUDIT_TO", value_name = "FILE")]
     audit_to: Option<PathBuf>,
@@ -82,6 +89,7 @@ impl ConsoleArgs {
         &self,
         builder: ApiStateBuilder,
         client: &Client,
+        reporter: Reporter,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<ApiStateBuilder> {
         let builder = builder
@@ -93,7 +101,15 @@ impl ConsoleArgs {
                 longest: Duration::from_secs(self.console_longest_seconds),
                 ..ConsoleLimits::default()
             })
-            .console_audit(GatewayAudit(self.sinks()?));
+            .instance(reporter.instance().clone())
+            .console_audit(GatewayAudit(self.sinks(reporter)?));
+        let builder = match &self.recordings_from {
+            Some(url) => builder.recordings(
+                StoredRecordings::at(url)
+                    .with_context(|| format!("--recordings-from {url} cannot be used"))?,
+            ),
+            None => builder,
+        };
         if !self.terminals {
             return Ok(builder);
         }
@@ -110,8 +126,8 @@ impl ConsoleArgs {
         Ok(builder.terminals(GatewayTerminals::new(routes, terminals)))
     }
 
-    fn sinks(&self) -> anyhow::Result<Vec<Box<dyn AuditSink>>> {
-        let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink)];
+    fn sinks(&self, reporter: Reporter) -> anyhow::Result<Vec<Box<dyn AuditSink>>> {
+        let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter)];
         if let Some(path) = &self.audit_to {
             let file = OpenOptions::new()
                 .create(true)

@@ -7,9 +7,13 @@ use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use anyhow::Context as _;
 use clap::Parser;
 use kite_api::ApiState;
+use kite_consoles::ApiConsoles;
+use kite_core::{cluster::KubeCluster, names};
+use kite_gateway::kubernetes::{Reporter, watch_connections};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 /// Kite's HTTP API and web page.
 #[derive(Parser)]
@@ -96,9 +100,10 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         .trusted_proxies(cli.trusted_proxies)
         .session_lifetime(Duration::from_secs(u64::from(cli.session_hours) * 3600))
         .access_lifetime(Duration::from_secs(u64::from(cli.access_minutes) * 60));
+    let reporter = Reporter::of_process(kite_process::server_name());
     let state = cli
         .consoles
-        .set_up(builder, &client, &shutdown)?
+        .set_up(builder, &client, reporter.clone(), &shutdown)?
         .build()
         .await?;
 
@@ -113,6 +118,17 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     });
     let mut registry = Registry::default();
     state.metrics().register(&mut registry);
+    reporter.register_metrics(&mut registry);
+    // Who was at consoles is told until the last one has ended.
+    let reporting = CancellationToken::new();
+    let wishes = watch_connections(client.clone(), reporter.instance());
+    let reports = tokio::spawn(reporter.run(
+        KubeCluster::new(client),
+        names::PLATFORM_NAMESPACE.to_owned(),
+        wishes,
+        ApiConsoles,
+        reporting.clone(),
+    ));
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, "the HTTP API serves");
     let router = kite_api::router(state.clone());
@@ -123,5 +139,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         Ok(())
     };
     tokio::try_join!(serving, draining)?;
+    reporting.cancel();
+    reports.await?;
     admin.await?
 }

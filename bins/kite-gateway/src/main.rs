@@ -13,10 +13,13 @@ use audit::AuditArgs;
 use bounds::Bounds;
 use clap::Parser;
 use host::HostArgs;
-use kite_core::names;
+use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::{
     Gateway, HostFallback,
-    kubernetes::{RouteTable, SpecStarter, host_key, report_activity, watch_routes},
+    kubernetes::{
+        Reporter, RouteTable, SpecStarter, host_key, report_activity, watch_connections,
+        watch_routes,
+    },
 };
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use mimalloc::MiMalloc;
@@ -91,6 +94,9 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     .await?;
 
     let routes = RouteTable::default();
+    let reporter = Reporter::of_process(kite_process::server_name());
+    let mut sinks = cli.audit.sinks()?;
+    sinks.push(Box::new(reporter.clone()));
     let builder = match recordings {
         Some(recordings) => Gateway::builder().recordings(recordings),
         None => Gateway::builder(),
@@ -98,12 +104,13 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let gateway = builder
         .config(cli.host.adapt(cli.bounds.config()))
         .host_key(key)
-        .audit(cli.audit.sinks()?)
+        .audit(sinks)
         .routes(HostFallback::new(routes.clone(), host))
         .starter(SpecStarter::new(client.clone()))
         .build()?;
     let mut registry = Registry::default();
     gateway.register_metrics(&mut registry);
+    reporter.register_metrics(&mut registry);
 
     // It tells of sessions until the last one has ended.
     let ended = CancellationToken::new();
@@ -124,6 +131,14 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         gateway.sessions(),
         reporting.clone(),
     ));
+    let wishes = watch_connections(client.clone(), reporter.instance());
+    let connections = tokio::spawn(reporter.run(
+        KubeCluster::new(client.clone()),
+        names::PLATFORM_NAMESPACE.to_owned(),
+        wishes,
+        gateway.sessions(),
+        reporting.clone(),
+    ));
     let watching = tokio::spawn(watch_routes(client, routes.clone(), shutdown.clone()));
     // Who comes before all routes are known would be taken for a stranger, and with
     // a host behind, a VM's password shown to it. Connections wait meanwhile.
@@ -135,6 +150,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     // The sessions have ended: that is reported last.
     reporting.cancel();
     reports.await?;
+    connections.await?;
     ended.cancel();
     watching.await?;
     admin.await?

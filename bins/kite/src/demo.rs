@@ -57,6 +57,10 @@ pub(crate) struct Options {
         value_name = "ADDRESS"
     )]
     gateway_listen: SocketAddr,
+    /// Records terminals that are opened by ssh, into the state directory, to be
+    /// replayed in the web page.
+    #[arg(long, env = "KITE_RECORD")]
+    record: bool,
 }
 
 /// `ready.json`: where everything is.
@@ -121,16 +125,19 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let mut parts = JoinSet::new();
     parts.spawn(parts::controller(fake.client(), shutdown.clone()));
     let routes = RouteTable::default();
+    let record_to = options.record.then(|| state.path("recordings"));
     parts.spawn(parts::api(
         fake.client(),
         api,
         routes.clone(),
+        record_to.clone(),
         shutdown.clone(),
     ));
     parts.spawn(parts::gateway(
         fake.client(),
         gateway,
         routes,
+        record_to,
         shutdown.clone(),
     ));
 

@@ -144,6 +144,7 @@ fn every_page_and_flow_works_in_a_browser() {
         "--apiserver-listen=127.0.0.1:0",
         "--api-listen=127.0.0.1:0",
         "--gateway-listen=127.0.0.1:0",
+        "--record",
     ]);
     let mut demo = Process::start("kite demo", command, state.with_extension("log"));
     let platform = Platform::wait(&state, &mut demo);
@@ -154,6 +155,8 @@ fn every_page_and_flow_works_in_a_browser() {
         &[
             ("KITE_API", platform.text("api").as_str()),
             ("KITE_BOOTSTRAP_TOKEN", token.trim()),
+            ("KITE_GATEWAY", platform.text("gateway").as_str()),
+            ("KITE_STATE", state.to_str().unwrap()),
             ("KITE_CHROMIUM", tools.chromium.to_str().unwrap()),
         ],
     );

@@ -23,6 +23,15 @@ pub use self::{
 /// server leaves a watch without a bookmark.
 const STALLED: Duration = Duration::from_secs(295);
 
+/// What people know this process by: the name of its pod, or of its host.
+pub fn server_name() -> Option<String> {
+    let pod = std::env::var("HOSTNAME").ok();
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = pod.or_else(host)?;
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
 /// Which cluster a process works on.
 #[derive(Args, Clone, Debug)]
 pub struct ClusterArgs {

@@ -31,11 +31,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 pub use self::recordings::{Recorded, Recordings};
+use self::{recordings::Cast, view::VmSessionView};
 pub(crate) use self::{
     routes::routes,
     sweep::{INTERVAL as SWEEP_INTERVAL, Sweeper},
 };
-use self::{recordings::Cast, view::VmSessionView};
 use crate::{
     auth::{Caller, Client},
     policy::{Action, Whose},
@@ -123,7 +123,9 @@ async fn list_of_vm(
     let found = find(&state, &caller, &name, owner.as_deref())?;
     caller.require(Action::SeeVmSessions, found.whose)?;
     let connections = state.caches().connections.list(|it| {
-        is_of(it, &found) && wanted.live.is_none_or(|live| it.is_live() == live) && found_by(&page, it)
+        is_of(it, &found)
+            && wanted.live.is_none_or(|live| it.is_live() == live)
+            && found_by(&page, it)
     });
     Ok(Answer::new(newest_first(connections, &page)))
 }

@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn names_lead_nowhere_else() {
-        assert!(is_plain("20260101T000000Z_kite-user-ann_web_ann-web_0a.cast"));
+        assert!(is_plain(
+            "20260101T000000Z_kite-user-ann_web_ann-web_0a.cast"
+        ));
         for name in [
             "",
             ".cast",

@@ -14,9 +14,7 @@ use std::{
 
 use futures::{StreamExt as _, stream};
 use jiff::{Timestamp, ToSpan as _};
-use k8s_openapi::{
-    api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
     connections::BEAT_EVERY,
@@ -83,11 +81,7 @@ impl Sweeper {
 
     /// Looks at the heartbeats after the sessions: who writes a session has shown
     /// before that it is there.
-    async fn end_abandoned(
-        &mut self,
-        inner: &Inner,
-        live: &HashMap<&str, Vec<&KiteConnection>>,
-    ) {
+    async fn end_abandoned(&mut self, inner: &Inner, live: &HashMap<&str, Vec<&KiteConnection>>) {
         let selector = format!("{}={}", labels::COMPONENT, labels::COMPONENT_HEARTBEAT);
         let params = ListParams::default().labels(&selector);
         let namespace = Some(names::PLATFORM_NAMESPACE.to_owned());
@@ -140,10 +134,7 @@ impl Sweeper {
     }
 }
 
-async fn each<T, F: Future<Output = ()>>(
-    all: impl IntoIterator<Item = T>,
-    what: impl Fn(T) -> F,
-) {
+async fn each<T, F: Future<Output = ()>>(all: impl IntoIterator<Item = T>, what: impl Fn(T) -> F) {
     let all: Vec<_> = all.into_iter().map(what).collect();
     stream::iter(all)
         .for_each_concurrent(PARALLEL, |it| it)

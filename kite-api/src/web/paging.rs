@@ -95,9 +95,10 @@ impl Page {
         place: impl Fn(&I) -> String,
         view: impl Fn(&I) -> T,
     ) -> Items<T> {
-        let start = self.after.as_ref().map_or(0, |after| {
-            all.partition_point(|item| place(item) <= *after)
-        });
+        let start = self
+            .after
+            .as_ref()
+            .map_or(0, |after| all.partition_point(|item| place(item) <= *after));
         let limit = self.limit.map_or(USUAL, NonZeroUsize::get);
         let page = &all[start..all.len().min(start + limit)];
         let is_last = start + page.len() == all.len();

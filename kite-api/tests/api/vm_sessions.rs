@@ -103,7 +103,10 @@ async fn owners_see_their_own_and_who_sees_all_vms_sees_all() {
     assert_eq!(of_web.names(), [&two, &one], "the newest first");
     let newest = &of_web.body["items"][0];
     assert_eq!(newest["live"], true);
-    assert_eq!((&newest["peer"], &newest["owner"]), (&json!("192.0.2.7"), &json!("ann")));
+    assert_eq!(
+        (&newest["peer"], &newest["owner"]),
+        (&json!("192.0.2.7"), &json!("ann"))
+    );
     assert_eq!(of_web.body["items"][1]["why"], "closed by the user");
     let live = world.get(&format!("{OF_WEB}?live=true"), &ann).await;
     assert_eq!(live.names(), [&two]);
@@ -184,16 +187,31 @@ async fn ending_one_is_a_wish_with_a_reason_and_the_first_counts() {
     assert_eq!(again.text("/ending/reason"), "I left it open");
 
     let second = format!("{ALL}/{}", name(2));
-    world.delete(&second, &ann).await.is_problem(403, "forbidden");
-    world.delete(&second, &bob).await.is_problem(403, "forbidden");
+    world
+        .delete(&second, &ann)
+        .await
+        .is_problem(403, "forbidden");
+    world
+        .delete(&second, &bob)
+        .await
+        .is_problem(403, "forbidden");
     let of_ann = format!("{OF_WEB}/{}?owner=ann", name(2));
-    world.delete(&of_ann, &bob).await.is_problem(403, "forbidden");
-    world.delete(&of_ann, &ron).await.is_problem(403, "forbidden");
+    world
+        .delete(&of_ann, &bob)
+        .await
+        .is_problem(403, "forbidden");
+    world
+        .delete(&of_ann, &ron)
+        .await
+        .is_problem(403, "forbidden");
     assert_eq!(wish(2).await, None);
     assert_eq!(world.delete(&second, &mia).await.status, 202);
     assert_eq!(wish(2).await.unwrap().by, "mia");
     let of_root = format!("{ALL}/{}", name(5));
-    world.delete(&of_root, &mia).await.is_problem(403, "forbidden");
+    world
+        .delete(&of_root, &mia)
+        .await
+        .is_problem(403, "forbidden");
     assert_eq!(world.delete(&of_root, &root).await.status, 202);
     // By the path of a VM only what is of that VM.
     let elsewhere = format!("/api/v1/vms/vault/sessions/{}", name(3));
@@ -210,7 +228,10 @@ async fn ending_one_is_a_wish_with_a_reason_and_the_first_counts() {
     assert_eq!(wish(3).await, None);
     report(&world, &web, &gateway(), 3, over()).await;
     let past = world.delete(&format!("{OF_WEB}/{}", name(3)), &ann).await;
-    assert_eq!((past.status.as_u16(), past.body["live"].as_bool()), (202, Some(false)));
+    assert_eq!(
+        (past.status.as_u16(), past.body["live"].as_bool()),
+        (202, Some(false))
+    );
     assert_eq!(wish(3).await, None);
     let gone = world.delete(&format!("{ALL}/c-0-0"), &root).await;
     gone.is_problem(404, "not-found");
@@ -256,7 +277,10 @@ async fn tokens_see_and_end_sessions_by_their_scopes() {
     let (reads, powers) = (token("a", "vms:read").await, token("b", "vms:power").await);
     let one = format!("{OF_WEB}/c-0000000000000007-1");
     assert_eq!(world.get(OF_WEB, &reads).await.names().len(), 1);
-    world.delete(&one, &reads).await.is_problem(403, "forbidden");
+    world
+        .delete(&one, &reads)
+        .await
+        .is_problem(403, "forbidden");
     assert_eq!(world.delete(&one, &powers).await.status, 202);
 }
 
@@ -299,11 +323,20 @@ async fn administrators_replay_what_is_kept() {
 
     let played = world.get(&path(1, CAST), &root).await;
     assert_eq!(played.status, 200);
-    assert_eq!(played.headers[header::CONTENT_TYPE], "application/x-asciicast");
-    assert!(played.body.as_str().unwrap().contains("hello"), "{played:?}");
+    assert_eq!(
+        played.headers[header::CONTENT_TYPE],
+        "application/x-asciicast"
+    );
+    assert!(
+        played.body.as_str().unwrap().contains("hello"),
+        "{played:?}"
+    );
     // Not even the VM's owner, and no token.
     for who in [&mia, &ann] {
-        world.get(&path(1, CAST), who).await.is_problem(403, "forbidden");
+        world
+            .get(&path(1, CAST), who)
+            .await
+            .is_problem(403, "forbidden");
     }
     let body = json!({"name": "all", "scopes": ["admin"]});
     let token = world.post("/api/v1/me/tokens", &root, body).await;
@@ -396,7 +429,12 @@ async fn nobody_is_taken_for_gone_because_the_api_server_was_away() {
     let state = ApiState::builder(kube::Client::new(service, "default"));
     let state = state.build().await.unwrap();
     // The one that sees everything is gone: only the one that is cut off judges.
-    let World { fake, cluster, state: first, router } = world;
+    let World {
+        fake,
+        cluster,
+        state: first,
+        router,
+    } = world;
     drop((first, router));
     tokio::time::pause();
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -404,7 +442,12 @@ async fn nobody_is_taken_for_gone_because_the_api_server_was_away() {
     state.synced().await;
     // The gateway was cut off as well, and takes a moment.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let world = World { router: kite_api::router(state.clone()), fake, cluster, state };
+    let world = World {
+        router: kite_api::router(state.clone()),
+        fake,
+        cluster,
+        state,
+    };
     beat(&world, &there).await;
     for _ in 0..10 {
         tokio::time::sleep(Duration::from_secs(20)).await;

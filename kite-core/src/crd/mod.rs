@@ -26,8 +26,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, connection::*, image::*, offer::*, platform::*, reservation::*, second_factor::*, session::*,
-    token::*, user::*, virtual_machine::*,
+    charge::*, connection::*, image::*, offer::*, platform::*, reservation::*, second_factor::*,
+    session::*, token::*, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.

@@ -8,8 +8,8 @@
 use kite_core::{
     cluster::Object,
     crd::{
-        KiteConnection, KiteImage, KitePlatform, KiteReservation, KiteSecondFactor, KiteSession, KiteToken,
-        KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteConnection, KiteImage, KitePlatform, KiteReservation, KiteSecondFactor, KiteSession,
+        KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
     },
 };
 use kite_fake::FakeCluster;

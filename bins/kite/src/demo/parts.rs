@@ -1,22 +1,27 @@
 //! The parts of Kite, wired as their own binaries wire them.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
+use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Secret;
 use kite_api::ApiState;
-use kite_consoles::{GatewayAudit, GatewayTerminals};
+use kite_consoles::{ApiConsoles, GatewayAudit, GatewayTerminals, StoredRecordings};
 use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::{
-    Config, Gateway, TcpConnector,
+    AuditSink, Config, Gateway, Recordings, TcpConnector,
     audit::LogSink,
-    kubernetes::{RouteTable, SpecStarter, host_key, report_activity, watch_routes},
+    kubernetes::{
+        Reporter, RouteTable, SpecStarter, host_key, report_activity, watch_connections,
+        watch_routes,
+    },
     terminal::Terminals,
 };
-use kite_reconcile::{Context, operator::Operator};
+use kite_reconcile::{Context as ControllerContext, operator::Operator};
 use kube::Client;
 use russh::keys::{PrivateKey, ssh_key::LineEnding};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::seed;
 
@@ -29,7 +34,7 @@ pub(super) async fn controller(
     Operator::alone()
         .run(
             client,
-            |client| Context::new(KubeCluster::new(client)),
+            |client| ControllerContext::new(KubeCluster::new(client)),
             shutdown,
         )
         .await?;
@@ -41,6 +46,7 @@ pub(super) async fn gateway(
     client: Client,
     listener: TcpListener,
     routes: RouteTable,
+    record_to: Option<PathBuf>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
     let key = host_key(
@@ -54,8 +60,18 @@ pub(super) async fn gateway(
         drain_grace: Duration::from_millis(500),
         ..Config::default()
     };
-    let gateway = Gateway::builder()
+    let reporter = Reporter::of_process(Some("demo".to_owned()));
+    let sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter.clone())];
+    let builder = match record_to {
+        Some(directory) => Gateway::builder().recordings(
+            Recordings::to(&directory)
+                .with_context(|| format!("{} cannot be written to", directory.display()))?,
+        ),
+        None => Gateway::builder(),
+    };
+    let gateway = builder
         .config(config)
+        .audit(sinks)
         .host_key(key)
         .routes(routes.clone())
         .starter(SpecStarter::new(client.clone()))
@@ -66,10 +82,20 @@ pub(super) async fn gateway(
         gateway.sessions(),
         shutdown.clone(),
     ));
+    let wishes = watch_connections(client.clone(), reporter.instance());
+    let connections = tokio::spawn(reporter.run(
+        KubeCluster::new(client.clone()),
+        names::PLATFORM_NAMESPACE.to_owned(),
+        wishes,
+        gateway.sessions(),
+        shutdown.clone(),
+    ));
     let watching = tokio::spawn(watch_routes(client, routes, shutdown.clone()));
     gateway.serve(listener, shutdown).await?;
     watching.await?;
     reports.await?;
+    // The cluster ends with the demo: there is nobody to tell any more.
+    connections.abort();
     Ok("SSH gateway")
 }
 
@@ -89,14 +115,32 @@ pub(super) async fn api(
     client: Client,
     listener: TcpListener,
     routes: RouteTable,
+    record_to: Option<PathBuf>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
+    let reporter = Reporter::of_process(Some("demo".to_owned()));
+    let sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter.clone())];
     let terminals = Terminals::new(TcpConnector::default(), &Config::default());
-    let state = ApiState::builder(client)
+    let mut builder = ApiState::builder(client.clone());
+    if let Some(directory) = record_to {
+        let url = Url::from_directory_path(&directory).ok();
+        let url = url.with_context(|| format!("{} is no whole path", directory.display()))?;
+        builder = builder.recordings(StoredRecordings::at(&url)?);
+    }
+    let state = builder
+        .instance(reporter.instance().clone())
         .terminals(GatewayTerminals::new(routes, terminals))
-        .console_audit(GatewayAudit(LogSink))
+        .console_audit(GatewayAudit(sinks))
         .build()
         .await?;
+    let wishes = watch_connections(client.clone(), reporter.instance());
+    let consoles = tokio::spawn(reporter.run(
+        KubeCluster::new(client),
+        names::PLATFORM_NAMESPACE.to_owned(),
+        wishes,
+        ApiConsoles,
+        shutdown.clone(),
+    ));
     let router = kite_api::router(state.clone());
     let serving = kite_process::serve_http(listener, router, shutdown.clone());
     let draining = async {
@@ -105,5 +149,6 @@ pub(super) async fn api(
         Ok(())
     };
     tokio::try_join!(serving, draining)?;
+    consoles.abort();
     Ok("HTTP API")
 }

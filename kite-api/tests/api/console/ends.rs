@@ -1,9 +1,16 @@
 //! What ends a console.
 
-use kite_core::crd::{AccessLevel, VmPhase};
+use kite_core::{
+    cluster::{Cluster as _, FieldManager},
+    connections::{Instance, object},
+    crd::{AccessLevel, VmPhase},
+    names,
+};
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::stage::{Stage, serve};
+use crate::world::{request, send};
 
 #[tokio::test]
 async fn with_the_session() {
@@ -21,6 +28,44 @@ async fn with_the_session() {
     assert_eq!(crate::world::send(&other, out).await.status, 204);
     let (code, why) = client.end().await;
     assert_eq!(code, 4401, "{why}");
+}
+
+#[tokio::test]
+async fn because_somebody_wants_it() {
+    let instance = Instance::new(42, None);
+    let stage = Stage::with(|builder| builder.instance(instance.clone())).await;
+    let other = stage.world.replica().await;
+    let mut client = stage.open("Serial").await;
+    client.until("login: ").await;
+    let mut second = stage.open("Vnc").await;
+    // As it is reported.
+    let vm = stage.world.vm("ann", "web").await.unwrap();
+    let spec = json!({
+        "vm": {"name": "web", "uid": vm.metadata.uid}, "owner": "ann", "login": "ann",
+        "kind": "Serial", "instance": instance.id(), "number": 1,
+        "openedAt": "2026-01-01T00:00:00Z",
+    });
+    let spec = serde_json::from_value(spec).unwrap();
+    let reported = object(&names::user_namespace("ann"), spec);
+    let cluster = &stage.world.cluster;
+    let reported = cluster.apply(FieldManager::API, &reported).await.unwrap();
+    let path = format!(
+        "/api/v1/vms/web/sessions/{}?reason=over",
+        reported.name_any()
+    );
+    // On another replica, which may hear of it later.
+    stage
+        .world
+        .until("it is to end", async || {
+            let end = request(::http::Method::DELETE, &path, &stage.ann, None);
+            send(&other, end).await.status == 202
+        })
+        .await;
+    let (code, why) = client.end().await;
+    assert_eq!((code, why.as_str()), (4500, "ended by ann: over"));
+    second.send(b"RFB 003.008\n").await;
+    stage.delete("web").await;
+    assert_eq!(second.end().await.0, 1000, "the other one stayed");
 }
 
 #[tokio::test]

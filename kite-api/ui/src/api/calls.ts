@@ -1,7 +1,7 @@
 // Every request that the pages make, one function each.
 
 import { ask, client, renews } from "./client";
-import type { Body, Capacity, Config, ConsoleKind, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm } from "./types";
+import type { Body, Capacity, Config, ConsoleKind, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -81,6 +81,38 @@ export const stopVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/sto
 export const restartVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/restart", vmParams(vm)));
 export const openConsole = (vm: VmRef, kind: ConsoleKind) =>
   ask<{ ticket: string }>(client.POST("/api/v1/vms/{name}/console", { ...vmParams(vm), body: { kind } }));
+
+export const listVmSessions = ({ name, owner }: VmRef) =>
+  all<VmSession>((query) =>
+    ask(
+      client.GET("/api/v1/vms/{name}/sessions", {
+        params: { path: { name }, query: owner === undefined ? query : { ...query, owner } },
+      }),
+    ),
+  );
+/** The newest sessions in all VMs. */
+export const listAllSessions = (live: boolean, search: string) =>
+  ask<{ items: VmSession[]; total: number }>(
+    client.GET("/api/v1/admin/sessions", { params: { query: { live, limit: 200, ...(search ? { search } : {}) } } }),
+  );
+/** Ends a session: as whoever has the VM in view, or as who has all in view. */
+export const endVmSession = ({ name, vm, owner }: VmSession, ofVm: boolean, reason: string | undefined) => {
+  const query = reason === undefined ? {} : { reason };
+  return ask<VmSession>(
+    ofVm
+      ? client.DELETE("/api/v1/vms/{name}/sessions/{session}", {
+          params: { path: { name: vm, session: name }, query: { ...query, owner } },
+        })
+      : client.DELETE("/api/v1/admin/sessions/{name}", { params: { path: { name }, query } }),
+  );
+};
+export const getRecording = (session: string, recording: string) =>
+  ask<string>(
+    client.GET("/api/v1/admin/sessions/{name}/recordings/{recording}", {
+      params: { path: { name: session, recording } },
+      parseAs: "text",
+    }),
+  );
 
 export const listImages = () => all<Image>((query) => ask(client.GET("/api/v1/images", { params: { query } })));
 

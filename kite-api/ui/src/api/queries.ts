@@ -1,6 +1,6 @@
 // What the pages read, kept in one cache.
 
-import { QueryCache, QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { keepPreviousData, QueryCache, QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import * as calls from "./calls";
 import { heardError, heardFrom, useIsConnectionLost } from "./connection";
 import { useIsLive } from "./live";
@@ -29,6 +29,7 @@ export const keys = {
   sessions: ["sessions"],
   tokens: ["tokens"],
   totp: ["totp"],
+  vmSessions: ["vm-sessions"],
   allVms: ["admin", "vms"],
   allOffers: ["admin", "offers"],
   users: ["admin", "users"],
@@ -73,6 +74,19 @@ export const useImages = () => useQuery({ queryKey: keys.images, queryFn: calls.
 export const useOffers = () => useQuery({ queryKey: keys.offers, queryFn: calls.listOffers, refetchInterval: useNews() });
 export const useSessions = () =>
   useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: SLOW_MS });
+export const useVmSessions = (vm: calls.VmRef) =>
+  useQuery({
+    queryKey: [...keys.vmSessions, vm.owner ?? null, vm.name],
+    queryFn: () => calls.listVmSessions(vm),
+    refetchInterval: POLL_MS,
+  });
+export const useAllSessions = (live: boolean, search: string) =>
+  useQuery({
+    queryKey: [...keys.vmSessions, "all", live, search],
+    queryFn: () => calls.listAllSessions(live, search),
+    refetchInterval: POLL_MS,
+    placeholderData: keepPreviousData,
+  });
 export const useTotp = () => useQuery({ queryKey: keys.totp, queryFn: calls.getTotp });
 export const useTokens = () => useQuery({ queryKey: keys.tokens, queryFn: calls.listTokens });
 export const useAllVms = () =>

@@ -27,6 +27,7 @@ export type Totp = Present<Schemas["NewSecondFactor"]>;
 export type TotpState = Present<Schemas["SecondFactor"]>;
 export type Capacity = Present<Schemas["Capacity"]>;
 export type Platform = Present<Schemas["Platform"]>;
+export type VmSession = Present<Schemas["VmSession"]>;
 export type Session = Present<Schemas["SessionList"]>["items"][number];
 
 // What follows is not in the document of every server. Pages leave out what the

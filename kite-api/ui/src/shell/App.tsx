@@ -19,6 +19,7 @@ const AccountPage = lazy(() => import("../pages/account/AccountPage"));
 const OverviewPage = lazy(() => import("../pages/admin/OverviewPage"));
 const UsersPage = lazy(() => import("../pages/admin/UsersPage"));
 const AllVmsPage = lazy(() => import("../pages/admin/AllVmsPage"));
+const SessionsPage = lazy(() => import("../pages/admin/SessionsPage"));
 const ImagesPage = lazy(() => import("../pages/admin/ImagesPage"));
 const AdminOffersPage = lazy(() => import("../pages/admin/OffersPage"));
 const PlatformPage = lazy(() => import("../pages/admin/PlatformPage"));
@@ -46,6 +47,7 @@ export function App() {
           <Route path="offers" element={<OffersPage />} />
           <Route path="account" element={<AccountPage />} />
           <Route path="admin/vms" element={<AllVmsPage />} />
+          <Route path="admin/sessions" element={<SessionsPage />} />
           <Route path="admin" element={<AdminOnly />}>
             <Route index element={<OverviewPage />} />
             <Route path="users" element={<UsersPage />} />

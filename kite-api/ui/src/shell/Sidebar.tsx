@@ -1,3 +1,4 @@
+import Cable from "lucide-react/icons/cable";
 import ChartColumn from "lucide-react/icons/chart-column";
 import Disc3 from "lucide-react/icons/disc-3";
 import Gift from "lucide-react/icons/gift";
@@ -31,10 +32,12 @@ const OWN: readonly Place[] = [
   { to: "/account", label: "nav.account", icon: UserRound },
 ];
 const ALL_VMS: Place = { to: "/admin/vms", label: "nav.allVms", icon: ServerCog };
+const SESSIONS: Place = { to: "/admin/sessions", label: "nav.sessions", icon: Cable };
 const ADMIN: readonly Place[] = [
   { to: "/admin", label: "nav.overview", icon: ChartColumn },
   { to: "/admin/users", label: "nav.users", icon: Users },
   ALL_VMS,
+  SESSIONS,
   { to: "/admin/images", label: "nav.images", icon: Disc3 },
   { to: "/admin/offers", label: "nav.adminOffers", icon: Gift },
   { to: "/admin/platform", label: "nav.platform", icon: Settings2 },
@@ -45,7 +48,7 @@ export function Sidebar({ onLeave }: { onLeave?: () => void }) {
   const t = useT();
   const me = useAccount();
   const offers = useOffers().data?.length ?? 0;
-  const managed = me.accessLevel === "Admin" ? ADMIN : me.accessLevel === "Manager" ? [ALL_VMS] : [];
+  const managed = me.accessLevel === "Admin" ? ADMIN : me.accessLevel === "Manager" ? [ALL_VMS, SESSIONS] : [];
   const places = (list: readonly Place[]) => (
     <ul>
       {list.map(({ to, label, icon: Icon }) => (

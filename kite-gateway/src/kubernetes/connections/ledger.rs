@@ -132,6 +132,13 @@ impl Ledger {
         }
     }
 
+    /// What its client calls itself, to be told with whatever is written next.
+    pub(super) fn client_is(&mut self, number: u64, client: &str) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.spec.client = Some(client.chars().take(255).collect());
+        }
+    }
+
     /// A channel of it has carried so much.
     pub(super) fn carried(&mut self, number: u64, up: u64, down: u64) {
         let Some(entry) = self.entries.get_mut(&number) else {
@@ -184,8 +191,18 @@ impl Ledger {
 
     /// Those that are open.
     pub(super) fn live(&self) -> impl Iterator<Item = u64> {
-        let live = self.entries.iter().filter(|(_, it)| it.spec.ended.is_none());
+        let live = self
+            .entries
+            .iter()
+            .filter(|(_, it)| it.spec.ended.is_none());
         live.map(|(number, _)| *number)
+    }
+
+    /// Those that are open and whose client is not known.
+    pub(super) fn nameless(&self) -> impl Iterator<Item = u64> {
+        let is_nameless = |it: &Entry| it.spec.ended.is_none() && it.spec.client.is_none();
+        let all = self.entries.iter();
+        all.filter_map(move |(number, it)| is_nameless(it).then_some(*number))
     }
 
     pub(super) fn is_live(&self, number: u64) -> bool {

@@ -22,9 +22,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::cluster::{Cluster, ClusterError, FieldManager, ObjectKey};
 use kite_core::connections::{BEAT_EVERY, Instance, object};
-use kite_core::crd::{
-    ConnectedVm, ConnectionKind, EndWish, KiteConnection, KiteConnectionSpec,
-};
+use kite_core::crd::{ConnectedVm, ConnectionKind, EndWish, KiteConnection, KiteConnectionSpec};
 use kite_core::names;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event as WatchEvent, watcher};
@@ -96,6 +94,13 @@ impl Reporter {
                 metrics: Metrics::default(),
             }),
         }
+    }
+
+    /// For the connections of this process, which has just been started and which
+    /// people know as `server`, such as the name of its pod.
+    pub fn of_process(server: Option<String>) -> Self {
+        let instance = Instance::new(rand::random(), server);
+        Self::new(instance, ReportLimits::default())
     }
 
     /// The process whose connections these are.
@@ -174,7 +179,12 @@ impl AuditSink for Reporter {
                 bytes_down,
                 ..
             } => ledger.carried(number, *bytes_up, *bytes_down),
-            Event::Connection { ended, .. } => ledger.ended(number, record.time, ended, now),
+            Event::Connection { client, ended, .. } => {
+                if let Some(client) = client {
+                    ledger.client_is(number, client);
+                }
+                ledger.ended(number, record.time, ended, now);
+            }
             Event::Console {
                 user,
                 vm,
@@ -296,6 +306,7 @@ impl<C: Cluster, L: Live> Writer<C, L> {
                 }
             }
             if answered == Answered::All {
+                self.ask_for_clients();
                 let due = shared.ledger.lock().due(PARALLEL * 4, Instant::now());
                 answered = self.send(due).await;
             }
@@ -333,6 +344,16 @@ impl<C: Cluster, L: Live> Writer<C, L> {
         }
     }
 
+    /// A login is told of before its client has said what it is.
+    fn ask_for_clients(&self) {
+        let nameless: Vec<_> = self.shared.ledger.lock().nameless().collect();
+        for number in nameless {
+            if let Some(client) = self.live.client(number) {
+                self.shared.ledger.lock().client_is(number, &client);
+            }
+        }
+    }
+
     /// Writes what is left as the process ends.
     async fn write_last(&self) {
         let shared = &self.shared;
@@ -366,13 +387,9 @@ impl<C: Cluster, L: Live> Writer<C, L> {
 
     /// Writes, and says what the API server answered.
     async fn send(&self, due: Vec<Due>) -> Answered {
-        let sending = due.into_iter().map(|mut due| async move {
-            if due.spec.client.is_none() {
-                let client = self.live.client(due.number);
-                due.spec.client = client.map(|text| text.chars().take(255).collect());
-            }
-            (self.send_one(&due).await, due)
-        });
+        let sending = due
+            .into_iter()
+            .map(|due| async move { (self.send_one(&due).await, due) });
         let sent: Vec<_> = stream::iter(sending)
             .buffer_unordered(PARALLEL)
             .collect()

@@ -15,9 +15,10 @@ import { Overview } from "./Overview";
 import { PowerButtons } from "./PowerButtons";
 import { Settings } from "./Settings";
 
+const Sessions = lazy(() => import("./Sessions"));
 const Console = lazy(() => import("./console/Console"));
 
-const TABS = ["overview", "terminal", "screen", "serial", "settings"] as const;
+const TABS = ["overview", "terminal", "screen", "serial", "sessions", "settings"] as const;
 type TabName = (typeof TABS)[number];
 
 /** Everything about one VM. */
@@ -45,7 +46,7 @@ function OneVm({ vm }: { vm: Vm }) {
   const state = vmState(vm);
   const asked = search.get("tab");
   const enter = mayEnter(me, vm);
-  const tabs = TABS.filter((tab) => tab === "overview" || (tab === "settings" ? mayManage(me, vm) : enter));
+  const tabs = TABS.filter((tab) => tab === "overview" || tab === "sessions" || (tab === "settings" ? mayManage(me, vm) : enter));
   const tab: TabName = tabs.find((tab) => tab === asked) ?? "overview";
   const choose = (next: string) => setSearch(next === "overview" ? {} : { tab: next }, { replace: true });
   const foreign = vm.owner !== me.name;
@@ -79,6 +80,11 @@ function OneVm({ vm }: { vm: Vm }) {
             </Suspense>
           </TabPanel>
         ))}
+        <TabPanel id="sessions" className="tab-panel">
+          <Suspense fallback={<Loading />}>
+            <Sessions vm={vm} />
+          </Suspense>
+        </TabPanel>
         <TabPanel id="settings" className="tab-panel">
           <Settings vm={vm} />
         </TabPanel>

@@ -5,14 +5,7 @@ import { useEffect, useEffectEvent, useRef } from "react";
 import type { ViewProps } from "./Console";
 import { openLink } from "./link";
 import { styledDocument } from "./styled-document";
-
-/** Colours of the terminal, the same in both themes. */
-const THEME = {
-  background: "#0d1220",
-  foreground: "#dfe6f5",
-  cursor: "#8fa6ff",
-  selectionBackground: "#35406a",
-};
+import { FONT, THEME } from "./theme";
 
 /** A text console. */
 export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }: ViewProps) {
@@ -29,7 +22,7 @@ export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }:
     const terminal = new Xterm({
       documentOverride: styledDocument(),
       cursorBlink: true,
-      fontFamily: 'ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono", monospace',
+      fontFamily: FONT,
       fontSize: 14,
       screenReaderMode: true,
       scrollback: 5000,

@@ -1,0 +1,147 @@
+import "@xterm/xterm/css/xterm.css";
+import { Terminal as Xterm } from "@xterm/xterm";
+import Pause from "lucide-react/icons/pause";
+import Play from "lucide-react/icons/play";
+import { useEffect, useEffectEvent, useRef, useState } from "react";
+import { Button } from "../../components/Button";
+import { Select } from "../../components/Select";
+import { useT } from "../../i18n";
+import { styledDocument } from "../vm/console/styled-document";
+import { FONT, THEME } from "../vm/console/theme";
+import type { Cast } from "./cast";
+
+const SPEEDS = ["0.5", "1", "2", "4", "16"];
+/** How wide a character is, of its height. */
+const SLIMNESS = 0.62;
+
+/** "3:07". */
+const clock = (seconds: number) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
+
+/** A terminal that shows a recording up to some moment. */
+class Screen {
+  private next = 0;
+
+  constructor(
+    private readonly cast: Cast,
+    readonly terminal: Xterm,
+  ) {}
+
+  /** Shows what there is to see at `seconds`. */
+  show(seconds: number): void {
+    const { moments, cols, rows } = this.cast;
+    const before = moments[this.next - 1];
+    if (before !== undefined && before.at > seconds) {
+      this.terminal.reset();
+      this.terminal.resize(cols, rows);
+      this.next = 0;
+    }
+    let text = "";
+    for (let moment = moments[this.next]; moment !== undefined && moment.at <= seconds; moment = moments[this.next]) {
+      text += moment.printed ?? "";
+      if (moment.size !== undefined) {
+        this.terminal.write(text);
+        text = "";
+        this.terminal.resize(moment.size.cols, moment.size.rows);
+      }
+      this.next += 1;
+    }
+    if (text) this.terminal.write(text);
+  }
+}
+
+/** Plays a recording of a terminal. */
+export default function Player({ cast, label }: { cast: Cast; label: string }) {
+  const t = useT();
+  const host = useRef<HTMLDivElement>(null);
+  const screen = useRef<Screen | null>(null);
+  const [at, setAt] = useState(0);
+  const [playing, setPlaying] = useState(true);
+  const [speed, setSpeed] = useState("1");
+  const labelled = useEffectEvent((element: Element | null | undefined) => element?.setAttribute("aria-label", label));
+
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    const terminal = new Xterm({
+      cols: cast.cols,
+      rows: cast.rows,
+      documentOverride: styledDocument(),
+      disableStdin: true,
+      fontFamily: FONT,
+      fontSize: Math.min(14, Math.max(6, Math.floor(element.clientWidth / cast.cols / SLIMNESS))),
+      screenReaderMode: true,
+      scrollback: 5000,
+      theme: THEME,
+    });
+    terminal.open(element);
+    labelled(terminal.textarea);
+    // Nothing is typed here: the keys that leave it do.
+    terminal.attachCustomKeyEventHandler(() => false);
+    screen.current = new Screen(cast, terminal);
+    return () => {
+      screen.current = null;
+      terminal.dispose();
+    };
+  }, [cast]);
+
+  useEffect(() => screen.current?.show(at), [at]);
+
+  useEffect(() => {
+    if (!playing) return;
+    let frame = 0;
+    let before = performance.now();
+    const step = (now: number) => {
+      const passed = ((now - before) / 1000) * Number(speed);
+      before = now;
+      setAt((at) => Math.min(at + passed, cast.length));
+      frame = requestAnimationFrame(step);
+    };
+    frame = requestAnimationFrame(step);
+    return () => cancelAnimationFrame(frame);
+  }, [playing, speed, cast]);
+
+  const over = at >= cast.length;
+  if (over && playing) setPlaying(false);
+  const play = () => {
+    if (over) setAt(0);
+    setPlaying(!playing);
+  };
+  const position = t("replay.of", { at: clock(at), length: clock(cast.length) });
+  return (
+    <div className="player">
+      <div className="text-console" ref={host} />
+      <div className="player-bar">
+        <Button
+          look="primary"
+          icon={playing ? <Pause aria-hidden /> : <Play aria-hidden />}
+          aria-label={t(playing ? "replay.pause" : "replay.play")}
+          onPress={play}
+        />
+        <input
+          type="range"
+          min={0}
+          max={cast.length}
+          step="any"
+          value={at}
+          aria-label={t("replay.position")}
+          aria-valuetext={position}
+          onChange={(event) => setAt(Number(event.currentTarget.value))}
+          onKeyDown={(event) => {
+            const steps = { ArrowLeft: -5, ArrowDown: -5, ArrowRight: 5, ArrowUp: 5 } as Record<string, number>;
+            const by = steps[event.key];
+            if (by === undefined) return;
+            event.preventDefault();
+            setAt(Math.min(Math.max(at + by, 0), cast.length));
+          }}
+        />
+        <span className="player-time">{position}</span>
+        <Select
+          ariaLabel={t("replay.speed")}
+          options={SPEEDS.map((value) => ({ value, text: `${value}×` }))}
+          value={speed}
+          onChange={setSpeed}
+        />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { accessible, button, heading, says, scene } from "./world.mjs";
+
+const { KITE_STATE, KITE_GATEWAY } = process.env;
+
+/** Logs in to the demo's VM as a person does, and runs a command in a terminal. */
+function ssh(command) {
+  const [, host, port] = /^(.*):([0-9]+)$/.exec(KITE_GATEWAY);
+  const child = spawn(
+    "ssh",
+    [
+      ["-tt", "-F", "none", "-i", join(KITE_STATE, "id_ed25519"), "-p", port],
+      ["-o", "IdentitiesOnly=yes", "-o", `UserKnownHostsFile=${join(KITE_STATE, "known_hosts")}`],
+      [`hello@${host}`, command],
+    ].flat(),
+    { stdio: ["pipe", "pipe", "pipe"] },
+  );
+  let said = "";
+  const closed = once(child, "close");
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (said += data));
+  const until = async (text) => {
+    while (!said.includes(text)) {
+      assert.equal(child.exitCode, null, said);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  return { until, ended: async () => [(await closed)[0], said], kill: () => child.kill() };
+}
+
+const row = (page, table, name) => page.getByRole("table", { name: table }).getByRole("row", { name });
+
+const a_session_is_seen_and_ended_with_a_reason = () =>
+  scene({ user: "ann" }, async (page) => {
+    const session = ssh("echo in; sleep 300");
+    try {
+      await session.until("in");
+      await page.goto("/admin/sessions");
+      await heading(page, "Sessions in VMs");
+      const live = row(page, "Connected now", /hello/);
+      await live.waitFor();
+      await live.getByText("OpenSSH", { exact: false }).waitFor();
+      await accessible(page, "sessions in VMs");
+      await button(page, "End the session of hello from 127.0.0.1").click();
+      const dialog = page.getByRole("dialog", { name: "End the session of hello?" });
+      await dialog.getByLabel("Reason (optional)").fill("the VM moves");
+      await accessible(page, "the dialog that ends a session");
+      await dialog.getByRole("button", { name: "End session" }).click();
+      await says(page, "The session is being ended.");
+      const [code, said] = await session.ended();
+      assert.notEqual(code, 0);
+      assert.match(said, /ended by ann: the VM moves/);
+      await row(page, "Ended", /ended by ann: the VM moves/).waitFor();
+      await says(page, "Nobody is connected.");
+    } finally {
+      session.kill();
+    }
+  });
+
+const a_vm_shows_who_is_in_it = () =>
+  scene({ user: "ann" }, async (page) => {
+    const session = ssh("echo in; sleep 300");
+    try {
+      await session.until("in");
+      await page.goto("/users/demo/vms/hello?tab=sessions");
+      await row(page, "Connected now", /hello/).waitFor();
+      await row(page, "Ended", /the VM moves/).waitFor();
+    } finally {
+      session.kill();
+    }
+    await says(page, "Nobody is connected.");
+  });
+
+const what_was_recorded_is_replayed = () =>
+  scene({ user: "ann" }, async (page) => {
+    const [, said] = await ssh("echo first''-words; sleep 2; echo last''-words").ended();
+    assert.match(said, /this session is recorded/);
+    await page.goto("/admin/sessions");
+    await row(page, "Ended", /hello/).first().getByRole("button", { name: "Replay recording 1 of hello" }).click();
+    const dialog = page.getByRole("dialog", { name: "Recording of hello on hello" });
+    const shows = (text, is) =>
+      page.waitForFunction(
+        ([text, is]) => document.querySelector(".player .xterm-accessibility")?.textContent?.includes(text) === is,
+        [text, is],
+      );
+    await shows("first-words", true);
+    await shows("last-words", true);
+    // It has come to its end, and can be played by keys alone.
+    const position = dialog.getByRole("slider", { name: "Position" });
+    await button(page, "Play").waitFor();
+    await position.focus();
+    await page.keyboard.press("ArrowLeft");
+    await shows("last-words", false);
+    await accessible(page, "the player");
+    await dialog.getByRole("button", { name: /Speed/ }).press("Enter");
+    await page.getByRole("option", { name: "16×" }).click();
+    await button(page, "Play").press("Enter");
+    await shows("last-words", true);
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+  });
+
+const a_console_is_a_session_too = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/vms/web?tab=terminal");
+    await button(page, "Connect").click();
+    await page.locator(".text-console .xterm").waitFor();
+    const other = await page.context().newPage();
+    await other.goto("/vms/web?tab=sessions");
+    const live = row(other, "Connected now", /ann terminal/);
+    await live.getByRole("button", { name: /^End the session of ann/ }).click();
+    await other.getByRole("dialog").getByRole("button", { name: "End session" }).click();
+    await says(page, "ended by ann");
+    await row(other, "Ended", /ended by ann/).waitFor();
+  });
+
+export default {
+  a_session_is_seen_and_ended_with_a_reason,
+  a_vm_shows_who_is_in_it,
+  what_was_recorded_is_replayed,
+  a_console_is_a_session_too,
+};
