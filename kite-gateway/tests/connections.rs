@@ -276,7 +276,7 @@ async fn while_the_api_server_is_away_the_latest_state_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_answers_leave_what_is_true() {
-    for seed in 0..20 {
+    for seed in 0..8 {
         let cluster = cluster().await;
         let lost = [
             Fault::ResetAfterCommit,
