@@ -82,7 +82,8 @@ const what_was_recorded_is_replayed = () =>
     const dialog = page.getByRole("dialog", { name: "Recording of hello on hello" });
     const shows = (text, is) =>
       page.waitForFunction(
-        ([text, is]) => document.querySelector(".player .xterm-accessibility")?.textContent?.includes(text) === is,
+        // What is on the screen, not what was read out.
+        ([text, is]) => document.querySelector(".player .xterm-accessibility-tree")?.textContent?.includes(text) === is,
         [text, is],
       );
     await shows("first-words", true);
