@@ -136,7 +136,7 @@ impl Reporter {
             while let Some(event) = wishes.next().await {
                 writer.hear(event);
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             () = wishes => {}
