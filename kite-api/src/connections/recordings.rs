@@ -45,7 +45,8 @@ pub struct Recorded {
 /// Whether this can be the name of a recording, and leads to nothing else.
 pub(super) fn is_plain(name: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    name.bytes().all(is_plain) && !name.starts_with('.') && name.ends_with(".cast")
+    let stem = name.strip_suffix(".cast").unwrap_or_default();
+    !stem.is_empty() && !stem.starts_with('.') && stem.bytes().all(is_plain)
 }
 
 /// A recording as an answer.

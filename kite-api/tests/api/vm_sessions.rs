@@ -43,7 +43,7 @@ async fn make_vm(world: &World, owner: &str, name: &str) -> KiteVirtualMachine {
     vm
 }
 
-fn spec(vm: &KiteVirtualMachine, instance: &Instance, number: i64, more: Value) -> Value {
+fn spec(vm: &KiteVirtualMachine, instance: &Instance, number: i64, more: &Value) -> Value {
     let namespace = vm.namespace().unwrap();
     let mut spec = json!({
         "vm": {"name": vm.name_any(), "uid": vm.uid()},
@@ -69,7 +69,7 @@ async fn report(
     number: i64,
     more: Value,
 ) -> KiteConnection {
-    let spec = serde_json::from_value(spec(vm, instance, number, more)).unwrap();
+    let spec = serde_json::from_value(spec(vm, instance, number, &more)).unwrap();
     let connection = object(&vm.namespace().unwrap(), spec);
     let manager = FieldManager::GATEWAY;
     let connection = world.cluster.apply(manager, &connection).await.unwrap();
