@@ -19,7 +19,7 @@ use futures::StreamExt as _;
 use kite_core::{
     cluster::{Object, ObjectKey},
     crd::{
-        KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser, KiteVirtualMachine,
+        KiteImage, KiteInvite, KitePlatform, KiteSession, KiteToken, KiteUser, KiteVirtualMachine,
         KiteVirtualMachineOffer,
     },
 };
@@ -325,6 +325,8 @@ pub struct Caches {
     pub sessions: Cache<KiteSession>,
     /// API tokens.
     pub tokens: Cache<KiteToken>,
+    /// Invites.
+    pub invites: Cache<KiteInvite>,
     _tasks: JoinSet<()>,
 }
 
@@ -340,6 +342,7 @@ impl Caches {
             platforms: Cache::start(client.clone(), &mut tasks, |_| None),
             sessions: Cache::start(client.clone(), &mut tasks, |_| None),
             tokens: Cache::start(client.clone(), &mut tasks, |_| None),
+            invites: Cache::start(client.clone(), &mut tasks, |_| None),
             _tasks: tasks,
         }
     }
@@ -355,6 +358,7 @@ impl Caches {
             self.platforms.filled(),
             self.sessions.filled(),
             self.tokens.filled(),
+            self.invites.filled(),
         );
     }
 
@@ -368,6 +372,7 @@ impl Caches {
             ("KitePlatform", self.platforms.is_live()),
             ("KiteSession", self.sessions.is_live()),
             ("KiteToken", self.tokens.is_live()),
+            ("KiteInvite", self.invites.is_live()),
         ]
         .into_iter()
         .filter_map(|(kind, live)| (!live).then_some(kind))

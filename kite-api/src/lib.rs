@@ -46,6 +46,7 @@ mod capacity;
 pub mod console;
 mod events;
 mod images;
+mod invites;
 pub mod metrics;
 mod offers;
 mod openapi;

@@ -49,6 +49,8 @@ pub enum Action {
     SuspendUser,
     /// Delete an account with its VMs.
     DeleteUser,
+    /// See, make and withdraw invites for accounts of this level.
+    ManageInvites,
     /// See and change the platform's settings.
     ManagePlatform,
     /// End everybody's sessions, one's own too.
@@ -57,7 +59,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
@@ -79,6 +81,7 @@ impl Action {
         Self::SetAccessLevel,
         Self::SuspendUser,
         Self::DeleteUser,
+        Self::ManageInvites,
         Self::ManagePlatform,
         Self::SignOutEveryone,
     ];
@@ -107,6 +110,7 @@ impl Action {
             Self::SetAccessLevel => "change the access level of the account",
             Self::SuspendUser => "suspend the account",
             Self::DeleteUser => "delete the account",
+            Self::ManageInvites => "see, make or withdraw invites",
             Self::ManagePlatform => "see or change the platform's settings",
             Self::SignOutEveryone => "sign everyone out",
         }
@@ -166,6 +170,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
         },
         (
             Action::ManageOffers
+            | Action::ManageInvites
             | Action::ManagePlatform
             | Action::SeeUsers
             | Action::CreateUser
@@ -198,7 +203,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 23] = [
+    const EXPECTED: [(Action, &str); 24] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
@@ -220,6 +225,7 @@ mod tests {
         (Action::SetAccessLevel, "---- ---A ---A ---A ---A"),
         (Action::SuspendUser, "---- ---A ---A ---A ---A"),
         (Action::DeleteUser, "---- ---A ---A ---A ---A"),
+        (Action::ManageInvites, "---A ---A ---A ---A ---A"),
         (Action::ManagePlatform, "---A ---A ---A ---A ---A"),
         (Action::SignOutEveryone, "---A ---A ---A ---A ---A"),
     ];

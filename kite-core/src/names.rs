@@ -185,6 +185,11 @@ pub fn token(id: &[u8; 16]) -> String {
     format!("t-{}", hex(id))
 }
 
+/// Name of the `KiteInvite` to which the first half of an invite's token leads.
+pub fn invite(id: &[u8; 16]) -> String {
+    format!("i-{}", hex(id))
+}
+
 /// What is stored of a token or code that was drawn at random: nobody finds it
 /// again from this.
 pub fn fingerprint(secret: &str) -> String {

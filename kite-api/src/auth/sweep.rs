@@ -1,19 +1,26 @@
-//! Removing the objects of sessions and API tokens that open nothing any more.
+//! Removing the objects of sessions, API tokens and invites that open nothing any
+//! more.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, Object, ObjectKey},
-    crd::KiteUser,
+    crd::{KiteInvite, KiteUser},
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
-use super::{is_token_of, session::belongs_to};
+use super::{
+    invite::{InviteState, state_of},
+    is_token_of,
+    session::belongs_to,
+};
 use crate::state::Inner;
 
 /// Time between two sweeps.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
+/// How long an invite is still to be seen after it was used or has expired: 30 days.
+const INVITE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Whether something expired at `end`, or the account that it was of is gone,
 /// suspended, or not the one that `belongs` asks for. Requests are refused from
@@ -80,6 +87,29 @@ pub(crate) async fn sweep(inner: &Inner) {
                 remove(inner, token.as_ref()).await;
             }
         }
+    }
+    if caches.invites.is_live() {
+        for invite in caches.invites.list(|_| true) {
+            let maker = user(&invite.spec.created_by.name);
+            if is_past(&invite, maker.as_deref(), now) {
+                remove(inner, invite.as_ref()).await;
+            }
+        }
+    }
+}
+
+/// Whether nobody needs to see an invite any more. One whose maker may not make it
+/// is among them at once, for a later pardon must not bring it back.
+fn is_past(invite: &KiteInvite, maker: Option<&KiteUser>, now: Timestamp) -> bool {
+    let used_at = invite.status.as_ref().and_then(|it| it.used_at.as_ref());
+    match state_of(invite, maker, now) {
+        InviteState::Open | InviteState::Claimed => false,
+        InviteState::Used => used_at.is_none_or(|used| used.0 + INVITE_KEPT <= now),
+        InviteState::Expired => invite.spec.expires_at.0 + INVITE_KEPT <= now,
+        // Its maker may come by the watch later than it.
+        InviteState::Void => invite
+            .creation_timestamp()
+            .is_some_and(|made| made.0 + INTERVAL <= now),
     }
 }
 

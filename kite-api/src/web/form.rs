@@ -250,7 +250,9 @@ impl Form {
 /// Whether a field of this name holds what must not be repeated.
 fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
-    ["password", "token"].iter().any(|word| name.contains(word))
+    ["password", "token", "invite"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Reads a request's body as a JSON object.
