@@ -8,6 +8,7 @@ mod console;
 mod contract;
 mod events;
 mod http;
+mod invites;
 mod lists;
 mod offers;
 mod openapi;

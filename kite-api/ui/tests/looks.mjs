@@ -12,6 +12,7 @@ const PAGES = [
   ["/admin/vms", "All VMs"],
   ["/admin/images", "Images"],
   ["/admin/offers", "Offers to users"],
+  ["/admin/invites", "Invites"],
   ["/admin/platform", "Platform"],
 ];
 

@@ -34,6 +34,7 @@ export const keys = {
   users: ["admin", "users"],
   platform: ["admin", "platform"],
   capacity: ["admin", "capacity"],
+  invites: ["admin", "invites"],
 } as const;
 
 /** The account, or null where nobody is signed in. */
@@ -82,6 +83,8 @@ export const useAllOffers = () =>
 export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: POLL_MS });
 export const useCapacity = () =>
   useQuery({ queryKey: keys.capacity, queryFn: calls.getCapacity, refetchInterval: 2 * SLOW_MS });
+export const useInvites = () =>
+  useQuery({ queryKey: keys.invites, queryFn: calls.listInvites, refetchInterval: POLL_MS });
 export const usePlatform = () => useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform });
 
 /** One VM: one's own from the list, another account's by itself. */
