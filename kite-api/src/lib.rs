@@ -43,6 +43,7 @@ mod account;
 mod auth;
 pub mod caches;
 mod capacity;
+mod certificate;
 pub mod console;
 mod events;
 mod images;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, capacity, console, events, images, invites, offers, openapi, page, platform,
+    account, auth, capacity, certificate, console, events, images, invites, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -65,7 +65,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(invites::routes())
         .merge(events::routes())
         .merge(settings::routes())
-        .merge(capacity::routes())
+    capacity, certificate, merge, routes,
         .merge(platform::routes())
 }
 

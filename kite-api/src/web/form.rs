@@ -247,10 +247,11 @@ impl Form {
     }
 }
 
-/// Whether a field of this name holds what must not be repeated.
+/// Whether a field of this name holds what must not be repeated. Into that of a
+/// certificate its key may have got by mistake.
 fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
-    ["password", "token", "invite"]
+    ["password", "token", "invite", "certificate", "privatekey"]
         .iter()
         .any(|word| name.contains(word))
 }

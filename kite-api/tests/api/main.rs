@@ -4,6 +4,7 @@
 
 mod account;
 mod bootstrap;
+mod certificate;
 mod console;
 mod contract;
 mod events;
