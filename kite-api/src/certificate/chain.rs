@@ -100,7 +100,8 @@ impl Chain {
     pub(super) fn check(&self, domain: &str, now: Timestamp) -> Result<(), String> {
         let all = self.read()?;
         let first = all.first().ok_or("has no certificate")?;
-        if first.is_ca() {
+        // One that signed itself often says that it is an authority.
+        if first.is_ca() && all.len() > 1 {
             let what = "begins with a certificate authority's certificate";
             let remedy = "write the server's own first, then the one that signed it, and so on";
             return Err(format!("{what}: {remedy}"));

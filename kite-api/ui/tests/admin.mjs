@@ -1,5 +1,6 @@
-import { PASSWORD, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 
 const an_administrator_looks_after_users = () =>
   scene({ user: "ann" }, async (page) => {
@@ -116,7 +117,36 @@ async function signUpBy(link, play) {
   });
 }
 
+/** A certificate that signed itself for the demo's domain, and its key. */
+const pem = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
+
+const a_certificate_is_put_in_and_taken_away = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/platform");
+    await says(page, "The ingress controller brings its own.");
+    await button(page, "Put in a certificate").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Certificate (PEM)", { exact: true }).fill(pem("./demo-key.pem"));
+    await dialog.getByLabel("Private key (PEM)", { exact: true }).fill("not a key");
+    await dialog.getByRole("button", { name: "Put in a certificate" }).click();
+    await dialog.getByText("Holds a private key").waitFor();
+    await dialog.getByLabel("Certificate (PEM)", { exact: true }).fill(pem("./demo-certificate.pem"));
+    await dialog.getByRole("button", { name: "Put in a certificate" }).click();
+    await dialog.getByText("Is no private key in PEM").waitFor();
+    await accessible(page, "putting in a certificate");
+    await dialog.getByLabel("Private key (PEM)", { exact: true }).fill(pem("./demo-key.pem"));
+    await dialog.getByRole("button", { name: "Put in a certificate" }).click();
+    await says(page, "It was put in here.");
+    await says(page, "vm.kite.test, *.vm.kite.test");
+    assert.ok(!(await page.content()).includes("PRIVATE KEY"));
+    await accessible(page, "a certificate");
+    await button(page, "Take it away").click();
+    await dialog.getByRole("button", { name: "Take it away" }).click();
+    await says(page, "The ingress controller brings its own.");
+  });
+
 export default {
+  a_certificate_is_put_in_and_taken_away,
   invited_people_sign_up_by_a_link,
   an_administrator_looks_after_users,
   an_administrator_sees_everything,

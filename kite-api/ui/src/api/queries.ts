@@ -35,6 +35,7 @@ export const keys = {
   platform: ["admin", "platform"],
   capacity: ["admin", "capacity"],
   invites: ["admin", "invites"],
+  certificate: ["admin", "certificate"],
 } as const;
 
 /** The account, or null where nobody is signed in. */
@@ -85,6 +86,8 @@ export const useCapacity = () =>
   useQuery({ queryKey: keys.capacity, queryFn: calls.getCapacity, refetchInterval: 2 * SLOW_MS });
 export const useInvites = () =>
   useQuery({ queryKey: keys.invites, queryFn: calls.listInvites, refetchInterval: POLL_MS });
+export const useCertificate = () =>
+  useQuery({ queryKey: keys.certificate, queryFn: calls.getCertificate, refetchInterval: SLOW_MS });
 export const usePlatform = () => useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform });
 
 /** One VM: one's own from the list, another account's by itself. */

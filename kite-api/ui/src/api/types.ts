@@ -21,6 +21,7 @@ export type User = Present<Schemas["User"]>;
 export type Vm = Present<Schemas["Vm"]>;
 export type Image = Present<Schemas["Image"]>;
 export type Offer = Present<Schemas["Offer"]>;
+export type Certificate = Present<Schemas["Certificate"]>;
 export type Invite = Present<Schemas["Invite"]>;
 export type InviteMade = Present<Schemas["InviteMade"]>;
 export type Me = Present<Schemas["Me"]>;
