@@ -33,6 +33,7 @@
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `tokens`, `totp`, `vms`, `users`, `images`, `offers`, `platform`, `capacity`, `settings` | the handlers |
+//! | `account`, `tokens`, `totp`, `vms`, `users`, `invites`, `images`, `offers`, `platform`, `settings`, `certificate` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
