@@ -107,15 +107,15 @@ impl Chain {
             return Err(format!("{what}: {remedy}"));
         }
         for (n, pair) in all.windows(2).enumerate() {
-            let [signed, signer] = pair else { continue };
-            let is_next = signed.issuer().as_raw() == signer.subject().as_raw()
-                && signed.verify_signature(Some(signer.public_key())).is_ok();
+            let [signed, issuer] = pair else { continue };
+            let is_next = signed.issuer().as_raw() == issuer.subject().as_raw()
+                && signed.verify_signature(Some(issuer.public_key())).is_ok();
             if !is_next {
                 return Err(format!(
                     "number {} ({}) did not sign number {} ({}): write the server's own first, \
                      then the one that signed it, and so on",
                     n + 2,
-                    signer.subject(),
+                    issuer.subject(),
                     n + 1,
                     signed.subject()
                 ));

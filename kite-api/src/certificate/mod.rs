@@ -305,7 +305,7 @@ async fn write(
         metadata: ObjectMeta {
             name: Some(names::UPLOADED_CERTIFICATE.to_owned()),
             namespace: Some(names::PLATFORM_NAMESPACE.to_owned()),
-            uid: earlier.and_then(|it| it.uid()),
+            uid: earlier.and_then(kube::ResourceExt::uid),
             resource_version: earlier.is_none().then(|| ABSENT.to_owned()),
             labels: Some([(labels::MANAGED_BY.to_owned(), by)].into()),
             ..ObjectMeta::default()

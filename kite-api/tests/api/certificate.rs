@@ -205,8 +205,8 @@ async fn it_goes_by_how_the_platform_is_exposed() {
     assert_eq!(seen.text("/source"), "Secret");
     assert_eq!(seen.text("/secretName"), "mine");
 
-    let issuer = json!({"certificate": {"secretName": null, "clusterIssuer": "letsencrypt"}});
-    let edit = json!({ "exposure": issuer });
+    let by_issuer = json!({"certificate": {"secretName": null, "clusterIssuer": "letsencrypt"}});
+    let edit = json!({ "exposure": by_issuer });
     assert_eq!(world.patch(PLATFORM, &root, edit).await.status, 200);
     let seen = world.get(PATH, &root).await;
     assert_eq!(seen.text("/clusterIssuer"), "letsencrypt");

@@ -286,8 +286,8 @@ async fn a_claim_holds_for_its_username_until_that_cannot_be_had() {
     // Somebody else takes the username meanwhile.
     let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
     world.cluster.create(&ann).await.unwrap();
-    let taken = world.post(SIGN_UP, "", join("ann", token)).await;
-    assert_eq!(taken.is_problem(409, "taken").fields(), ["username"]);
+    let refused = world.post(SIGN_UP, "", join("ann", token)).await;
+    assert_eq!(refused.is_problem(409, "taken").fields(), ["username"]);
     assert_eq!(
         world.post(SIGN_UP, "", join("eve", token)).await.status,
         201
@@ -304,8 +304,8 @@ async fn what_is_refused_uses_nothing_up() {
         wrong.is_problem(422, "invalid").fields(),
         ["name", "username"]
     );
-    let taken = world.post(SIGN_UP, "", join("root", token)).await;
-    taken.is_problem(409, "taken");
+    let refused = world.post(SIGN_UP, "", join("root", token)).await;
+    refused.is_problem(409, "taken");
     assert!(
         object(&world, &made)
             .await
