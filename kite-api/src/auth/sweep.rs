@@ -119,3 +119,56 @@ async fn remove<K: Object>(inner: &Inner, object: &K) {
         tracing::warn!(%error, "what is dead stays until the next sweep");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jiff::ToSpan as _;
+    use kite_core::crd::{AccessLevel, KiteUserSpec};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn invite(created: &str, expires: &str, status: Value) -> KiteInvite {
+        serde_json::from_value(json!({
+            "metadata": {"name": "i", "creationTimestamp": created},
+            "spec": {"hash": "x", "createdBy": {"name": "root", "uid": "1"},
+                     "expiresAt": expires},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn root() -> KiteUser {
+        let mut root = KiteUser::new("root", KiteUserSpec::new("root"));
+        root.metadata.uid = Some("1".to_owned());
+        root.spec.access_level = AccessLevel::Admin;
+        root
+    }
+
+    #[test]
+    fn invites_stay_as_long_as_somebody_may_look_for_them() {
+        let now: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
+        let maker = root();
+        let past = |invite: &KiteInvite, maker, days: i64| {
+            is_past(invite, maker, now + (days * 24).hours())
+        };
+        let open = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", json!({}));
+        assert!(!past(&open, Some(&maker), 0));
+        assert!(!past(&open, Some(&maker), 30), "it expired 29 days ago");
+        assert!(past(&open, Some(&maker), 31));
+
+        let used = json!({"claimedFor": "ann", "usedBy": {"name": "ann", "uid": "2"},
+                          "usedAt": "2026-06-01T00:00:00Z"});
+        let used = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", used);
+        assert!(!past(&used, None, 29), "whoever made it");
+        assert!(past(&used, None, 30));
+
+        let mut suspended = root();
+        suspended.spec.suspended = true;
+        assert!(past(&open, Some(&suspended), 0));
+        assert!(past(&open, None, 0));
+        let new = invite("2026-05-31T23:59:30Z", "2026-06-02T00:00:00Z", json!({}));
+        assert!(!past(&new, None, 0), "its maker may be on the way");
+    }
+}
