@@ -19,7 +19,7 @@ use futures::StreamExt as _;
 use kite_core::{
     cluster::{Object, ObjectKey},
     crd::{
-        KiteConnection, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser,
+        KiteConnection, KiteImage, KiteInvite, KitePlatform, KiteSession, KiteToken, KiteUser,
         KiteVirtualMachine, KiteVirtualMachineOffer,
     },
 };
@@ -327,6 +327,8 @@ pub struct Caches {
     pub tokens: Cache<KiteToken>,
     /// Who is connected to VMs, and who was.
     pub connections: Cache<KiteConnection>,
+    /// Invites.
+    pub invites: Cache<KiteInvite>,
     _tasks: JoinSet<()>,
 }
 
@@ -343,6 +345,7 @@ impl Caches {
             sessions: Cache::start(client.clone(), &mut tasks, |_| None),
             tokens: Cache::start(client.clone(), &mut tasks, |_| None),
             connections: Cache::start(client.clone(), &mut tasks, |_| None),
+            invites: Cache::start(client.clone(), &mut tasks, |_| None),
             _tasks: tasks,
         }
     }
@@ -359,6 +362,7 @@ impl Caches {
             self.sessions.filled(),
             self.tokens.filled(),
             self.connections.filled(),
+            self.invites.filled(),
         );
     }
 
@@ -373,6 +377,7 @@ impl Caches {
             ("KiteSession", self.sessions.is_live()),
             ("KiteToken", self.tokens.is_live()),
             ("KiteConnection", self.connections.is_live()),
+            ("KiteInvite", self.invites.is_live()),
         ]
         .into_iter()
         .filter_map(|(kind, live)| (!live).then_some(kind))

@@ -32,7 +32,7 @@
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `tokens`, `totp`, `vms`, `users`, `images`, `offers`, `platform`, `capacity`, `settings` | the handlers |
+//! | `account`, `tokens`, `totp`, `vms`, `users`, `invites`, `images`, `offers`, `platform`, `capacity`, `settings`, `certificate` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `connections` | who is connected to VMs: list, end, replay |
 //! | `events` | news as server-sent events |
@@ -44,10 +44,12 @@ mod account;
 mod auth;
 pub mod caches;
 mod capacity;
+mod certificate;
 mod connections;
 pub mod console;
 mod events;
 mod images;
+mod invites;
 pub mod metrics;
 mod offers;
 mod openapi;

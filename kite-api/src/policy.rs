@@ -55,6 +55,8 @@ pub enum Action {
     SuspendUser,
     /// Delete an account with its VMs.
     DeleteUser,
+    /// See, make and withdraw invites for accounts of this level.
+    ManageInvites,
     /// See and change the platform's settings.
     ManagePlatform,
     /// End everybody's sessions, one's own too.
@@ -63,7 +65,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
@@ -88,6 +90,7 @@ impl Action {
         Self::SetAccessLevel,
         Self::SuspendUser,
         Self::DeleteUser,
+        Self::ManageInvites,
         Self::ManagePlatform,
         Self::SignOutEveryone,
     ];
@@ -119,6 +122,7 @@ impl Action {
             Self::SetAccessLevel => "change the access level of the account",
             Self::SuspendUser => "suspend the account",
             Self::DeleteUser => "delete the account",
+            Self::ManageInvites => "see, make or withdraw invites",
             Self::ManagePlatform => "see or change the platform's settings",
             Self::SignOutEveryone => "sign everyone out",
         }
@@ -186,6 +190,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
         (
             Action::ReplayVmSession
             | Action::ManageOffers
+            | Action::ManageInvites
             | Action::ManagePlatform
             | Action::SeeUsers
             | Action::CreateUser
@@ -218,7 +223,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 26] = [
+    const EXPECTED: [(Action, &str); 27] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
@@ -243,6 +248,7 @@ mod tests {
         (Action::SetAccessLevel, "---- ---A ---A ---A ---A"),
         (Action::SuspendUser, "---- ---A ---A ---A ---A"),
         (Action::DeleteUser, "---- ---A ---A ---A ---A"),
+        (Action::ManageInvites, "---A ---A ---A ---A ---A"),
         (Action::ManagePlatform, "---A ---A ---A ---A ---A"),
         (Action::SignOutEveryone, "---A ---A ---A ---A ---A"),
     ];

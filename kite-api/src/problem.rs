@@ -22,7 +22,7 @@ pub enum ProblemKind {
     Malformed,
     /// Nobody is signed in, or the session has ended.
     Unauthenticated,
-    /// Username and password, or the bootstrap token, do not fit.
+    /// Username and password, the bootstrap token or the invite do not fit.
     WrongCredentials,
     /// The password is right, and a code of the second factor is missing or wrong.
     SecondFactorRequired,
@@ -48,6 +48,8 @@ pub enum ProblemKind {
     ChangedMeanwhile,
     /// The bootstrap token has been used.
     BootstrapClosed,
+    /// The invite was used, has expired, or is not good any more.
+    InviteOver,
     /// The body is too large.
     TooLarge,
     /// The body is not `application/json`.
@@ -68,7 +70,7 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Every kind, for the documentation and its test.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::WrongCredentials,
@@ -84,6 +86,7 @@ impl ProblemKind {
         Self::Conflict,
         Self::ChangedMeanwhile,
         Self::BootstrapClosed,
+        Self::InviteOver,
         Self::TooLarge,
         Self::UnsupportedMediaType,
         Self::Invalid,
@@ -136,6 +139,7 @@ impl ProblemKind {
                 "Bootstrap is closed",
                 StatusCode::CONFLICT,
             ),
+            Self::InviteOver => ("invite-over", "Invite is over", StatusCode::CONFLICT),
             Self::TooLarge => ("too-large", "Body too large", StatusCode::PAYLOAD_TOO_LARGE),
             Self::UnsupportedMediaType => (
                 "unsupported-media-type",

@@ -12,7 +12,8 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, capacity, connections, console, events, images, offers, openapi, page, platform,
+    account, auth, capacity, certificate, connections, console, events, images, invites, offers,
+    openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -63,9 +64,11 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(images::routes())
         .merge(offers::routes())
         .merge(users::routes())
+        .merge(invites::routes())
         .merge(events::routes())
         .merge(settings::routes())
         .merge(capacity::routes())
+        .merge(certificate::routes())
         .merge(platform::routes())
 }
 

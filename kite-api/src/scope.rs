@@ -44,10 +44,11 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
         }
         (Action::UseAccount, Access::Read) => Some(TokenScope::AccountRead),
         (Action::EditAccount, _) => Some(TokenScope::AccountWrite),
-        (Action::SeeUsers, _) | (Action::ManageOffers | Action::ManagePlatform, Access::Read) => {
+        (Action::SeeUsers, _)
+        | (Action::ManageOffers | Action::ManageInvites | Action::ManagePlatform, Access::Read) => {
             Some(TokenScope::AdminRead)
         }
-        (Action::ManageOffers | Action::ManagePlatform, Access::Write)
+        (Action::ManageOffers | Action::ManageInvites | Action::ManagePlatform, Access::Write)
         | (
             Action::CreateUser
             | Action::EditUser
@@ -144,11 +145,14 @@ mod tests {
         assert_eq!(allowed(TokenScope::AccountWrite), edits);
 
         let mut sees = both(&["SeeUsers"]);
-        sees.extend(["ManageOffers", "ManagePlatform"].map(|name| format!("Read{name}")));
+        sees.extend(
+            ["ManageOffers", "ManageInvites", "ManagePlatform"].map(|name| format!("Read{name}")),
+        );
         assert_eq!(allowed(TokenScope::AdminRead), sees);
         let all = [
             "SeeUsers",
             "ManageOffers",
+            "ManageInvites",
             "ManagePlatform",
             "CreateUser",
             "EditUser",

@@ -6,6 +6,7 @@
 //! ```text
 //! KiteUser ──► namespace ◄── KiteVirtualMachine ──► KiteImage
 //!     ├── KiteToken
+//!     ├── KiteInvite
 //!     └── KiteSession            └── KiteReservation ("ssh-id.web", "domain.web")
 //!                            └── KiteConnection (who is connected)
 //! KitePlatform "default": what holds for all of them

@@ -19,6 +19,9 @@ pub const PLATFORM_WEB: &str = "kite-platform";
 pub const PLATFORM_REDIRECT: &str = "kite-platform-redirect";
 /// Secret into which cert-manager puts the certificate of [`PLATFORM_WEB`].
 pub const PLATFORM_CERTIFICATE: &str = "kite-platform-tls";
+/// Secret with the certificate of [`PLATFORM_WEB`] that an administrator put in over
+/// HTTP. It is in the platform namespace alone: VMs do not get it.
+pub const UPLOADED_CERTIFICATE: &str = "kite-certificate";
 /// Service of the SSH gateway towards the outside.
 pub const GATEWAY_EXTERNAL_SERVICE: &str = "kite-gateway-external";
 /// Value of the pod label `app.kubernetes.io/name` of the SSH gateway.
@@ -194,6 +197,11 @@ pub fn token_id(user_uid: &str, name: &str) -> [u8; 16] {
 /// Name of the `KiteToken` to which the first half of an API token leads.
 pub fn token(id: &[u8; 16]) -> String {
     format!("t-{}", hex(id))
+}
+
+/// Name of the `KiteInvite` to which the first half of an invite's token leads.
+pub fn invite(id: &[u8; 16]) -> String {
+    format!("i-{}", hex(id))
 }
 
 /// What is stored of a token or code that was drawn at random: nobody finds it

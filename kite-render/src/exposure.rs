@@ -32,8 +32,14 @@ pub fn host(vm: &Vm<'_>, platform: &KitePlatformSpec) -> Option<String> {
 pub fn given_certificate<'a>(vm: &Vm<'_>, platform: &'a KitePlatformSpec) -> Option<&'a str> {
     let exposure = &platform.exposure;
     let is_exposed = vm.object.spec.domain_prefix.is_some() && platform.base_domain.is_some();
-    let given = exposure.certificate.secret_name.as_deref();
-    given.filter(|_| is_exposed && exposure.gateway.is_none())
+    named_certificate(platform).filter(|_| is_exposed && exposure.gateway.is_none())
+}
+
+/// The Secret that the platform names for VMs. One that was put in over HTTP is the
+/// web page's alone: its key is for no tenant.
+fn named_certificate(platform: &KitePlatformSpec) -> Option<&str> {
+    let given = platform.exposure.certificate.secret_name.as_deref();
+    given.filter(|name| *name != names::UPLOADED_CERTIFICATE)
 }
 
 /// What leads from a VM's domain to its port 80.
@@ -95,7 +101,7 @@ pub fn ingress(vm: &Vm<'_>, platform: &KitePlatformSpec, host: &str) -> Ingress 
             )]));
             Some(names::certificate_secret(vm.name))
         }
-        None => exposure.certificate.secret_name.clone(),
+        None => named_certificate(platform).map(str::to_owned),
     };
     Ingress {
         metadata,

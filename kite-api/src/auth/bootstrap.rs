@@ -1,13 +1,8 @@
 //! The first administrator: made once, by whoever has the one-use token that
 //! the installation left in a Secret.
 //!
-//! 1. The Secret is *claimed* for a username by an update on the condition that
-//!    nobody changed it, so of two racing requests one loses.
-//! 2. The account is created, marked with the Secret's uid.
-//! 3. The Secret is deleted.
-//!
-//! A crash after 1 or 2 leaves a claim with which only the same username can go
-//! on. If another account took the username in between, the claim is released.
+//! The Secret is the [`Permit`]: an annotation claims it, and it is deleted when
+//! it is used up.
 
 use axum::extract::State;
 use k8s_openapi::api::core::v1::Secret;
@@ -24,6 +19,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::{
     Client,
+    permit::{Permit, make_account},
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{NewAccount, read_account},
 };
@@ -31,13 +27,11 @@ use crate::{
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{PASSWORD_MEANING, spec_of_user},
-    web::{Created, Form, Input, Sent, is_label},
+    web::{Created, Form, Input, Sent},
 };
 
 /// Annotation of the Secret: the username that it was claimed for.
 const CLAIMED_FOR: &str = "hy3ons.github.io/bootstrap-claimed-for";
-/// Annotation of the account: uid of the Secret that made it.
-const MADE_BY: &str = "hy3ons.github.io/bootstrap-secret-uid";
 /// Under what guesses of the token are counted; no username has a space.
 const THROTTLE_ACCOUNT: &str = "bootstrap token";
 /// How long `config` believes what it last saw.
@@ -133,7 +127,12 @@ pub(super) async fn bootstrap(
     }
     attempt.succeeded();
 
-    let user = make_administrator(&state, &form, secret, account).await?;
+    let spec = KiteUserSpec {
+        email: account.email,
+        access_level: AccessLevel::Admin,
+        ..KiteUserSpec::new(account.username)
+    };
+    let user = make_account(&state, &form, secret, spec, account.password).await?;
     tracing::info!(
         user = user.name_any(),
         "bootstrap made the first administrator"
@@ -158,142 +157,35 @@ fn token_fits(secret: &Secret, given: &str) -> bool {
     })
 }
 
-async fn make_administrator(
-    state: &ApiState,
-    form: &Form,
-    secret: Secret,
-    account: NewAccount,
-) -> Result<KiteUser, Problem> {
-    let uid = secret.uid().unwrap_or_default();
-    let key = ObjectKey::cluster(&account.username);
-    let earlier = if is_label(&account.username) {
-        state.cluster().find::<KiteUser>(&key).await?
-    } else {
-        None
-    };
-    if earlier.as_ref().is_some_and(|user| !made_by(user, &uid)) {
-        return Err(taken(&account.username));
-    }
-    let secret = claim(state, secret, &account.username).await?;
-    let password = account.password.clone();
-    let hash = state.passwords().hash(account.password).await?;
-    let mut user = KiteUser::new(
-        &account.username,
-        KiteUserSpec {
-            email: account.email,
-            password_hash: Some(hash),
-            access_level: AccessLevel::Admin,
-            ..KiteUserSpec::new(&account.username)
-        },
-    );
-    user.annotations_mut()
-        .insert(MADE_BY.to_owned(), uid.clone());
+impl Permit for Secret {
+    const CALLED: &'static str = "the token";
+    const MADE_BY: &'static str = "hy3ons.github.io/bootstrap-secret-uid";
+    const OVER: ProblemKind = ProblemKind::BootstrapClosed;
 
-    let user = match state.cluster().create(&user).await {
-        Ok(user) => user,
-        Err(ClusterError::AlreadyExists { .. }) => {
-            let user = state.cluster().get::<KiteUser>(&key).await?;
-            if !made_by(&user, &uid) {
-                release(state, &secret).await?;
-                return Err(taken(&account.username));
+    fn holder(&self) -> Option<&str> {
+        self.annotations().get(CLAIMED_FOR).map(String::as_str)
+    }
+
+    async fn hold(&self, state: &ApiState, username: Option<&str>) -> Result<Self, ClusterError> {
+        let patch = json!({
+            "metadata": {
+                "uid": self.uid(),
+                "resourceVersion": self.resource_version(),
+                "annotations": { CLAIMED_FOR: username },
             }
-            // An earlier attempt got this far. The account is made either way,
-            // so the token is used up whether or not the password is the same.
-            discard(state, &secret).await?;
-            let hash = user.spec.password_hash.as_ref();
-            if !state.passwords().verify(hash, password).await? {
-                return Err(Problem::new(
-                    ProblemKind::BootstrapClosed,
-                    format!(
-                        "the administrator {:?} was made with this token before: sign in with the \
-                         password given then",
-                        account.username
-                    ),
-                ));
-            }
-            user
-        }
-        Err(error @ ClusterError::Invalid { .. }) => {
-            release(state, &secret).await?;
-            return Err(form.blame(error));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    discard(state, &secret).await?;
-    state.caches().users.caught_up_with(&user).await;
-    Ok(user)
-}
-
-fn made_by(user: &KiteUser, secret_uid: &str) -> bool {
-    user.annotations().get(MADE_BY).map(String::as_str) == Some(secret_uid)
-}
-
-fn taken(username: &str) -> Problem {
-    Problem::field(
-        ProblemKind::Taken,
-        "username",
-        username,
-        "is taken: choose another",
-    )
-}
-
-/// Claims the Secret for `username`, or finds that it is already.
-async fn claim(state: &ApiState, secret: Secret, username: &str) -> Result<Secret, Problem> {
-    match secret.annotations().get(CLAIMED_FOR) {
-        Some(holder) if holder == username => return Ok(secret),
-        Some(holder) => {
-            return Err(Problem::field(
-                ProblemKind::Conflict,
-                "username",
-                username,
-                format!(
-                    "the token was claimed for {holder:?} by a request that did not finish: \
-                     repeat it with that username"
-                ),
-            ));
-        }
-        None => {}
+        });
+        state
+            .cluster()
+            .edit(FieldManager::API, &secret_key(), &patch)
+            .await
     }
-    match annotate(state, &secret, Some(username)).await {
-        Ok(secret) => Ok(secret),
-        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Err(Problem::new(
-            ProblemKind::Conflict,
-            "another request used the token at the same moment: reload the page",
-        )),
-        Err(error) => Err(error.into()),
+
+    async fn use_up(&self, state: &ApiState, _: &KiteUser) -> Result<bool, Problem> {
+        state
+            .cluster()
+            .remove(self, PropagationPolicy::Background)
+            .await?;
+        state.note_bootstrap(false);
+        Ok(true)
     }
-}
-
-async fn release(state: &ApiState, secret: &Secret) -> Result<(), Problem> {
-    match annotate(state, secret, None).await {
-        Ok(_) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn annotate(
-    state: &ApiState,
-    secret: &Secret,
-    claimed_for: Option<&str>,
-) -> Result<Secret, ClusterError> {
-    let patch = json!({
-        "metadata": {
-            "uid": secret.uid(),
-            "resourceVersion": secret.resource_version(),
-            "annotations": { CLAIMED_FOR: claimed_for },
-        }
-    });
-    state
-        .cluster()
-        .edit(FieldManager::API, &secret_key(), &patch)
-        .await
-}
-
-async fn discard(state: &ApiState, secret: &Secret) -> Result<(), Problem> {
-    state
-        .cluster()
-        .remove(secret, PropagationPolicy::Background)
-        .await?;
-    state.note_bootstrap(false);
-    Ok(())
 }

@@ -4,8 +4,10 @@ pub(crate) mod bootstrap;
 mod caller;
 mod cookie;
 mod everyone;
+mod invite;
 mod origin;
 mod passwords;
+mod permit;
 mod personal;
 mod refresh;
 mod rotation;
@@ -23,6 +25,7 @@ pub use self::caller::{Caller, Principal};
 pub(crate) use self::{
     caller::{Client, check_socket_origin},
     everyone::new_epoch,
+    invite::{InviteState, new_invite, seal_token, sealed_token, state_of},
     passwords::{Passwords, read_password},
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     routes::routes,

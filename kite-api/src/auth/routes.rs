@@ -12,8 +12,8 @@ use super::{
 use crate::{
     openapi::about,
     problem::ProblemKind::{
-        BootstrapClosed, Conflict, CrossOrigin, SecondFactorRequired, SignUpClosed, Suspended,
-        Taken, TooManyRequests, Unauthenticated, WrongCredentials,
+        BootstrapClosed, Conflict, CrossOrigin, InviteOver, SecondFactorRequired, SignUpClosed,
+        Suspended, Taken, TooManyRequests, Unauthenticated, WrongCredentials,
     },
     state::ApiState,
 };
@@ -49,7 +49,14 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     TAG,
                     "signUp",
                     "Make an account for oneself",
-                    &[CrossOrigin, SignUpClosed, Taken, TooManyRequests],
+                    &[
+                        WrongCredentials,
+                        CrossOrigin,
+                        SignUpClosed,
+                        Taken,
+                        InviteOver,
+                        TooManyRequests,
+                    ],
                 ),
             ),
         )

@@ -10,11 +10,14 @@ use kube::ResourceExt as _;
 use schemars::{Schema, SchemaGenerator};
 
 use super::{
-    Client, read_password,
+    Client,
+    invite::look_at,
+    permit::make_account,
+    read_password,
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
 };
 use crate::{
-    problem::{Problem, ProblemKind},
+    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{PASSWORD_MEANING, spec_of_user},
     web::{Created, Form, Input, Sent, Stamp},
@@ -51,12 +54,30 @@ pub(crate) fn read_account(form: &mut Form) -> Option<NewAccount> {
     })
 }
 
-impl Input for NewAccount {
+/// An account that somebody makes for oneself.
+pub(super) struct Joining {
+    account: NewAccount,
+    invite: Option<String>,
+}
+
+impl Input for Joining {
     const NAME: &'static str = "NewAccount";
-    const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING, COOKIE_MEANING];
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        PASSWORD_MEANING,
+        COOKIE_MEANING,
+        (
+            "invite",
+            "The invite that an administrator gave: needed where accounts are by invitation.",
+        ),
+    ];
 
     fn read(form: &mut Form) -> Option<Self> {
-        read_account(form)
+        let account = read_account(form);
+        let invite = form.optional("invite");
+        Some(Self {
+            account: account?,
+            invite,
+        })
     }
 
     fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
@@ -64,40 +85,61 @@ impl Input for NewAccount {
     }
 }
 
+/// Refuses who comes without an invite where one is needed, or with one where none
+/// counts.
+fn require_open(state: &ApiState, has_invite: bool) -> Result<(), Problem> {
+    match state.platform().sign_up {
+        SignUp::Open => Ok(()),
+        SignUp::Invite if has_invite => Ok(()),
+        SignUp::Invite => {
+            let message = "is missing: accounts are by invitation, ask an administrator for one";
+            let closed = Problem::new(ProblemKind::SignUpClosed, format!("the invite {message}"));
+            Err(closed.with_error(FieldError {
+                field: "invite".to_owned(),
+                value: None,
+                message: message.to_owned(),
+            }))
+        }
+        SignUp::Closed => Err(Problem::new(
+            ProblemKind::SignUpClosed,
+            "this platform does not let people sign up: ask an administrator for an account",
+        )),
+    }
+}
+
 /// `POST /api/v1/auth/sign-up`
 pub(super) async fn sign_up(
     State(state): State<ApiState>,
     client: Client,
-    Sent { input, mut form }: Sent<NewAccount>,
+    Sent { input, mut form }: Sent<Joining>,
 ) -> Result<Created<SignedIn>, Problem> {
-    match state.platform().sign_up {
-        SignUp::Open => {}
-        SignUp::Invite => {
-            return Err(Problem::new(
-                ProblemKind::SignUpClosed,
-                "accounts are by invitation: ask an administrator to create one for you",
-            ));
-        }
-        SignUp::Closed => {
-            return Err(Problem::new(
-                ProblemKind::SignUpClosed,
-                "this platform does not let people sign up: ask an administrator for an account",
-            ));
-        }
-    }
-    let account = form.finish_with(input)?;
+    require_open(&state, form.peek::<String>("invite").is_some())?;
+    let Joining { account, invite } = form.finish_with(input)?;
     let attempt = state
         .sign_up_throttle()
         .attempt(&account.username, client.address)
         .map_err(too_many)?;
-    // Dropped undecided on an error that made no account, kept otherwise.
     let spec = KiteUserSpec {
         email: account.email,
         ..KiteUserSpec::new(&account.username)
     };
-    match create_user(&state, &form, spec, Some(account.password), None).await {
+    // The attempt counts, so guesses at invites do.
+    let invited = match &invite {
+        Some(token) => Some(look_at(&state, token, spec.clone()).await?),
+        None => None,
+    };
+    let by_invite = invited.is_some();
+    let made = match invited {
+        Some((invite, spec)) => make_account(&state, &form, invite, spec, account.password).await,
+        None => create_user(&state, &form, spec, Some(account.password), None).await,
+    };
+    match made {
         Ok(user) => {
-            tracing::info!(user = user.name_any(), "signed up");
+            tracing::info!(user = user.name_any(), by_invite, "signed up");
+            if by_invite {
+                // How many of these there are is limited by the invites.
+                attempt.undecided();
+            }
             Ok(greet(&state, &user, &client, account.cookie)
                 .await?
                 .at("/api/v1/me"))
@@ -111,8 +153,23 @@ pub(super) async fn sign_up(
     }
 }
 
-fn taken(field: &'static str, value: &str) -> Problem {
+/// That a username or email address is somebody else's.
+pub(super) fn taken(field: &'static str, value: &str) -> Problem {
     Problem::field(ProblemKind::Taken, field, value, "is taken: choose another")
+}
+
+/// That nobody is known to have the username or the email address.
+pub(super) async fn check_free(state: &ApiState, spec: &KiteUserSpec) -> Result<(), Problem> {
+    let username = &spec.username;
+    let is_theirs =
+        |user: &KiteUser| user.spec.username == *username || user.name_any() == *username;
+    if state.caches().users.find(is_theirs).is_some() {
+        return Err(taken("username", username));
+    }
+    match &spec.email {
+        Some(email) => require_free_email(state, email, None).await,
+        None => Ok(()),
+    }
 }
 
 /// That nobody but the user with the uid `of` has this address. Two at once are
@@ -146,16 +203,7 @@ pub(crate) async fn create_user(
     stamp: Option<&Stamp>,
 ) -> Result<KiteUser, Problem> {
     let username = spec.username.clone();
-    let users = &state.caches().users;
-    if users
-        .find(|user| user.spec.username == username || user.name_any() == username)
-        .is_some()
-    {
-        return Err(taken("username", &username));
-    }
-    if let Some(email) = &spec.email {
-        require_free_email(state, email, None).await?;
-    }
+    check_free(state, &spec).await?;
     if let Some(password) = password {
         spec.password_hash = Some(state.passwords().hash(password).await?);
     }

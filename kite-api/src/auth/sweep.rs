@@ -1,19 +1,26 @@
-//! Removing the objects of sessions and API tokens that open nothing any more.
+//! Removing the objects of sessions, API tokens and invites that open nothing any
+//! more.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, Object, ObjectKey},
-    crd::KiteUser,
+    crd::{KiteInvite, KiteUser},
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
-use super::{is_token_of, session::belongs_to};
+use super::{
+    invite::{InviteState, state_of},
+    is_token_of,
+    session::belongs_to,
+};
 use crate::state::Inner;
 
 /// Time between two sweeps.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
+/// How long an invite is still to be seen after it was used or has expired: 30 days.
+const INVITE_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Whether something expired at `end`, or the account that it was of is gone,
 /// suspended, or not the one that `belongs` asks for. Requests are refused from
@@ -81,11 +88,87 @@ pub(crate) async fn sweep(inner: &Inner) {
             }
         }
     }
+    if caches.invites.is_live() {
+        for invite in caches.invites.list(|_| true) {
+            let maker = user(&invite.spec.created_by.name);
+            if is_past(&invite, maker.as_deref(), now) {
+                remove(inner, invite.as_ref()).await;
+            }
+        }
+    }
+}
+
+/// Whether nobody needs to see an invite any more. One whose maker may not make it
+/// is among them at once, for a later pardon must not bring it back.
+fn is_past(invite: &KiteInvite, maker: Option<&KiteUser>, now: Timestamp) -> bool {
+    let used_at = invite.status.as_ref().and_then(|it| it.used_at.as_ref());
+    match state_of(invite, maker, now) {
+        InviteState::Open | InviteState::Claimed => false,
+        InviteState::Used => used_at.is_none_or(|used| used.0 + INVITE_KEPT <= now),
+        InviteState::Expired => invite.spec.expires_at.0 + INVITE_KEPT <= now,
+        // Its maker may come by the watch later than it.
+        InviteState::Void => invite
+            .creation_timestamp()
+            .is_some_and(|made| made.0 + INTERVAL <= now),
+    }
 }
 
 async fn remove<K: Object>(inner: &Inner, object: &K) {
     let gone = PropagationPolicy::Background;
     if let Err(error) = inner.cluster.remove(object, gone).await {
         tracing::warn!(%error, "what is dead stays until the next sweep");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use jiff::ToSpan as _;
+    use kite_core::crd::{AccessLevel, KiteUserSpec};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn invite(created: &str, expires: &str, status: Value) -> KiteInvite {
+        serde_json::from_value(json!({
+            "metadata": {"name": "i", "creationTimestamp": created},
+            "spec": {"hash": "x", "createdBy": {"name": "root", "uid": "1"},
+                     "expiresAt": expires},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn root() -> KiteUser {
+        let mut root = KiteUser::new("root", KiteUserSpec::new("root"));
+        root.metadata.uid = Some("1".to_owned());
+        root.spec.access_level = AccessLevel::Admin;
+        root
+    }
+
+    #[test]
+    fn invites_stay_as_long_as_somebody_may_look_for_them() {
+        let now: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
+        let maker = root();
+        let past = |invite: &KiteInvite, maker, days: i64| {
+            is_past(invite, maker, now + (days * 24).hours())
+        };
+        let open = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", json!({}));
+        assert!(!past(&open, Some(&maker), 0));
+        assert!(!past(&open, Some(&maker), 30), "it expired 29 days ago");
+        assert!(past(&open, Some(&maker), 31));
+
+        let used = json!({"claimedFor": "ann", "usedBy": {"name": "ann", "uid": "2"},
+                          "usedAt": "2026-06-01T00:00:00Z"});
+        let used = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", used);
+        assert!(!past(&used, None, 29), "whoever made it");
+        assert!(past(&used, None, 30));
+
+        let mut suspended = root();
+        suspended.spec.suspended = true;
+        assert!(past(&open, Some(&suspended), 0));
+        assert!(past(&open, None, 0));
+        let new = invite("2026-05-31T23:59:30Z", "2026-06-02T00:00:00Z", json!({}));
+        assert!(!past(&new, None, 0), "its maker may be on the way");
     }
 }

@@ -6,6 +6,7 @@
 //! | access token of a browser's session | `kite_at_` and [`Halves`] |
 //! | refresh token of a browser's session | `kite_rt_` and [`Halves`] |
 //! | API token | `kite_pat_` and [`Halves`] |
+//! | invite | `kite_invite_` and [`Halves`] |
 //!
 //! People and secret scanners know one by its beginning when they see it.
 
@@ -23,6 +24,8 @@ pub(super) const ACCESS: &str = "kite_at_";
 pub(super) const REFRESH: &str = "kite_rt_";
 /// How API tokens begin.
 pub(super) const PERSONAL: &str = "kite_pat_";
+/// How invites begin.
+pub(super) const INVITE: &str = "kite_invite_";
 /// Random bytes in a secret: 256 bits.
 const SECRET_BYTES: usize = 32;
 /// Bytes that lead to the object.
@@ -82,6 +85,11 @@ impl Halves {
     /// The name of the API token's object.
     pub(super) fn token_name(self) -> String {
         names::token(&self.id)
+    }
+
+    /// The name of the invite's object.
+    pub(super) fn invite_name(self) -> String {
+        names::invite(&self.id)
     }
 
     /// What is stored of the secret.

@@ -247,10 +247,13 @@ impl Form {
     }
 }
 
-/// Whether a field of this name holds what must not be repeated.
+/// Whether a field of this name holds what must not be repeated. Into that of a
+/// certificate its key may have got by mistake.
 fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
-    ["password", "token"].iter().any(|word| name.contains(word))
+    ["password", "token", "invite", "certificate", "privatekey"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Reads a request's body as a JSON object.

@@ -61,6 +61,14 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
+    /// A number for what is created, the same for the same key: where its name is
+    /// not for the caller to choose.
+    pub(crate) fn id(&self) -> [u8; 16] {
+        let mut id = [0; 16];
+        id.copy_from_slice(&Sha256::digest(&self.asked)[..16]);
+        id
+    }
+
     /// Marks an object that is about to be created.
     pub(crate) fn mark<K: Object>(&self, object: &mut K) {
         let text = format!("{}.{}", self.asked, self.body);

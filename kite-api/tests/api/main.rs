@@ -4,10 +4,12 @@
 
 mod account;
 mod bootstrap;
+mod certificate;
 mod console;
 mod contract;
 mod events;
 mod http;
+mod invites;
 mod lists;
 mod offers;
 mod openapi;

@@ -1,4 +1,6 @@
-import { PASSWORD, button, heading, says, scene } from "./world.mjs";
+import { PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 
 const an_administrator_looks_after_users = () =>
   scene({ user: "ann" }, async (page) => {
@@ -50,7 +52,102 @@ const an_administrator_sees_everything = () =>
     await heading(page, "Platform");
   });
 
+const invited_people_sign_up_by_a_link = () =>
+  scene({ user: "ann" }, async (page) => {
+    const token = await tokenOf("ann");
+    await api("PATCH", "/admin/platform", token, { signUp: "Invite" });
+    try {
+      await page.goto("/admin/invites");
+      await says(page, "No invites yet");
+      await button(page, "New invite").click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByLabel("For whom or what", { exact: true }).fill("Dora");
+      await dialog.getByLabel("Email (optional)", { exact: true }).fill("nobody");
+      await dialog.getByText("Say how much the account may use").click();
+      await dialog.getByLabel("VMs", { exact: true }).fill("2");
+      await dialog.getByRole("button", { name: "Create invite" }).click();
+      await dialog.getByText("Email must be an address").waitFor();
+      await dialog.getByLabel("Email (optional)", { exact: true }).fill("dora@kite.test");
+      await dialog.getByRole("button", { name: "Create invite" }).click();
+      await dialog.getByText("It is shown only now").waitFor();
+      await dialog.getByRole("button", { name: "Copy the link" }).click();
+      const link = await page.evaluate(() => navigator.clipboard.readText());
+      assert.match(link, /\/sign-up#invite=kite_invite_[\w-]{64}$/);
+      await dialog.getByRole("button", { name: "Done" }).click();
+      const row = page.getByRole("row", { name: /Dora/ });
+      await row.getByText("Open").waitFor();
+      assert.ok(!(await page.content()).includes("kite_invite_"));
+
+      await signUpBy(link, async (page) => {
+        await fill(page, "Username", "dora");
+        await fill(page, "Password", PASSWORD);
+        await button(page, "Create account").click();
+        await says(page, "Is missing: the invite is for one address");
+        await fill(page, "Email (optional)", "dora@kite.test");
+        await button(page, "Create account").click();
+        await heading(page, "Virtual machines");
+        assert.ok(!page.url().includes("invite"));
+      });
+      await row.getByText("Used", { exact: true }).waitFor();
+      await row.getByText("dora", { exact: true }).waitFor();
+      await signUpBy(link, async (page) => {
+        await fill(page, "Username", "eve");
+        await fill(page, "Password", PASSWORD);
+        await button(page, "Create account").click();
+        await says(page, "Was used: if that was you, sign in");
+      });
+
+      await row.getByRole("button", { name: "Withdraw the invite for Dora" }).click();
+      await page.getByRole("dialog").getByText("The account that was made with it stays").waitFor();
+      await page.getByRole("dialog").getByRole("button", { name: "Withdraw", exact: true }).click();
+      await says(page, "The invite for Dora is gone.");
+      await row.waitFor({ state: "detached" });
+    } finally {
+      await api("PATCH", "/admin/platform", token, { signUp: "Open" });
+    }
+  });
+
+/** Somebody else's browser, at the page that a link leads to. */
+async function signUpBy(link, play) {
+  const { hash, pathname } = new URL(link);
+  await scene({}, async (page) => {
+    await page.goto(pathname + hash);
+    await heading(page, "Create an account");
+    await play(page);
+  });
+}
+
+/** A certificate that signed itself for the demo's domain, and its key. */
+const pem = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
+
+const a_certificate_is_put_in_and_taken_away = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/platform");
+    await says(page, "The ingress controller brings its own.");
+    await button(page, "Put in a certificate").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Certificate (PEM)", { exact: true }).fill(pem("./demo-key.pem"));
+    await dialog.getByLabel("Private key (PEM)", { exact: true }).fill("not a key");
+    await dialog.getByRole("button", { name: "Put in a certificate" }).click();
+    await dialog.getByText("Holds a private key").waitFor();
+    await dialog.getByLabel("Certificate (PEM)", { exact: true }).fill(pem("./demo-certificate.pem"));
+    await dialog.getByRole("button", { name: "Put in a certificate" }).click();
+    await dialog.getByText("Is no private key in PEM").waitFor();
+    await accessible(page, "putting in a certificate");
+    await dialog.getByLabel("Private key (PEM)", { exact: true }).fill(pem("./demo-key.pem"));
+    await dialog.getByRole("button", { name: "Put in a certificate" }).click();
+    await says(page, "It was put in here.");
+    await says(page, "vm.kite.test, *.vm.kite.test");
+    assert.ok(!(await page.content()).includes("PRIVATE KEY"));
+    await accessible(page, "a certificate");
+    await button(page, "Take it away").click();
+    await dialog.getByRole("button", { name: "Take it away" }).click();
+    await says(page, "The ingress controller brings its own.");
+  });
+
 export default {
+  a_certificate_is_put_in_and_taken_away,
+  invited_people_sign_up_by_a_link,
   an_administrator_looks_after_users,
   an_administrator_sees_everything,
 };

@@ -14,6 +14,7 @@ const PAGES = [
   ["/admin/sessions", "Sessions in VMs"],
   ["/admin/images", "Images"],
   ["/admin/offers", "Offers to users"],
+  ["/admin/invites", "Invites"],
   ["/admin/platform", "Platform"],
 ];
 

@@ -9,6 +9,8 @@ mod charge;
 mod connection;
 pub(crate) mod foreign;
 mod image;
+#[allow(clippy::duplicated_attributes)]
+mod invite;
 mod offer;
 mod platform;
 // Several printer columns of one type are no mistake.
@@ -26,8 +28,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, connection::*, image::*, offer::*, platform::*, reservation::*, second_factor::*,
-    session::*, token::*, user::*, virtual_machine::*,
+    charge::*, connection::*, image::*, invite::*, offer::*, platform::*, reservation::*,
+    second_factor::*, session::*, token::*, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.
@@ -46,6 +48,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KiteReservation::crd(),
         KiteSession::crd(),
         KiteToken::crd(),
+        KiteInvite::crd(),
         KiteSecondFactor::crd(),
         KiteConnection::crd(),
     ]

@@ -166,7 +166,9 @@ pub struct Certificate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub cluster_issuer: Option<String>,
-    /// Name of a TLS Secret that is present in each user's namespace.
+    /// Name of a TLS Secret that is present in Kite's namespace and in each user's.
+    /// `kite-certificate`, which is put in over HTTP, is the web page's alone; VMs
+    /// then have what the controller brings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,

@@ -8,8 +8,8 @@
 use kite_core::{
     cluster::Object,
     crd::{
-        KiteConnection, KiteImage, KitePlatform, KiteReservation, KiteSecondFactor, KiteSession,
-        KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteConnection, KiteImage, KiteInvite, KitePlatform, KiteReservation, KiteSecondFactor,
+        KiteSession, KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
     },
 };
 use kite_fake::FakeCluster;
@@ -213,6 +213,10 @@ async fn what_the_crds_admit_can_be_read() {
         "user": "dev", "userUid": "1", "name": "ci", "hash": "x", "scopes": ["vms:read"],
         "expiresAt": "2026-01-01T00:00:00Z",
     });
+    let invite = json!({
+        "hash": "x", "createdBy": {"name": "dev", "uid": "1"},
+        "expiresAt": "2026-01-01T00:00:00Z",
+    });
     let factor = json!({"userUid": "1", "sealedSecret": "x"});
     let connection = json!({
         "vm": {"name": "web", "uid": "1"}, "owner": "dev", "login": "web", "kind": "Ssh",
@@ -229,6 +233,7 @@ async fn what_the_crds_admit_can_be_read() {
         try_all::<KiteReservation>("claim", claim).await,
         try_all::<KiteSession>("session", session).await,
         try_all::<KiteToken>("token", token).await,
+        try_all::<KiteInvite>("invite", invite).await,
         try_all::<KiteSecondFactor>("dev", factor).await,
         try_all::<KiteConnection>("c-1-1", connection).await,
     ];

@@ -353,6 +353,21 @@ async fn a_certificate_comes_from_the_controller_an_issuer_or_a_secret() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_certificate_that_was_put_in_is_the_web_pages_alone() {
+    let world = World::with_ann().await;
+    world.create(shop()).await;
+    let given = json!({"certificate": {"secretName": "kite-certificate"}});
+    expose_by(&world, given).await;
+    let expected = json!({"hosts": ["shop.vm.example.org"], "secret": null, "issuer": null});
+    assert_eq!(tls(&world).await, expected);
+    is(&world, "Unknown", "NoAddress").await;
+
+    let page: Ingress = world.find("kite", "kite-platform").await.unwrap();
+    let secret = page.spec.unwrap().tls.unwrap().remove(0).secret_name;
+    assert_eq!(secret.as_deref(), Some("kite-certificate"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cert_manager_made_goes_with_the_vm_and_nobody_elses_secret_does() {
     for (certificate, is_its) in [("web-tls", true), ("other", false)] {
         let world = World::with_ann().await;

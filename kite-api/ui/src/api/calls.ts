@@ -1,7 +1,7 @@
 // Every request that the pages make, one function each.
 
 import { ask, client, renews } from "./client";
-import type { Body, Capacity, Config, ConsoleKind, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
+import type { Body, Capacity, Certificate, Config, ConsoleKind, Image, Invite, InviteMade, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -133,6 +133,16 @@ export const deleteUser = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/admin/users/{name}", { params: { path: { name } } }));
 
 export const getCapacity = () => ask<Capacity>(client.GET("/api/v1/admin/capacity"));
+export const listInvites = () => all<Invite>((query) => ask(client.GET("/api/v1/admin/invites", { params: { query } })));
+export const createInvite = (body: Body) =>
+  ask<InviteMade>(client.POST("/api/v1/admin/invites", { body: body as never, params: once() }));
+export const deleteInvite = (name: string) =>
+  ask<unknown>(client.DELETE("/api/v1/admin/invites/{name}", { params: { path: { name } } }));
+
 export const getPlatform = () => ask<Platform>(client.GET("/api/v1/admin/platform"));
 export const editPlatform = (body: Body, etag?: string) =>
   ask<Platform>(client.PATCH("/api/v1/admin/platform", { params: unless(etag), body: body as never }));
+export const getCertificate = () => ask<Certificate>(client.GET("/api/v1/admin/certificate"));
+export const putCertificate = (body: Body) =>
+  ask<Certificate>(client.PUT("/api/v1/admin/certificate", { body: body as never }));
+export const deleteCertificate = () => ask<unknown>(client.DELETE("/api/v1/admin/certificate"));

@@ -35,6 +35,8 @@ export const keys = {
   users: ["admin", "users"],
   platform: ["admin", "platform"],
   capacity: ["admin", "capacity"],
+  invites: ["admin", "invites"],
+  certificate: ["admin", "certificate"],
 } as const;
 
 /** The account, or null where nobody is signed in. */
@@ -96,6 +98,10 @@ export const useAllOffers = () =>
 export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: POLL_MS });
 export const useCapacity = () =>
   useQuery({ queryKey: keys.capacity, queryFn: calls.getCapacity, refetchInterval: 2 * SLOW_MS });
+export const useInvites = () =>
+  useQuery({ queryKey: keys.invites, queryFn: calls.listInvites, refetchInterval: POLL_MS });
+export const useCertificate = () =>
+  useQuery({ queryKey: keys.certificate, queryFn: calls.getCertificate, refetchInterval: SLOW_MS });
 export const usePlatform = () => useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform });
 
 /** One VM: one's own from the list, another account's by itself. */

@@ -5,12 +5,13 @@ interface Props {
   children: string;
   hint?: string;
   defaultSelected?: boolean;
+  onChange?: (on: boolean) => void;
 }
 
 /** On or off. */
-export function Switch({ name, children, hint, defaultSelected = false }: Props) {
+export function Switch({ name, children, hint, defaultSelected = false, onChange }: Props) {
   return (
-    <AriaSwitch className="switch" name={name} value="on" defaultSelected={defaultSelected}>
+    <AriaSwitch className="switch" name={name} value="on" defaultSelected={defaultSelected} {...(onChange ? { onChange } : {})}>
       <span className="switch-track" aria-hidden />
       <span>
         {children}

@@ -22,6 +22,7 @@ const AllVmsPage = lazy(() => import("../pages/admin/AllVmsPage"));
 const SessionsPage = lazy(() => import("../pages/admin/SessionsPage"));
 const ImagesPage = lazy(() => import("../pages/admin/ImagesPage"));
 const AdminOffersPage = lazy(() => import("../pages/admin/OffersPage"));
+const InvitesPage = lazy(() => import("../pages/admin/InvitesPage"));
 const PlatformPage = lazy(() => import("../pages/admin/PlatformPage"));
 const NotFound = lazy(() => import("../pages/NotFound"));
 
@@ -53,6 +54,7 @@ export function App() {
             <Route path="users" element={<UsersPage />} />
             <Route path="images" element={<ImagesPage />} />
             <Route path="offers" element={<AdminOffersPage />} />
+            <Route path="invites" element={<InvitesPage />} />
             <Route path="platform" element={<PlatformPage />} />
           </Route>
           <Route path="*" element={<NotFound />} />

@@ -3,6 +3,7 @@ import ChartColumn from "lucide-react/icons/chart-column";
 import Disc3 from "lucide-react/icons/disc-3";
 import Gift from "lucide-react/icons/gift";
 import LogOut from "lucide-react/icons/log-out";
+import Mail from "lucide-react/icons/mail";
 import Server from "lucide-react/icons/server";
 import ServerCog from "lucide-react/icons/server-cog";
 import Settings2 from "lucide-react/icons/settings-2";
@@ -40,6 +41,7 @@ const ADMIN: readonly Place[] = [
   SESSIONS,
   { to: "/admin/images", label: "nav.images", icon: Disc3 },
   { to: "/admin/offers", label: "nav.adminOffers", icon: Gift },
+  { to: "/admin/invites", label: "nav.invites", icon: Mail },
   { to: "/admin/platform", label: "nav.platform", icon: Settings2 },
 ];
 

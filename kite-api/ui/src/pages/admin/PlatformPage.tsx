@@ -10,6 +10,7 @@ import { Select } from "../../components/Select";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
+import { CertificateSection } from "./CertificateSection";
 
 const SIGN_UPS: readonly SignUp[] = ["Open", "Invite", "Closed"];
 
@@ -22,12 +23,13 @@ export default function PlatformPage() {
       <Loaded query={platform}>
         {(platform) => <PlatformForm platform={platform} />}
       </Loaded>
+      <CertificateSection />
     </Page>
   );
 }
 
 /** What of the platform the form may have. */
-const editable = ({ status: _status, etag: _etag, ...spec }: Platform) => spec;
+const editable = ({ status: _status, etag: _etag, exposure: _exposure, ...spec }: Platform) => spec;
 
 function PlatformForm({ platform: current }: { platform: Platform }) {
   const t = useT();

@@ -55,7 +55,7 @@ export function SignIn() {
         </a>
       ))}
       <p className="other">
-        {config !== undefined && config.signUp === "Open" && (
+        {config !== undefined && config.signUp !== "Closed" && (
           <Link to="/sign-up" state={state.next ? { next: state.next } : null}>
             {t("signIn.toSignUp")}
           </Link>

@@ -1,0 +1,163 @@
+//! Making one account with something that is good for one: the bootstrap token,
+//! or an invite.
+//!
+//! 1. It is *claimed* for a username by a write on the condition that nobody
+//!    changed it, so of two racing requests one loses.
+//! 2. The account is created, marked with the permit's uid.
+//! 3. The permit is used up.
+//!
+//! A crash or a lost answer after 1 or 2 leaves a claim with which only the same
+//! username can go on. If the username cannot be had, the claim is released.
+
+use kite_core::{
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey},
+    crd::{KiteUser, KiteUserSpec},
+};
+use kube::{ResourceExt as _, api::PropagationPolicy};
+
+use super::sign_up::{check_free, taken};
+use crate::{
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    web::{Form, is_label},
+};
+
+/// An object that lets somebody make one account.
+pub(super) trait Permit: Object {
+    /// What people call it, with its article.
+    const CALLED: &'static str;
+    /// Annotation of the account: uid of the permit that made it.
+    const MADE_BY: &'static str;
+    /// What it is when the account was made with it before.
+    const OVER: ProblemKind;
+
+    /// The username that it was claimed for.
+    fn holder(&self) -> Option<&str>;
+
+    /// Writes down for which username it is claimed, or that it is for none, on the
+    /// condition that it is unchanged since it was read.
+    async fn hold(&self, state: &ApiState, username: Option<&str>) -> Result<Self, ClusterError>;
+
+    /// Sees to it that no other account is made with it. False if one was.
+    async fn use_up(&self, state: &ApiState, user: &KiteUser) -> Result<bool, Problem>;
+}
+
+/// Makes the account that `permit` allows, or finds that an earlier attempt with
+/// the same username and password got that far.
+pub(super) async fn make_account<P: Permit>(
+    state: &ApiState,
+    form: &Form,
+    permit: P,
+    mut spec: KiteUserSpec,
+    password: String,
+) -> Result<KiteUser, Problem> {
+    let uid = permit.uid().unwrap_or_default();
+    let username = spec.username.clone();
+    let key = ObjectKey::cluster(&username);
+    let earlier = if is_label(&username) {
+        state.cluster().find::<KiteUser>(&key).await?
+    } else {
+        None
+    };
+    let free = match &earlier {
+        Some(user) if made_by::<P>(user, &uid) => Ok(()),
+        Some(_) => Err(taken("username", &username)),
+        None => check_free(state, &spec).await,
+    };
+    if let Err(problem) = free {
+        if problem.kind() == ProblemKind::Taken && permit.holder() == Some(&username) {
+            release(state, &permit).await?;
+        }
+        return Err(problem);
+    }
+
+    let permit = claim(state, permit, &username).await?;
+    spec.password_hash = Some(state.passwords().hash(password.clone()).await?);
+    let mut user = KiteUser::new(&username, spec);
+    user.annotations_mut()
+        .insert(P::MADE_BY.to_owned(), uid.clone());
+    let (user, is_new) = match state.cluster().create(&user).await {
+        Ok(user) => (user, true),
+        Err(ClusterError::AlreadyExists { .. }) => {
+            let user = state.cluster().get::<KiteUser>(&key).await?;
+            if !made_by::<P>(&user, &uid) {
+                release(state, &permit).await?;
+                return Err(taken("username", &username));
+            }
+            (user, false)
+        }
+        Err(error @ ClusterError::Invalid { .. }) => {
+            release(state, &permit).await?;
+            return Err(form.blame(error));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    // Also where an earlier attempt made the account: then the permit is used up
+    // whether or not the password is the same.
+    if !permit.use_up(state, &user).await? {
+        let gone = PropagationPolicy::Background;
+        state.cluster().remove(&user, gone).await?;
+        return Err(at_the_same_moment::<P>());
+    }
+    if !is_new {
+        let hash = user.spec.password_hash.as_ref();
+        if !state.passwords().verify(hash, password).await? {
+            let called = P::CALLED;
+            let detail = format!(
+                "the account {username:?} was made with {called} before: sign in with the \
+                 password given then"
+            );
+            return Err(Problem::new(P::OVER, detail));
+        }
+    }
+    state.caches().users.caught_up_with(&user).await;
+    Ok(user)
+}
+
+fn made_by<P: Permit>(user: &KiteUser, permit_uid: &str) -> bool {
+    user.annotations().get(P::MADE_BY).map(String::as_str) == Some(permit_uid)
+}
+
+fn at_the_same_moment<P: Permit>() -> Problem {
+    Problem::new(
+        ProblemKind::Conflict,
+        format!(
+            "another request used {} at the same moment: reload the page",
+            P::CALLED
+        ),
+    )
+}
+
+/// Claims the permit for `username`, or finds that it is already.
+async fn claim<P: Permit>(state: &ApiState, permit: P, username: &str) -> Result<P, Problem> {
+    match permit.holder() {
+        Some(holder) if holder == username => return Ok(permit),
+        Some(holder) => {
+            return Err(Problem::field(
+                ProblemKind::Conflict,
+                "username",
+                username,
+                format!(
+                    "{} was claimed for {holder:?} by a request that did not finish: repeat it \
+                     with that username",
+                    P::CALLED
+                ),
+            ));
+        }
+        None => {}
+    }
+    match permit.hold(state, Some(username)).await {
+        Ok(permit) => Ok(permit),
+        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {
+            Err(at_the_same_moment::<P>())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn release<P: Permit>(state: &ApiState, permit: &P) -> Result<(), Problem> {
+    match permit.hold(state, None).await {
+        Ok(_) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

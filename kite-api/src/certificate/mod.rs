@@ -1,0 +1,364 @@
+//! The certificate of the web page: which it is, and another one put in by hand.
+//!
+//! What is put in is a Secret of a fixed name in Kite's namespace, and the platform
+//! names it. The API reads that Secret and cert-manager's for the web page, and no
+//! other, and tells a key to nobody.
+
+mod chain;
+
+use aide::axum::{ApiRouter, routing::get_with};
+use axum::extract::State;
+use jiff::Timestamp;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kite_core::{
+    cluster::{ABSENT, Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, KitePlatformSpec},
+    labels, names,
+};
+use kube::{
+    ResourceExt as _,
+    api::{ObjectMeta, PropagationPolicy},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use self::chain::{Chain, Facts};
+use crate::{
+    auth::Caller,
+    openapi::about,
+    policy::{Action, Whose},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    web::{Answer, Done, Form, IfMatch, Input, Sent, edit},
+};
+
+const TAG: &str = "admin";
+/// Type and keys of a Secret with a certificate.
+const TLS: &str = "kubernetes.io/tls";
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
+
+/// The path of the certificate.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::Conflict;
+    ApiRouter::new().api_route(
+        "/admin/certificate",
+        get_with(
+            get,
+            about(TAG, "getCertificate", "See the web page's certificate", &[]),
+        )
+        .put_with(
+            put,
+            about(
+                TAG,
+                "putCertificate",
+                "Put in a certificate for the web page",
+                &[Conflict],
+            ),
+        )
+        .delete_with(
+            delete,
+            about(
+                TAG,
+                "deleteCertificate",
+                "Go back to the certificate of the ingress controller",
+                &[Conflict],
+            ),
+        ),
+    )
+}
+
+/// Where the web page's certificate comes from.
+#[derive(Serialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+enum CertificateSource {
+    /// The ingress controller brings its own.
+    Controller,
+    /// The listener of the Gateway has it.
+    Gateway,
+    /// cert-manager gets it from a `ClusterIssuer`.
+    ClusterIssuer,
+    /// A Secret that somebody looks after.
+    Secret,
+    /// It was put in here.
+    Uploaded,
+}
+
+/// The web page's certificate. Its key is not told.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Certificate")]
+pub(crate) struct CertificateView {
+    source: CertificateSource,
+    /// The `ClusterIssuer`, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster_issuer: Option<String>,
+    /// The Secret in which it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret_name: Option<String>,
+    /// What it says of itself. Absent where Kite does not read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    facts: Option<Facts>,
+    /// Why there is nothing to tell of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+fn require(caller: &Caller) -> Result<(), Problem> {
+    caller.require(Action::ManagePlatform, Whose::Other(AccessLevel::ReadOnly))
+}
+
+/// Where the certificate comes from, and in which Secret it is.
+fn source_of(spec: &KitePlatformSpec) -> (CertificateSource, Option<&str>) {
+    let exposure = &spec.exposure;
+    if exposure.gateway.is_some() {
+        return (CertificateSource::Gateway, None);
+    }
+    if exposure.certificate.cluster_issuer.is_some() {
+        let secret = Some(names::PLATFORM_CERTIFICATE);
+        return (CertificateSource::ClusterIssuer, secret);
+    }
+    match exposure.certificate.secret_name.as_deref() {
+        None => (CertificateSource::Controller, None),
+        Some(names::UPLOADED_CERTIFICATE) => (
+            CertificateSource::Uploaded,
+            Some(names::UPLOADED_CERTIFICATE),
+        ),
+        given => (CertificateSource::Secret, given),
+    }
+}
+
+async fn view(state: &ApiState, spec: &KitePlatformSpec) -> Result<CertificateView, Problem> {
+    let (source, secret) = source_of(spec);
+    let (facts, message) = match (source, secret) {
+        (CertificateSource::Controller, _) => (None, "the ingress controller brings its own"),
+        (CertificateSource::Gateway, _) => (None, "the Gateway's listener has it"),
+        (CertificateSource::Secret, _) => (None, "Kite does not read this Secret"),
+        (_, None) => (None, "it is in no Secret"),
+        (_, Some(name)) => {
+            let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, name);
+            match state.cluster().find::<Secret>(&key).await? {
+                None => (None, "its Secret is not there yet"),
+                Some(secret) => match facts_of(&secret, spec) {
+                    None => (None, "its Secret has no certificate that can be read"),
+                    facts => (facts, ""),
+                },
+            }
+        }
+    };
+    Ok(CertificateView {
+        source,
+        cluster_issuer: spec.exposure.certificate.cluster_issuer.clone(),
+        secret_name: secret.map(str::to_owned),
+        message: facts.is_none().then(|| message.to_owned()),
+        facts,
+    })
+}
+
+fn facts_of(secret: &Secret, spec: &KitePlatformSpec) -> Option<Facts> {
+    let pem = secret.data.as_ref()?.get(CERTIFICATE)?;
+    let pem = std::str::from_utf8(&pem.0).ok()?;
+    let chain = Chain::parse(pem).ok()?;
+    chain.facts(spec.base_domain.as_deref(), Timestamp::now())
+}
+
+/// `GET /api/v1/admin/certificate`
+async fn get(
+    State(state): State<ApiState>,
+    caller: Caller,
+) -> Result<Answer<CertificateView>, Problem> {
+    require(&caller)?;
+    Ok(Answer::new(view(&state, &state.platform()).await?))
+}
+
+/// A certificate that is put in.
+pub(crate) struct NewCertificate {
+    certificate: String,
+    key: String,
+}
+
+impl Input for NewCertificate {
+    const NAME: &'static str = "NewCertificate";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        (
+            "certificate",
+            "The certificate in PEM form, behind it the one that signed it, and so on.",
+        ),
+        (
+            "privateKey",
+            "Its private key in PEM form, without a passphrase. It is never shown again.",
+        ),
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let certificate = form.required("certificate");
+        let key = form.required("privateKey");
+        Some(Self {
+            certificate: certificate?,
+            key: key?,
+        })
+    }
+}
+
+/// Notes what is wrong with certificate and key.
+fn check(form: &mut Form, new: &NewCertificate, domain: &str) {
+    let chain = match Chain::parse(&new.certificate) {
+        Ok(chain) => chain,
+        Err(wrong) => return form.error("certificate", wrong),
+    };
+    if let Err(wrong) = chain.check(domain, Timestamp::now()) {
+        form.error("certificate", wrong);
+    }
+    if let Err(wrong) = chain.check_key(&new.key) {
+        form.error("privateKey", wrong);
+    }
+}
+
+/// `PUT /api/v1/admin/certificate`. The Secret comes first: nothing names one that
+/// is not there. Where the platform refuses to name it, it goes again; where that is
+/// not known, a repeated request finishes what was begun.
+async fn put(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Sent { input, mut form }: Sent<NewCertificate>,
+) -> Result<Answer<CertificateView>, Problem> {
+    require(&caller)?;
+    let spec = state.platform();
+    if spec.exposure.gateway.is_some() {
+        return Err(with_gateway());
+    }
+    let is_named = source_of(&spec).0 == CertificateSource::Uploaded;
+    let Some(domain) = spec.base_domain else {
+        return Err(Problem::new(
+            ProblemKind::Conflict,
+            "the platform has no base domain for which a certificate could be: set baseDomain \
+             first",
+        ));
+    };
+    if let Some(new) = &input {
+        check(&mut form, new, &domain);
+    }
+    let new = form.finish_with(input)?;
+    let earlier = find_own(&state).await?;
+    let written = write(&state, &new, earlier.as_ref()).await?;
+    let wanted = json!({
+        "exposure": {"certificate": {"secretName": names::UPLOADED_CERTIFICATE, "clusterIssuer": null}}
+    });
+    let spec = match set(&state, &wanted, &form).await {
+        Ok(spec) => spec,
+        Err(problem) => {
+            // Where an answer was lost it may be named all the same.
+            let is_refused = matches!(problem.kind(), ProblemKind::Invalid | ProblemKind::Conflict);
+            if is_refused && !is_named {
+                state
+                    .cluster()
+                    .remove(&written, PropagationPolicy::Background)
+                    .await?;
+            }
+            return Err(problem);
+        }
+    };
+    tracing::info!(by = caller.name(), "put in a certificate");
+    Ok(Answer::new(view(&state, &spec).await?))
+}
+
+fn with_gateway() -> Problem {
+    Problem::new(
+        ProblemKind::Conflict,
+        "with exposure.gateway the certificate is that of the Gateway's listener: set it there",
+    )
+}
+
+fn secret_key() -> ObjectKey {
+    ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::UPLOADED_CERTIFICATE)
+}
+
+/// The Secret that an earlier request made. One of this name that somebody else made
+/// is not touched.
+async fn find_own(state: &ApiState) -> Result<Option<Secret>, Problem> {
+    let found = state.cluster().find::<Secret>(&secret_key()).await?;
+    match found {
+        Some(secret) if !is_own(&secret) => Err(Problem::new(
+            ProblemKind::Conflict,
+            format!(
+                "the Secret {} is not Kite's: rename it or remove it",
+                secret_key()
+            ),
+        )),
+        found => Ok(found),
+    }
+}
+
+fn is_own(secret: &Secret) -> bool {
+    let by = secret.labels().get(labels::MANAGED_BY);
+    by.map(String::as_str) == Some(FieldManager::API.as_str())
+}
+
+async fn write(
+    state: &ApiState,
+    new: &NewCertificate,
+    earlier: Option<&Secret>,
+) -> Result<Secret, Problem> {
+    let by = FieldManager::API.as_str().to_owned();
+    let data = |text: &str| ByteString(text.trim().as_bytes().to_vec());
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(names::UPLOADED_CERTIFICATE.to_owned()),
+            namespace: Some(names::PLATFORM_NAMESPACE.to_owned()),
+            uid: earlier.and_then(kube::ResourceExt::uid),
+            resource_version: earlier.is_none().then(|| ABSENT.to_owned()),
+            labels: Some([(labels::MANAGED_BY.to_owned(), by)].into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some(TLS.to_owned()),
+        data: Some(
+            [
+                (CERTIFICATE.to_owned(), data(&new.certificate)),
+                (KEY.to_owned(), data(&new.key)),
+            ]
+            .into(),
+        ),
+        ..Secret::default()
+    };
+    let written = state.cluster().apply(FieldManager::API, &secret).await;
+    written.map_err(|error| match error {
+        ClusterError::Invalid { .. } => Problem::new(
+            ProblemKind::Conflict,
+            "the cluster refuses the Secret: look whether the certificate is whole",
+        ),
+        error => error.into(),
+    })
+}
+
+/// Changes the platform's settings, which are there.
+async fn set(state: &ApiState, wanted: &Value, form: &Form) -> Result<KitePlatformSpec, Problem> {
+    let cache = &state.caches().platforms;
+    let platform = state
+        .platform_object()
+        .ok_or_else(|| Problem::not_found("platform", names::PLATFORM))?;
+    let always = IfMatch::default();
+    let edited = edit(state, cache, platform.as_ref(), &always, wanted, form).await?;
+    Ok(edited.spec)
+}
+
+/// `DELETE /api/v1/admin/certificate`. The name goes before what it names.
+async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, Problem> {
+    require(&caller)?;
+    let spec = state.platform();
+    if spec.exposure.gateway.is_some() {
+        return Err(with_gateway());
+    }
+    if source_of(&spec).0 != CertificateSource::Controller {
+        let nothing = json!({
+            "exposure": {"certificate": {"secretName": null, "clusterIssuer": null}}
+        });
+        set(&state, &nothing, &Form::new(serde_json::Map::new())).await?;
+    }
+    let secret = state.cluster().find::<Secret>(&secret_key()).await?;
+    if let Some(secret) = secret.filter(is_own) {
+        let gone = PropagationPolicy::Background;
+        state.cluster().remove(&secret, gone).await?;
+    }
+    tracing::info!(by = caller.name(), "took the certificate away");
+    Ok(Done::default())
+}

@@ -1,0 +1,115 @@
+import Plus from "lucide-react/icons/plus";
+import { useState } from "react";
+import * as calls from "../../api/calls";
+import { keys, queries, useInvites } from "../../api/queries";
+import type { Invite } from "../../api/types";
+import { Badge } from "../../components/Badge";
+import { Button } from "../../components/Button";
+import { Dialog } from "../../components/Dialog";
+import { Form } from "../../components/Form";
+import { Loaded } from "../../components/Loaded";
+import type { Tone } from "../../components/Notice";
+import { Page } from "../../components/Page";
+import { Table, type Column } from "../../components/Table";
+import { useToast } from "../../components/Toasts";
+import { useI18n, useT } from "../../i18n";
+import { relative } from "../../lib/time";
+import { NewInvite } from "./NewInvite";
+
+const TONES: Record<Invite["state"], Tone> = {
+  Open: "good",
+  Claimed: "busy",
+  Used: "off",
+  Expired: "warn",
+  Void: "warn",
+};
+
+const refetch = () => queries.invalidateQueries({ queryKey: keys.invites });
+
+/** What people know an invite by. */
+const calledOf = (invite: Invite) => invite.note ?? invite.email ?? invite.name.slice(0, 10);
+
+/** Who is invited to sign up. */
+export default function InvitesPage() {
+  const { t, tag } = useI18n();
+  const invites = useInvites();
+  const [creating, setCreating] = useState(false);
+  const [withdrawing, setWithdrawing] = useState<Invite | null>(null);
+  const columns: readonly Column<Invite>[] = [
+    { title: t("invites.for"), head: true, cell: calledOf },
+    {
+      title: t("vm.state"),
+      cell: ({ state }) => <Badge tone={TONES[state]}>{t(`invites.state.${state}`)}</Badge>,
+    },
+    { title: t("invites.email"), cell: ({ email }) => email ?? t("invites.anyAddress") },
+    { title: t("user.level"), cell: ({ accessLevel }) => t(`level.${accessLevel}`) },
+    { title: t("invites.usedBy"), cell: ({ usedBy, claimedFor }) => usedBy ?? claimedFor ?? "–" },
+    { title: t("invites.createdBy"), cell: ({ createdBy }) => createdBy },
+    { title: t("offer.until"), cell: ({ expiresAt }) => relative(expiresAt, tag) },
+    {
+      title: t("actions"),
+      actions: true,
+      cell: (invite) => (
+        <Button
+          small
+          aria-label={t("invites.withdrawOf", { name: calledOf(invite) })}
+          onPress={() => setWithdrawing(invite)}
+        >
+          {t("invites.withdraw")}
+        </Button>
+      ),
+    },
+  ];
+  return (
+    <Page
+      title={t("nav.invites")}
+      lead={t("invites.lead")}
+      actions={
+        <Button look="primary" icon={<Plus aria-hidden />} onPress={() => setCreating(true)}>
+          {t("invites.new")}
+        </Button>
+      }
+    >
+      <section className="card">
+        <Loaded query={invites}>
+          {(invites) => (
+            <Table
+              label={t("nav.invites")}
+              columns={columns}
+              rows={[...invites].sort((a, b) => ((a.createdAt ?? "") < (b.createdAt ?? "") ? 1 : -1))}
+              rowKey={(invite) => invite.name}
+              empty={t("invites.empty")}
+            />
+          )}
+        </Loaded>
+      </section>
+      {creating && <NewInvite onClose={() => setCreating(false)} onCreated={refetch} />}
+      {withdrawing && <Withdraw invite={withdrawing} onClose={() => setWithdrawing(null)} />}
+    </Page>
+  );
+}
+
+/** Asks before an invite is gone. Its name is nothing that one could type. */
+function Withdraw({ invite, onClose }: { invite: Invite; onClose: () => void }) {
+  const t = useT();
+  const toast = useToast();
+  const name = calledOf(invite);
+  const send = async () => {
+    await calls.deleteInvite(invite.name);
+    await refetch();
+    toast(t("invites.withdrawn", { name }));
+    onClose();
+  };
+  return (
+    <Dialog title={t("invites.withdrawOf", { name })} isOpen onClose={onClose}>
+      <Form
+        submit={t("invites.withdraw")}
+        look="danger"
+        extra={<Button onPress={onClose}>{t("cancel")}</Button>}
+        send={send}
+      >
+        <p>{t(invite.state === "Used" ? "invites.withdrawUsed" : "invites.withdrawConsequence")}</p>
+      </Form>
+    </Dialog>
+  );
+}
