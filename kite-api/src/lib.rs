@@ -32,7 +32,7 @@
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `tokens`, `totp`, `vms`, `users`, `images`, `offers`, `platform`, `settings` | the handlers |
+//! | `account`, `identities`, `tokens`, `totp`, `vms`, `users`, `images`, `offers`, `platform`, `settings` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
@@ -44,6 +44,7 @@ mod auth;
 pub mod caches;
 pub mod console;
 mod events;
+mod identities;
 mod images;
 pub mod metrics;
 mod offers;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, console, events, images, offers, openapi, page, platform,
+    account, auth, console, events, identities, images, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -55,6 +55,7 @@ fn operations() -> ApiRouter<ApiState> {
     ApiRouter::new()
         .merge(auth::routes())
         .merge(account::routes())
+        .merge(identities::routes())
         .merge(tokens::routes())
         .merge(totp::routes())
         .merge(vms::routes())

@@ -57,6 +57,7 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
         | (
             Action::ChangePassword
             | Action::ManageSecondFactor
+            | Action::ManageIdentities
             | Action::OpenConsole
             | Action::ManageTokens
             | Action::SignOutEveryone,
@@ -161,6 +162,7 @@ mod tests {
             Action::ManageTokens,
             Action::ChangePassword,
             Action::ManageSecondFactor,
+            Action::ManageIdentities,
             Action::OpenConsole,
             Action::SignOutEveryone,
         ] {

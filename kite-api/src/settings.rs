@@ -7,7 +7,9 @@ use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
-    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignUp},
+    crd::{
+        AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignInProvider, SignUp,
+    },
     names,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -93,6 +95,10 @@ impl Input for PlatformEdit {
         Some(Self(as_map([
             form.changed::<SignUp>("signUp")
                 .map(|sign_up| ("signUp", json!(sign_up))),
+            change_to_json(
+                "signInProviders",
+                form.change::<Vec<SignInProvider>>("signInProviders"),
+            ),
             change_to_json("baseDomain", form.change::<String>("baseDomain")),
             change_to_json("storageClass", form.change::<String>("storageClass")),
             change_to_json("imageNamespace", form.change::<String>("imageNamespace")),

@@ -4,6 +4,7 @@ pub(crate) mod bootstrap;
 mod caller;
 mod cookie;
 mod everyone;
+pub(crate) mod oidc;
 mod origin;
 mod passwords;
 mod personal;

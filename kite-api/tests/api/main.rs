@@ -10,6 +10,7 @@ mod events;
 mod http;
 mod lists;
 mod offers;
+mod oidc;
 mod openapi;
 mod refresh;
 mod sessions;

@@ -6,10 +6,11 @@ import account from "./account.mjs";
 import admin from "./admin.mjs";
 import entrance from "./entrance.mjs";
 import looks from "./looks.mjs";
+import provider from "./provider.mjs";
 import trouble from "./trouble.mjs";
 import vms from "./vms.mjs";
 
-for (const part of [entrance, vms, admin, account, trouble, looks]) {
+for (const part of [entrance, vms, admin, account, provider, trouble, looks]) {
   for (const [name, play] of Object.entries(part)) await test(name.replaceAll("_", " "), play);
 }
 await browser.close();

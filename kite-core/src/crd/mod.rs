@@ -15,6 +15,7 @@ mod reservation;
 mod second_factor;
 #[allow(clippy::duplicated_attributes)]
 mod session;
+mod sign_in;
 #[allow(clippy::duplicated_attributes)]
 mod token;
 mod user;
@@ -25,7 +26,7 @@ use kube::CustomResourceExt as _;
 
 pub use self::{
     charge::*, image::*, offer::*, platform::*, reservation::*, second_factor::*, session::*,
-    token::*, user::*, virtual_machine::*,
+    sign_in::*, token::*, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.

@@ -1,7 +1,7 @@
 // Every request that the pages make, one function each.
 
 import { ask, askFor, client, renews } from "./client";
-import type { Body, Config, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm } from "./types";
+import type { Body, Config, Identity, Image, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -43,6 +43,10 @@ export const listSessions = async () => (await ask<Items<Session>>(client.GET("/
 export const endSession = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/me/sessions/{name}", { params: { path: { name } } }));
 export const endOtherSessions = () => ask<unknown>(client.DELETE("/api/v1/me/sessions"));
+export const listIdentities = async () => (await ask<Items<Identity>>(client.GET("/api/v1/me/identities"))).items;
+export const linkIdentity = (body: Body) => ask<{ url: string }>(client.POST("/api/v1/me/identities", { body: body as never }));
+export const unlinkIdentity = (id: string) =>
+  ask<unknown>(client.DELETE("/api/v1/me/identities/{id}", { params: { path: { id } } }));
 export const listTokens = async () => (await askFor<Items<Token>>("GET", "/me/tokens")).items;
 export const createToken = (body: Body) => askFor<{ token: string }>("POST", "/me/tokens", body);
 export const deleteToken = (name: string) => askFor<unknown>("DELETE", `/me/tokens/${encodeURIComponent(name)}`);

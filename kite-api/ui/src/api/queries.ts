@@ -29,6 +29,7 @@ export const keys = {
   sessions: ["sessions"],
   tokens: ["tokens"],
   totp: ["totp"],
+  identities: ["identities"],
   allVms: ["admin", "vms"],
   allOffers: ["admin", "offers"],
   users: ["admin", "users"],
@@ -73,6 +74,7 @@ export const useOffers = () => useQuery({ queryKey: keys.offers, queryFn: calls.
 export const useSessions = () =>
   useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: SLOW_MS });
 export const useTotp = () => useQuery({ queryKey: keys.totp, queryFn: calls.getTotp });
+export const useIdentities = () => useQuery({ queryKey: keys.identities, queryFn: calls.listIdentities });
 export const useTokens = () => useQuery({ queryKey: keys.tokens, queryFn: calls.listTokens });
 export const useAllVms = () =>
   useQuery({ queryKey: keys.allVms, queryFn: calls.listAllVms, refetchInterval: POLL_MS });
