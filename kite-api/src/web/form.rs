@@ -9,7 +9,7 @@ use http::header;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::ClusterError,
-    crd::{AccessLevel, PowerState, Quota, SignInProvider, SignUp, SshLogin, TokenScope},
+    crd::{AccessLevel, PowerState, Quota, SignUp, SshLogin, TokenScope},
     quantity::Bytes,
 };
 use kube::core::Duration;
@@ -412,8 +412,8 @@ impl Field for SignUp {
     }
 }
 
-impl Field for Vec<SignInProvider> {
-    const EXPECTED: &'static str = "a list of providers such as [{\"name\": \"staff\", \"issuer\": \"https://login.example.org\", \"clientId\": \"kite\"}]";
+impl Field for Vec<Map<String, Value>> {
+    const EXPECTED: &'static str = "a list of objects such as [{\"name\": \"one\"}]";
 
     fn parse(value: &Value) -> Option<Self> {
         serde_json::from_value(value.clone()).ok()

@@ -400,11 +400,18 @@ async fn wrong_settings_of_providers_are_refused_by_field() {
         ("accessLevels", json!([{"group": "a"}])),
     ] {
         let refused = world.patch(path, &root, provider(field, value)).await;
-        assert_eq!(
-            refused.is_problem(422, "invalid").fields(),
-            ["signInProviders"]
-        );
+        let fields = refused.is_problem(422, "invalid").fields();
+        assert_eq!(fields, ["signInProviders[0]"], "{refused:?}");
     }
+    let misspelt = provider("clientID", json!("kite"));
+    let refused = world.patch(path, &root, misspelt).await;
+    let fields = refused.is_problem(422, "invalid").fields();
+    assert_eq!(fields, ["signInProviders[0].clientID"]);
+    let refused = world
+        .patch(path, &root, json!({"signInProviders": "all"}))
+        .await;
+    let fields = refused.is_problem(422, "invalid").fields();
+    assert_eq!(fields, ["signInProviders"]);
     let nine: Vec<_> = (0..9)
         .map(|n| json!({"name": format!("p{n}"), "issuer": "https://a.test", "clientId": "k"}))
         .collect();

@@ -42,6 +42,16 @@ struct Known {
     failed: Option<Instant>,
 }
 
+impl Known {
+    /// Whoever waited while a provider did not answer does not try it anew.
+    fn require_no_pause(&self) -> Result<(), Failure> {
+        match self.failed {
+            Some(when) if when.elapsed() < PAUSE => Err(Failure::Unavailable),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
 /// A discovery document, as far as it matters.
 #[derive(Debug)]
 pub(super) struct Metadata {
@@ -88,9 +98,7 @@ impl Providers {
         {
             return Ok(Arc::clone(metadata));
         }
-        if known.failed.is_some_and(|when| when.elapsed() < PAUSE) {
-            return Err(Failure::Unavailable);
-        }
+        known.require_no_pause()?;
         match self.discover(provider).await {
             Ok(metadata) => {
                 let metadata = Arc::new(metadata);
@@ -168,10 +176,12 @@ impl Providers {
                 return Ok(Arc::clone(keys));
             }
         }
+        known.require_no_pause()?;
         let found = async { self.web.json::<Value>(get(&metadata.keys)?).await };
-        let found = found
-            .await
-            .map_err(|error| lost(&provider.name, &metadata.keys, &error))?;
+        let found = found.await.map_err(|error| {
+            known.failed = Some(Instant::now());
+            lost(&provider.name, &metadata.keys, &error)
+        })?;
         let keys = Arc::new(readable(&found));
         known.keys = Some((Instant::now(), Arc::clone(&keys)));
         Ok(keys)
