@@ -80,8 +80,6 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
 pub(crate) struct Me {
     #[serde(flatten)]
     user: UserView,
-    /// Whether one can sign in with a password.
-    has_password: bool,
     /// When the session ends by which this was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_expires_at: Option<String>,
@@ -92,7 +90,6 @@ async fn get(caller: Caller) -> Result<Answer<Me>, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let me = Me {
         user: UserView::of(caller.user()),
-        has_password: caller.user().spec.password_hash.is_some(),
         session_expires_at: caller
             .session()
             .map(|session| session.spec.expires_at.0.to_string()),
