@@ -126,15 +126,14 @@ async fn finish(
         .provider_throttle()
         .attempt(name, client.address)
         .map_err(Failure::TooMany)?;
-    let ended = match &flow.linking {
-        Some(linking) => finish_linking(state, visit, name, flow, returned, linking).await,
-        None => {
-            let signed_in = sign_in(state, client, name, flow, returned).await;
-            let outcome = signed_in.as_ref().map(|_| ());
-            let outcome = outcome.map_err(|failure| failure.clone().problem().kind());
-            state.metrics().signed_in(outcome);
-            signed_in
-        }
+    let ended = if let Some(linking) = &flow.linking {
+        finish_linking(state, visit, name, flow, returned, linking).await
+    } else {
+        let signed_in = sign_in(state, client, name, flow, returned).await;
+        let outcome = signed_in.as_ref().map(|_| ());
+        let outcome = outcome.map_err(|failure| failure.clone().problem().kind());
+        state.metrics().signed_in(outcome);
+        signed_in
     };
     if ended.is_ok() {
         attempt.succeeded();
