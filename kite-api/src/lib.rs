@@ -32,7 +32,7 @@
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
-//! | `account`, `tokens`, `totp`, `vms`, `users`, `invites`, `images`, `offers`, `platform`, `capacity`, `settings`, `certificate` | the handlers |
+//! | `account`, `identities`, `tokens`, `totp`, `vms`, `users`, `invites`, `images`, `offers`, `platform`, `capacity`, `settings`, `certificate` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over WebSockets |
 //! | `connections` | who is connected to VMs: list, end, replay |
 //! | `events` | news as server-sent events |
@@ -48,6 +48,7 @@ mod certificate;
 mod connections;
 pub mod console;
 mod events;
+mod identities;
 mod images;
 mod invites;
 pub mod metrics;

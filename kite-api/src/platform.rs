@@ -51,6 +51,8 @@ pub(crate) async fn health() -> Answer<Health> {
 pub(crate) struct Config {
     /// Who may sign up.
     sign_up: SignUp,
+    /// At which people sign in, beside local accounts.
+    sign_in_providers: Vec<ProviderView>,
     /// Whether the first administrator is still to be made.
     bootstrap_open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,6 +62,16 @@ pub(crate) struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     gateway: Option<Gateway>,
     version: &'static str,
+}
+
+/// A provider at which people sign in.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ProviderView {
+    /// A browser signs in at `/api/v1/auth/oidc/<name>`.
+    name: String,
+    /// What people call it.
+    display_name: String,
 }
 
 /// Where `ssh` connects to.
@@ -81,6 +93,14 @@ async fn config(State(state): State<ApiState>) -> Result<Answer<Config>, Problem
     let seen = state.platform_status();
     Ok(Answer::new(Config {
         sign_up: platform.sign_up,
+        sign_in_providers: platform
+            .sign_in_providers
+            .iter()
+            .map(|provider| ProviderView {
+                name: provider.name.clone(),
+                display_name: provider.title().to_owned(),
+            })
+            .collect(),
         bootstrap_open,
         gateway: platform.gateway.enabled.then(|| Gateway {
             port: platform.gateway.port_of_users(seen.gateway_port),

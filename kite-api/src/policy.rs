@@ -15,6 +15,8 @@ pub enum Action {
     ChangePassword,
     /// Make a second factor, or take an account's away.
     ManageSecondFactor,
+    /// Link an account with people at sign-in providers, or unlink it.
+    ManageIdentities,
     /// See, make and end one's API tokens.
     ManageTokens,
     /// See the catalogue of images.
@@ -65,11 +67,12 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
         Self::ManageSecondFactor,
+        Self::ManageIdentities,
         Self::ManageTokens,
         Self::SeeImages,
         Self::SeeOffers,
@@ -102,6 +105,7 @@ impl Action {
             Self::EditAccount => "edit an account",
             Self::ChangePassword => "change the password of an account",
             Self::ManageSecondFactor => "manage the second factor of an account",
+            Self::ManageIdentities => "link or unlink sign-in providers",
             Self::ManageTokens => "manage API tokens",
             Self::SeeImages => "see images",
             Self::SeeOffers => "see offers",
@@ -162,7 +166,9 @@ impl Whose {
 pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
-        (Action::UseAccount | Action::ManageTokens, whose) => whose == Whose::Own,
+        (Action::UseAccount | Action::ManageIdentities | Action::ManageTokens, whose) => {
+            whose == Whose::Own
+        }
         (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
         (Action::ChangePassword | Action::ManageSecondFactor, whose) => {
             whose == Whose::Own || who >= Admin
@@ -223,11 +229,12 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 27] = [
+    const EXPECTED: [(Action, &str); 28] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
         (Action::ManageSecondFactor, "RUMA ---A ---A ---A ---A"),
+        (Action::ManageIdentities, "RUMA ---- ---- ---- ----"),
         (Action::ManageTokens, "RUMA ---- ---- ---- ----"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),

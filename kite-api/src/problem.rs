@@ -26,6 +26,8 @@ pub enum ProblemKind {
     WrongCredentials,
     /// The password is right, and a code of the second factor is missing or wrong.
     SecondFactorRequired,
+    /// A sign-in at a provider came to nothing.
+    SignInFailed,
     /// The account may not do this.
     Forbidden,
     /// The account is suspended.
@@ -70,11 +72,12 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Every kind, for the documentation and its test.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::WrongCredentials,
         Self::SecondFactorRequired,
+        Self::SignInFailed,
         Self::Forbidden,
         Self::Suspended,
         Self::CrossOrigin,
@@ -111,6 +114,11 @@ impl ProblemKind {
                 "second-factor-required",
                 "A code is needed",
                 StatusCode::UNAUTHORIZED,
+            ),
+            Self::SignInFailed => (
+                "sign-in-failed",
+                "Sign-in at the provider failed",
+                StatusCode::BAD_REQUEST,
             ),
             Self::Forbidden => ("forbidden", "Not allowed", StatusCode::FORBIDDEN),
             Self::Suspended => ("suspended", "Account suspended", StatusCode::FORBIDDEN),

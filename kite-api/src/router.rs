@@ -12,8 +12,8 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, capacity, certificate, connections, console, events, images, invites, offers,
-    openapi, page, platform,
+    account, auth, capacity, certificate, connections, console, events, identities, images,
+    invites, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -56,6 +56,7 @@ fn operations() -> ApiRouter<ApiState> {
     ApiRouter::new()
         .merge(auth::routes())
         .merge(account::routes())
+        .merge(identities::routes())
         .merge(tokens::routes())
         .merge(totp::routes())
         .merge(vms::routes())

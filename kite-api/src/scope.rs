@@ -61,6 +61,7 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
         | (
             Action::ChangePassword
             | Action::ManageSecondFactor
+            | Action::ManageIdentities
             | Action::OpenConsole
             | Action::ReplayVmSession
             | Action::ManageTokens
@@ -169,6 +170,7 @@ mod tests {
             Action::ManageTokens,
             Action::ChangePassword,
             Action::ManageSecondFactor,
+            Action::ManageIdentities,
             Action::OpenConsole,
             Action::ReplayVmSession,
             Action::SignOutEveryone,

@@ -7,11 +7,13 @@ use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
-    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignUp},
+    crd::{
+        AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignInProvider, SignUp,
+    },
     names,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -21,7 +23,7 @@ use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::{as_map, change_to_json},
-    web::{Answer, Form, IfMatch, Input, Sent, edit, tag_of},
+    web::{Answer, Change, Form, IfMatch, Input, Sent, edit, tag_of},
 };
 
 const TAG: &str = "admin";
@@ -96,6 +98,7 @@ impl Input for PlatformEdit {
         Some(Self(as_map([
             form.changed::<SignUp>("signUp")
                 .map(|sign_up| ("signUp", json!(sign_up))),
+            change_to_json("signInProviders", read_providers(form)),
             change_to_json("baseDomain", form.change::<String>("baseDomain")),
             change_to_json("storageClass", form.change::<String>("storageClass")),
             change_to_json("imageNamespace", form.change::<String>("imageNamespace")),
@@ -112,6 +115,30 @@ impl Input for PlatformEdit {
     fn resource(generator: &mut SchemaGenerator) -> Option<Schema> {
         Some(KitePlatformSpec::json_schema(generator))
     }
+}
+
+/// Reads a list of providers. A misspelt field would be ignored in silence.
+fn read_providers(form: &mut Form) -> Change<Vec<Map<String, Value>>> {
+    let change = form.change::<Vec<Map<String, Value>>>("signInProviders");
+    let Change::Set(providers) = &change else {
+        return change;
+    };
+    let schema = SchemaGenerator::default().into_root_schema_for::<SignInProvider>();
+    let known = schema.get("properties").and_then(Value::as_object);
+    for (n, provider) in providers.iter().enumerate() {
+        let place = format!("signInProviders[{n}]");
+        for name in provider.keys() {
+            if known.is_some_and(|known| !known.contains_key(name)) {
+                let known: Vec<_> = known.into_iter().flat_map(Map::keys).cloned().collect();
+                let message = format!("is no field of a provider, which has: {}", known.join(", "));
+                form.error(&format!("{place}.{name}"), message);
+            }
+        }
+        if let Err(error) = SignInProvider::deserialize(provider) {
+            form.error(&place, format!("cannot be read: {error}"));
+        }
+    }
+    change
 }
 
 /// `PATCH /api/v1/admin/platform`

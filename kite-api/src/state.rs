@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
-    auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, sweep},
+    auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, oidc::Providers, sweep},
     caches::Caches,
     capacity,
     connections::{self, Recordings, Sweeper},
@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     sign_in: Throttle,
     sign_up: Throttle,
     second_factor: Throttle,
+    provider_sign_in: Throttle,
+    providers: Providers,
     session_lookups: Semaphore,
     noted_uses: NotedUses,
     event_places: Places,
@@ -191,6 +193,16 @@ impl ApiState {
         &self.inner.second_factor
     }
 
+    /// Guards sign-ins at providers.
+    pub(crate) fn provider_throttle(&self) -> &Throttle {
+        &self.inner.provider_sign_in
+    }
+
+    /// What sign-in providers said of themselves.
+    pub(crate) fn providers(&self) -> &Providers {
+        &self.inner.providers
+    }
+
     /// Guards the making of accounts.
     pub(crate) fn sign_up_throttle(&self) -> &Throttle {
         &self.inner.sign_up
@@ -269,7 +281,8 @@ impl ApiStateBuilder {
 
     /// Origins such as `https://kite.example.org` whose pages may use the cookie
     /// though the `Host` header does not name them, as behind a proxy that
-    /// rewrites it.
+    /// rewrites it. Sign-in providers send people back to one of them, or to the
+    /// platform's own URL.
     pub fn origins(mut self, origins: impl IntoIterator<Item = String>) -> Self {
         self.settings.origins = origins.into_iter().collect();
         self
@@ -369,6 +382,8 @@ impl ApiStateBuilder {
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
             second_factor: Throttle::new(Limits::SECOND_FACTOR),
+            provider_sign_in: Throttle::new(Limits::PROVIDER),
+            providers: Providers::default(),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
             noted_uses: NotedUses::default(),
             event_places: Places::default(),

@@ -82,6 +82,8 @@ pub(crate) struct UserView {
     email: Option<String>,
     access_level: AccessLevel,
     suspended: bool,
+    /// Whether one can sign in to it with a password.
+    has_password: bool,
     ssh_public_keys: Vec<String>,
     quota: Quota,
     usage: Usage,
@@ -106,6 +108,7 @@ impl UserView {
             email: user.spec.email.clone(),
             access_level: user.spec.access_level,
             suspended: user.spec.suspended,
+            has_password: user.spec.password_hash.is_some(),
             ssh_public_keys: user.spec.ssh_public_keys.clone(),
             quota: user.spec.effective_quota(),
             usage: status.usage.unwrap_or_default(),

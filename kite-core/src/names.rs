@@ -7,7 +7,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::password::PasswordHash;
+use crate::{crd::Identity, password::PasswordHash};
 
 /// Namespace in which the platform's own objects live.
 pub const PLATFORM_NAMESPACE: &str = "kite";
@@ -48,6 +48,9 @@ pub const BOOTSTRAP_TOKEN_KEY: &str = "token";
 
 /// Secret with the key by which the API seals what is in objects.
 pub const SEAL_SECRET: &str = "kite-seal";
+
+/// Secret with the secrets by which Kite is known to OpenID Connect providers.
+pub const OIDC_SECRET: &str = "kite-oidc";
 
 /// Most characters of a `KiteVirtualMachine`'s name.
 pub const VM_NAME_MAX: usize = 52;
@@ -171,6 +174,18 @@ pub fn email_reservation(email: &str) -> String {
         "email.{}",
         hex(&Sha256::digest(email.trim().to_lowercase().as_bytes())[..20])
     )
+}
+
+/// What stands for somebody at an OpenID Connect provider where a name is needed.
+/// An issuer has no line breaks, so no two pairs run together.
+pub fn identity(identity: &Identity) -> String {
+    let text = format!("{}\n{}", identity.issuer, identity.subject);
+    hex(&Sha256::digest(text.as_bytes())[..20])
+}
+
+/// Reservation of somebody at an OpenID Connect provider.
+pub fn identity_reservation(of: &Identity) -> String {
+    format!("identity.{}", identity(of))
 }
 
 /// Fingerprint of a password hash, by which a session tells whether the password is

@@ -44,7 +44,8 @@ pub fn of_offer(vm: &Vm<'_>, offer: &KiteVirtualMachineOffer) -> KiteReservation
     }
 }
 
-/// The claims of a user: the username, and the email address if there is one.
+/// The claims of a user: the username, the email address if there is one, and who
+/// the user is at OpenID Connect providers.
 /// They are released by the user's finalizer, not by garbage collection, so
 /// that a name is free only once everything of its last bearer is gone.
 pub fn of_user(user: &User<'_>) -> Vec<KiteReservation> {
@@ -62,5 +63,13 @@ pub fn of_user(user: &User<'_>) -> Vec<KiteReservation> {
         .email
         .as_deref()
         .map(|email| claim(names::email_reservation(email), Claim::Email));
-    [username].into_iter().chain(email).collect()
+    let identities = spec
+        .identities
+        .iter()
+        .map(|identity| claim(names::identity_reservation(identity), Claim::Identity));
+    [username]
+        .into_iter()
+        .chain(email)
+        .chain(identities)
+        .collect()
 }

@@ -1,5 +1,6 @@
 //! The cookies of a browser's session: one with a short-lived token that goes with
-//! every request, and one that renews it.
+//! every request, and one that renews it; and the one that carries a sign-in at a
+//! provider from its begin to its end.
 
 use axum_extra::extract::cookie::{Cookie, SameSite};
 use http::{HeaderMap, HeaderValue, header};
@@ -12,11 +13,13 @@ pub(super) enum Role {
     Access,
     /// Its token renews the session.
     Refresh,
+    /// It has what a sign-in at a provider must prove in the end.
+    Flow,
 }
 
 impl Role {
-    /// Every role.
-    const ALL: [Self; 2] = [Self::Access, Self::Refresh];
+    /// The roles of a session's cookies.
+    const OF_SESSION: [Self; 2] = [Self::Access, Self::Refresh];
 
     /// Without TLS the plain name. With TLS browsers take the access cookie from
     /// the very host only (`__Host-`, RFC 6265bis §4.1.3.2): a VM, whose domain
@@ -30,20 +33,23 @@ impl Role {
             (Self::Access, true) => "__Host-kite_session",
             (Self::Refresh, false) => "kite_refresh",
             (Self::Refresh, true) => "__Secure-kite_refresh",
+            (Self::Flow, false) => "kite_oidc",
+            (Self::Flow, true) => "__Host-kite_oidc",
         }
     }
 
     fn path(self) -> &'static str {
         match self {
-            Self::Access => "/",
+            Self::Access | Self::Flow => "/",
             Self::Refresh => "/api/v1/auth",
         }
     }
 
     fn same_site(self) -> SameSite {
         match self {
-            // A link from elsewhere leads to the page as one who is signed in.
-            Self::Access => SameSite::Lax,
+            // A link from elsewhere leads to the page as one who is signed in, and a
+            // provider leads back.
+            Self::Access | Self::Flow => SameSite::Lax,
             Self::Refresh => SameSite::Strict,
         }
     }
@@ -81,13 +87,13 @@ pub(super) fn set(
     HeaderValue::from_str(&text).ok()
 }
 
-/// `Set-Cookie`s that remove all cookies, those included that were set before Kite
+/// `Set-Cookie`s that remove a session's cookies, those included that were set before Kite
 /// was served with TLS.
 pub(super) fn clear(secure: bool) -> Vec<HeaderValue> {
     let names: &[bool] = if secure { &[true, false] } else { &[false] };
     names
         .iter()
-        .flat_map(|secure| Role::ALL.map(|role| set(role, "", Duration::ZERO, *secure)))
+        .flat_map(|secure| Role::OF_SESSION.map(|role| set(role, "", Duration::ZERO, *secure)))
         .flatten()
         .collect()
 }

@@ -5,6 +5,7 @@ mod caller;
 mod cookie;
 mod everyone;
 mod invite;
+pub(crate) mod oidc;
 mod origin;
 mod passwords;
 mod permit;

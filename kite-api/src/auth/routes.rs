@@ -1,10 +1,14 @@
 //! Where people sign up, in and out.
 
-use aide::axum::{ApiRouter, routing::post_with};
+use aide::axum::{
+    ApiRouter,
+    routing::{get_with, post_with},
+};
 
 use super::{
     bootstrap::bootstrap,
     everyone::sign_everyone_out,
+    oidc::{callback, start},
     refresh::refresh,
     sign_in::{sign_in, sign_out},
     sign_up::sign_up,
@@ -12,8 +16,9 @@ use super::{
 use crate::{
     openapi::about,
     problem::ProblemKind::{
-        BootstrapClosed, Conflict, CrossOrigin, InviteOver, SecondFactorRequired, SignUpClosed,
-        Suspended, Taken, TooManyRequests, Unauthenticated, WrongCredentials,
+        BootstrapClosed, Conflict, CrossOrigin, Forbidden, Invalid, InviteOver, Malformed,
+        NotFound, SecondFactorRequired, SignInFailed, SignUpClosed, Suspended, Taken,
+        TooManyRequests, Unauthenticated, WrongCredentials,
     },
     state::ApiState,
 };
@@ -78,6 +83,7 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                 ),
             ),
         )
+        .merge(provider_routes())
         .api_route(
             "/auth/refresh",
             post_with(
@@ -111,6 +117,45 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     "signOutEveryone",
                     "End all sessions on every replica",
                     &[Conflict],
+                ),
+            ),
+        )
+}
+
+/// The paths of signing in at a provider.
+fn provider_routes() -> ApiRouter<ApiState> {
+    ApiRouter::new()
+        .api_route(
+            "/auth/oidc/{name}",
+            get_with(
+                start,
+                about(
+                    TAG,
+                    "beginProviderSignIn",
+                    "Lead a browser to a sign-in provider",
+                    &[Malformed, NotFound, Invalid, TooManyRequests],
+                ),
+            ),
+        )
+        .api_route(
+            "/auth/oidc/{name}/callback",
+            get_with(
+                callback,
+                about(
+                    TAG,
+                    "endProviderSignIn",
+                    "Where a sign-in provider sends a browser back",
+                    &[
+                        Malformed,
+                        SignInFailed,
+                        NotFound,
+                        Forbidden,
+                        Suspended,
+                        SignUpClosed,
+                        Taken,
+                        Conflict,
+                        TooManyRequests,
+                    ],
                 ),
             ),
         )

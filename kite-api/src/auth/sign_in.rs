@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::extract::State;
+use http::HeaderValue;
 use kite_core::{conditions, crd::KiteUser};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -165,6 +166,20 @@ fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
             .find(|user| reserved(user) == Some(true))
             .cloned(),
     }
+}
+
+/// Opens a session in a browser's cookies: what sets them.
+pub(super) async fn open_in_browser(
+    state: &ApiState,
+    user: &KiteUser,
+    client: &Client,
+) -> Result<Vec<HeaderValue>, Problem> {
+    let session = open_session(state, user, client.agent.as_deref(), true).await?;
+    let settings = state.settings();
+    Ok(match session.tokens {
+        Tokens::One(_) => Vec::new(),
+        Tokens::Pair(pair) => pair.cookies(settings.session_lifetime, settings),
+    })
 }
 
 /// Opens a session and answers with it.

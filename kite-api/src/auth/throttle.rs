@@ -76,6 +76,23 @@ impl Limits {
             longest: Duration::from_secs(15 * 60),
         },
     };
+    /// For sign-ins at providers: each one that is begun counts until it ends well.
+    /// The provider guards its passwords; what is spared are requests to it. Its
+    /// name stands for the account, which belongs to everybody.
+    pub(crate) const PROVIDER: Self = Self {
+        pair: Limit {
+            free: 120,
+            longest: Duration::from_secs(60),
+        },
+        address: Limit {
+            free: 120,
+            longest: Duration::from_secs(60),
+        },
+        account: Limit {
+            free: u32::MAX,
+            longest: Duration::ZERO,
+        },
+    };
     /// For new accounts: every one counts, not only failures.
     pub(crate) const SIGN_UP: Self = Self {
         pair: Limit {
@@ -183,6 +200,14 @@ impl Throttle {
             account: account.to_owned(),
             address,
         })
+    }
+
+    /// Takes back one failure, where what was counted as such has ended well.
+    pub(crate) fn forgive(&self, account: &str, address: Option<IpAddr>) {
+        let mut state = self.state.lock();
+        for key in keys(account, address.map(network)) {
+            state.uncount(&key);
+        }
     }
 
     fn limit(&self, key: &Key) -> Limit {

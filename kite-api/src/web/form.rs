@@ -415,6 +415,14 @@ impl Field for SignUp {
     }
 }
 
+impl Field for Vec<Map<String, Value>> {
+    const EXPECTED: &'static str = "a list of objects such as [{\"name\": \"one\"}]";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
 impl Field for Map<String, Value> {
     const EXPECTED: &'static str = "an object with the fields to change";
 

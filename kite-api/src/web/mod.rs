@@ -2,6 +2,7 @@
 
 mod answer;
 mod form;
+mod found;
 mod input;
 pub(crate) mod layers;
 mod once;
@@ -16,6 +17,7 @@ pub use self::form::BODY_LIMIT;
 pub(crate) use self::{
     answer::{Accepted, Answer, Created, Done},
     form::{Change, Field, Form},
+    found::Found,
     input::{Input, Sent},
     once::{Once, Stamp},
     paging::{Items, Page},

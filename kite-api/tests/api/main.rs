@@ -12,6 +12,7 @@ mod http;
 mod invites;
 mod lists;
 mod offers;
+mod oidc;
 mod openapi;
 mod refresh;
 mod sessions;

@@ -20,11 +20,11 @@ const ACCESS: &str = "__Host-kite_session";
 const RENEW: &str = "__Secure-kite_refresh";
 
 /// What a browser keeps. Paths are not looked at.
-#[derive(Clone, Default)]
-struct Jar(BTreeMap<String, String>);
+#[derive(Clone, Debug, Default)]
+pub struct Jar(pub BTreeMap<String, String>);
 
 impl Jar {
-    fn take(&mut self, answer: &Answer) {
+    pub fn take(&mut self, answer: &Answer) {
         for cookie in answer.headers.get_all(header::SET_COOKIE) {
             let cookie = cookie.to_str().unwrap();
             let (name, rest) = cookie.split_once('=').unwrap();
@@ -37,7 +37,7 @@ impl Jar {
         }
     }
 
-    fn request(&self, method: Method, path: &str, body: Option<Value>) -> Request<Body> {
+    pub fn request(&self, method: Method, path: &str, body: Option<Value>) -> Request<Body> {
         let mut request = request(method, path, "", body);
         let headers = request.headers_mut();
         headers.insert("sec-fetch-site", "same-origin".parse().unwrap());
@@ -54,7 +54,7 @@ impl Jar {
         answer
     }
 
-    async fn me(&self, router: &Router) -> u16 {
+    pub async fn me(&self, router: &Router) -> u16 {
         let me = self.request(Method::GET, ME, None);
         send(router, me).await.status.as_u16()
     }

@@ -6,11 +6,12 @@ import account from "./account.mjs";
 import admin from "./admin.mjs";
 import entrance from "./entrance.mjs";
 import looks from "./looks.mjs";
+import provider from "./provider.mjs";
 import sessions from "./sessions.mjs";
 import trouble from "./trouble.mjs";
 import vms from "./vms.mjs";
 
-for (const part of [entrance, vms, admin, sessions, account, trouble, looks]) {
+for (const part of [entrance, vms, admin, sessions, account, provider, trouble, looks]) {
   for (const [name, play] of Object.entries(part)) await test(name.replaceAll("_", " "), play);
 }
 await browser.close();

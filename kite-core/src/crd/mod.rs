@@ -19,6 +19,7 @@ mod reservation;
 mod second_factor;
 #[allow(clippy::duplicated_attributes)]
 mod session;
+mod sign_in;
 #[allow(clippy::duplicated_attributes)]
 mod token;
 mod user;
@@ -29,7 +30,7 @@ use kube::CustomResourceExt as _;
 
 pub use self::{
     charge::*, connection::*, image::*, invite::*, offer::*, platform::*, reservation::*,
-    second_factor::*, session::*, token::*, user::*, virtual_machine::*,
+    second_factor::*, session::*, sign_in::*, token::*, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.

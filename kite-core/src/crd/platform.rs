@@ -7,6 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::SignInProvider;
 use crate::names;
 
 /// Desired state of the platform.
@@ -49,6 +50,10 @@ pub struct KitePlatformSpec {
     /// Who may sign up.
     #[serde(default)]
     pub sign_up: SignUp,
+    /// OpenID Connect providers at which people sign in, beside local accounts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub sign_in_providers: Vec<SignInProvider>,
     /// How users reach the SSH gateway.
     #[serde(default)]
     pub gateway: GatewayExposure,

@@ -70,6 +70,8 @@ pub enum Claim {
     Username,
     /// An email address.
     Email,
+    /// Somebody at an OpenID Connect provider.
+    Identity,
     /// A `KiteVirtualMachineOffer`.
     Offer,
 }

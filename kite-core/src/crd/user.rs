@@ -5,6 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Identity;
 use crate::{password::PasswordHash, quantity::Bytes};
 
 /// Desired state of a user.
@@ -43,6 +44,11 @@ pub struct KiteUserSpec {
     /// user cannot sign in with a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_hash: Option<PasswordHash>,
+    /// Who the user is at OpenID Connect providers: whoever is one of them there
+    /// may sign in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["issuer", "subject"]))]
+    pub identities: Vec<Identity>,
     /// What the user may do.
     #[serde(default)]
     pub access_level: AccessLevel,
@@ -70,6 +76,7 @@ impl KiteUserSpec {
             username: username.into(),
             email: None,
             password_hash: None,
+            identities: Vec::new(),
             access_level: AccessLevel::default(),
             ssh_public_keys: Vec::new(),
             quota: None,

@@ -127,9 +127,11 @@ fn index<K: Object>() -> Option<IndexedBy<K>> {
             labels: &[],
             others: |user| {
                 let email = user.spec.email.as_deref().map(names::email_reservation);
+                let identities = user.spec.identities.iter();
                 [names::username_reservation(&user.spec.username)]
                     .into_iter()
                     .chain(email)
+                    .chain(identities.map(names::identity_reservation))
                     .map(|claim| (by::CLAIM, claim))
                     .collect()
             },

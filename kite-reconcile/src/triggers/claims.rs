@@ -101,6 +101,10 @@ pub(super) fn namesakes(
             let email = user.spec.email.as_deref();
             email.is_some_and(|email| names::email_reservation(email) == name)
         }),
+        Claim::Identity => claims.concerned(claim, users, |user| {
+            let mut identities = user.spec.identities.iter();
+            identities.any(|identity| names::identity_reservation(identity) == name)
+        }),
         Claim::SshId | Claim::Domain | Claim::Offer => Vec::new(),
     }
 }

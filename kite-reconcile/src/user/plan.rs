@@ -8,6 +8,7 @@ use kite_core::{
     conditions::NewCondition,
     crd::{Claim, KiteUser, KiteUserStatus, KiteVirtualMachine, Usage, UserPhase},
     labels::{USER_FINALIZER, WALLS_FINALIZER},
+    names,
 };
 use kite_render::{User, namespace, quota, walls};
 use kube::{ResourceExt as _, api::PropagationPolicy};
@@ -198,6 +199,13 @@ fn reserved(user: &User<'_>, seen: &Observed) -> NewCondition {
     for wanted in &seen.claims.wanted {
         let (field, value) = match wanted.wanted.spec.claim {
             Claim::Email => ("spec.email", spec.email.as_deref().unwrap_or_default()),
+            Claim::Identity => {
+                let claimed = wanted.wanted.name_any();
+                let mut identities = spec.identities.iter();
+                let identity = identities.find(|it| names::identity_reservation(it) == claimed);
+                let subject = identity.map(|identity| identity.subject.as_str());
+                ("spec.identities", subject.unwrap_or_default())
+            }
             Claim::Username | Claim::SshId | Claim::Domain | Claim::Offer => {
                 ("spec.username", spec.username.as_str())
             }
@@ -219,7 +227,7 @@ fn reserved(user: &User<'_>, seen: &Observed) -> NewCondition {
         RESERVED,
         true,
         "Reserved",
-        "username and email belong to the user",
+        "username, email and identities belong to the user",
     )
 }
 

@@ -193,7 +193,7 @@ fn reserved(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
                 "DomainTaken",
                 "choose another; the VM itself is not affected",
             ),
-            Claim::SshId | Claim::Username | Claim::Email | Claim::Offer => (
+            Claim::SshId | Claim::Username | Claim::Email | Claim::Identity | Claim::Offer => (
                 "spec.sshId",
                 spec.ssh_id.as_str(),
                 "SshIdTaken",

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fmt};
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kite_core::{
-    crd::{KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine, KiteVirtualMachineSpec},
+    crd::{
+        Identity, KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine,
+        KiteVirtualMachineSpec,
+    },
     labels::{self, WALLS_FINALIZER},
 };
 use kite_reconcile::{
@@ -38,6 +41,14 @@ pub struct World {
 fn object(deleting: bool, held: bool, email: bool, suspended: bool) -> KiteUser {
     let mut spec = KiteUserSpec::new("ann");
     spec.email = email.then(|| "ann@example.org".to_owned());
+    // One property stands for both: they are claimed alike.
+    spec.identities = email
+        .then(|| Identity {
+            issuer: "https://login.example.org".to_owned(),
+            subject: "248289761001".to_owned(),
+        })
+        .into_iter()
+        .collect();
     spec.suspended = suspended;
     let mut user = KiteUser::new("ann", spec);
     user.metadata.uid = Some("uid-ann".to_owned());
@@ -86,7 +97,7 @@ prop_compose! {
         of_namespace in of_namespace,
         of_walls in proptest::collection::vec(found(), 3),
         of_quota in found(),
-        how in proptest::collection::vec(claimed(), 2),
+        how in proptest::collection::vec(claimed(), 3),
         vms in proptest::collection::vec(any::<bool>(), 0..3),
         has_machines in any::<bool>(),
     ) -> (World, Found) {

@@ -9,8 +9,9 @@ use kite_core::{
     cdi::DataVolume,
     cluster::ClusterExt as _,
     conditions::find,
-    crd::{KitePlatform, KiteReservation, KiteUser, KiteUserSpec, UserPhase, VmPhase},
+    crd::{Identity, KitePlatform, KiteReservation, KiteUser, KiteUserSpec, UserPhase, VmPhase},
     kubevirt::VirtualMachineInstance,
+    names,
 };
 use kube::api::PropagationPolicy;
 use serde_json::json;
@@ -145,6 +146,47 @@ async fn defect_3_a_taken_username_or_email_is_refused_by_a_condition() {
     let eve = world.find::<KiteUser>("", "eve").await.unwrap();
     assert_eq!(eve.status.unwrap().phase, Some(UserPhase::Ready));
     assert_eq!(world.all::<KiteReservation>().await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_at_a_provider_is_one_user_until_they_are_unlinked() {
+    let world = World::with_ann().await;
+    world
+        .create(KiteUser::new("eve", KiteUserSpec::new("eve")))
+        .await;
+    let identity = Identity {
+        issuer: "https://login.example.org".to_owned(),
+        subject: "1001".to_owned(),
+    };
+    for name in ["ann", "eve"] {
+        let user = world.find::<KiteUser>("", name).await.unwrap();
+        let patch = json!({"spec": {"identities": [&identity]}});
+        world.edit(&user, patch).await;
+        world.settle().await;
+    }
+    let held = world
+        .find::<KiteReservation>("", &names::identity_reservation(&identity))
+        .await;
+    assert_eq!(held.unwrap().spec.holder.name, "ann");
+    let eve = world.find::<KiteUser>("", "eve").await.unwrap();
+    let status = eve.status.unwrap();
+    let reserved = find(&status.conditions, "Reserved").unwrap();
+    assert_eq!(
+        reserved.message,
+        "spec.identities \"1001\" is taken by user ann: choose another"
+    );
+    // What she has she keeps.
+    assert_eq!(status.namespace.as_deref(), Some("kite-user-eve"));
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let patch = json!({"spec": {"identities": null}});
+    world.edit(&ann, patch).await;
+    world.settle().await;
+    let eve = world.find::<KiteUser>("", "eve").await.unwrap();
+    assert_eq!(eve.status.unwrap().phase, Some(UserPhase::Ready));
+    let held = world
+        .find::<KiteReservation>("", &names::identity_reservation(&identity))
+        .await;
+    assert_eq!(held.unwrap().spec.holder.name, "eve");
 }
 
 #[tokio::test(start_paused = true)]

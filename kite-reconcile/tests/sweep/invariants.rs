@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kite_core::{
-    crd::{EXPIRY_GRACE_PERIOD, KiteVirtualMachine},
+    crd::{EXPIRY_GRACE_PERIOD, Identity, KiteVirtualMachine},
     labels, names,
 };
 use kite_fake::{
@@ -306,12 +306,22 @@ fn claims_stay(state: &Snapshot, event: &Event) -> bool {
                     _ => {
                         event.name == names::username_reservation(text(&spec["username"]))
                             || event.name == names::email_reservation(text(&spec["email"]))
+                            || identities(spec).any(|it| event.name == it)
                     }
                 };
                 holder.is_deleting() || !is_wanted
             }),
         },
     }
+}
+
+/// The reservations of who a user is at OpenID Connect providers.
+fn identities(spec: &Value) -> impl Iterator<Item = String> {
+    let identities: Vec<Identity> =
+        serde_json::from_value(spec["identities"].clone()).unwrap_or_default();
+    identities
+        .into_iter()
+        .map(|identity| names::identity_reservation(&identity))
 }
 
 /// The claim to an offer goes with the offer; else only when its holder has not

@@ -2,8 +2,8 @@
 #![allow(dead_code, missing_docs)]
 
 use kite_core::crd::{
-    HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatformSpec, KiteUser, KiteUserSpec,
-    KiteVirtualMachine, KiteVirtualMachineSpec, OsFamily,
+    HttpSource, Identity, ImageSource, KiteImage, KiteImageSpec, KitePlatformSpec, KiteUser,
+    KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, OsFamily,
 };
 use kite_render::keys::VmKeys;
 
@@ -27,7 +27,12 @@ pub fn vm() -> KiteVirtualMachine {
 }
 
 pub fn user() -> KiteUser {
-    let mut user = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    let mut spec = KiteUserSpec::new("ann");
+    spec.identities = vec![Identity {
+        issuer: "https://login.example.org".to_owned(),
+        subject: "248289761001".to_owned(),
+    }];
+    let mut user = KiteUser::new("ann", spec);
     user.metadata.uid = Some("99999999-8888-7777-6666-555555555555".to_owned());
     user
 }

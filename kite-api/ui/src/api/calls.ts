@@ -1,7 +1,7 @@
 // Every request that the pages make, one function each.
 
 import { ask, client, renews } from "./client";
-import type { Body, Capacity, Certificate, Config, ConsoleKind, Image, Invite, InviteMade, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
+import type { Body, Capacity, Certificate, Config, ConsoleKind, Identity, Image, Invite, InviteMade, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -44,6 +44,10 @@ export const listSessions = async () => (await ask<Items<Session>>(client.GET("/
 export const endSession = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/me/sessions/{name}", { params: { path: { name } } }));
 export const endOtherSessions = () => ask<unknown>(client.DELETE("/api/v1/me/sessions"));
+export const listIdentities = async () => (await ask<Items<Identity>>(client.GET("/api/v1/me/identities"))).items;
+export const linkIdentity = (body: Body) => ask<{ url: string }>(client.POST("/api/v1/me/identities", { body: body as never }));
+export const unlinkIdentity = (id: string) =>
+  ask<unknown>(client.DELETE("/api/v1/me/identities/{id}", { params: { path: { id } } }));
 export const listTokens = async () => (await ask<Items<Token>>(client.GET("/api/v1/me/tokens"))).items;
 export const createToken = (body: Body) => ask<{ token: string }>(client.POST("/api/v1/me/tokens", { body: body as never }));
 export const deleteToken = (name: string) =>

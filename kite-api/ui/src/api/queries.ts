@@ -30,6 +30,7 @@ export const keys = {
   tokens: ["tokens"],
   totp: ["totp"],
   vmSessions: ["vm-sessions"],
+  identities: ["identities"],
   allVms: ["admin", "vms"],
   allOffers: ["admin", "offers"],
   users: ["admin", "users"],
@@ -90,6 +91,7 @@ export const useAllSessions = (live: boolean, search: string) =>
     placeholderData: keepPreviousData,
   });
 export const useTotp = () => useQuery({ queryKey: keys.totp, queryFn: calls.getTotp });
+export const useIdentities = () => useQuery({ queryKey: keys.identities, queryFn: calls.listIdentities });
 export const useTokens = () => useQuery({ queryKey: keys.tokens, queryFn: calls.listTokens });
 export const useAllVms = () =>
   useQuery({ queryKey: keys.allVms, queryFn: calls.listAllVms, refetchInterval: POLL_MS });

@@ -31,16 +31,10 @@ export type TotpState = Present<Schemas["SecondFactor"]>;
 export type Capacity = Present<Schemas["Capacity"]>;
 export type Platform = Present<Schemas["Platform"]>;
 export type VmSession = Present<Schemas["VmSession"]>;
+export type Config = Present<Schemas["Config"]>;
+export type Provider = Config["signInProviders"][number];
+export type Identity = Present<Schemas["Identity"]>;
 export type Session = Present<Schemas["SessionList"]>["items"][number];
-
-// What follows is not in the document of every server. Pages leave out what the
-// one that they speak with does not have.
-
-export interface Config extends Present<Schemas["Config"]> {
-  /** Names of providers to sign in with. */
-  oidc?: string[];
-}
-
 
 /** What a form sends: the API says which of its fields are wrong. */
 export type Body = Record<string, unknown>;

@@ -1,5 +1,6 @@
 import { Page } from "../../components/Page";
 import { useT } from "../../i18n";
+import { IdentitiesSection } from "./IdentitiesSection";
 import { PasswordSection } from "./PasswordSection";
 import { ProfileSection } from "./ProfileSection";
 import { SessionsSection } from "./SessionsSection";
@@ -15,6 +16,7 @@ export default function AccountPage() {
         <div className="stack">
           <ProfileSection />
           <PasswordSection />
+          <IdentitiesSection />
           <TotpSection />
         </div>
         <div className="stack">

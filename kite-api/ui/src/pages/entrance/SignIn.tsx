@@ -9,6 +9,7 @@ import { Notice } from "../../components/Notice";
 import { PasswordField } from "../../components/PasswordField";
 import { useT } from "../../i18n";
 import { Entrance, entered, useEntranceState } from "./Entrance";
+import { ProviderFailed } from "./ProviderFailed";
 
 export function SignIn() {
   const t = useT();
@@ -33,6 +34,7 @@ export function SignIn() {
 
   return (
     <Entrance title={t("signIn.title")} lead={t("signIn.lead")}>
+      <ProviderFailed />
       {state.why === "ended" && <Notice tone="warn">{t("signIn.ended")}</Notice>}
       {state.why === "signed-out" && <Notice tone="good">{t("signIn.signedOut")}</Notice>}
       <Form submit={t("signIn.submit")} send={send}>
@@ -49,9 +51,9 @@ export function SignIn() {
           />
         )}
       </Form>
-      {(config?.oidc ?? []).map((provider) => (
-        <a key={provider} className="button plain wide" href={`/api/v1/auth/oidc/${encodeURIComponent(provider)}`}>
-          {t("signIn.with", { provider })}
+      {config?.signInProviders.map(({ name, displayName }) => (
+        <a key={name} className="button plain wide" href={signInAt(name, state.next)}>
+          {t("signIn.with", { provider: displayName })}
         </a>
       ))}
       <p className="other">
@@ -64,4 +66,10 @@ export function SignIn() {
       </p>
     </Entrance>
   );
+}
+
+/** Where a browser leaves for a provider, and comes back to `next`. */
+function signInAt(provider: string, next: string | undefined): string {
+  const query = next === undefined ? "" : `?${new URLSearchParams({ returnTo: next })}`;
+  return `/api/v1/auth/oidc/${encodeURIComponent(provider)}${query}`;
 }

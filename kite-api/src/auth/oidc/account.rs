@@ -1,0 +1,296 @@
+//! From a person at a provider to an account of Kite.
+//!
+//! An account is a person's because it has their identity: issuer and subject.
+//! That a username or an email address is the same proves nothing.
+
+use kite_core::{
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, Identity, KiteReservation, KiteUser, KiteUserSpec, SignInProvider},
+    names,
+};
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::{Failure, flow::Linking, person::Person};
+use crate::{
+    auth::{Client, require_free_email, sign_in::too_many},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+};
+
+/// Most identities of an account.
+const MOST_IDENTITIES: usize = 8;
+/// How often a write is tried again that others were faster than.
+const ATTEMPTS: usize = 5;
+
+/// The account of a person who signs in, made if need be, with the access level
+/// that the provider gives it.
+pub(super) async fn account_of(
+    state: &ApiState,
+    provider: &SignInProvider,
+    person: &Person,
+    client: &Client,
+) -> Result<KiteUser, Failure> {
+    let user = match find(state, &person.identity).await? {
+        Some(user) => user,
+        None if provider.sign_up => make(state, provider, person, client).await?,
+        None => return Err(Failure::NoAccount),
+    };
+    if user.spec.suspended || user.metadata.deletion_timestamp.is_some() {
+        return Err(Failure::Suspended);
+    }
+    set_level(state, provider, person, user).await
+}
+
+/// The account with this identity, as the API server has it: what lets somebody in
+/// must not be stale. Where two have it, it is whose reservation there is.
+async fn find(state: &ApiState, identity: &Identity) -> Result<Option<KiteUser>, Failure> {
+    let has_it = |user: &KiteUser| user.spec.identities.contains(identity);
+    let users = state.caches().users.list(has_it);
+    if let [only] = users.as_slice()
+        && let Some(user) = live(state, &only.name_any()).await?.filter(has_it)
+    {
+        return Ok(Some(user));
+    }
+    let key = ObjectKey::cluster(names::identity_reservation(identity));
+    let reservation = state.cluster().find::<KiteReservation>(&key).await;
+    let Some(reservation) = reservation.map_err(Problem::from)? else {
+        return match users.as_slice() {
+            [] | [_] => Ok(None),
+            [_, _, ..] => Err(Failure::IdentityTaken),
+        };
+    };
+    let holder = reservation.spec.holder;
+    let user = live(state, &holder.name).await?.filter(has_it);
+    Ok(user.filter(|user| user.uid().as_deref() == Some(&*holder.uid)))
+}
+
+async fn live(state: &ApiState, name: &str) -> Result<Option<KiteUser>, Problem> {
+    let key = ObjectKey::cluster(name);
+    Ok(state.cluster().find::<KiteUser>(&key).await?)
+}
+
+/// Makes an account. It is called like its username, so of two requests at once,
+/// on whatever replicas, the API server lets one win, and the other finds that the
+/// account is the same person's.
+async fn make(
+    state: &ApiState,
+    provider: &SignInProvider,
+    person: &Person,
+    client: &Client,
+) -> Result<KiteUser, Failure> {
+    let username = person.username.clone().ok_or(Failure::NoUsername)?;
+    let is_theirs = |user: &KiteUser| user.spec.identities.contains(&person.identity);
+    let taken = || Failure::UsernameTaken(username.clone());
+    let namesake = state
+        .caches()
+        .users
+        .find(|user| user.spec.username == username || user.name_any() == username);
+    if namesake.is_some_and(|user| !is_theirs(&user)) {
+        return Err(taken());
+    }
+    let attempt = state
+        .sign_up_throttle()
+        .attempt(&username, client.address)
+        .map_err(Failure::TooMany)?;
+    let level = provider.access_level(&person.groups);
+    let spec = KiteUserSpec {
+        email: free_email(state, person).await?,
+        identities: vec![person.identity.clone()],
+        access_level: level.unwrap_or_default(),
+        ..KiteUserSpec::new(&username)
+    };
+    match state
+        .cluster()
+        .create(&KiteUser::new(&username, spec))
+        .await
+    {
+        Ok(user) => {
+            tracing::info!(user = username, provider = provider.name, "signed up");
+            state.caches().users.caught_up_with(&user).await;
+            Ok(user)
+        }
+        Err(ClusterError::AlreadyExists { .. }) => {
+            attempt.undecided();
+            let user = live(state, &username).await?.filter(is_theirs);
+            let user = user.ok_or_else(taken)?;
+            state.caches().users.caught_up_with(&user).await;
+            Ok(user)
+        }
+        Err(ClusterError::Invalid { .. }) => {
+            attempt.undecided();
+            Err(Failure::NoUsername)
+        }
+        Err(error) => Err(Problem::from(error).into()),
+    }
+}
+
+/// The person's email address, unless another account has it: it is no reason to
+/// keep them out.
+async fn free_email(state: &ApiState, person: &Person) -> Result<Option<String>, Failure> {
+    let Some(email) = person.email.as_deref().filter(|it| is_address(it)) else {
+        return Ok(None);
+    };
+    match require_free_email(state, email, None).await {
+        Ok(()) => Ok(Some(email.to_owned())),
+        Err(problem) if problem.kind() == ProblemKind::Taken => Ok(None),
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// As the rule of `KiteUser` has it.
+fn is_address(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('@').collect();
+    let inner_dot = |host: &str| {
+        let mut parts = host.splitn(2, '.');
+        parts.all(|part| !part.is_empty()) && host.contains('.')
+    };
+    !text.contains(char::is_whitespace)
+        && matches!(parts.as_slice(), [user, host] if !user.is_empty() && inner_dot(host))
+}
+
+/// Gives the account the level of the person's groups, if the provider has a say
+/// in it. The last administrator stays one: somebody must be able to mend the
+/// settings.
+async fn set_level(
+    state: &ApiState,
+    provider: &SignInProvider,
+    person: &Person,
+    user: KiteUser,
+) -> Result<KiteUser, Failure> {
+    let before = user.spec.access_level;
+    let level = provider.access_level(&person.groups).unwrap_or(before);
+    if level == before {
+        return Ok(user);
+    }
+    let name = user.name_any();
+    if before == AccessLevel::Admin && !has_other_admin(state, &user) {
+        tracing::warn!(
+            user = name,
+            provider = provider.name,
+            "stays administrator though no group says so: there is no other"
+        );
+        return Ok(user);
+    }
+    let patch = json!({ "metadata": { "uid": user.uid() }, "spec": { "accessLevel": level } });
+    let key = ObjectKey::of(&user);
+    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+    let edited: KiteUser = edited.map_err(Problem::from)?;
+    state.caches().users.caught_up_with(&edited).await;
+    tracing::info!(
+        user = name,
+        provider = provider.name,
+        ?before,
+        ?level,
+        "the access level follows the groups"
+    );
+    Ok(edited)
+}
+
+fn has_other_admin(state: &ApiState, than: &KiteUser) -> bool {
+    let can_come_in = |user: &KiteUser| {
+        let spec = &user.spec;
+        let has_way = spec.password_hash.is_some() || !spec.identities.is_empty();
+        !spec.suspended && user.metadata.deletion_timestamp.is_none() && has_way
+    };
+    let other = state.caches().users.find(|user| {
+        user.spec.access_level == AccessLevel::Admin
+            && user.uid() != than.uid()
+            && can_come_in(user)
+    });
+    other.is_some()
+}
+
+/// Links a person with the account that asked for it.
+pub(super) async fn link(
+    state: &ApiState,
+    linking: &Linking,
+    identity: &Identity,
+) -> Result<(), Failure> {
+    let key = ObjectKey::cluster(&linking.user);
+    for _ in 0..ATTEMPTS {
+        let user = live(state, &linking.user).await?;
+        let user = user.filter(|user| user.uid().as_deref() == Some(&*linking.user_uid));
+        let user = user.ok_or(Failure::OtherSession)?;
+        if user.spec.identities.contains(identity) {
+            return Ok(());
+        }
+        let other = find(state, identity).await?;
+        if other.is_some_and(|other| other.uid() != user.uid()) {
+            return Err(Failure::IdentityTaken);
+        }
+        if user.spec.identities.len() >= MOST_IDENTITIES {
+            return Err(Failure::TooManyIdentities);
+        }
+        let mut identities = user.spec.identities.clone();
+        identities.push(identity.clone());
+        if let Some(edited) = write(state, &key, &user, &identities).await? {
+            state.caches().users.caught_up_with(&edited).await;
+            tracing::info!(user = linking.user, issuer = identity.issuer, "linked");
+            return Ok(());
+        }
+    }
+    Err(busy().into())
+}
+
+/// Takes an identity from an account: the one called `id` ([`names::identity`]).
+pub(crate) async fn unlink(
+    state: &ApiState,
+    user: &KiteUser,
+    id: &str,
+) -> Result<KiteUser, Problem> {
+    let key = ObjectKey::of(user);
+    for _ in 0..ATTEMPTS {
+        let now = state.cluster().find::<KiteUser>(&key).await?;
+        let now = now.filter(|now| now.uid() == user.uid());
+        let now = now.ok_or_else(|| Problem::not_found("identity", id))?;
+        let (gone, left): (Vec<_>, Vec<_>) = now
+            .spec
+            .identities
+            .iter()
+            .cloned()
+            .partition(|identity| names::identity(identity) == id);
+        if gone.is_empty() {
+            return Err(Problem::not_found("identity", id));
+        }
+        let platform = state.platform();
+        let leads_in = |identity: &Identity| {
+            let mut providers = platform.sign_in_providers.iter();
+            providers.any(|provider| provider.issuer == identity.issuer)
+        };
+        if now.spec.password_hash.is_none() && !left.iter().any(leads_in) {
+            return Err(Problem::new(
+                ProblemKind::Conflict,
+                "it is the only way to sign in to the account: set a password with POST \
+                 /api/v1/me/password, or link another identity first",
+            ));
+        }
+        if let Some(edited) = write(state, &key, &now, &left).await? {
+            state.caches().users.caught_up_with(&edited).await;
+            return Ok(edited);
+        }
+    }
+    Err(busy())
+}
+
+/// Writes the identities of an account; nothing if somebody else wrote meanwhile.
+async fn write(
+    state: &ApiState,
+    key: &ObjectKey,
+    user: &KiteUser,
+    identities: &[Identity],
+) -> Result<Option<KiteUser>, Problem> {
+    let patch = json!({
+        "metadata": { "uid": user.uid(), "resourceVersion": user.resource_version() },
+        "spec": { "identities": identities },
+    });
+    match state.cluster().edit(FieldManager::API, key, &patch).await {
+        Ok(edited) => Ok(Some(edited)),
+        Err(ClusterError::Conflict { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn busy() -> Problem {
+    too_many(std::time::Duration::from_secs(1))
+}

@@ -1,0 +1,225 @@
+//! Who one is at sign-in providers: at whichever of them one may sign in.
+
+use aide::axum::{
+    ApiRouter,
+    routing::{delete_with, get_with},
+};
+use axum::extract::{Path, State};
+use kite_core::{crd::Identity, names};
+use kube::ResourceExt;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    account::prove_password,
+    auth::{
+        Caller, Client, end_sessions_but,
+        oidc::{Linking, Visit, begin, find_provider, is_local_path, unlink},
+    },
+    openapi::about,
+    policy::{Action, Whose},
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    web::{Answer, Done, Form, Input, Sent},
+};
+
+const TAG: &str = "me";
+
+/// The paths below `/me/identities`.
+pub(crate) fn routes() -> ApiRouter<ApiState> {
+    use ProblemKind::{Conflict, NotFound, TooManyRequests, WrongCredentials};
+    ApiRouter::new()
+        .api_route(
+            "/me/identities",
+            get_with(
+                list,
+                about(
+                    TAG,
+                    "listIdentities",
+                    "See who one is at sign-in providers",
+                    &[],
+                ),
+            )
+            .post_with(
+                begin_linking,
+                about(
+                    TAG,
+                    "linkIdentity",
+                    "Begin to link the account with a sign-in provider",
+                    &[NotFound, Conflict, WrongCredentials, TooManyRequests],
+                ),
+            ),
+        )
+        .api_route(
+            "/me/identities/{id}",
+            delete_with(
+                remove,
+                about(
+                    TAG,
+                    "unlinkIdentity",
+                    "Unlink the account from a sign-in provider",
+                    &[NotFound, Conflict, TooManyRequests],
+                ),
+            ),
+        )
+}
+
+/// Who the account is at a provider.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Identity")]
+pub(crate) struct IdentityView {
+    /// By which it is unlinked.
+    id: String,
+    /// Where the provider is.
+    issuer: String,
+    /// What the provider calls one for ever.
+    subject: String,
+    /// The provider's name. Absent where the platform has it no more: then nobody
+    /// signs in by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+    /// What people call the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_name: Option<String>,
+}
+
+/// All of them; an account has few.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Identities {
+    items: Vec<IdentityView>,
+}
+
+/// `GET /api/v1/me/identities`
+async fn list(
+    State(state): State<ApiState>,
+    caller: Caller,
+) -> Result<Answer<Identities>, Problem> {
+    caller.require(Action::UseAccount, Whose::Own)?;
+    let platform = state.platform();
+    let view = |identity: &Identity| {
+        let mut providers = platform.sign_in_providers.iter();
+        let provider = providers.find(|provider| provider.issuer == identity.issuer);
+        IdentityView {
+            id: names::identity(identity),
+            issuer: identity.issuer.clone(),
+            subject: identity.subject.clone(),
+            provider: provider.map(|provider| provider.name.clone()),
+            display_name: provider.map(|provider| provider.title().to_owned()),
+        }
+    };
+    let items = caller.user().spec.identities.iter().map(view).collect();
+    Ok(Answer::new(Identities { items }))
+}
+
+/// With which provider, and the password once more: whoever links an identity can
+/// come back by it.
+pub(crate) struct Link {
+    provider: String,
+    password: Option<String>,
+    return_to: Option<String>,
+}
+
+impl Input for Link {
+    const NAME: &'static str = "Link";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        ("provider", "Name of the sign-in provider."),
+        (
+            "password",
+            "The password of the account. Needed unless the account has none.",
+        ),
+        (
+            "returnTo",
+            "Where the browser is led in the end: a path of the web page such as `/account`.",
+        ),
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let provider = form.required("provider");
+        let password = form.optional("password");
+        let return_to: Option<String> = form.optional("returnTo");
+        if return_to
+            .as_deref()
+            .is_some_and(|path| !is_local_path(path))
+        {
+            form.error(
+                "returnTo",
+                "must be a path of the web page such as /account",
+            );
+        }
+        Some(Self {
+            provider: provider?,
+            password,
+            return_to,
+        })
+    }
+}
+
+/// Where the browser has to go.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Begun {
+    /// An address of the provider, for this browser within ten minutes.
+    url: String,
+}
+
+/// `POST /api/v1/me/identities`: the browser gets a cookie and an address at the
+/// provider. When it comes back from there the identity is linked, if it still has
+/// the session by which this was asked.
+async fn begin_linking(
+    State(state): State<ApiState>,
+    caller: Caller,
+    client: Client,
+    visit: Visit,
+    Sent { input, mut form }: Sent<Link>,
+) -> Result<Answer<Begun>, Problem> {
+    caller.require(Action::ManageIdentities, Whose::Own)?;
+    let user = caller.user();
+    if user.spec.password_hash.is_some() && form.peek::<String>("password").is_none() {
+        form.missing::<String>("password");
+    }
+    let Link {
+        provider,
+        password,
+        return_to,
+    } = form.finish_with(input)?;
+    let session = caller.session().filter(|it| it.spec.tokens.is_some());
+    let session = session.map(ResourceExt::name_any).ok_or_else(|| {
+        Problem::new(
+            ProblemKind::Conflict,
+            "only a browser that is signed in by its cookies can go to a provider and come back: \
+             link it on the account page",
+        )
+    })?;
+    let provider = find_provider(&state, &provider)?;
+    let password = password.unwrap_or_default();
+    prove_password(&state, &caller, &client, "password", password).await?;
+    let linking = Linking {
+        user: caller.name(),
+        user_uid: user.uid().unwrap_or_default(),
+        session,
+    };
+    let return_to = return_to.unwrap_or_else(|| "/account".to_owned());
+    let started = begin(&state, &provider, &visit, return_to, Some(linking)).await?;
+    Ok(Answer::new(Begun { url: started.url }).cookies([started.cookie]))
+}
+
+/// An identity in a path.
+#[derive(Deserialize, JsonSchema)]
+struct Identified {
+    /// What the list calls it.
+    id: String,
+}
+
+/// `DELETE /api/v1/me/identities/{id}`: all other sessions are over, for one of
+/// them may be of whoever came in by it.
+async fn remove(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(Identified { id }): Path<Identified>,
+) -> Result<Done, Problem> {
+    caller.require(Action::ManageIdentities, Whose::Own)?;
+    let edited = unlink(&state, caller.user(), &id).await?;
+    end_sessions_but(&state, &edited, caller.session()).await?;
+    tracing::info!(user = caller.name(), "unlinked an identity");
+    Ok(Done::default())
+}

@@ -1,0 +1,214 @@
+//! Linking an account that one has with a person at a provider.
+
+use http::Method;
+use kite_core::{
+    cluster::ObjectKey,
+    crd::{AccessLevel, Identity},
+};
+use serde_json::{Value, json};
+
+use super::{Provider, come_back, get, location, me, sign_in, user, world};
+use crate::{
+    refresh::Jar,
+    world::{Answer, PASSWORD, World, send},
+};
+
+const IDENTITIES: &str = "/api/v1/me/identities";
+
+/// A browser in which `name` is signed in with the password.
+async fn browser(world: &World, name: &str) -> Jar {
+    let mut jar = Jar::default();
+    let body = json!({"username": name, "password": PASSWORD, "cookie": true});
+    let request = jar.request(Method::POST, "/api/v1/auth/sign-in", Some(body));
+    let answer = send(&world.router, request).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    jar.take(&answer);
+    jar
+}
+
+async fn ask_to_link(world: &World, jar: &mut Jar, body: Value) -> Answer {
+    let request = jar.request(Method::POST, IDENTITIES, Some(body));
+    let answer = send(&world.router, request).await;
+    jar.take(&answer);
+    answer
+}
+
+/// Begins to link: the way back.
+async fn begin(world: &World, jar: &mut Jar, provider: &Provider) -> String {
+    let body = json!({"provider": "staff", "password": PASSWORD});
+    let begun = ask_to_link(world, jar, body).await;
+    assert_eq!(begun.status, 200, "{begun:?}");
+    provider.authorize(begun.text("/url"))
+}
+
+async fn list(world: &World, jar: &Jar) -> Value {
+    let answer = send(&world.router, get(jar, IDENTITIES)).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.body["items"].clone()
+}
+
+async fn unlink(world: &World, jar: &Jar, id: &Value) -> Answer {
+    let path = format!("{IDENTITIES}/{}", id.as_str().unwrap());
+    send(&world.router, jar.request(Method::DELETE, &path, None)).await
+}
+
+#[tokio::test]
+async fn an_account_is_linked_used_and_unlinked() {
+    let (world, provider) = world().await;
+    world.user("bob", AccessLevel::User).await;
+    let mut jar = browser(&world, "bob").await;
+    let back = begin(&world, &mut jar, &provider).await;
+    assert_eq!(list(&world, &jar).await, json!([]));
+    let done = come_back(&world.router, &mut jar, &back).await;
+    assert_eq!(location(&done), "/account");
+    let items = list(&world, &jar).await;
+    assert_eq!(items[0]["displayName"], "Staff login");
+    assert_eq!(items[0]["subject"], "1001");
+
+    let (other, done) = sign_in(&world, &provider).await;
+    location(&done);
+    assert_eq!(me(&world, &other).await.text("/username"), "bob");
+    // Linked once more it is linked once.
+    let back = begin(&world, &mut jar, &provider).await;
+    location(&come_back(&world.router, &mut jar, &back).await);
+    assert_eq!(list(&world, &jar).await.as_array().unwrap().len(), 1);
+
+    let gone = unlink(&world, &jar, &items[0]["id"]).await;
+    assert_eq!(gone.status, 204, "{gone:?}");
+    unlink(&world, &jar, &items[0]["id"])
+        .await
+        .is_problem(404, "not-found");
+    // Who came in by it is out, whoever unlinked it is not.
+    assert_eq!(other.me(&world.router).await, 401);
+    assert_eq!(jar.me(&world.router).await, 200);
+    let (_, done) = sign_in(&world, &provider).await;
+    location(&done);
+    assert_eq!(user(&world, "ann").await.spec.identities.len(), 1);
+}
+
+#[tokio::test]
+async fn linking_asks_for_the_password_and_a_browser() {
+    let (world, provider) = world().await;
+    let token = world.user("bob", AccessLevel::User).await;
+    let mut jar = browser(&world, "bob").await;
+    let ask = json!({"provider": "staff"});
+    let refused = ask_to_link(&world, &mut jar, ask).await;
+    assert_eq!(refused.is_problem(422, "invalid").fields(), ["password"]);
+    let wrong = json!({"provider": "staff", "password": "wrong horse"});
+    let refused = ask_to_link(&world, &mut jar, wrong).await;
+    refused.is_problem(401, "wrong-credentials");
+    let wrong = json!({"provider": "none", "password": PASSWORD, "returnTo": "//evil.test"});
+    let refused = ask_to_link(&world, &mut jar, wrong).await;
+    assert_eq!(refused.is_problem(422, "invalid").fields(), ["returnTo"]);
+    let wrong = json!({"provider": "none", "password": PASSWORD});
+    let refused = ask_to_link(&world, &mut jar, wrong).await;
+    refused.is_problem(404, "not-found");
+    let body = json!({"provider": "staff", "password": PASSWORD});
+    let refused = world.post(IDENTITIES, &token, body.clone()).await;
+    refused.is_problem(409, "conflict");
+    // Another site's page has no say in it.
+    let mut request = jar.request(Method::POST, IDENTITIES, Some(body));
+    let site = "cross-site".parse().unwrap();
+    request.headers_mut().insert("sec-fetch-site", site);
+    let refused = send(&world.router, request).await;
+    refused.is_problem(403, "cross-origin");
+    assert_eq!(
+        provider.requests.load(std::sync::atomic::Ordering::Relaxed),
+        0
+    );
+}
+
+#[tokio::test]
+async fn a_way_back_links_only_in_the_session_that_began() {
+    let (world, provider) = world().await;
+    world.user("bob", AccessLevel::User).await;
+    world.user("eve", AccessLevel::User).await;
+    let mut bob = browser(&world, "bob").await;
+    let eve = browser(&world, "eve").await;
+    let back = begin(&world, &mut bob, &provider).await;
+    let flow = bob.0[super::FLOW].clone();
+    // Eve's identity to Bob's account, or Bob's to Eve's: neither.
+    let mut both = eve.clone();
+    both.0.insert(super::FLOW.to_owned(), flow.clone());
+    let refused = come_back(&world.router, &mut both, &back).await;
+    refused.is_problem(409, "conflict");
+    let mut alone = Jar([(super::FLOW.to_owned(), flow.clone())].into());
+    let refused = come_back(&world.router, &mut alone, &back).await;
+    refused.is_problem(409, "conflict");
+    // Nor when the session is over, or another of the same account.
+    let mut again = browser(&world, "bob").await;
+    again.0.insert(super::FLOW.to_owned(), flow);
+    let refused = come_back(&world.router, &mut again, &back).await;
+    refused.is_problem(409, "conflict");
+    let out = bob.request(Method::POST, "/api/v1/auth/sign-out", None);
+    assert_eq!(send(&world.router, out).await.status, 204);
+    let refused = come_back(&world.router, &mut bob, &back).await;
+    refused.is_problem(409, "conflict");
+    for name in ["bob", "eve"] {
+        assert!(user(&world, name).await.spec.identities.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn one_identity_is_not_linked_with_two_accounts() {
+    let (world, provider) = world().await;
+    world.user("bob", AccessLevel::User).await;
+    let (ann, done) = sign_in(&world, &provider).await;
+    location(&done);
+    let mut bob = browser(&world, "bob").await;
+    let back = begin(&world, &mut bob, &provider).await;
+    let refused = come_back(&world.router, &mut bob, &back).await;
+    refused.is_problem(409, "taken");
+    assert!(user(&world, "bob").await.spec.identities.is_empty());
+    // It is Ann's only way in.
+    let items = list(&world, &ann).await;
+    let refused = unlink(&world, &ann, &items[0]["id"]).await;
+    refused.is_problem(409, "conflict");
+    let body = json!({"newPassword": PASSWORD});
+    let request = ann.request(Method::POST, "/api/v1/me/password", Some(body));
+    let answer = send(&world.router, request).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let ann = browser(&world, "ann").await;
+    assert_eq!(unlink(&world, &ann, &items[0]["id"]).await.status, 204);
+    let back = begin(&world, &mut bob, &provider).await;
+    location(&come_back(&world.router, &mut bob, &back).await);
+    assert_eq!(user(&world, "bob").await.spec.identities.len(), 1);
+}
+
+#[tokio::test]
+async fn where_two_accounts_have_an_identity_the_reservation_decides() {
+    use kite_core::{
+        cluster::Cluster as _,
+        crd::{Claim, Holder, HolderKind, KiteReservation, KiteReservationSpec, KiteUser},
+        names,
+    };
+    let (world, provider) = world().await;
+    let identity = Identity {
+        issuer: provider.issuer.clone(),
+        subject: "1001".to_owned(),
+    };
+    for name in ["bob", "eve"] {
+        world.user(name, AccessLevel::User).await;
+        let patch = json!({"spec": {"identities": [&identity]}});
+        let key = ObjectKey::cluster(name);
+        let manager = kite_core::cluster::FieldManager::CONTROLLER;
+        let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();
+        world.state.caches().users.caught_up_with(&edited).await;
+    }
+    let (_, refused) = sign_in(&world, &provider).await;
+    refused.is_problem(409, "taken");
+    let bob = user(&world, "bob").await;
+    let holder = Holder {
+        kind: HolderKind::KiteUser,
+        namespace: None,
+        name: "bob".to_owned(),
+        uid: bob.metadata.uid.unwrap(),
+    };
+    let name = names::identity_reservation(&identity);
+    let spec = KiteReservationSpec::new(Claim::Identity, holder);
+    let reservation = KiteReservation::new(&name, spec);
+    world.cluster.create(&reservation).await.unwrap();
+    let (jar, done) = sign_in(&world, &provider).await;
+    location(&done);
+    assert_eq!(me(&world, &jar).await.text("/username"), "bob");
+}

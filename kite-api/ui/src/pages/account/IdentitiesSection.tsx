@@ -1,0 +1,103 @@
+import { useState } from "react";
+import * as calls from "../../api/calls";
+import { keys, queries, useAccount, useConfig, useIdentities } from "../../api/queries";
+import type { Provider } from "../../api/types";
+import { ActionButton } from "../../components/ActionButton";
+import { Button } from "../../components/Button";
+import { Dialog } from "../../components/Dialog";
+import { compact, Form } from "../../components/Form";
+import { Loaded } from "../../components/Loaded";
+import { Section } from "../../components/Page";
+import { PasswordField } from "../../components/PasswordField";
+import { useT } from "../../i18n";
+import { ProviderFailed } from "../entrance/ProviderFailed";
+
+const refetch = () =>
+  Promise.all([keys.identities, keys.sessions].map((queryKey) => queries.invalidateQueries({ queryKey })));
+
+/** At which providers one may sign in; nothing where there are none. */
+export function IdentitiesSection() {
+  const t = useT();
+  const { hasPassword } = useAccount();
+  const providers = useConfig().data?.signInProviders ?? [];
+  const identities = useIdentities();
+  const [linking, setLinking] = useState<Provider | null>(null);
+  const close = () => setLinking(null);
+  if (providers.length === 0 && (identities.data ?? []).length === 0) return null;
+
+  const link = async (provider: Provider, data?: FormData) => {
+    const password = data?.get("password");
+    const body = compact({ provider: provider.name, password: password === null ? undefined : password });
+    window.location.assign((await calls.linkIdentity(body)).url);
+  };
+
+  return (
+    <Section title={t("identities.title")} lead={t("identities.lead")}>
+      <ProviderFailed />
+      <Loaded query={identities}>
+        {(identities) => (
+          <ul className="rows" aria-label={t("identities.title")}>
+            {identities.map(({ id, issuer, subject, displayName }) => (
+              <li key={id}>
+                <div>
+                  <strong>{displayName ?? issuer}</strong>
+                  <small>
+                    {displayName === undefined && `${t("identities.gone")} · `}
+                    {subject}
+                  </small>
+                </div>
+                <ActionButton
+                  small
+                  aria-label={t("identities.unlinkOf", { provider: displayName ?? issuer })}
+                  act={() => calls.unlinkIdentity(id).then(refetch)}
+                  done={t("identities.unlinked")}
+                >
+                  {t("identities.unlink")}
+                </ActionButton>
+              </li>
+            ))}
+            {providers
+              .filter(({ name }) => !identities.some(({ provider }) => provider === name))
+              .map((provider) => (
+                <li key={provider.name}>
+                  <div>
+                    <strong>{provider.displayName}</strong>
+                    <small>{t("identities.none")}</small>
+                  </div>
+                  {hasPassword ? (
+                    <Button
+                      small
+                      aria-label={t("identities.linkOf", { provider: provider.displayName })}
+                      onPress={() => setLinking(provider)}
+                    >
+                      {t("identities.link")}
+                    </Button>
+                  ) : (
+                    <ActionButton
+                      small
+                      aria-label={t("identities.linkOf", { provider: provider.displayName })}
+                      act={() => link(provider)}
+                    >
+                      {t("identities.link")}
+                    </ActionButton>
+                  )}
+                </li>
+              ))}
+          </ul>
+        )}
+      </Loaded>
+      <Dialog title={t("identities.title")} isOpen={linking !== null} onClose={close}>
+        {linking !== null && (
+          <Form
+            submit={t("identities.goTo", { provider: linking.displayName })}
+            extra={<Button onPress={close}>{t("cancel")}</Button>}
+            send={(data) => link(linking, data)}
+          >
+            <p>{t("identities.proof")}</p>
+            <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
+          </Form>
+        )}
+      </Dialog>
+    </Section>
+  );
+}
