@@ -139,6 +139,9 @@ const a_certificate_is_put_in_and_taken_away = () =>
     await says(page, "It was put in here.");
     await says(page, "vm.kite.test, *.vm.kite.test");
     assert.ok(!(await page.content()).includes("PRIVATE KEY"));
+    // Without what was just read out to those who listen.
+    await page.reload();
+    await says(page, "vm.kite.test, *.vm.kite.test");
     await accessible(page, "a certificate");
     await button(page, "Take it away").click();
     await dialog.getByRole("button", { name: "Take it away" }).click();
