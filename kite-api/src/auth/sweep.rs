@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    fn invite(created: &str, expires: &str, status: Value) -> KiteInvite {
+    fn invite(created: &str, expires: &str, status: &Value) -> KiteInvite {
         serde_json::from_value(json!({
             "metadata": {"name": "i", "creationTimestamp": created},
             "spec": {"hash": "x", "createdBy": {"name": "root", "uid": "1"},
@@ -153,14 +153,14 @@ mod tests {
         let past = |invite: &KiteInvite, maker, days: i64| {
             is_past(invite, maker, now + (days * 24).hours())
         };
-        let open = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", json!({}));
+        let open = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", &json!({}));
         assert!(!past(&open, Some(&maker), 0));
         assert!(!past(&open, Some(&maker), 30), "it expired 29 days ago");
         assert!(past(&open, Some(&maker), 31));
 
         let used = json!({"claimedFor": "ann", "usedBy": {"name": "ann", "uid": "2"},
                           "usedAt": "2026-06-01T00:00:00Z"});
-        let used = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", used);
+        let used = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", &used);
         assert!(!past(&used, None, 29), "whoever made it");
         assert!(past(&used, None, 30));
 
@@ -168,7 +168,7 @@ mod tests {
         suspended.spec.suspended = true;
         assert!(past(&open, Some(&suspended), 0));
         assert!(past(&open, None, 0));
-        let new = invite("2026-05-31T23:59:30Z", "2026-06-02T00:00:00Z", json!({}));
+        let new = invite("2026-05-31T23:59:30Z", "2026-06-02T00:00:00Z", &json!({}));
         assert!(!past(&new, None, 0), "its maker may be on the way");
     }
 }

@@ -115,8 +115,8 @@ async fn the_capacity_of_the_cluster_is_that_of_nodes_that_take_vms() {
         });
         let node = serde_json::from_value(node).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();
-        let room = json!({"status": {"allocatable": {"cpu": "7900m", "memory": "32Gi"}}});
-        let patch = Patch::Merge(room);
+        let has = json!({"status": {"allocatable": {"cpu": "7900m", "memory": "32Gi"}}});
+        let patch = Patch::Merge(has);
         nodes
             .patch_status(name, &PatchParams::default(), &patch)
             .await

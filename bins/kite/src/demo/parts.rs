@@ -141,8 +141,8 @@ pub(super) async fn api(
         ApiConsoles,
         shutdown.clone(),
     ));
-    let router = kite_api::router(state.clone());
-    let serving = kite_process::serve_http(listener, router, shutdown.clone());
+    let app = kite_api::router(state.clone());
+    let serving = kite_process::serve_http(listener, app, shutdown.clone());
     let draining = async {
         shutdown.cancelled().await;
         state.drain().await;
