@@ -1,10 +1,13 @@
 //! One's own account: what is in it, its password, and where one is signed in.
 
+use std::time::Duration;
+
 use aide::axum::{
     ApiRouter,
     routing::{delete_with, get_with, post_with},
 };
 use axum::extract::{Path, State};
+use jiff::Timestamp;
 use kite_core::crd::KiteSession;
 use kube::ResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -234,7 +237,36 @@ async fn change_password(
     greet(&state, &edited, &client, cookie).await
 }
 
-/// That whoever asks knows the password of their account, if it has one.
+/// How long after signing in somebody without a password is known well enough to
+/// change how one gets into the account.
+const FRESH: Duration = Duration::from_secs(10 * 60);
+
+/// That the session of an account without a password is young: its provider has just
+/// said who it is. An older one may be in other hands.
+pub(crate) fn require_fresh(state: &ApiState, caller: &Caller) -> Result<(), Problem> {
+    // A project with its own way of signing in has to see to it.
+    let Some(session) = caller.session() else {
+        return Ok(());
+    };
+    let lifetime = state.settings().session_lifetime;
+    if is_fresh(session.spec.expires_at.0, lifetime, Timestamp::now()) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ProblemKind::Forbidden,
+        "the account has no password by which you could show that it is yours: sign out, sign in \
+         at your provider again, and do this within ten minutes",
+    ))
+}
+
+/// Whether a session that ends at `end` after `lifetime` has just begun.
+fn is_fresh(end: Timestamp, lifetime: Duration, now: Timestamp) -> bool {
+    let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+    left + FRESH > lifetime
+}
+
+/// That whoever asks knows the password of their account, or has just come from a
+/// provider if it has none.
 pub(crate) async fn prove_password(
     state: &ApiState,
     caller: &Caller,
@@ -244,7 +276,7 @@ pub(crate) async fn prove_password(
 ) -> Result<(), Problem> {
     let user = caller.user();
     let Some(known) = &user.spec.password_hash else {
-        return Ok(());
+        return require_fresh(state, caller);
     };
     let attempt = state
         .sign_in_throttle()
@@ -332,4 +364,21 @@ async fn end_one(
         .ok_or_else(|| Problem::not_found("session", &name))?;
     end_session(&state, &session).await?;
     Ok(Done::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_fresh_for_ten_minutes() {
+        let begun = Timestamp::UNIX_EPOCH;
+        let lifetime = Duration::from_secs(12 * 3600);
+        let end = begun + lifetime;
+        let fresh = |seconds| is_fresh(end, lifetime, begun + Duration::from_secs(seconds));
+        assert!(fresh(0));
+        assert!(fresh(599));
+        assert!(!fresh(600));
+        assert!(!fresh(13 * 3600));
+    }
 }

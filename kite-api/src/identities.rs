@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    account::prove_password,
+    account::{prove_password, require_fresh},
     auth::{
         Caller, Client, end_sessions_but,
         oidc::{Linking, Visit, begin, find_provider, is_local_path, unlink},
@@ -190,7 +190,7 @@ async fn begin_linking(
              link it on the account page",
         )
     })?;
-    let provider = find_provider(&state, &provider)?;
+    let provider = find_provider(&state, &provider).await?;
     let password = password.unwrap_or_default();
     prove_password(&state, &caller, &client, "password", password).await?;
     let linking = Linking {
@@ -218,6 +218,9 @@ async fn remove(
     Path(Identified { id }): Path<Identified>,
 ) -> Result<Done, Problem> {
     caller.require(Action::ManageIdentities, Whose::Own)?;
+    if caller.user().spec.password_hash.is_none() {
+        require_fresh(&state, &caller)?;
+    }
     let edited = unlink(&state, caller.user(), &id).await?;
     end_sessions_but(&state, &edited, caller.session()).await?;
     tracing::info!(user = caller.name(), "unlinked an identity");

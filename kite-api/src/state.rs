@@ -9,7 +9,7 @@ use std::{
 };
 
 use kite_core::{
-    cluster::{FieldManager, KubeCluster, ObjectKey},
+    cluster::{ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
     connections::Instance,
     crd::{KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
@@ -242,6 +242,17 @@ impl ApiState {
     /// The platform's settings; the defaults while there is no `KitePlatform`.
     pub(crate) fn platform(&self) -> KitePlatformSpec {
         self.inner.platform()
+    }
+
+    /// The same, and never as they were before the watch broke: for what is seldom
+    /// asked for and lets people in.
+    pub(crate) async fn platform_now(&self) -> Result<KitePlatformSpec, Problem> {
+        if self.caches().platforms.is_live() {
+            return Ok(self.platform());
+        }
+        let key = ObjectKey::cluster(names::PLATFORM);
+        let platform = self.cluster().find::<KitePlatform>(&key).await?;
+        Ok(platform.map(|platform| platform.spec).unwrap_or_default())
     }
 
     /// What was seen of the platform.

@@ -38,7 +38,13 @@ impl RecordArgs {
             return Ok(Some(recordings));
         };
         // As the stores know their own variables: AWS_REGION and the like.
-        let environment = std::env::vars().map(|(name, value)| (name.to_lowercase(), value));
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            // What is no text is no setting of a store.
+            Some((
+                name.into_string().ok()?.to_lowercase(),
+                value.into_string().ok()?,
+            ))
+        });
         let (store, prefix) = object_store::parse_url_opts(url, environment)
             .with_context(|| format!("--record-upload {url} cannot be used"))?;
         Ok(Some(recordings.upload_to(Arc::from(store), prefix)))

@@ -151,6 +151,13 @@ async fn claim<P: Permit>(state: &ApiState, permit: P, username: &str) -> Result
         Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {
             Err(at_the_same_moment::<P>())
         }
+        // Only the name is new in what was written.
+        Err(ClusterError::Invalid { .. }) => Err(Problem::field(
+            ProblemKind::Invalid,
+            "username",
+            username,
+            "must be 2 to 32 lowercase letters, digits and hyphens",
+        )),
         Err(error) => Err(error.into()),
     }
 }

@@ -240,7 +240,7 @@ pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser, epoch: i64) -> 
     let begun_with = session.spec.credential.as_deref();
     let password = user.spec.password_hash.as_ref().map(names::credential);
     user.uid().as_deref() == Some(session.spec.user_uid.as_str())
-        && (begun_with.is_none() || begun_with == password.as_deref())
+        && begun_with == password.as_deref()
         && session.spec.epoch == epoch
 }
 

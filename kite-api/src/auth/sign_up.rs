@@ -87,8 +87,8 @@ impl Input for Joining {
 
 /// Refuses who comes without an invite where one is needed, or with one where none
 /// counts.
-fn require_open(state: &ApiState, has_invite: bool) -> Result<(), Problem> {
-    match state.platform().sign_up {
+async fn require_open(state: &ApiState, has_invite: bool) -> Result<(), Problem> {
+    match state.platform_now().await?.sign_up {
         SignUp::Open => Ok(()),
         SignUp::Invite if has_invite => Ok(()),
         SignUp::Invite => {
@@ -113,7 +113,7 @@ pub(super) async fn sign_up(
     client: Client,
     Sent { input, mut form }: Sent<Joining>,
 ) -> Result<Created<SignedIn>, Problem> {
-    require_open(&state, form.peek::<String>("invite").is_some())?;
+    require_open(&state, form.peek::<String>("invite").is_some()).await?;
     let Joining { account, invite } = form.finish_with(input)?;
     let attempt = state
         .sign_up_throttle()

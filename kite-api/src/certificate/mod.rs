@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_core::{
     cluster::{ABSENT, Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
-    crd::{AccessLevel, KitePlatformSpec},
+    crd::{AccessLevel, KitePlatform, KitePlatformSpec},
     labels, names,
 };
 use kube::{
@@ -344,18 +344,32 @@ async fn set(state: &ApiState, wanted: &Value, form: &Form) -> Result<KitePlatfo
 /// `DELETE /api/v1/admin/certificate`. The name goes before what it names.
 async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, Problem> {
     require(&caller)?;
-    let spec = state.platform();
+    // Another replica may just have named it.
+    let platform = ObjectKey::cluster(names::PLATFORM);
+    let platform = state.cluster().find::<KitePlatform>(&platform).await?;
+    let spec = platform.map(|platform| platform.spec).unwrap_or_default();
     if spec.exposure.gateway.is_some() {
         return Err(with_gateway());
     }
-    if source_of(&spec).0 != CertificateSource::Controller {
-        let nothing = json!({
-            "exposure": {"certificate": {"secretName": null, "clusterIssuer": null}}
-        });
-        set(&state, &nothing, &Form::new(serde_json::Map::new())).await?;
-    }
     let secret = state.cluster().find::<Secret>(&secret_key()).await?;
-    if let Some(secret) = secret.filter(is_own) {
+    let secret = secret.filter(is_own);
+    match source_of(&spec).0 {
+        CertificateSource::Uploaded => {
+            let nothing = json!({ "exposure": {"certificate": {"secretName": null}} });
+            set(&state, &nothing, &Form::new(serde_json::Map::new())).await?;
+        }
+        // What was put in once can still be cleared away.
+        _ if secret.is_some() => {}
+        CertificateSource::ClusterIssuer | CertificateSource::Secret => {
+            return Err(Problem::new(
+                ProblemKind::Conflict,
+                "the certificate was not put in here: VMs' domains have it, too, so change \
+                 exposure.certificate with PATCH /api/v1/admin/platform",
+            ));
+        }
+        CertificateSource::Controller | CertificateSource::Gateway => {}
+    }
+    if let Some(secret) = secret {
         let gone = PropagationPolicy::Background;
         state.cluster().remove(&secret, gone).await?;
     }

@@ -5,10 +5,13 @@
 
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
-    crd::{AccessLevel, Identity, KiteReservation, KiteUser, KiteUserSpec, SignInProvider},
+    crd::{
+        AccessLevel, Identity, KitePlatformSpec, KiteReservation, KiteUser, KiteUserSpec,
+        SignInProvider,
+    },
     names,
 };
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, api::ListParams};
 use serde_json::json;
 
 use super::{Failure, flow::Linking, person::Person};
@@ -93,6 +96,14 @@ async fn make(
         .sign_up_throttle()
         .attempt(&username, client.address)
         .map_err(Failure::TooMany)?;
+    // One that was linked a moment ago may be neither in the copy nor reserved yet.
+    let all = ListParams::default();
+    let everybody = state.cluster().list::<KiteUser>(None, &all).await;
+    let everybody = everybody.map_err(Problem::from)?;
+    if let Some(user) = everybody.items.into_iter().find(is_theirs) {
+        attempt.undecided();
+        return Ok(user);
+    }
     let level = provider.access_level(&person.groups);
     let spec = KiteUserSpec {
         email: free_email(state, person).await?,
@@ -106,6 +117,8 @@ async fn make(
         .await
     {
         Ok(user) => {
+            // The provider vouches for people, of whom many may have one address.
+            attempt.undecided();
             tracing::info!(user = username, provider = provider.name, "signed up");
             state.caches().users.caught_up_with(&user).await;
             Ok(user)
@@ -188,9 +201,11 @@ async fn set_level(
 }
 
 fn has_other_admin(state: &ApiState, than: &KiteUser) -> bool {
+    let platform = state.platform();
     let can_come_in = |user: &KiteUser| {
         let spec = &user.spec;
-        let has_way = spec.password_hash.is_some() || !spec.identities.is_empty();
+        let has_way = spec.password_hash.is_some()
+            || spec.identities.iter().any(|it| leads_in(&platform, it));
         !spec.suspended && user.metadata.deletion_timestamp.is_none() && has_way
     };
     let other = state.caches().users.find(|user| {
@@ -199,6 +214,12 @@ fn has_other_admin(state: &ApiState, than: &KiteUser) -> bool {
             && can_come_in(user)
     });
     other.is_some()
+}
+
+/// Whether there is a provider at which somebody signs in by this identity.
+fn leads_in(platform: &KitePlatformSpec, identity: &Identity) -> bool {
+    let mut providers = platform.sign_in_providers.iter();
+    providers.any(|provider| provider.issuer == identity.issuer)
 }
 
 /// Links a person with the account that asked for it.
@@ -254,11 +275,8 @@ pub(crate) async fn unlink(
             return Err(Problem::not_found("identity", id));
         }
         let platform = state.platform();
-        let leads_in = |identity: &Identity| {
-            let mut providers = platform.sign_in_providers.iter();
-            providers.any(|provider| provider.issuer == identity.issuer)
-        };
-        if now.spec.password_hash.is_none() && !left.iter().any(leads_in) {
+        let is_way = |identity: &Identity| leads_in(&platform, identity);
+        if now.spec.password_hash.is_none() && !left.iter().any(is_way) {
             return Err(Problem::new(
                 ProblemKind::Conflict,
                 "it is the only way to sign in to the account: set a password with POST \

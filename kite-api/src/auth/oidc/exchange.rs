@@ -217,15 +217,48 @@ async fn add_user_info(
         tracing::warn!(provider = provider.name, "user info is of somebody else");
         return Err(Failure::Untrusted);
     }
+    add(claims, told);
+    Ok(())
+}
+
+/// Adds what the ID token does not say. That an address is verified is said of the
+/// one beside it, not of another source's.
+fn add(claims: &mut Map<String, Value>, mut told: Map<String, Value>) {
+    if claims.contains_key("email") {
+        told.remove("email_verified");
+    } else {
+        claims.remove("email_verified");
+    }
     for (name, value) in told {
         claims.entry(name).or_insert(value);
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn an_address_is_as_verified_as_whoever_names_it_says() {
+        let both = |token: Value, info: Value| {
+            let (Value::Object(mut token), Value::Object(info)) = (token, info) else {
+                panic!("objects");
+            };
+            add(&mut token, info);
+            Value::Object(token)
+        };
+        let info = json!({"email": "b@example.org", "email_verified": true});
+        let token = json!({"email": "a@example.org"});
+        assert_eq!(both(token.clone(), info.clone()), token);
+        assert_eq!(both(json!({}), info.clone()), info);
+        let stray = json!({"email_verified": true});
+        assert_eq!(
+            both(stray, json!({"email": "b@example.org"})),
+            json!({"email": "b@example.org"})
+        );
+    }
 
     #[test]
     fn ids_and_secrets_are_written_as_the_standard_says() {

@@ -55,7 +55,7 @@ pub(crate) async fn start(
         ));
     }
     let started = async {
-        let provider = find_provider(&state, &name)?;
+        let provider = find_provider(&state, &name).await?;
         // Counted until it ends well.
         let _counted = state
             .provider_throttle()
@@ -149,7 +149,7 @@ async fn sign_in(
     flow: &Flow,
     returned: &Returned,
 ) -> Result<Vec<HeaderValue>, Failure> {
-    let provider = find_provider(state, name)?;
+    let provider = find_provider(state, name).await?;
     let person = prove(state, &provider, flow, returned).await?;
     let user = account_of(state, &provider, &person, client).await?;
     tracing::info!(
@@ -169,7 +169,7 @@ async fn finish_linking(
     linking: &Linking,
 ) -> Result<Vec<HeaderValue>, Failure> {
     require_session(state, visit, linking).await?;
-    let provider = find_provider(state, name)?;
+    let provider = find_provider(state, name).await?;
     let person = prove(state, &provider, flow, returned).await?;
     link(state, linking, &person.identity).await?;
     Ok(Vec::new())
@@ -233,8 +233,8 @@ async fn require_session(
 }
 
 /// The provider called `name`.
-pub(crate) fn find_provider(state: &ApiState, name: &str) -> Result<SignInProvider, Failure> {
-    let providers = state.platform().sign_in_providers;
+pub(crate) async fn find_provider(state: &ApiState, name: &str) -> Result<SignInProvider, Failure> {
+    let providers = state.platform_now().await?.sign_in_providers;
     let mut providers = providers.into_iter();
     providers
         .find(|provider| provider.name == name)

@@ -45,6 +45,9 @@ const LISTS = { vm: "vms", image: "images", offer: "offers" } as const;
 /** How long to wait after the stream was refused; doubled each time. */
 const RETRY_MS = { first: 1000, most: 30_000 };
 
+/** How long a stream has to last to be taken for one that works. */
+const CALM_MS = 10_000;
+
 interface Ends {
   /** Whoever was signed in is not, or not by this session. */
   onEnd: () => void;
@@ -92,6 +95,7 @@ export function useLiveNews(sink: Sink): void {
   useEffect(() => {
     let stop: (() => void) | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let calm: ReturnType<typeof setTimeout> | undefined;
     let wait = RETRY_MS.first;
     let over = false;
     const pause = () => {
@@ -103,15 +107,19 @@ export function useLiveNews(sink: Sink): void {
       pause();
       if (document.hidden) return;
       stop = listen(sink, {
-        onEnd: () => void again(),
+        onEnd: later,
         onRefused: later,
         onNews: () => {
-          wait = RETRY_MS.first;
+          clearTimeout(calm);
+          calm = setTimeout(() => {
+            wait = RETRY_MS.first;
+          }, CALM_MS);
         },
       });
     };
     // Another password has ended the session and begun the next, or the access
-    // token has to be renewed: asking who is signed in does that.
+    // token has to be renewed: asking who is signed in does that. After a pause, as
+    // replicas may not be of one mind yet.
     const again = async () => {
       const isSignedIn = await sink.isSignedIn().catch(() => undefined);
       if (over || isSignedIn === false) return;
@@ -120,6 +128,7 @@ export function useLiveNews(sink: Sink): void {
     };
     const later = () => {
       pause();
+      clearTimeout(calm);
       timer = setTimeout(() => void again(), wait);
       wait = Math.min(2 * wait, RETRY_MS.most);
     };
@@ -127,6 +136,7 @@ export function useLiveNews(sink: Sink): void {
     document.addEventListener("visibilitychange", follow);
     return () => {
       over = true;
+      clearTimeout(calm);
       document.removeEventListener("visibilitychange", follow);
       pause();
     };

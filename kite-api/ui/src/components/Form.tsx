@@ -5,7 +5,8 @@ import { Form as AriaForm } from "react-aria-components/Form";
 import { useMutation } from "@tanstack/react-query";
 import { useRef, useState, type FormEvent, type ReactNode } from "react";
 import { useT } from "../i18n";
-import { baseField, ProblemError, sentence, type FieldError } from "../api/problem";
+import { queries } from "../api/queries";
+import { baseField, isProblemOf, ProblemError, sentence, type FieldError } from "../api/problem";
 import { useErrorText } from "./errors";
 import { FieldErrors } from "./field-errors";
 import { Button } from "./Button";
@@ -37,6 +38,8 @@ export function Form({ children, submit, look = "primary", extra, disabled = fal
   const mutation = useMutation({ mutationFn: (data: FormData) => send(data, form.current as HTMLFormElement) });
 
   const show = (error: unknown) => {
+    // Somebody else was faster: the page shows what it is now.
+    if (isProblemOf(error, "changed-meanwhile")) void queries.invalidateQueries();
     const known = new Set(Array.from(form.current?.elements ?? [], (element) => element.getAttribute("name")));
     const list = error instanceof ProblemError || error instanceof Refused ? error.errors : [];
     const at: Record<string, string> = {};

@@ -290,9 +290,12 @@ impl Ledger {
                 false
             }
             Sent::Refused => {
-                entry.refusals += 1;
+                entry.refusals = entry.refusals.saturating_add(1);
                 entry.not_before = now + REFUSED;
-                let is_given_up = entry.refusals >= MOST_REFUSALS;
+                // What others see as open has to be ended, however long that takes, and
+                // who is connected can be ended only as long as it is known.
+                let is_seen = entry.written > 0 || entry.spec.ended.is_none();
+                let is_given_up = entry.refusals >= MOST_REFUSALS && !is_seen;
                 if is_given_up {
                     self.entries.remove(&due.number);
                 }

@@ -104,6 +104,8 @@ fn what_is_lost_waits_and_what_is_refused_is_given_up_at_last() {
         assert!(!ledger.sent(&due[0], Sent::Lost, now));
         now += Duration::from_secs(1);
     }
+    ledger.ended(1, at(9), "over", now);
+    now += SETTLE;
     for refusal in 1..=MOST_REFUSALS {
         let due = ledger.due(9, now);
         let is_given_up = ledger.sent(&due[0], Sent::Refused, now);
@@ -111,6 +113,32 @@ fn what_is_lost_waits_and_what_is_refused_is_given_up_at_last() {
         assert!(ledger.due(9, now).is_empty());
         now += REFUSED;
     }
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn what_others_see_or_may_have_to_end_is_tried_for_as_long_as_it_takes() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let refuse = |ledger: &mut Ledger, mut now: Instant| {
+        for _ in 0..2 * MOST_REFUSALS {
+            let due = ledger.due(9, now);
+            assert!(!ledger.sent(&due[0], Sent::Refused, now));
+            now += REFUSED;
+        }
+        now
+    };
+    // Nobody sees it, and it is open.
+    let now = refuse(&mut ledger, start + HOLD);
+    assert!(ledger.is_live(1));
+    let due = ledger.due(9, now);
+    ledger.sent(&due[0], Sent::Taken, now);
+    // Seen as open, it has to be seen as ended.
+    ledger.ended(1, at(9), "over", now);
+    let now = refuse(&mut ledger, now + SETTLE);
+    let due = ledger.due(9, now);
+    ledger.sent(&due[0], Sent::Taken, now);
     assert!(ledger.is_empty());
 }
 

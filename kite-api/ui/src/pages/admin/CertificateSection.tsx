@@ -31,7 +31,7 @@ export function CertificateSection() {
       <Button small onPress={() => setOpen("put")}>
         {t("certificate.put")}
       </Button>
-      {source !== "Controller" && (
+      {source === "Uploaded" && (
         <Button small onPress={() => setOpen("remove")}>
           {t("certificate.remove")}
         </Button>

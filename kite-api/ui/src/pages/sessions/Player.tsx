@@ -11,41 +11,56 @@ import { FONT, THEME } from "../vm/console/theme";
 import type { Cast } from "./cast";
 
 const SPEEDS = ["0.5", "1", "2", "4", "16"];
+/** Most characters that are handed to the terminal at a time. */
+const MOST_AT_ONCE = 65_536;
 /** How wide a character is, of its height. */
 const SLIMNESS = 0.62;
 
 /** "3:07". */
 const clock = (seconds: number) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 
-/** A terminal that shows a recording up to some moment. */
+/** A terminal that shows a recording up to some moment. It takes one piece at a
+ * time: what xterm.js has queued can neither be taken back nor be resized between. */
 class Screen {
   private next = 0;
+  private wanted = 0;
+  private isBusy = false;
 
   constructor(
     private readonly cast: Cast,
     readonly terminal: Xterm,
   ) {}
 
-  /** Shows what there is to see at `seconds`. */
+  /** Shows what there is to see at `seconds`, as soon as what was begun is shown. */
   show(seconds: number): void {
+    this.wanted = seconds;
+    if (!this.isBusy) this.go();
+  }
+
+  private go(): void {
     const { moments, cols, rows } = this.cast;
     const before = moments[this.next - 1];
-    if (before !== undefined && before.at > seconds) {
+    if (before !== undefined && before.at > this.wanted) {
       this.terminal.reset();
       this.terminal.resize(cols, rows);
       this.next = 0;
     }
     let text = "";
-    for (let moment = moments[this.next]; moment !== undefined && moment.at <= seconds; moment = moments[this.next]) {
+    for (;;) {
+      const moment = moments[this.next];
+      if (moment === undefined || moment.at > this.wanted || text.length > MOST_AT_ONCE) break;
+      // What was printed before is laid out at the size that it was printed for.
+      if (moment.size !== undefined && text !== "") break;
+      if (moment.size !== undefined) this.terminal.resize(moment.size.cols, moment.size.rows);
       text += moment.printed ?? "";
-      if (moment.size !== undefined) {
-        this.terminal.write(text);
-        text = "";
-        this.terminal.resize(moment.size.cols, moment.size.rows);
-      }
       this.next += 1;
     }
-    if (text) this.terminal.write(text);
+    if (text === "") return;
+    this.isBusy = true;
+    this.terminal.write(text, () => {
+      this.isBusy = false;
+      this.go();
+    });
   }
 }
 

@@ -122,6 +122,7 @@ function AccessSection(editing: Editing) {
           defaultKeys={vm.sshPublicKeys}
         />
         <Select
+          key={vm.sshLogin}
           name="sshLogin"
           label={t("settings.login")}
           defaultValue={vm.sshLogin}
