@@ -19,9 +19,7 @@ export function Entrance({ title, lead, children }: Props) {
   useEffect(() => {
     document.title = `${title} · Kite`;
   }, [title]);
-  // Whoever failed to link an identity is signed in, and has to read why.
-  const hasFailed = new URLSearchParams(useLocation().search).has("failed");
-  if (me.data && !hasFailed) return <Navigate to={next} replace />;
+  if (me.data) return <Navigate to={next} replace />;
   return (
     <main className="entrance">
       <section className="card">
