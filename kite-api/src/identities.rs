@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     account::{prove_password, require_fresh},
     auth::{
-        Caller, Client, end_sessions_but,
+        Caller, Client, belongs_to, clear_cookies, end_session,
         oidc::{Linking, Visit, begin, find_provider, is_local_path, unlink},
+        sessions_of,
     },
     openapi::about,
     policy::{Action, Whose},
@@ -82,6 +83,9 @@ pub(crate) struct IdentityView {
     /// What people call the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     display_name: Option<String>,
+    /// Whether the session by which this was asked began with it: without it the
+    /// session is over.
+    current: bool,
 }
 
 /// All of them; an account has few.
@@ -97,15 +101,18 @@ async fn list(
 ) -> Result<Answer<Identities>, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let platform = state.platform();
+    let begun_with = caller.session().and_then(|it| it.spec.identity.clone());
     let view = |identity: &Identity| {
         let mut providers = platform.sign_in_providers.iter();
         let provider = providers.find(|provider| provider.issuer == identity.issuer);
+        let id = names::identity(identity);
         IdentityView {
-            id: names::identity(identity),
             issuer: identity.issuer.clone(),
             subject: identity.subject.clone(),
             provider: provider.map(|provider| provider.name.clone()),
             display_name: provider.map(|provider| provider.title().to_owned()),
+            current: begun_with.as_deref() == Some(id.as_str()),
+            id,
         }
     };
     let items = caller.user().spec.identities.iter().map(view).collect();
@@ -210,8 +217,8 @@ struct Identified {
     id: String,
 }
 
-/// `DELETE /api/v1/me/identities/{id}`: all other sessions are over, for one of
-/// them may be of whoever came in by it.
+/// `DELETE /api/v1/me/identities/{id}`: the sessions that began with it are over, on
+/// every replica, and this one is too if it is one of them.
 async fn remove(
     State(state): State<ApiState>,
     caller: Caller,
@@ -222,7 +229,18 @@ async fn remove(
         require_fresh(&state, &caller)?;
     }
     let edited = unlink(&state, caller.user(), &id).await?;
-    end_sessions_but(&state, &edited, caller.session()).await?;
     tracing::info!(user = caller.name(), "unlinked an identity");
-    Ok(Done::default())
+    // They are over by now; this clears them away.
+    let epoch = state.platform().session_epoch;
+    for session in sessions_of(&state, &edited) {
+        if !belongs_to(&session, &edited, epoch) {
+            end_session(&state, &session).await?;
+        }
+    }
+    let begun_with = caller.session().and_then(|it| it.spec.identity.as_deref());
+    Ok(if begun_with == Some(id.as_str()) {
+        Done::cookies(clear_cookies(&state))
+    } else {
+        Done::default()
+    })
 }

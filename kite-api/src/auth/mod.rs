@@ -16,6 +16,7 @@ mod routes;
 mod seal;
 mod second_factor;
 mod session;
+mod shape;
 mod sign_in;
 mod sign_up;
 mod sweep;
@@ -31,11 +32,8 @@ pub(crate) use self::{
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     routes::routes,
     second_factor::{confirm, enrol, find_factor, remove_factor},
-    session::{
-        belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, open_session,
-        sessions_of,
-    },
-    sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
+    session::{belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, sessions_of},
+    sign_in::{COOKIE_MEANING, SignedIn, clear_cookies, greet, too_many},
     sign_up::{create_user, require_free_email},
     sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
     throttle::{Limits, Throttle},

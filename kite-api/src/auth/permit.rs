@@ -19,7 +19,7 @@ use super::sign_up::{check_free, taken};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Form, is_label},
+    web::Form,
 };
 
 /// An object that lets somebody make one account.
@@ -54,11 +54,7 @@ pub(super) async fn make_account<P: Permit>(
     let uid = permit.uid().unwrap_or_default();
     let username = spec.username.clone();
     let key = ObjectKey::cluster(&username);
-    let earlier = if is_label(&username) {
-        state.cluster().find::<KiteUser>(&key).await?
-    } else {
-        None
-    };
+    let earlier = state.cluster().find::<KiteUser>(&key).await?;
     let free = match &earlier {
         Some(user) if made_by::<P>(user, &uid) => Ok(()),
         Some(_) => Err(taken("username", &username)),
@@ -151,13 +147,6 @@ async fn claim<P: Permit>(state: &ApiState, permit: P, username: &str) -> Result
         Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {
             Err(at_the_same_moment::<P>())
         }
-        // Only the name is new in what was written.
-        Err(ClusterError::Invalid { .. }) => Err(Problem::field(
-            ProblemKind::Invalid,
-            "username",
-            username,
-            "must be 2 to 32 lowercase letters, digits and hyphens",
-        )),
         Err(error) => Err(error.into()),
     }
 }

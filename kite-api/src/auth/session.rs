@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, ObjectKey},
-    crd::{KiteSession, KiteSessionSpec, KiteUser, SessionTokens},
+    crd::{Identity, KiteSession, KiteSessionSpec, KiteUser, SessionTokens},
     names,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
@@ -44,16 +44,26 @@ pub(crate) struct Pair {
     pub(super) refresh: String,
 }
 
-/// Signs `user` in; `as_cookie` makes it a session of a browser's cookies.
+/// How somebody signs in.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// What the client calls itself.
+    pub(crate) client: Option<&'a str>,
+    /// Whether it becomes a session of a browser's cookies.
+    pub(crate) as_cookie: bool,
+    /// Who a sign-in provider says it is, where one does.
+    pub(crate) identity: Option<&'a Identity>,
+}
+
+/// Signs `user` in.
 pub(crate) async fn open_session(
     state: &ApiState,
     user: &KiteUser,
-    client: Option<&str>,
-    as_cookie: bool,
+    entry: Entry<'_>,
 ) -> Result<NewSession, Problem> {
     let now = Timestamp::now();
     let expires_at = now + state.settings().session_lifetime;
-    let (name, tokens, hashes) = if as_cookie {
+    let (name, tokens, hashes) = if entry.as_cookie {
         let id = Halves::random()?;
         let (pair, hashes) = new_pair(state, id, now)?;
         let hashes = rotation::first(hashes, now);
@@ -62,7 +72,7 @@ pub(crate) async fn open_session(
         let token = new_session_token()?;
         (names::session(&token), Tokens::One(token), None)
     };
-    let session = KiteSession::new(&name, spec(state, user, client, expires_at, hashes));
+    let session = KiteSession::new(&name, spec(state, user, entry, expires_at, hashes));
     let created = state.cluster().create(&session).await?;
     state.caches().sessions.caught_up_with(&created).await;
     end_oldest(state, user, &created).await;
@@ -72,7 +82,7 @@ pub(crate) async fn open_session(
 fn spec(
     state: &ApiState,
     user: &KiteUser,
-    client: Option<&str>,
+    entry: Entry<'_>,
     expires_at: Timestamp,
     tokens: Option<SessionTokens>,
 ) -> KiteSessionSpec {
@@ -80,10 +90,11 @@ fn spec(
         user: user.name_any(),
         user_uid: user.uid().unwrap_or_default(),
         credential: user.spec.password_hash.as_ref().map(names::credential),
+        identity: entry.identity.map(names::identity),
         expires_at: Time(expires_at),
         epoch: state.platform().session_epoch,
         tokens,
-        client: client.map(|client| {
+        client: entry.client.map(|client| {
             client
                 .chars()
                 .filter(|c| !c.is_control())
@@ -234,13 +245,18 @@ pub(crate) fn sessions_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteSess
 }
 
 /// Whether a session is one of this account, as the account is now: not of an
-/// earlier one of its name, not begun with another password, and not from before
-/// everybody was signed out, which was when the platform's epoch became `epoch`.
+/// earlier one of its name, not begun with another password or by an identity that
+/// it has no more, and not from before everybody was signed out, which was when the platform's epoch became `epoch`.
 pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser, epoch: i64) -> bool {
     let begun_with = session.spec.credential.as_deref();
     let password = user.spec.password_hash.as_ref().map(names::credential);
+    let has_identity = |id: &str| {
+        let mut identities = user.spec.identities.iter();
+        identities.any(|identity| names::identity(identity) == id)
+    };
     user.uid().as_deref() == Some(session.spec.user_uid.as_str())
         && begun_with == password.as_deref()
+        && session.spec.identity.as_deref().is_none_or(has_identity)
         && session.spec.epoch == epoch
 }
 

@@ -4,13 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use axum::extract::State;
 use http::HeaderValue;
-use kite_core::{conditions, crd::KiteUser};
+use kite_core::{
+    conditions,
+    crd::{Identity, KiteUser},
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Caller, Client, cookie, end_session, open_session, refresh::Renewal,
-    second_factor::require_second_factor, session::Tokens,
+    Caller, Client, cookie, end_session,
+    refresh::Renewal,
+    second_factor::require_second_factor,
+    session::{Entry, Tokens, open_session},
 };
 use crate::{
     problem::{Problem, ProblemKind},
@@ -168,13 +173,20 @@ fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
     }
 }
 
-/// Opens a session in a browser's cookies: what sets them.
+/// Opens a session in the cookies of a browser that came back from a sign-in
+/// provider as `identity`: what sets them.
 pub(super) async fn open_in_browser(
     state: &ApiState,
     user: &KiteUser,
     client: &Client,
+    identity: &Identity,
 ) -> Result<Vec<HeaderValue>, Problem> {
-    let session = open_session(state, user, client.agent.as_deref(), true).await?;
+    let entry = Entry {
+        client: client.agent.as_deref(),
+        as_cookie: true,
+        identity: Some(identity),
+    };
+    let session = open_session(state, user, entry).await?;
     let settings = state.settings();
     Ok(match session.tokens {
         Tokens::One(_) => Vec::new(),
@@ -189,7 +201,12 @@ pub(crate) async fn greet<const STATUS: u16>(
     client: &Client,
     as_cookie: bool,
 ) -> Result<Answer<SignedIn, STATUS>, Problem> {
-    let session = open_session(state, user, client.agent.as_deref(), as_cookie).await?;
+    let entry = Entry {
+        client: client.agent.as_deref(),
+        as_cookie,
+        identity: None,
+    };
+    let session = open_session(state, user, entry).await?;
     let settings = state.settings();
     let (token, cookies) = match session.tokens {
         Tokens::One(token) => (Some(token), Vec::new()),
@@ -210,7 +227,7 @@ pub(super) async fn sign_out(
     Renewal(renewal): Renewal,
     caller: Result<Caller, Problem>,
 ) -> Result<Done, Problem> {
-    let clear = || cookie::clear(state.settings().secure_cookies);
+    let clear = || clear_cookies(&state);
     let refused = match caller {
         Ok(caller) => {
             if let Some(session) = caller.session() {
@@ -230,6 +247,11 @@ pub(super) async fn sign_out(
     end_session(&state, &session).await?;
     tracing::info!(user = session.spec.user, "signed out");
     Ok(Done::cookies(clear()))
+}
+
+/// What takes the cookies of a session from a browser.
+pub(crate) fn clear_cookies(state: &ApiState) -> Vec<HeaderValue> {
+    cookie::clear(state.settings().secure_cookies)
 }
 
 /// The problem of a client that must wait.

@@ -14,6 +14,7 @@ use super::{
     invite::look_at,
     permit::make_account,
     read_password,
+    shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
 };
 use crate::{
@@ -36,6 +37,13 @@ pub(crate) struct NewAccount {
 pub(crate) fn read_account(form: &mut Form) -> Option<NewAccount> {
     let username: Option<String> = form.required("username");
     let email: Option<String> = form.optional("email");
+    // What is seen here costs no request, and so need not be counted.
+    if username.as_deref().is_some_and(|it| !is_username(it)) {
+        form.error("username", NO_USERNAME);
+    }
+    if email.as_deref().is_some_and(|it| !is_address(it)) {
+        form.error("email", NO_ADDRESS);
+    }
     let password: Option<String> = form.required("password");
     let cookie = form.optional("cookie").unwrap_or(false);
     if let Some(password) = &password {
@@ -144,12 +152,8 @@ pub(super) async fn sign_up(
                 .await?
                 .at("/api/v1/me"))
         }
-        Err(problem) => {
-            if problem.kind() == ProblemKind::Invalid {
-                attempt.undecided();
-            }
-            Err(problem)
-        }
+        // What only the API server could tell counts: it was asked.
+        Err(problem) => Err(problem),
     }
 }
 

@@ -1,18 +1,19 @@
 //! Removing the objects of sessions, API tokens and invites that open nothing any
 //! more.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, Object, ObjectKey},
-    crd::{KiteInvite, KiteUser},
+    crd::{InviteAccount, KiteInvite, KiteUser},
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
     invite::{InviteState, state_of},
     is_token_of,
+    permit::Permit as _,
     session::belongs_to,
 };
 use crate::state::Inner;
@@ -89,13 +90,46 @@ pub(crate) async fn sweep(inner: &Inner) {
         }
     }
     if caches.invites.is_live() {
-        for invite in caches.invites.list(|_| true) {
+        let invites = caches.invites.list(|_| true);
+        for user in second_accounts(&invites, &caches.users.list(is_by_invite)) {
+            tracing::warn!(
+                user = user.name_any(),
+                "removes an account whose invite had made another"
+            );
+            remove(inner, user.as_ref()).await;
+        }
+        for invite in invites {
             let maker = user(&invite.spec.created_by.name);
             if is_past(&invite, maker.as_deref(), now) {
                 remove(inner, invite.as_ref()).await;
             }
         }
     }
+}
+
+fn is_by_invite(user: &KiteUser) -> bool {
+    user.annotations().contains_key(KiteInvite::MADE_BY)
+}
+
+/// Accounts that were made by an invite which another account used up: what is left
+/// where a request that lost its race could not remove its own any more. One that was
+/// put back from a backup has another uid, but its name.
+fn second_accounts(
+    invites: &[Arc<KiteInvite>],
+    made_by_invite: &[Arc<KiteUser>],
+) -> Vec<Arc<KiteUser>> {
+    let used_by: HashMap<String, &InviteAccount> = invites
+        .iter()
+        .filter_map(|invite| Some((invite.uid()?, invite.status.as_ref()?.used_by.as_ref()?)))
+        .collect();
+    let is_second = |user: &&Arc<KiteUser>| {
+        let invite = user.annotations().get(KiteInvite::MADE_BY);
+        let used_by = invite.and_then(|uid| used_by.get(uid));
+        used_by.is_some_and(|account| {
+            account.name != user.name_any() && user.uid().as_ref() != Some(&account.uid)
+        })
+    };
+    made_by_invite.iter().filter(is_second).cloned().collect()
 }
 
 /// Whether nobody needs to see an invite any more. One whose maker may not make it
@@ -144,6 +178,38 @@ mod tests {
         root.metadata.uid = Some("1".to_owned());
         root.spec.access_level = AccessLevel::Admin;
         root
+    }
+
+    #[test]
+    fn of_two_accounts_of_one_invite_the_one_that_used_it_stays() {
+        let account = |name: &str, uid: &str, invite: &str| {
+            let mut user = KiteUser::new(name, KiteUserSpec::new(name));
+            user.metadata.uid = Some(uid.to_owned());
+            let made_by = KiteInvite::MADE_BY.to_owned();
+            user.annotations_mut().insert(made_by, invite.to_owned());
+            Arc::new(user)
+        };
+        let of = |uid: &str, status: &Value| {
+            let mut invite = invite("2026-05-30T00:00:00Z", "2026-06-02T00:00:00Z", status);
+            invite.metadata.uid = Some(uid.to_owned());
+            Arc::new(invite)
+        };
+        let used = json!({"claimedFor": "ann", "usedBy": {"name": "ann", "uid": "2"},
+                          "usedAt": "2026-06-01T00:00:00Z"});
+        let invites = [
+            of("i", &used),
+            of("j", &json!({"claimedFor": "bob"})),
+            of("k", &json!({})),
+        ];
+        let second = |name: &str, uid: &str, invite: &str| {
+            !second_accounts(&invites, &[account(name, uid, invite)]).is_empty()
+        };
+        assert!(second("eve", "3", "i"));
+        assert!(!second("ann", "2", "i"), "it is hers");
+        assert!(!second("ann", "9", "i"), "put back from a backup");
+        assert!(!second("eve", "3", "j"), "it may still become the account");
+        assert!(!second("eve", "3", "k"));
+        assert!(!second("eve", "3", "gone"), "nothing is known of it");
     }
 
     #[test]

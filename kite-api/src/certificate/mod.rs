@@ -5,25 +5,26 @@
 //! other, and tells a key to nobody.
 
 mod chain;
+mod secret;
 
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
 use jiff::Timestamp;
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{ABSENT, Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KitePlatform, KitePlatformSpec},
-    labels, names,
+    names,
 };
-use kube::{
-    ResourceExt as _,
-    api::{ObjectMeta, PropagationPolicy},
-};
+use kube::api::PropagationPolicy;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::chain::{Chain, Facts};
+use self::{
+    chain::{Chain, Facts},
+    secret::{clear_away, find_own, is_leaving, is_own, secret_key, write},
+};
 use crate::{
     auth::Caller,
     openapi::about,
@@ -34,10 +35,11 @@ use crate::{
 };
 
 const TAG: &str = "admin";
-/// Type and keys of a Secret with a certificate.
-const TLS: &str = "kubernetes.io/tls";
+/// Keys of a Secret with a certificate.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
+/// How often a certificate is written that others take away at the same time.
+const ATTEMPTS: usize = 3;
 
 /// The path of the certificate.
 pub(crate) fn routes() -> ApiRouter<ApiState> {
@@ -216,7 +218,8 @@ fn check(form: &mut Form, new: &NewCertificate, domain: &str) {
 
 /// `PUT /api/v1/admin/certificate`. The Secret comes first: nothing names one that
 /// is not there. Where the platform refuses to name it, it goes again; where that is
-/// not known, a repeated request finishes what was begun.
+/// not known, a repeated request finishes what was begun. Once it is named it is
+/// looked at again, for a request to take it away may have been under way.
 async fn put(
     State(state): State<ApiState>,
     caller: Caller,
@@ -258,8 +261,18 @@ async fn put(
             return Err(problem);
         }
     };
-    tracing::info!(by = caller.name(), "put in a certificate");
-    Ok(Answer::new(view(&state, &spec).await?))
+    for _ in 0..ATTEMPTS {
+        let now = find_own(&state).await?;
+        if now.as_ref().is_some_and(|now| !is_leaving(now)) {
+            tracing::info!(by = caller.name(), "put in a certificate");
+            return Ok(Answer::new(view(&state, &spec).await?));
+        }
+        write(&state, &new, now.as_ref()).await?;
+    }
+    Err(Problem::new(
+        ProblemKind::Conflict,
+        "others take the certificate away at the same time: try again",
+    ))
 }
 
 fn with_gateway() -> Problem {
@@ -267,67 +280,6 @@ fn with_gateway() -> Problem {
         ProblemKind::Conflict,
         "with exposure.gateway the certificate is that of the Gateway's listener: set it there",
     )
-}
-
-fn secret_key() -> ObjectKey {
-    ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::UPLOADED_CERTIFICATE)
-}
-
-/// The Secret that an earlier request made. One of this name that somebody else made
-/// is not touched.
-async fn find_own(state: &ApiState) -> Result<Option<Secret>, Problem> {
-    let found = state.cluster().find::<Secret>(&secret_key()).await?;
-    match found {
-        Some(secret) if !is_own(&secret) => Err(Problem::new(
-            ProblemKind::Conflict,
-            format!(
-                "the Secret {} is not Kite's: rename it or remove it",
-                secret_key()
-            ),
-        )),
-        found => Ok(found),
-    }
-}
-
-fn is_own(secret: &Secret) -> bool {
-    let by = secret.labels().get(labels::MANAGED_BY);
-    by.map(String::as_str) == Some(FieldManager::API.as_str())
-}
-
-async fn write(
-    state: &ApiState,
-    new: &NewCertificate,
-    earlier: Option<&Secret>,
-) -> Result<Secret, Problem> {
-    let by = FieldManager::API.as_str().to_owned();
-    let data = |text: &str| ByteString(text.trim().as_bytes().to_vec());
-    let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some(names::UPLOADED_CERTIFICATE.to_owned()),
-            namespace: Some(names::PLATFORM_NAMESPACE.to_owned()),
-            uid: earlier.and_then(kube::ResourceExt::uid),
-            resource_version: earlier.is_none().then(|| ABSENT.to_owned()),
-            labels: Some([(labels::MANAGED_BY.to_owned(), by)].into()),
-            ..ObjectMeta::default()
-        },
-        type_: Some(TLS.to_owned()),
-        data: Some(
-            [
-                (CERTIFICATE.to_owned(), data(&new.certificate)),
-                (KEY.to_owned(), data(&new.key)),
-            ]
-            .into(),
-        ),
-        ..Secret::default()
-    };
-    let written = state.cluster().apply(FieldManager::API, &secret).await;
-    written.map_err(|error| match error {
-        ClusterError::Invalid { .. } => Problem::new(
-            ProblemKind::Conflict,
-            "the cluster refuses the Secret: look whether the certificate is whole",
-        ),
-        error => error.into(),
-    })
 }
 
 /// Changes the platform's settings, which are there.
@@ -341,38 +293,43 @@ async fn set(state: &ApiState, wanted: &Value, form: &Form) -> Result<KitePlatfo
     Ok(edited.spec)
 }
 
-/// `DELETE /api/v1/admin/certificate`. The name goes before what it names.
+/// `DELETE /api/v1/admin/certificate`. The name goes before what it names, which
+/// goes only if nobody puts in another one meanwhile.
 async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, Problem> {
     require(&caller)?;
-    // Another replica may just have named it.
-    let platform = ObjectKey::cluster(names::PLATFORM);
-    let platform = state.cluster().find::<KitePlatform>(&platform).await?;
-    let spec = platform.map(|platform| platform.spec).unwrap_or_default();
+    let spec = platform_now(&state).await?;
     if spec.exposure.gateway.is_some() {
         return Err(with_gateway());
     }
+    let source = source_of(&spec).0;
+    if source == CertificateSource::Uploaded {
+        let nothing = json!({ "exposure": {"certificate": {"secretName": null}} });
+        set(&state, &nothing, &Form::new(serde_json::Map::new())).await?;
+    }
     let secret = state.cluster().find::<Secret>(&secret_key()).await?;
-    let secret = secret.filter(is_own);
-    match source_of(&spec).0 {
-        CertificateSource::Uploaded => {
-            let nothing = json!({ "exposure": {"certificate": {"secretName": null}} });
-            set(&state, &nothing, &Form::new(serde_json::Map::new())).await?;
-        }
+    match (secret.filter(is_own), source) {
         // What was put in once can still be cleared away.
-        _ if secret.is_some() => {}
-        CertificateSource::ClusterIssuer | CertificateSource::Secret => {
+        (Some(secret), _) => clear_away(&state, secret).await?,
+        (None, CertificateSource::ClusterIssuer | CertificateSource::Secret) => {
             return Err(Problem::new(
                 ProblemKind::Conflict,
                 "the certificate was not put in here: VMs' domains have it, too, so change \
                  exposure.certificate with PATCH /api/v1/admin/platform",
             ));
         }
-        CertificateSource::Controller | CertificateSource::Gateway => {}
-    }
-    if let Some(secret) = secret {
-        let gone = PropagationPolicy::Background;
-        state.cluster().remove(&secret, gone).await?;
+        (
+            None,
+            CertificateSource::Uploaded
+            | CertificateSource::Controller
+            | CertificateSource::Gateway,
+        ) => {}
     }
     tracing::info!(by = caller.name(), "took the certificate away");
     Ok(Done::default())
+}
+
+async fn platform_now(state: &ApiState) -> Result<KitePlatformSpec, Problem> {
+    let platform = ObjectKey::cluster(names::PLATFORM);
+    let platform = state.cluster().find::<KitePlatform>(&platform).await?;
+    Ok(platform.map(|platform| platform.spec).unwrap_or_default())
 }

@@ -15,7 +15,10 @@ use rcgen::{
 use serde_json::{Value, json};
 use tower::Layer as _;
 
-use crate::world::{Answer, World, request, send};
+use crate::{
+    gate::Gate,
+    world::{Answer, World, request, send},
+};
 
 const PATH: &str = "/api/v1/admin/certificate";
 const PLATFORM: &str = "/api/v1/admin/platform";
@@ -281,6 +284,64 @@ async fn a_fault_in_between_leaves_nothing_half_done() {
             assert_eq!(again.status, 200, "{fault:?} at {what}: {again:?}");
             assert_eq!(named(&world).await.as_deref(), Some("kite-certificate"));
         }
+    }
+}
+
+fn on(
+    method: Method,
+    part: &'static str,
+) -> impl Fn(&::http::Request<kube::client::Body>) -> bool + Clone {
+    move |request| *request.method() == method && request.uri().path().contains(part)
+}
+
+#[tokio::test]
+async fn of_putting_in_and_taking_away_at_once_nothing_named_is_lost() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let (leaf, key) = Authority::new().issue(&["vm.test"], |_| {});
+    let put_in = || request(Method::PUT, PATH, &root, Some(body(&leaf, &key)));
+    let take_away = || request(Method::DELETE, PATH, &root, None);
+    assert_eq!(send(&world.router, put_in()).await.status, 200);
+
+    // One is taken away from the moment it is written to that in which it is named.
+    let (slow, gate) =
+        Gate::replica(&world, |it| it, on(Method::PATCH, "kiteplatforms/default")).await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        assert_eq!(send(&world.router, take_away()).await.status, 204);
+        assert!(secret(&world).await.is_none());
+        gate.let_on(1);
+    };
+    let (put, ()) = tokio::join!(send(&slow, put_in()), meanwhile);
+    assert_eq!(put.status, 200, "{put:?}");
+    assert_eq!(named(&world).await.as_deref(), Some("kite-certificate"));
+    assert!(secret(&world).await.is_some());
+
+    // And put in at each step of being taken away.
+    for (method, part) in [
+        (Method::PATCH, "kiteplatforms/default"),
+        (Method::GET, "secrets"),
+        (Method::PATCH, "secrets"),
+        (Method::GET, "kiteplatforms/default"),
+        (Method::DELETE, "secrets"),
+    ] {
+        let case = format!("{method} {part}");
+        let (slow, gate) = Gate::replica(&world, |it| it, on(method, part)).await;
+        let meanwhile = async {
+            gate.holds_one().await;
+            // The second time it is asked for the platform.
+            if part == "kiteplatforms/default" && case.starts_with("GET") {
+                gate.let_on(1);
+                gate.holds_one().await;
+            }
+            assert_eq!(send(&world.router, put_in()).await.status, 200, "{case}");
+            gate.let_on(9);
+        };
+        let (away, ()) = tokio::join!(send(&slow, take_away()), meanwhile);
+        assert_eq!(away.status, 204, "{case}: {away:?}");
+        let is_there = secret(&world).await.is_some();
+        assert_eq!(named(&world).await.is_some(), is_there, "{case}");
+        assert_eq!(send(&world.router, put_in()).await.status, 200, "{case}");
     }
 }
 

@@ -8,6 +8,7 @@ mod certificate;
 mod console;
 mod contract;
 mod events;
+mod gate;
 mod http;
 mod invites;
 mod lists;

@@ -6,6 +6,7 @@ mod provider;
 
 use axum::{Router, body::Body};
 use http::{Method, Request, header};
+use kite_api::ApiStateBuilder;
 use kite_core::{
     cluster::{Cluster as _, FieldManager, ObjectKey},
     crd::{AccessLevel, Identity, KitePlatform, KiteUser},
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use self::provider::Provider;
 use crate::{
+    gate::Gate,
     refresh::Jar,
     world::{Answer, World, send},
 };
@@ -23,11 +25,14 @@ const START: &str = "/api/v1/auth/oidc/staff";
 const ORIGIN: &str = "https://kite.test";
 const FLOW: &str = "__Host-kite_oidc";
 
+fn settings_of(builder: ApiStateBuilder) -> ApiStateBuilder {
+    builder.secure_cookies(true).origins([ORIGIN.to_owned()])
+}
+
 /// A platform with one provider at which everybody gets an account.
 async fn world() -> (World, Provider) {
     let provider = Provider::start().await;
-    let world =
-        World::with(|builder| builder.secure_cookies(true).origins([ORIGIN.to_owned()])).await;
+    let world = World::with(settings_of).await;
     set(&world, &provider, json!({"signUp": true})).await;
     (world, provider)
 }
@@ -132,10 +137,7 @@ async fn somebody_gets_an_account_by_signing_in_and_the_same_one_again() {
 #[tokio::test]
 async fn begun_at_one_replica_it_ends_at_another() {
     let (world, provider) = world().await;
-    let settings = |builder: kite_api::ApiStateBuilder| {
-        builder.secure_cookies(true).origins([ORIGIN.to_owned()])
-    };
-    let other = world.replica_with(settings).await;
+    let other = world.replica_with(settings_of).await;
     let mut jar = Jar::default();
     let back = leave(&other, &mut jar, &provider, START).await;
     let done = come_back(&world.router, &mut jar, &back).await;
@@ -146,10 +148,7 @@ async fn begun_at_one_replica_it_ends_at_another() {
 #[tokio::test]
 async fn two_replicas_make_one_account_of_one_person() {
     let (world, provider) = world().await;
-    let settings = |builder: kite_api::ApiStateBuilder| {
-        builder.secure_cookies(true).origins([ORIGIN.to_owned()])
-    };
-    let other = world.replica_with(settings).await;
+    let other = world.replica_with(settings_of).await;
     let (mut one, mut two) = (Jar::default(), Jar::default());
     let back_one = leave(&world.router, &mut one, &provider, START).await;
     let back_two = leave(&other, &mut two, &provider, START).await;
@@ -255,6 +254,54 @@ async fn groups_say_who_may_come_in_and_as_what_at_every_sign_in() {
     provider.play(|play| play.user_info = json!({"sub": "1002", "groups": "staff"}));
     let (_, refused) = sign_in(&world, &provider).await;
     refused.is_problem(400, "sign-in-failed");
+}
+
+#[tokio::test]
+async fn of_two_last_administrators_who_are_lowered_at_once_one_stays() {
+    let (world, provider) = world().await;
+    let levels = json!([{"group": "kite-admins", "accessLevel": "Admin"}]);
+    set(
+        &world,
+        &provider,
+        json!({"signUp": true, "accessLevels": levels}),
+    )
+    .await;
+    let is = |subject: &str, name: &str, group: &str| {
+        let groups = json!([group]);
+        provider.says(json!({"sub": subject, "preferred_username": name, "groups": groups}));
+    };
+    is("1001", "ann", "kite-admins");
+    location(&sign_in(&world, &provider).await.1);
+    is("1002", "bob", "kite-admins");
+    location(&sign_in(&world, &provider).await.1);
+
+    let lowers = |request: &Request<kube::client::Body>| {
+        request.method() == Method::PATCH && request.uri().path().contains("/kiteusers/")
+    };
+    let (here, first) = Gate::replica(&world, settings_of, lowers).await;
+    let (there, second) = Gate::replica(&world, settings_of, lowers).await;
+    let (mut one, mut two) = (Jar::default(), Jar::default());
+    is("1001", "ann", "staff");
+    let back_one = leave(&here, &mut one, &provider, START).await;
+    let bob = async {
+        // Ann's replica has seen that Bob is an administrator.
+        first.holds_one().await;
+        is("1002", "bob", "staff");
+        let back_two = leave(&there, &mut two, &provider, START).await;
+        let both = async {
+            second.holds_one().await;
+            first.let_on(2);
+            second.let_on(2);
+        };
+        tokio::join!(come_back(&there, &mut two, &back_two), both).0
+    };
+    let (ann, bob) = tokio::join!(come_back(&here, &mut one, &back_one), bob);
+    assert_eq!((location(&ann), location(&bob)), ("/", "/"));
+    let mut levels = Vec::new();
+    for name in ["ann", "bob"] {
+        levels.push(user(&world, name).await.spec.access_level);
+    }
+    assert!(levels.contains(&AccessLevel::Admin), "{levels:?}");
 }
 
 #[tokio::test]

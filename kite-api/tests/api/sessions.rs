@@ -88,6 +88,7 @@ async fn an_expired_session_opens_nothing_and_is_removed() {
             user: "ann".to_owned(),
             user_uid: user.uid().unwrap(),
             credential: None,
+            identity: None,
             expires_at: Time(Timestamp::now() - 1.second()),
             epoch: 0,
             tokens: None,

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
         json_path = ".metadata.creationTimestamp"
     )
 )]
-#[x_kube(validation = Rule::new("self.user == oldSelf.user && self.userUid == oldSelf.userUid && self.expiresAt == oldSelf.expiresAt && has(self.credential) == has(oldSelf.credential) && (!has(self.credential) || self.credential == oldSelf.credential) && has(self.client) == has(oldSelf.client) && (!has(self.client) || self.client == oldSelf.client) && has(self.epoch) == has(oldSelf.epoch) && (!has(self.epoch) || self.epoch == oldSelf.epoch) && has(self.tokens) == has(oldSelf.tokens)").message("whose a session is and how long it lasts cannot be changed: sign in again"))]
+#[x_kube(validation = Rule::new("self.user == oldSelf.user && self.userUid == oldSelf.userUid && self.expiresAt == oldSelf.expiresAt && has(self.credential) == has(oldSelf.credential) && (!has(self.credential) || self.credential == oldSelf.credential) && has(self.identity) == has(oldSelf.identity) && (!has(self.identity) || self.identity == oldSelf.identity) && has(self.client) == has(oldSelf.client) && (!has(self.client) || self.client == oldSelf.client) && has(self.epoch) == has(oldSelf.epoch) && (!has(self.epoch) || self.epoch == oldSelf.epoch) && has(self.tokens) == has(oldSelf.tokens)").message("whose a session is and how long it lasts cannot be changed: sign in again"))]
 #[serde(rename_all = "camelCase")]
 pub struct KiteSessionSpec {
     /// Name of the `KiteUser`.
@@ -45,6 +45,12 @@ pub struct KiteSessionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub credential: Option<String>,
+    /// The identity by which it was begun at a sign-in provider
+    /// ([`crate::names::identity`]): when the account has it no more it is over, on
+    /// every replica at once. Absent where it was begun otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub identity: Option<String>,
     /// When it ends.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000"))]
     pub expires_at: Time,

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{Failure, flow::Linking, person::Person};
 use crate::{
-    auth::{Client, require_free_email, sign_in::too_many},
+    auth::{Client, require_free_email, shape::is_address, sign_in::too_many},
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -151,20 +151,10 @@ async fn free_email(state: &ApiState, person: &Person) -> Result<Option<String>,
     }
 }
 
-/// As the rule of `KiteUser` has it.
-fn is_address(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('@').collect();
-    let inner_dot = |host: &str| {
-        let mut parts = host.splitn(2, '.');
-        parts.all(|part| !part.is_empty()) && host.contains('.')
-    };
-    !text.contains(char::is_whitespace)
-        && matches!(parts.as_slice(), [user, host] if !user.is_empty() && inner_dot(host))
-}
-
 /// Gives the account the level of the person's groups, if the provider has a say
 /// in it. The last administrator stays one: somebody must be able to mend the
-/// settings.
+/// settings. Two of them who sign in at the same moment see this after they were
+/// lowered, the later one at least, and are raised again.
 async fn set_level(
     state: &ApiState,
     provider: &SignInProvider,
@@ -177,7 +167,8 @@ async fn set_level(
         return Ok(user);
     }
     let name = user.name_any();
-    if before == AccessLevel::Admin && !has_other_admin(state, &user) {
+    let is_lowered = before == AccessLevel::Admin;
+    if is_lowered && !has_other_admin(state, &user).await? {
         tracing::warn!(
             user = name,
             provider = provider.name,
@@ -185,11 +176,15 @@ async fn set_level(
         );
         return Ok(user);
     }
-    let patch = json!({ "metadata": { "uid": user.uid() }, "spec": { "accessLevel": level } });
-    let key = ObjectKey::of(&user);
-    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
-    let edited: KiteUser = edited.map_err(Problem::from)?;
-    state.caches().users.caught_up_with(&edited).await;
+    let edited = write_level(state, &user, level).await?;
+    if is_lowered && !has_other_admin(state, &edited).await? {
+        tracing::warn!(
+            user = name,
+            provider = provider.name,
+            "is administrator again though no group says so: the other one has just ceased to be"
+        );
+        return Ok(write_level(state, &user, before).await?);
+    }
     tracing::info!(
         user = name,
         provider = provider.name,
@@ -200,20 +195,35 @@ async fn set_level(
     Ok(edited)
 }
 
-fn has_other_admin(state: &ApiState, than: &KiteUser) -> bool {
-    let platform = state.platform();
+async fn write_level(
+    state: &ApiState,
+    user: &KiteUser,
+    level: AccessLevel,
+) -> Result<KiteUser, Problem> {
+    let patch = json!({ "metadata": { "uid": user.uid() }, "spec": { "accessLevel": level } });
+    let key = ObjectKey::of(user);
+    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+    let edited: KiteUser = edited?;
+    state.caches().users.caught_up_with(&edited).await;
+    Ok(edited)
+}
+
+/// Whether another administrator can come in, as the API server has it: two
+/// replicas may be about to lower one each.
+async fn has_other_admin(state: &ApiState, than: &KiteUser) -> Result<bool, Problem> {
+    let platform = state.platform_now().await?;
     let can_come_in = |user: &KiteUser| {
         let spec = &user.spec;
         let has_way = spec.password_hash.is_some()
             || spec.identities.iter().any(|it| leads_in(&platform, it));
         !spec.suspended && user.metadata.deletion_timestamp.is_none() && has_way
     };
-    let other = state.caches().users.find(|user| {
+    let everybody = state.cluster().list(None, &ListParams::default()).await?;
+    Ok(everybody.items.iter().any(|user: &KiteUser| {
         user.spec.access_level == AccessLevel::Admin
             && user.uid() != than.uid()
             && can_come_in(user)
-    });
-    other.is_some()
+    }))
 }
 
 /// Whether there is a provider at which somebody signs in by this identity.

@@ -157,7 +157,7 @@ async fn sign_in(
         provider = name,
         "signed in at a provider"
     );
-    Ok(open_in_browser(state, &user, client).await?)
+    Ok(open_in_browser(state, &user, client, &person.identity).await?)
 }
 
 async fn finish_linking(

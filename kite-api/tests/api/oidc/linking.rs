@@ -2,13 +2,14 @@
 
 use http::Method;
 use kite_core::{
-    cluster::ObjectKey,
-    crd::{AccessLevel, Identity},
+    cluster::{Cluster as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, Identity, KiteUser},
 };
 use serde_json::{Value, json};
 
-use super::{Provider, come_back, get, location, me, sign_in, user, world};
+use super::{Provider, come_back, get, location, me, settings_of, sign_in, user, world};
 use crate::{
+    gate::Gate,
     refresh::Jar,
     world::{Answer, PASSWORD, World, send},
 };
@@ -84,6 +85,76 @@ async fn an_account_is_linked_used_and_unlinked() {
     let (_, done) = sign_in(&world, &provider).await;
     location(&done);
     assert_eq!(user(&world, "ann").await.spec.identities.len(), 1);
+}
+
+async fn take_identities(world: &World, name: &str) {
+    let patch = json!({"spec": {"identities": []}});
+    let key = ObjectKey::cluster(name);
+    let edit = world.cluster.edit(FieldManager::CONTROLLER, &key, &patch);
+    let edited: KiteUser = edit.await.unwrap();
+    world.state.caches().users.caught_up_with(&edited).await;
+}
+
+#[tokio::test]
+async fn without_the_identity_what_began_with_it_is_over_on_every_replica() {
+    let (world, provider) = world().await;
+    let other = world.replica_with(settings_of).await;
+    let (jar, done) = sign_in(&world, &provider).await;
+    location(&done);
+    assert_eq!(jar.me(&other).await, 200);
+    take_identities(&world, "ann").await;
+    assert_eq!(jar.me(&world.router).await, 401);
+    world
+        .until("she is out there, too", async || {
+            jar.me(&other).await == 401
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_made_while_its_identity_goes_opens_nothing() {
+    let (world, provider) = world().await;
+    location(&sign_in(&world, &provider).await.1);
+    let makes_session = |request: &::http::Request<kube::client::Body>| {
+        request.method() == Method::POST && request.uri().path().ends_with("/kitesessions")
+    };
+    let (slow, gate) = Gate::replica(&world, settings_of, makes_session).await;
+    let mut jar = Jar::default();
+    let back = super::leave(&slow, &mut jar, &provider, super::START).await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        take_identities(&world, "ann").await;
+        gate.let_on(1);
+    };
+    let (done, ()) = tokio::join!(come_back(&slow, &mut jar, &back), meanwhile);
+    location(&done);
+    assert_eq!(jar.me(&world.router).await, 401);
+}
+
+#[tokio::test]
+async fn who_unlinks_what_they_came_in_by_is_signed_out() {
+    let (world, provider) = world().await;
+    let (mut ann, done) = sign_in(&world, &provider).await;
+    location(&done);
+    let items = list(&world, &ann).await;
+    assert_eq!(items[0]["current"], true);
+    let body = json!({"spec": {"identities": [
+        {"issuer": provider.issuer, "subject": "1001"},
+        {"issuer": provider.issuer, "subject": "1002"},
+    ]}});
+    let key = ObjectKey::cluster("ann");
+    let edit = world.cluster.edit(FieldManager::CONTROLLER, &key, &body);
+    let edited: KiteUser = edit.await.unwrap();
+    world.state.caches().users.caught_up_with(&edited).await;
+    let gone = unlink(&world, &ann, &items[0]["id"]).await;
+    assert_eq!(gone.status, 204, "{gone:?}");
+    ann.take(&gone);
+    assert!(
+        ann.0.keys().all(|name| !name.contains("access")),
+        "{:?}",
+        ann.0
+    );
+    assert_eq!(ann.me(&world.router).await, 401);
 }
 
 #[tokio::test]

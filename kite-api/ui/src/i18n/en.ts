@@ -392,7 +392,7 @@ export const en = {
   "identities.proof": "Whoever is linked can sign in to this account. Type its password to go on.",
   "identities.unlink": "Unlink",
   "identities.unlinkOf": "Unlink {provider}",
-  "identities.unlinked": "It is unlinked, and all other sessions are over.",
+  "identities.unlinked": "It is unlinked, and the sessions that began with it are over.",
   "totp.title": "Second factor",
   "totp.lead": "A code from an app besides the password.",
   "totp.on": "Signing in takes a code from your app. Recovery codes left: {count}.",

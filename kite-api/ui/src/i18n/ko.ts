@@ -394,7 +394,7 @@ export const ko: Words = {
   "identities.proof": "연결된 사람은 이 계정에 로그인할 수 있습니다. 계속하려면 비밀번호를 입력하세요.",
   "identities.unlink": "연결 끊기",
   "identities.unlinkOf": "{provider} 연결 끊기",
-  "identities.unlinked": "연결을 끊었고 다른 세션은 모두 끝났습니다.",
+  "identities.unlinked": "연결을 끊었고 그것으로 시작한 세션은 모두 끝났습니다.",
   "totp.title": "2단계 인증",
   "totp.lead": "비밀번호와 함께 앱의 코드를 씁니다.",
   "totp.on": "로그인할 때 앱의 코드가 필요합니다. 남은 복구 코드: {count}.",

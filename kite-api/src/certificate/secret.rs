@@ -1,0 +1,124 @@
+//! The Secret of a certificate that was put in.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kite_core::{
+    cluster::{ABSENT, Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    labels, names,
+};
+use kube::{
+    ResourceExt as _,
+    api::{ObjectMeta, PropagationPolicy},
+};
+
+use super::{CERTIFICATE, CertificateSource, KEY, NewCertificate, platform_now, source_of};
+use crate::{
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+};
+
+/// Type of a Secret with a certificate.
+const TLS: &str = "kubernetes.io/tls";
+/// Annotation of a Secret that is about to be taken away.
+const LEAVING: &str = "hy3ons.github.io/leaving";
+
+pub(super) fn secret_key() -> ObjectKey {
+    ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::UPLOADED_CERTIFICATE)
+}
+
+/// The Secret that an earlier request made. One of this name that somebody else made
+/// is not touched.
+pub(super) async fn find_own(state: &ApiState) -> Result<Option<Secret>, Problem> {
+    let found = state.cluster().find::<Secret>(&secret_key()).await?;
+    match found {
+        Some(secret) if !is_own(&secret) => Err(Problem::new(
+            ProblemKind::Conflict,
+            format!(
+                "the Secret {} is not Kite's: rename it or remove it",
+                secret_key()
+            ),
+        )),
+        found => Ok(found),
+    }
+}
+
+pub(super) fn is_own(secret: &Secret) -> bool {
+    let by = secret.labels().get(labels::MANAGED_BY);
+    by.map(String::as_str) == Some(FieldManager::API.as_str())
+}
+
+/// Whether a request is about to take it away.
+pub(super) fn is_leaving(secret: &Secret) -> bool {
+    secret.annotations().contains_key(LEAVING)
+}
+
+/// The Secret as Kite writes it.
+fn secret_with(
+    certificate: ByteString,
+    key: ByteString,
+    annotations: Option<BTreeMap<String, String>>,
+) -> Secret {
+    let by = FieldManager::API.as_str().to_owned();
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(names::UPLOADED_CERTIFICATE.to_owned()),
+            namespace: Some(names::PLATFORM_NAMESPACE.to_owned()),
+            annotations,
+            labels: Some([(labels::MANAGED_BY.to_owned(), by)].into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some(TLS.to_owned()),
+        data: Some([(CERTIFICATE.to_owned(), certificate), (KEY.to_owned(), key)].into()),
+        ..Secret::default()
+    }
+}
+
+pub(super) async fn write(
+    state: &ApiState,
+    new: &NewCertificate,
+    earlier: Option<&Secret>,
+) -> Result<Secret, Problem> {
+    let data = |text: &str| ByteString(text.trim().as_bytes().to_vec());
+    let mut secret = secret_with(data(&new.certificate), data(&new.key), None);
+    secret.metadata.uid = earlier.and_then(kube::ResourceExt::uid);
+    secret.metadata.resource_version = earlier.is_none().then(|| ABSENT.to_owned());
+    let written = state.cluster().apply(FieldManager::API, &secret).await;
+    written.map_err(|error| match error {
+        ClusterError::Invalid { .. } => Problem::new(
+            ProblemKind::Conflict,
+            "the cluster refuses the Secret: look whether the certificate is whole",
+        ),
+        error => error.into(),
+    })
+}
+
+/// Removes a Secret that was not named when this began.
+///
+/// Another replica may be putting a certificate in: it writes the Secret, names it
+/// and looks at it again. So the Secret is marked before it is looked whether
+/// somebody names it now. If they named it before, it stays. If they name it later,
+/// they find it marked or gone and write it anew, and what is removed here is only
+/// what was marked.
+pub(super) async fn clear_away(state: &ApiState, secret: Secret) -> Result<(), Problem> {
+    let mut data = secret.data.clone().unwrap_or_default();
+    let mut take = |key: &str| data.remove(key).unwrap_or_default();
+    let mark = [(LEAVING.to_owned(), "true".to_owned())];
+    let mut marked = secret_with(take(CERTIFICATE), take(KEY), Some(mark.into()));
+    marked.metadata.uid = secret.uid();
+    marked.metadata.resource_version = secret.resource_version();
+    let marked = match state.cluster().apply(FieldManager::API, &marked).await {
+        Ok(marked) => marked,
+        // Somebody has just put in another one, or taken it away.
+        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if source_of(&platform_now(state).await?).0 == CertificateSource::Uploaded {
+        return Ok(());
+    }
+    let gone = PropagationPolicy::Background;
+    match state.cluster().delete_unchanged(&marked, gone).await {
+        Ok(()) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
