@@ -5,7 +5,7 @@ use aide::axum::{
     routing::{delete_with, get_with},
 };
 use axum::extract::{Path, State};
-use jiff::{Timestamp, ToSpan as _};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
@@ -21,7 +21,7 @@ use crate::{
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Created, Done, Form, Input, Items, Named, Once, Page, Sent, Stamp},
+    web::{Answer, Created, Done, Form, Input, Items, Named, Once, Page, Sent, Stamp, read_end},
 };
 
 const TAG: &str = "admin";
@@ -169,17 +169,7 @@ impl Input for NewInvite {
         let access_level = form.optional("accessLevel").unwrap_or_default();
         let quota = form.optional("quota");
         let note = form.optional("note");
-        let expires_at: Option<Time> = form.optional("expiresAt");
-        let now = Timestamp::now();
-        let (usual, longest) = DAYS;
-        let day = |days: i64| now + (days * 24).hours();
-        let expires_at = expires_at.map_or_else(|| day(usual), |time| time.0);
-        if expires_at <= now || expires_at > day(longest) {
-            form.error(
-                "expiresAt",
-                format!("write a time in the future, at most {longest} days away"),
-            );
-        }
+        let expires_at = read_end(form, DAYS);
         Some(Self {
             email,
             access_level,

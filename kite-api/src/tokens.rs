@@ -5,7 +5,7 @@ use aide::axum::{
     routing::{delete_with, get_with},
 };
 use axum::extract::{Path, State};
-use jiff::{Timestamp, ToSpan as _};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::{Cluster as _, ClusterError},
@@ -21,7 +21,7 @@ use crate::{
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Created, Done, Form, Input, Items, Named, Page, Sent, is_label},
+    web::{Answer, Created, Done, Form, Input, Items, Named, Page, Sent, is_label, read_end},
 };
 
 const TAG: &str = "me";
@@ -137,7 +137,7 @@ impl Input for NewToken {
     fn read(form: &mut Form) -> Option<Self> {
         let name: Option<String> = form.required("name");
         let scopes: Option<Vec<TokenScope>> = form.required("scopes");
-        let expires_at: Option<Time> = form.optional("expiresAt");
+        let expires_at = read_end(form, DAYS);
         if name.as_deref().is_some_and(|name| !is_label(name)) {
             form.error(
                 "name",
@@ -146,16 +146,6 @@ impl Input for NewToken {
         }
         if scopes.as_ref().is_some_and(Vec::is_empty) {
             form.error("scopes", "is empty: name what the token may do");
-        }
-        let now = Timestamp::now();
-        let (usual, longest) = DAYS;
-        let day = |days: i64| now + (days * 24).hours();
-        let expires_at = expires_at.map_or_else(|| day(usual), |time| time.0);
-        if expires_at <= now || expires_at > day(longest) {
-            form.error(
-                "expiresAt",
-                format!("write a time in the future, at most {longest} days away"),
-            );
         }
         let mut scopes = scopes?;
         scopes.sort_by_key(|scope| scope.as_str());

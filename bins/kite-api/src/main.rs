@@ -132,13 +132,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, "the HTTP API serves");
     let router = kite_api::router(state.clone());
-    let serving = kite_process::serve_http(listener, router, shutdown.clone());
-    let draining = async {
-        shutdown.cancelled().await;
-        state.drain().await;
-        Ok(())
-    };
-    tokio::try_join!(serving, draining)?;
+    kite_process::serve_and_drain(listener, router, shutdown.clone(), state.drain()).await?;
     reporting.cancel();
     reports.await?;
     admin.await?

@@ -67,6 +67,23 @@ pub async fn serve_http(
     Ok(())
 }
 
+/// As [`serve_http`], beside what lets those go who stay: `drain` runs once
+/// `shutdown` is there, and both have ended when this returns.
+pub async fn serve_and_drain(
+    listener: TcpListener,
+    router: Router,
+    shutdown: CancellationToken,
+    drain: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let draining = async {
+        shutdown.cancelled().await;
+        drain.await;
+        Ok(())
+    };
+    tokio::try_join!(serve_http(listener, router, shutdown.clone()), draining)?;
+    Ok(())
+}
+
 async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,

@@ -14,7 +14,7 @@ use kube::{Client, Config, config::KubeConfigOptions};
 
 pub use self::{
     admin::{Admin, Readiness},
-    http::serve_http,
+    http::{serve_and_drain, serve_http},
     logs::{LogArgs, LogFormat},
     shutdown::on_signal,
 };

@@ -1,6 +1,7 @@
 //! HTTP as such: bodies, answers, lists, and what surrounds every request.
 
 mod answer;
+mod end;
 mod form;
 mod found;
 mod input;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::form::BODY_LIMIT;
 pub(crate) use self::{
     answer::{Accepted, Answer, Created, Done},
+    end::read_end,
     form::{Change, Field, Form},
     found::Found,
     input::{Input, Sent},

@@ -142,13 +142,7 @@ pub(super) async fn api(
         shutdown.clone(),
     ));
     let app = kite_api::router(state.clone());
-    let serving = kite_process::serve_http(listener, app, shutdown.clone());
-    let draining = async {
-        shutdown.cancelled().await;
-        state.drain().await;
-        Ok(())
-    };
-    tokio::try_join!(serving, draining)?;
+    kite_process::serve_and_drain(listener, app, shutdown.clone(), state.drain()).await?;
     consoles.abort();
     Ok("HTTP API")
 }

@@ -1,0 +1,22 @@
+//! When something that lets somebody in shall end.
+
+use jiff::{Timestamp, ToSpan as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::Form;
+
+/// Reads `expiresAt`. The days are those after which it ends unless told otherwise,
+/// and those after which it ends at the latest.
+pub(crate) fn read_end(form: &mut Form, (usual, longest): (i64, i64)) -> Timestamp {
+    let now = Timestamp::now();
+    let day = |days: i64| now + (days * 24).hours();
+    let end: Option<Time> = form.optional("expiresAt");
+    let end = end.map_or_else(|| day(usual), |time| time.0);
+    if end <= now || end > day(longest) {
+        form.error(
+            "expiresAt",
+            format!("write a time in the future, at most {longest} days away"),
+        );
+    }
+    end
+}
