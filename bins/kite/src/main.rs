@@ -4,6 +4,7 @@ mod apiserver;
 mod cluster;
 mod crds;
 mod demo;
+mod doctor;
 mod keep;
 mod listen;
 mod manifests;
@@ -36,26 +37,33 @@ enum Command {
     /// Print what has to be there before Kite starts, as YAML: namespaces, the
     /// `StorageClass` of VM disks, the right to clone images, the API's Service.
     Manifests(manifests::Options),
+    /// Look whether a cluster is fit for Kite, and say what to do where it is not.
+    ///
+    /// Nothing is written. The exit code is 0 if Kite can work there, 2 if it cannot,
+    /// and 1 if it could not be looked at.
+    Doctor(doctor::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
     PasswordHash,
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    kite_process::exit_code(run(cli))
+    run(cli).unwrap_or_else(|error| kite_process::exit_code(Err(error)))
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let done = match cli.command {
+        Command::Doctor(options) => return served(&cli.logs, doctor::run(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(options),
         Command::PasswordHash => password::run(),
         Command::Apiserver(options) => served(&cli.logs, apiserver::run(options)),
         Command::Demo(options) => served(&cli.logs, demo::run(options)),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
-fn served(logs: &LogArgs, task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn served<T>(logs: &LogArgs, task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     logs.init("warn")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

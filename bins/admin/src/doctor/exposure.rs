@@ -1,0 +1,233 @@
+//! How people reach VMs, the web page and the gateway.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::{core::v1::Service, networking::v1::IngressClass};
+use kite_core::crd::{GatewayServiceType, KitePlatform};
+use kube::{ResourceExt as _, api::DynamicObject};
+use serde_json::Value;
+
+use super::{
+    cluster::unseen,
+    facts::{Facts, Seen},
+    finding::{Finding, State},
+};
+
+const EXPOSURE: &str = "exposure";
+const CERTIFICATE: &str = "certificate";
+const BALANCER: &str = "loadBalancer";
+const DNS: &str = "dns";
+/// Annotation of the class that Ingresses without one get.
+const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
+
+pub(super) fn exposure(facts: &Facts) -> Vec<Finding> {
+    let platform = match &facts.platform {
+        Seen::Known(platform) => platform,
+        Seen::Absent => {
+            return vec![Finding::of(
+                EXPOSURE,
+                State::Unknown,
+                "there is no KitePlatform yet, and so no domain, exposure or gateway to look at",
+                "look again once Kite is installed",
+            )];
+        }
+        seen @ (Seen::Refused | Seen::Failed(_)) => {
+            return vec![unseen(EXPOSURE, "the KitePlatform", seen)];
+        }
+    };
+    let mut findings = vec![domain(facts, platform)];
+    findings.extend(certificate(facts, platform));
+    findings.extend(balancer(facts, platform));
+    findings.extend(dns(facts, platform));
+    findings
+}
+
+fn domain(facts: &Facts, platform: &KitePlatform) -> Finding {
+    let exposure = &platform.spec.exposure;
+    if platform.spec.base_domain.is_none() {
+        return Finding::of(
+            EXPOSURE,
+            State::Warning,
+            "without a base domain neither the web page nor a VM has a name",
+            "set spec.baseDomain of the KitePlatform, or reach the page by kubectl port-forward",
+        );
+    }
+    if let Some(named) = &exposure.gateway {
+        let name = format!("{}/{}", named.namespace, named.name);
+        return match &facts.gateway {
+            Seen::Known(gateway) if has_condition(gateway, "Programmed") => {
+                Finding::fit(EXPOSURE, format!("by the Gateway {name}"))
+            }
+            Seen::Known(_) => Finding::of(
+                EXPOSURE,
+                State::Unfit,
+                format!("the Gateway {name} is not programmed"),
+                "look at its conditions, and whether a controller of its class runs",
+            ),
+            Seen::Absent => Finding::of(
+                EXPOSURE,
+                State::Unfit,
+                format!("there is no Gateway {name}"),
+                "install the Gateway API with a controller and make it, or name another in \
+                 spec.exposure.gateway",
+            ),
+            seen @ (Seen::Refused | Seen::Failed(_)) => unseen(EXPOSURE, "the Gateway", seen),
+        };
+    }
+    let Seen::Known(classes) = &facts.ingress_classes else {
+        return unseen(EXPOSURE, "IngressClasses", &facts.ingress_classes);
+    };
+    let is_default = |class: &&IngressClass| {
+        let annotation = class.annotations().get(DEFAULT_CLASS);
+        annotation.is_some_and(|it| it == "true")
+    };
+    let wanted = exposure.ingress_class_name.as_deref();
+    let class = match wanted {
+        Some(wanted) => classes.iter().find(|class| class.name_any() == wanted),
+        None => classes.iter().find(is_default),
+    };
+    match (class, wanted) {
+        (Some(class), _) => Finding::fit(EXPOSURE, format!("by Ingresses of {}", class.name_any())),
+        (None, Some(wanted)) => Finding::of(
+            EXPOSURE,
+            State::Unfit,
+            format!("there is no IngressClass {wanted:?}"),
+            "install its controller, or name another in spec.exposure.ingressClassName",
+        ),
+        (None, None) => Finding::of(
+            EXPOSURE,
+            State::Unfit,
+            "no IngressClass is the cluster's default",
+            "name one in spec.exposure.ingressClassName, or install an ingress controller",
+        ),
+    }
+}
+
+/// Whether an object has a condition of this type that is true.
+fn has_condition(object: &DynamicObject, of_type: &str) -> bool {
+    let conditions = object.data["status"]["conditions"].as_array();
+    let is_met = |it: &Value| it["type"] == of_type && it["status"] == "True";
+    conditions.is_some_and(|conditions| conditions.iter().any(is_met))
+}
+
+fn certificate(facts: &Facts, platform: &KitePlatform) -> Option<Finding> {
+    let named = platform.spec.exposure.certificate.cluster_issuer.as_ref()?;
+    Some(match &facts.issuer {
+        Seen::Known(issuer) if has_condition(issuer, "Ready") => {
+            Finding::fit(CERTIFICATE, format!("by the ClusterIssuer {named}"))
+        }
+        Seen::Known(_) => Finding::of(
+            CERTIFICATE,
+            State::Unfit,
+            format!("the ClusterIssuer {named} is not ready"),
+            format!("look at kubectl describe clusterissuer {named}"),
+        ),
+        Seen::Absent => Finding::of(
+            CERTIFICATE,
+            State::Unfit,
+            format!("there is no ClusterIssuer {named}"),
+            "install cert-manager and make it, or name another in \
+             spec.exposure.certificate.clusterIssuer",
+        ),
+        seen @ (Seen::Refused | Seen::Failed(_)) => unseen(CERTIFICATE, "ClusterIssuers", seen),
+    })
+}
+
+/// Whether the gateway's Service has got an address.
+fn balancer(facts: &Facts, platform: &KitePlatform) -> Option<Finding> {
+    let gateway = &platform.spec.gateway;
+    let is_balanced = gateway.service_type == GatewayServiceType::LoadBalancer;
+    if !gateway.enabled || !is_balanced {
+        return None;
+    }
+    let service = match &facts.gateway_service {
+        Seen::Known(service) => service,
+        Seen::Absent => {
+            return Some(Finding::of(
+                BALANCER,
+                State::Unknown,
+                "the gateway's Service is not there yet",
+                "look again once kite-controller runs",
+            ));
+        }
+        seen @ (Seen::Refused | Seen::Failed(_)) => {
+            return Some(unseen(BALANCER, "the gateway's Service", seen));
+        }
+    };
+    Some(match addresses(service).as_slice() {
+        [] => Finding::of(
+            BALANCER,
+            State::Unfit,
+            "nothing gives the gateway's Service an address",
+            "install a load balancer controller such as MetalLB, or set \
+             spec.gateway.serviceType of the KitePlatform to NodePort",
+        ),
+        addresses => Finding::fit(
+            BALANCER,
+            format!("the gateway is at {}", addresses.join(", ")),
+        ),
+    })
+}
+
+fn addresses(service: &Service) -> Vec<String> {
+    let status = service.status.as_ref();
+    let balancer = status.and_then(|it| it.load_balancer.as_ref());
+    let ingress = balancer.and_then(|it| it.ingress.as_ref());
+    ingress
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.ip.clone().or_else(|| it.hostname.clone()))
+        .collect()
+}
+
+/// Whether names lead to where the platform is.
+fn dns(facts: &Facts, platform: &KitePlatform) -> Vec<Finding> {
+    let status = platform.status.clone().unwrap_or_default();
+    let public = platform.spec.gateway.public_host.as_ref();
+    facts
+        .names
+        .iter()
+        .map(|(host, found)| {
+            let expected = if public == Some(host) {
+                &status.gateway_addresses
+            } else {
+                &status.addresses
+            };
+            leads(host, found, expected)
+        })
+        .collect()
+}
+
+fn leads(host: &str, found: &Result<Vec<IpAddr>, String>, expected: &[String]) -> Finding {
+    let wanted = match expected {
+        [] => "the address of its ingress controller or gateway".to_owned(),
+        expected => expected.join(", "),
+    };
+    let remedy = format!("let {host} resolve to {wanted}, and names below the base domain, too");
+    let found = match found.as_deref() {
+        Ok([]) => {
+            return Finding::of(
+                DNS,
+                State::Warning,
+                format!("{host} has no address"),
+                remedy,
+            );
+        }
+        Err(error) => {
+            let message = format!("{host} does not resolve here: {error}");
+            return Finding::of(DNS, State::Warning, message, remedy);
+        }
+        Ok(found) => found,
+    };
+    let texts: Vec<_> = found.iter().map(IpAddr::to_string).collect();
+    let list = texts.join(", ");
+    // What has names instead of addresses is not resolved once more.
+    let numbers: Vec<IpAddr> = expected.iter().filter_map(|it| it.parse().ok()).collect();
+    if numbers.is_empty() || found.iter().any(|address| numbers.contains(address)) {
+        return Finding::fit(DNS, format!("{host} resolves to {list}"));
+    }
+    let message = format!("{host} resolves to {list}, and Kite is at {wanted}");
+    let remedy =
+        format!("{remedy}; where an address is translated on the way this is as it should be");
+    Finding::of(DNS, State::Warning, message, remedy)
+}

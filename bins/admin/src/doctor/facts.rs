@@ -1,0 +1,277 @@
+//! What a cluster says of itself.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use http::header;
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment},
+        core::v1::{Node, Service},
+        networking::v1::IngressClass,
+        storage::v1::StorageClass,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kite_core::{crd::KitePlatform, names};
+use kube::{
+    Api, Client, Resource,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+    core::NamespaceResourceScope,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{
+    Aim,
+    rights::{Access, ask, needed_to_install},
+};
+
+/// What became of a question to the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen<T> {
+    /// The answer.
+    Known(T),
+    /// The kind is not served, or there is none of the name.
+    Absent,
+    /// Whoever asks may not know.
+    Refused,
+    /// There was no answer that could be understood.
+    Failed(String),
+}
+
+impl<T> Seen<T> {
+    /// The answer, if there is one.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Absent | Self::Refused | Self::Failed(_) => None,
+        }
+    }
+
+    fn of(result: Result<T, kube::Error>) -> Self {
+        match result {
+            Ok(value) => Self::Known(value),
+            Err(kube::Error::Api(status)) if status.code == 404 => Self::Absent,
+            Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => Self::Refused,
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// What a name resolves to, or why to nothing.
+pub type Resolved = Result<Vec<IpAddr>, String>;
+
+/// What a cluster says of itself, and what names resolve to where this runs.
+#[derive(Debug)]
+pub struct Facts {
+    /// `gitVersion` of the API server.
+    pub version: Seen<String>,
+    /// How far the API server's clock is ahead of this machine's, give or take a
+    /// second. Absent where it does not say.
+    pub ahead: Option<SignedDuration>,
+    /// All definitions of custom resources.
+    pub definitions: Seen<Vec<CustomResourceDefinition>>,
+    /// `KubeVirt` objects: how it was installed.
+    pub kubevirt: Seen<Vec<DynamicObject>>,
+    /// `CDI` objects: how it was installed.
+    pub cdi: Seen<Vec<DynamicObject>>,
+    /// The nodes.
+    pub nodes: Seen<Vec<Node>>,
+    /// `DaemonSets`, among them the network plugin's.
+    pub daemon_sets: Seen<Vec<DaemonSet>>,
+    /// Classes of volumes.
+    pub storage_classes: Seen<Vec<StorageClass>>,
+    /// Classes of snapshots of volumes.
+    pub snapshot_classes: Seen<Vec<DynamicObject>>,
+    /// What CDI knows of the `StorageClasses`.
+    pub storage_profiles: Seen<Vec<DynamicObject>>,
+    /// Classes of Ingresses.
+    pub ingress_classes: Seen<Vec<IngressClass>>,
+    /// The Gateway that the platform names.
+    pub gateway: Seen<DynamicObject>,
+    /// The `ClusterIssuer` that the platform names.
+    pub issuer: Seen<DynamicObject>,
+    /// Kite's settings.
+    pub platform: Seen<KitePlatform>,
+    /// The Service by which users reach the SSH gateway.
+    pub gateway_service: Seen<Service>,
+    /// Kite's processes.
+    pub deployments: Seen<Vec<Deployment>>,
+    /// What names of the platform resolve to.
+    pub names: BTreeMap<String, Resolved>,
+    /// Whether whoever asks may do what installing takes. `None` where that could
+    /// not be found out.
+    pub rights: Vec<(Access, Option<bool>)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Info {
+    git_version: String,
+}
+
+impl Facts {
+    /// Asks the cluster. `now` is this machine's clock.
+    pub async fn gather(client: &Client, aim: &Aim, now: impl Fn() -> Timestamp) -> Self {
+        let (version, ahead) = version(client, now).await;
+        let definitions = all(client).await;
+        let kubevirt = dynamic(client, ("kubevirt.io", "v1", "KubeVirt")).await;
+        let cdi = dynamic(client, ("cdi.kubevirt.io", "v1beta1", "CDI")).await;
+        let snapshot = ("snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass");
+        let profile = ("cdi.kubevirt.io", "v1beta1", "StorageProfile");
+        let platform: Seen<KitePlatform> =
+            Seen::of(Api::all(client.clone()).get(names::PLATFORM).await);
+        let namespace = &*aim.namespace;
+        Self {
+            version,
+            ahead,
+            definitions,
+            kubevirt,
+            cdi,
+            nodes: all(client).await,
+            daemon_sets: all(client).await,
+            storage_classes: all(client).await,
+            snapshot_classes: dynamic(client, snapshot).await,
+            storage_profiles: dynamic(client, profile).await,
+            ingress_classes: all(client).await,
+            gateway: gateway(client, platform.known()).await,
+            issuer: issuer(client, platform.known()).await,
+            gateway_service: of(client, namespace, names::GATEWAY_EXTERNAL_SERVICE).await,
+            deployments: in_namespace(client, namespace).await,
+            names: resolve(platform.known()).await,
+            platform,
+            rights: ask(client, needed_to_install()).await,
+        }
+    }
+}
+
+/// The API server's version, and how far its clock is ahead.
+async fn version(
+    client: &Client,
+    now: impl Fn() -> Timestamp,
+) -> (Seen<String>, Option<SignedDuration>) {
+    let request = match http::Request::get("/version").body(kube::client::Body::empty()) {
+        Ok(request) => request,
+        Err(error) => return (Seen::Failed(error.to_string()), None),
+    };
+    let before = now();
+    let response = match client.send(request).await {
+        Ok(response) => response,
+        Err(error) => return (Seen::of(Err(error)), None),
+    };
+    let after = now();
+    let date = response.headers().get(header::DATE);
+    let date = date.and_then(|value| rfc2822::parse(value.to_str().ok()?).ok());
+    // The header has whole seconds, and was written in between.
+    let middle = before + after.duration_since(before) / 2;
+    let ahead = date.map(|date| date.timestamp().duration_since(middle));
+    let status = response.status();
+    let body = response.into_body().collect_bytes().await;
+    let info = match body {
+        Ok(bytes) => serde_json::from_slice::<Info>(&bytes)
+            .map_err(|error| format!("{status}, and no version: {error}")),
+        Err(error) => Err(error.to_string()),
+    };
+    match info {
+        Ok(info) => (Seen::Known(info.git_version), ahead),
+        Err(error) => (Seen::Failed(error), ahead),
+    }
+}
+
+async fn all<K>(client: &Client) -> Seen<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let list = Api::<K>::all(client.clone());
+    let list = list.list(&ListParams::default()).await;
+    Seen::of(list.map(|list| list.items))
+}
+
+async fn in_namespace<K>(client: &Client, namespace: &str) -> Seen<Vec<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let list = Api::<K>::namespaced(client.clone(), namespace);
+    let list = list.list(&ListParams::default()).await;
+    Seen::of(list.map(|list| list.items))
+}
+
+async fn of<K>(client: &Client, namespace: &str, name: &str) -> Seen<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    Seen::of(Api::namespaced(client.clone(), namespace).get(name).await)
+}
+
+fn kind((group, version, kind): (&str, &str, &str)) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+async fn dynamic(client: &Client, of: (&str, &str, &str)) -> Seen<Vec<DynamicObject>> {
+    let api = Api::<DynamicObject>::all_with(client.clone(), &plural(kind(of)));
+    let list = api.list(&ListParams::default()).await;
+    Seen::of(list.map(|list| list.items))
+}
+
+/// The plural is guessed by English rules, which these kinds do not follow.
+fn plural(mut resource: ApiResource) -> ApiResource {
+    match resource.kind.as_str() {
+        "KubeVirt" => "kubevirts".clone_into(&mut resource.plural),
+        "CDI" => "cdis".clone_into(&mut resource.plural),
+        _ => {}
+    }
+    resource
+}
+
+async fn gateway(client: &Client, platform: Option<&KitePlatform>) -> Seen<DynamicObject> {
+    let Some(named) = platform.and_then(|it| it.spec.exposure.gateway.as_ref()) else {
+        return Seen::Absent;
+    };
+    let kind = kind(("gateway.networking.k8s.io", "v1", "Gateway"));
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &named.namespace, &kind);
+    Seen::of(api.get(&named.name).await)
+}
+
+async fn issuer(client: &Client, platform: Option<&KitePlatform>) -> Seen<DynamicObject> {
+    let named = platform.and_then(|it| it.spec.exposure.certificate.cluster_issuer.as_ref());
+    let Some(named) = named else {
+        return Seen::Absent;
+    };
+    let kind = kind(("cert-manager.io", "v1", "ClusterIssuer"));
+    let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    Seen::of(api.get(named).await)
+}
+
+/// What the names under which people reach Kite resolve to on this machine.
+async fn resolve(platform: Option<&KitePlatform>) -> BTreeMap<String, Resolved> {
+    let Some(platform) = platform else {
+        return BTreeMap::new();
+    };
+    let spec = &platform.spec;
+    let mut hosts: Vec<String> = Vec::new();
+    if let Some(domain) = &spec.base_domain {
+        hosts.push(domain.clone());
+        // Of a VM, whose name nobody has.
+        hosts.push(format!("kite-doctor.{domain}"));
+    }
+    hosts.extend(spec.gateway.public_host.clone());
+    let mut names = BTreeMap::new();
+    for host in hosts {
+        let found = tokio::net::lookup_host((host.as_str(), 0)).await;
+        let found = found.map_err(|error| error.to_string());
+        let found = found.map(|found| {
+            let mut found: Vec<_> = found.map(|address| address.ip()).collect();
+            found.sort();
+            found.dedup();
+            found
+        });
+        names.insert(host, found);
+    }
+    names
+}

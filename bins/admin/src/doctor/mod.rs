@@ -1,0 +1,56 @@
+//! Whether a cluster is fit for Kite, and what to do where it is not.
+//!
+//! [`Facts::gather`] asks the cluster, and [`judge`] makes findings of the facts
+//! without asking anybody. Nothing is written.
+
+mod cluster;
+mod exposure;
+mod facts;
+mod finding;
+mod installed;
+mod rights;
+mod storage;
+mod version;
+
+use jiff::Timestamp;
+use kube::Client;
+
+pub use self::{
+    facts::{Facts, Resolved, Seen},
+    finding::{Finding, Report, State},
+    rights::{Access, needed_to_install},
+};
+
+/// What the cluster is looked at for.
+#[derive(Clone, Debug)]
+pub struct Aim {
+    /// Namespace in which Kite runs, or will.
+    pub namespace: String,
+    /// `StorageClass` to look at, instead of the platform's.
+    pub storage_class: Option<String>,
+}
+
+/// Looks at the cluster and judges it.
+pub async fn examine(client: &Client, aim: &Aim) -> Report {
+    judge(&Facts::gather(client, aim, Timestamp::now).await, aim)
+}
+
+/// The findings of these facts, in the order in which to mend what is wrong.
+pub fn judge(facts: &Facts, aim: &Aim) -> Report {
+    let mut findings = vec![cluster::api_server(facts)];
+    if !matches!(facts.version, Seen::Known(_)) {
+        // Nothing else can be said of a cluster that does not answer.
+        return Report::new(findings);
+    }
+    findings.push(cluster::clock(facts));
+    findings.push(cluster::kubevirt(facts));
+    findings.push(cluster::cdi(facts));
+    findings.push(cluster::nodes(facts));
+    findings.push(cluster::network_policies(facts));
+    findings.extend(storage::storage(facts, aim));
+    findings.extend(exposure::exposure(facts));
+    findings.push(rights::rights(facts));
+    findings.push(installed::custom_resources(facts));
+    findings.extend(installed::processes(facts, aim));
+    Report::new(findings)
+}

@@ -1,0 +1,108 @@
+//! Where the disks of VMs are.
+
+use k8s_openapi::api::storage::v1::StorageClass;
+use kite_core::names;
+use kube::ResourceExt as _;
+
+use super::{
+    Aim,
+    cluster::unseen,
+    facts::{Facts, Seen},
+    finding::{Finding, State},
+};
+
+const CLASS: &str = "storageClass";
+const EXPANSION: &str = "diskGrowth";
+const SNAPSHOTS: &str = "snapshots";
+
+pub(super) fn storage(facts: &Facts, aim: &Aim) -> Vec<Finding> {
+    let platform = facts.platform.known();
+    let wanted = aim
+        .storage_class
+        .as_deref()
+        .or_else(|| Some(platform?.spec.storage_class()))
+        .unwrap_or(names::STORAGE_CLASS);
+    let Seen::Known(classes) = &facts.storage_classes else {
+        return vec![unseen(CLASS, "StorageClasses", &facts.storage_classes)];
+    };
+    let Some(class) = classes.iter().find(|class| class.name_any() == wanted) else {
+        let names: Vec<_> = classes.iter().map(kube::ResourceExt::name_any).collect();
+        let others = match names.as_slice() {
+            [] => "there is none at all".to_owned(),
+            names => format!("there are {}", names.join(", ")),
+        };
+        return vec![Finding::of(
+            CLASS,
+            State::Unfit,
+            format!("there is no StorageClass {wanted:?}; {others}"),
+            format!(
+                "make it with kite manifests --provisioner DRIVER, or name another in \
+                 spec.storageClass of the KitePlatform {}",
+                names::PLATFORM
+            ),
+        )];
+    };
+    vec![
+        Finding::fit(CLASS, format!("{wanted}, by {}", class.provisioner)),
+        expansion(class),
+        snapshots(facts, class),
+    ]
+}
+
+fn expansion(class: &StorageClass) -> Finding {
+    if class.allow_volume_expansion == Some(true) {
+        return Finding::fit(EXPANSION, "its volumes can grow");
+    }
+    Finding::of(
+        EXPANSION,
+        State::Warning,
+        "its volumes cannot grow, and so no VM's disk can",
+        format!(
+            "if its driver can, kubectl patch storageclass {} -p \
+             '{{\"allowVolumeExpansion\":true}}'",
+            class.name_any()
+        ),
+    )
+}
+
+/// Whether CDI copies golden images by snapshots, which takes seconds.
+fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
+    let name = class.name_any();
+    let profiles = facts.storage_profiles.known().into_iter().flatten();
+    let profile = profiles.into_iter().find(|it| it.name_any() == name);
+    let knows_sets = profile.is_some_and(|profile| {
+        let sets = profile.data["status"]["claimPropertySets"].as_array();
+        sets.is_some_and(|sets| !sets.is_empty())
+    });
+    if profile.is_some() && !knows_sets {
+        return Finding::of(
+            SNAPSHOTS,
+            State::Unfit,
+            format!("CDI does not know what kind of volumes {name} has"),
+            format!(
+                "tell it: kubectl patch storageprofile {name} --type merge -p \
+                 '{{\"spec\":{{\"claimPropertySets\":[{{\"accessModes\":[\"ReadWriteOnce\"],\
+                 \"volumeMode\":\"Filesystem\"}}]}}}}'"
+            ),
+        );
+    }
+    let classes = facts.snapshot_classes.known().into_iter().flatten();
+    let of_driver = classes
+        .into_iter()
+        .find(|it| it.data["driver"].as_str() == Some(&class.provisioner));
+    match of_driver {
+        Some(class) => Finding::fit(
+            SNAPSHOTS,
+            format!("disks come from images by snapshots ({})", class.name_any()),
+        ),
+        None => Finding::of(
+            SNAPSHOTS,
+            State::Warning,
+            format!(
+                "no VolumeSnapshotClass has the driver {}",
+                class.provisioner
+            ),
+            "make one if the driver can: without it each new disk is a copy of its whole image",
+        ),
+    }
+}

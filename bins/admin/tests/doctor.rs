@@ -1,0 +1,418 @@
+//! Clusters that are fit for Kite, and clusters that are not.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kite_admin::doctor::{Aim, Facts, Report, Seen, State, examine, judge};
+use kite_core::crd;
+use kite_fake::{
+    FakeCluster,
+    actors::{cdi_definitions, kubevirt_definitions},
+};
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+fn aim() -> Aim {
+    Aim {
+        namespace: "kite".to_owned(),
+        storage_class: None,
+    }
+}
+
+/// A kind that somebody else's program defines, of any shape.
+fn definition(group: &str, version: &str, kind: &str, plural: &str) -> CustomResourceDefinition {
+    serde_json::from_value(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": group, "scope": "Cluster",
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase(),
+                      "listKind": format!("{kind}List")},
+            "versions": [{
+                "name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    }))
+    .unwrap()
+}
+
+fn others() -> Vec<CustomResourceDefinition> {
+    vec![
+        definition("kubevirt.io", "v1", "KubeVirt", "kubevirts"),
+        definition("cdi.kubevirt.io", "v1beta1", "CDI", "cdis"),
+        definition(
+            "cdi.kubevirt.io",
+            "v1beta1",
+            "StorageProfile",
+            "storageprofiles",
+        ),
+        definition(
+            "snapshot.storage.k8s.io",
+            "v1",
+            "VolumeSnapshotClass",
+            "volumesnapshotclasses",
+        ),
+    ]
+}
+
+async fn make(client: &Client, object: Value) {
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    let types = object.types.clone().unwrap();
+    let (group, version) = types.api_version.split_once('/').unwrap_or(("", "v1"));
+    let mut kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &types.kind));
+    let plurals = [
+        ("KubeVirt", "kubevirts"),
+        ("CDI", "cdis"),
+        ("Ingress", "ingresses"),
+    ];
+    if let Some((_, plural)) = plurals.iter().find(|(of, _)| *of == types.kind) {
+        (*plural).clone_into(&mut kind.plural);
+    }
+    let api: Api<DynamicObject> = match object.metadata.namespace.as_deref() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    };
+    let status = object.data.get("status").cloned();
+    let made = api.create(&PostParams::default(), &object).await.unwrap();
+    if let Some(status) = status {
+        let name = made.metadata.name.unwrap();
+        let patch = Patch::Merge(json!({ "status": status }));
+        let written = api
+            .patch_status(&name, &PatchParams::default(), &patch)
+            .await;
+        // Kinds of any shape keep it without a subresource.
+        if let Err(kube::Error::Api(answer)) = written {
+            assert_eq!(answer.code, 404, "{answer:?}");
+        }
+    }
+}
+
+/// A cluster on which nothing is amiss, before Kite is installed.
+async fn fit() -> FakeCluster {
+    let definitions = kubevirt_definitions().into_iter().chain(cdi_definitions());
+    let has = |name: &str| {
+        others()
+            .iter()
+            .any(|it| it.metadata.name.as_deref() == Some(name))
+    };
+    let definitions =
+        definitions.filter(|it| !has(it.metadata.name.as_deref().unwrap_or_default()));
+    let fake = FakeCluster::builder()
+        .crds(definitions)
+        .crds(others())
+        .build()
+        .unwrap();
+    let client = fake.client();
+    for object in [
+        json!({"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": {"name": "kubevirt"},
+               "status": {"phase": "Deployed", "observedKubeVirtVersion": "v1.9.0"}}),
+        json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI", "metadata": {"name": "cdi"},
+               "status": {"phase": "Deployed", "observedVersion": "1.66.1"}}),
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+               "metadata": {"name": "kite-vm-storage"}, "provisioner": "csi.test",
+               "allowVolumeExpansion": true}),
+        json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "StorageProfile",
+               "metadata": {"name": "kite-vm-storage"},
+               "status": {"claimPropertySets": [{"accessModes": ["ReadWriteOnce"]}]}}),
+        json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+               "metadata": {"name": "snaps"}, "driver": "csi.test", "deletionPolicy": "Delete"}),
+        json!({"apiVersion": "v1", "kind": "Node",
+               "metadata": {"name": "one", "labels": {"kubevirt.io/schedulable": "true"}},
+               "status": {"allocatable": {"devices.kubevirt.io/kvm": "1k"},
+                          "nodeInfo": {"kubeletVersion": "v1.34.1+k3s1", "architecture": "amd64",
+                            "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
+                            "kubeProxyVersion": "", "machineID": "", "operatingSystem": "linux",
+                            "osImage": "", "systemUUID": ""}}}),
+    ] {
+        make(&client, object).await;
+    }
+    fake
+}
+
+fn state(report: &Report, check: &str) -> State {
+    let found = report.find(check);
+    found
+        .unwrap_or_else(|| panic!("nothing of {check} in {report}"))
+        .state
+}
+
+async fn facts(fake: &FakeCluster) -> Facts {
+    Facts::gather(&fake.client(), &aim(), Timestamp::now).await
+}
+
+#[tokio::test]
+async fn a_bare_cluster_is_told_what_it_lacks() {
+    let fake = FakeCluster::builder().build().unwrap();
+    let report = examine(&fake.client(), &aim()).await;
+    assert!(!report.is_fit(), "{report}");
+    for check in ["kubevirt", "cdi", "nodes", "storageClass"] {
+        assert_eq!(state(&report, check), State::Unfit, "{report}");
+    }
+    assert_eq!(state(&report, "apiServer"), State::Fit);
+    assert_eq!(state(&report, "customResources"), State::Unknown);
+    for finding in &report.findings {
+        let has_remedy = finding.remedy.is_some();
+        assert_eq!(has_remedy, finding.state != State::Fit, "{finding:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_ready_for_kite_is_fit() {
+    let fake = fit().await;
+    let report = examine(&fake.client(), &aim()).await;
+    assert!(report.is_fit(), "{report}");
+    for check in [
+        "apiServer",
+        "kubevirt",
+        "cdi",
+        "nodes",
+        "networkPolicies",
+        "storageClass",
+        "diskGrowth",
+        "snapshots",
+        "rights",
+    ] {
+        assert_eq!(state(&report, check), State::Fit, "{report}");
+    }
+}
+
+/// A change to the facts, and what is then said of which check.
+type Case = (&'static str, fn(&mut Facts), &'static str, State);
+
+fn cases() -> [Case; 12] {
+    [
+        (
+            "an old API server",
+            |it| it.version = Seen::Known("v1.30.4".to_owned()),
+            "apiServer",
+            State::Unfit,
+        ),
+        (
+            "a clock that is behind",
+            |it| it.ahead = Some(SignedDuration::from_secs(-40)),
+            "clock",
+            State::Warning,
+        ),
+        (
+            "a KubeVirt that comes up",
+            |it| set(&mut it.kubevirt, "phase", "Deploying"),
+            "kubevirt",
+            State::Unfit,
+        ),
+        (
+            "an older KubeVirt",
+            |it| set(&mut it.kubevirt, "observedKubeVirtVersion", "v1.8.2"),
+            "kubevirt",
+            State::Warning,
+        ),
+        (
+            "an operator without its object",
+            |it| it.cdi = Seen::Known(Vec::new()),
+            "cdi",
+            State::Unfit,
+        ),
+        (
+            "no hardware virtualisation",
+            |it| node(it, |node| node.status.as_mut().unwrap().allocatable = None),
+            "nodes",
+            State::Warning,
+        ),
+        (
+            "a node that takes no VMs",
+            |it| node(it, |node| node.metadata.labels = None),
+            "nodes",
+            State::Unfit,
+        ),
+        (
+            "an unknown network plugin",
+            |it| {
+                node(it, |node| {
+                    let info = node.status.as_mut().unwrap().node_info.as_mut().unwrap();
+                    "v1.34.1".clone_into(&mut info.kubelet_version);
+                });
+            },
+            "networkPolicies",
+            State::Unknown,
+        ),
+        (
+            "disks that cannot grow",
+            |it| {
+                if let Seen::Known(classes) = &mut it.storage_classes {
+                    classes[0].allow_volume_expansion = None;
+                }
+            },
+            "diskGrowth",
+            State::Warning,
+        ),
+        (
+            "no snapshots",
+            |it| it.snapshot_classes = Seen::Absent,
+            "snapshots",
+            State::Warning,
+        ),
+        (
+            "a profile that says nothing",
+            |it| {
+                if let Seen::Known(profiles) = &mut it.storage_profiles {
+                    profiles[0].data["status"] = json!({});
+                }
+            },
+            "snapshots",
+            State::Unfit,
+        ),
+        (
+            "somebody who may not install",
+            |it| it.rights[0].1 = Some(false),
+            "rights",
+            State::Warning,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn each_thing_that_is_amiss_is_found() {
+    let fake = fit().await;
+    for (what, change, check, expected) in cases() {
+        let mut facts = facts(&fake).await;
+        assert_eq!(
+            state(&judge(&facts, &aim()), check),
+            if check == "clock" {
+                // In memory there is no server that says what time it is.
+                State::Unknown
+            } else {
+                State::Fit
+            }
+        );
+        change(&mut facts);
+        let report = judge(&facts, &aim());
+        assert_eq!(state(&report, check), expected, "{what}: {report}");
+    }
+}
+
+fn set(seen: &mut Seen<Vec<DynamicObject>>, field: &str, value: &str) {
+    let Seen::Known(objects) = seen else {
+        panic!("{seen:?}");
+    };
+    objects[0].data["status"][field] = json!(value);
+}
+
+fn node(facts: &mut Facts, change: impl FnOnce(&mut k8s_openapi::api::core::v1::Node)) {
+    let Seen::Known(nodes) = &mut facts.nodes else {
+        panic!("{:?}", facts.nodes);
+    };
+    change(&mut nodes[0]);
+}
+
+async fn with_kite(spec: &Value, status: &Value) -> FakeCluster {
+    let fake = fit().await;
+    let client = fake.client();
+    for definition in crd::all() {
+        make(&client, serde_json::to_value(definition).unwrap()).await;
+    }
+    let platform = json!({"apiVersion": "hy3ons.github.io/v1", "kind": "KitePlatform",
+                          "metadata": {"name": "default"}, "spec": spec, "status": status});
+    make(&client, platform).await;
+    fake
+}
+
+#[tokio::test]
+async fn how_people_get_in_is_looked_at_once_kite_is_there() {
+    let spec = json!({
+        "baseDomain": "localhost",
+        "exposure": {"ingressClassName": "nginx", "certificate": {"clusterIssuer": "acme"}},
+    });
+    let fake = with_kite(&spec, &json!({"addresses": ["192.0.2.7"]})).await;
+    let report = examine(&fake.client(), &aim()).await;
+    assert_eq!(state(&report, "customResources"), State::Fit, "{report}");
+    assert_eq!(state(&report, "exposure"), State::Unfit, "{report}");
+    assert_eq!(state(&report, "certificate"), State::Unfit, "{report}");
+    assert_eq!(state(&report, "loadBalancer"), State::Unknown, "{report}");
+    let elsewhere = |it: &kite_admin::doctor::Finding| {
+        it.check == "dns" && it.message.ends_with("and Kite is at 192.0.2.7")
+    };
+    assert!(report.findings.iter().any(elsewhere), "{report}");
+
+    let client = fake.client();
+    make(
+        &client,
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+               "metadata": {"name": "nginx"}, "spec": {"controller": "k8s.io/ingress-nginx"}}),
+    )
+    .await;
+    make(
+        &client,
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kite"}}),
+    )
+    .await;
+    make(
+        &client,
+        json!({"apiVersion": "v1", "kind": "Service",
+               "metadata": {"name": "kite-gateway-external", "namespace": "kite"},
+               "spec": {"type": "LoadBalancer", "ports": [{"port": 22}]}}),
+    )
+    .await;
+    let report = examine(&client, &aim()).await;
+    assert_eq!(state(&report, "exposure"), State::Fit, "{report}");
+    assert_eq!(state(&report, "loadBalancer"), State::Unfit, "{report}");
+}
+
+#[tokio::test]
+async fn kinds_of_another_version_are_told() {
+    let fake = with_kite(&json!({}), &json!({})).await;
+    let mut facts = facts(&fake).await;
+    if let Seen::Known(definitions) = &mut facts.definitions {
+        let user = |it: &&mut CustomResourceDefinition| it.spec.names.kind == "KiteUser";
+        let user = definitions.iter_mut().find(user).unwrap();
+        user.spec.versions[0].schema = None;
+    }
+    let report = judge(&facts, &aim());
+    let finding = report.find("customResources").unwrap();
+    assert_eq!(finding.state, State::Warning);
+    assert!(finding.message.contains("KiteUser"), "{finding:?}");
+    if let Seen::Known(definitions) = &mut facts.definitions {
+        definitions.retain(|it| it.spec.names.kind != "KiteUser");
+    }
+    assert_eq!(
+        state(&judge(&facts, &aim()), "customResources"),
+        State::Unfit
+    );
+}
+
+#[tokio::test]
+async fn what_one_may_not_see_is_not_called_missing() {
+    let fake = FakeCluster::builder().rbac(true).build().unwrap();
+    let nobody = fake.client_as("system:serviceaccount:default:nobody");
+    let report = examine(&nobody, &aim()).await;
+    for check in [
+        "kubevirt",
+        "cdi",
+        "nodes",
+        "storageClass",
+        "customResources",
+    ] {
+        let found = report.find(check).unwrap();
+        assert_ne!(found.state, State::Fit, "{found:?}");
+    }
+    assert_eq!(state(&report, "nodes"), State::Unknown, "{report}");
+    assert_eq!(state(&report, "rights"), State::Warning, "{report}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_does_not_answer_is_not_fit() {
+    let gone = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no route"))
+    });
+    let report = examine(&Client::new(gone, "default"), &aim()).await;
+    assert!(!report.is_fit());
+    assert_eq!(report.findings.len(), 1, "{report}");
+}

@@ -1,0 +1,58 @@
+//! `kite doctor`: whether a cluster is fit for Kite.
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::{Args, ValueEnum};
+use kite_admin::doctor::{Aim, Report, examine};
+use kite_core::names;
+use kite_process::ClusterArgs;
+
+/// How an answer is written.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Namespace in which Kite runs, or will.
+    #[arg(long, default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
+    namespace: String,
+    /// `StorageClass` of VM disks, before a `KitePlatform` names one.
+    #[arg(long, value_name = "NAME")]
+    storage_class: Option<String>,
+    /// How the findings are written.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Prints what was found. The exit code is 0 if Kite can work on the cluster, also
+/// where there are warnings, 2 if it cannot, and 1 if it could not be looked at.
+pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
+    let client = options.cluster.client_without_retries().await?;
+    let aim = Aim {
+        namespace: options.namespace,
+        storage_class: options.storage_class,
+    };
+    let report = examine(&client, &aim).await;
+    write(&report, options.output)?;
+    Ok(if report.is_fit() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    })
+}
+
+fn write(report: &Report, output: Output) -> anyhow::Result<()> {
+    let text = match output {
+        Output::Text => report.to_string(),
+        Output::Json => serde_json::to_string_pretty(report)?,
+    };
+    writeln!(std::io::stdout().lock(), "{text}")?;
+    Ok(())
+}
