@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_admin::doctor::{Aim, Facts, Report, Seen, State, examine, judge};
@@ -409,10 +414,16 @@ async fn what_one_may_not_see_is_not_called_missing() {
 
 #[tokio::test]
 async fn a_cluster_that_does_not_answer_is_not_fit() {
-    let gone = tower::service_fn(async |_: http::Request<kube::client::Body>| {
-        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no route"))
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let gone = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let refused = std::io::Error::other("no route");
+        std::future::ready(Err::<http::Response<kube::client::Body>, _>(refused))
     });
     let report = examine(&Client::new(gone, "default"), &aim()).await;
     assert!(!report.is_fit());
     assert_eq!(report.findings.len(), 1, "{report}");
+    assert!(report.findings[0].message.contains("no route"), "{report}");
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "asked on in vain");
 }

@@ -46,6 +46,9 @@ enum Command {
     PasswordHash,
 }
 
+/// What commands log that say themselves what went wrong.
+const QUIET: &str = "warn,kube_client=off";
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     run(cli).unwrap_or_else(|error| kite_process::exit_code(Err(error)))
@@ -53,18 +56,22 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let done = match cli.command {
-        Command::Doctor(options) => return served(&cli.logs, doctor::run(options)),
+        Command::Doctor(options) => return served(&cli.logs, QUIET, doctor::run(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(options),
         Command::PasswordHash => password::run(),
-        Command::Apiserver(options) => served(&cli.logs, apiserver::run(options)),
-        Command::Demo(options) => served(&cli.logs, demo::run(options)),
+        Command::Apiserver(options) => served(&cli.logs, "warn", apiserver::run(options)),
+        Command::Demo(options) => served(&cli.logs, "warn", demo::run(options)),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn served<T>(logs: &LogArgs, task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    logs.init("warn")?;
+fn served<T>(
+    logs: &LogArgs,
+    default: &str,
+    task: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    logs.init(default)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

@@ -53,7 +53,7 @@ impl<T> Seen<T> {
             Ok(value) => Self::Known(value),
             Err(kube::Error::Api(status)) if status.code == 404 => Self::Absent,
             Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => Self::Refused,
-            Err(error) => Self::Failed(error.to_string()),
+            Err(error) => Self::Failed(told(&error)),
         }
     }
 }
@@ -114,6 +114,9 @@ impl Facts {
     /// Asks the cluster. `now` is this machine's clock.
     pub async fn gather(client: &Client, aim: &Aim, now: impl Fn() -> Timestamp) -> Self {
         let (version, ahead) = version(client, now).await;
+        if version.known().is_none() {
+            return Self::of_silence(version);
+        }
         let definitions = all(client).await;
         let kubevirt = dynamic(client, ("kubevirt.io", "v1", "KubeVirt")).await;
         let cdi = dynamic(client, ("cdi.kubevirt.io", "v1beta1", "CDI")).await;
@@ -143,6 +146,44 @@ impl Facts {
             rights: ask(client, needed_to_install()).await,
         }
     }
+
+    /// Of a cluster that does not say its version: it is asked nothing else.
+    fn of_silence(version: Seen<String>) -> Self {
+        Self {
+            version,
+            ahead: None,
+            definitions: Seen::Absent,
+            kubevirt: Seen::Absent,
+            cdi: Seen::Absent,
+            nodes: Seen::Absent,
+            daemon_sets: Seen::Absent,
+            storage_classes: Seen::Absent,
+            snapshot_classes: Seen::Absent,
+            storage_profiles: Seen::Absent,
+            ingress_classes: Seen::Absent,
+            gateway: Seen::Absent,
+            issuer: Seen::Absent,
+            platform: Seen::Absent,
+            gateway_service: Seen::Absent,
+            deployments: Seen::Absent,
+            names: BTreeMap::new(),
+            rights: Vec::new(),
+        }
+    }
+}
+
+/// An error with all that led to it.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// The API server's version, and how far its clock is ahead.
