@@ -144,6 +144,12 @@ impl ApiState {
         self.inner.consoles.places.drain().await;
     }
 
+    /// Whether the console with this number, as in its
+    /// [record](crate::console::ConsoleRecord), is open here.
+    pub fn has_console(&self, number: u64) -> bool {
+        self.inner.consoles.places.has(number)
+    }
+
     /// The watched copies of Kite's objects.
     pub fn caches(&self) -> &Caches {
         &self.inner.caches

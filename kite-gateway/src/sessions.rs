@@ -115,6 +115,11 @@ impl Sessions {
         }
     }
 
+    /// Whether there is such a connection.
+    pub(crate) fn has(&self, connection: u64) -> bool {
+        self.connection(connection).is_some()
+    }
+
     /// What the client of a connection calls itself, once it is logged in.
     pub(crate) fn client_of(&self, connection: u64) -> Option<String> {
         self.connection(connection)?.client.get().cloned()
