@@ -21,6 +21,7 @@ mod sign_in;
 mod tokens;
 mod totp;
 mod users;
+mod vm_history;
 mod vm_sessions;
 mod vms;
 mod world;
