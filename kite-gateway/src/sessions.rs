@@ -178,6 +178,12 @@ impl Sessions {
         self.changed.notified().await;
     }
 
+    /// A connection to a machine ended then.
+    #[cfg(test)]
+    pub(crate) fn note_use(&self, machine: Machine, at: Timestamp) {
+        self.table.lock().ended.insert(machine, at);
+    }
+
     /// When each machine was last used: `now` for those with a connection, and
     /// when the last one ended for those that had some since this was asked.
     pub(crate) fn uses(&self, now: Timestamp) -> HashMap<Machine, Timestamp> {

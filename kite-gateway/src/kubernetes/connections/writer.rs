@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ledger::{Due, Sent};
 use super::{Live, Shared};
+use crate::kubernetes::ending::{self, LAST, LAST_PATIENCE};
 
 /// Writes under way at a time.
 const PARALLEL: usize = 8;
@@ -25,12 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest of these times.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How long what is under way may take when the process ends.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long the last reports may take after that.
-const LAST: Duration = Duration::from_secs(8);
-/// How long one of them may take: an answer that never comes leaves time for others.
-const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The events of a watch on connections.
 type Heard = Result<WatchEvent<KiteConnection>, watcher::Error>;
@@ -108,16 +103,8 @@ impl<C: Cluster, L: Live> Writer<C, L> {
 
     /// Writes what is due until `shutdown`, and then what is left.
     pub(super) async fn write_all(&self, shutdown: &CancellationToken) {
-        let too_late = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(GRACE).await;
-        };
-        // What is under way is awaited first: carried out after the end of its
-        // connection, it would take that back.
-        tokio::select! {
-            () = self.write_until(shutdown) => {}
-            () = too_late => {}
-        }
+        // Carried out after the end of its connection, a write would take that back.
+        ending::until(shutdown, self.write_until(shutdown)).await;
         if tokio::time::timeout(LAST, self.write_last()).await.is_err() {
             let left = self.shared.ledger.lock().waiting();
             tracing::warn!(left, "ends of connections are not reported in time");
