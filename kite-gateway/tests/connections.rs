@@ -475,7 +475,7 @@ async fn a_hanging_api_server_does_not_keep_a_process_from_ending() {
     }
     // A whole batch waits for its answers.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let ended = tokio::time::timeout(Duration::from_secs(15), process.end()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(12), process.end()).await;
     assert!(ended.is_ok(), "it still waits");
 }
 

@@ -239,10 +239,10 @@ mod tests {
         let shutdown = CancellationToken::new();
         let reports = report_activity(client, table, sessions.clone(), shutdown.clone());
         let reports = tokio::spawn(reports);
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(sessions.uses(at(1)).is_empty(), "they are being reported");
         shutdown.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(15), reports).await;
+        let ended = tokio::time::timeout(Duration::from_secs(12), reports).await;
         assert!(ended.is_ok(), "it still waits");
     }
 
