@@ -59,9 +59,9 @@ async fn make_history(world: &World, vm: &KiteVirtualMachine, count: i64) {
         let connection = object(&namespace, serde_json::from_value(spec).unwrap());
         world.cluster.create(&connection).await.unwrap()
     };
-    let made: Vec<_> = stream::iter(1..=count).then(make).collect().await;
+    let all: Vec<_> = stream::iter(1..=count).then(make).collect().await;
     let seen = &world.state.caches().connections;
-    seen.caught_up_with(made.last().unwrap()).await;
+    seen.caught_up_with(all.last().unwrap()).await;
 }
 
 fn deletions(fake: &FakeCluster) -> u64 {
