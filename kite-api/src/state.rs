@@ -139,9 +139,17 @@ impl ApiState {
     }
 
     /// Ends the consoles in the browser in order, for when the process is about to
-    /// end: each client is told to connect again. Takes a few seconds at most.
+    /// end: each client is told to connect again. Takes a few seconds at most. What
+    /// is over is from now on tidied up by other replicas.
     pub async fn drain(&self) {
+        self.inner.tasks.lock().abort_all();
         self.inner.consoles.places.drain().await;
+    }
+
+    /// Whether the console with this number, as in its
+    /// [record](crate::console::ConsoleRecord), is open here.
+    pub fn has_console(&self, number: u64) -> bool {
+        self.inner.consoles.places.has(number)
     }
 
     /// The watched copies of Kite's objects.
@@ -410,6 +418,7 @@ impl ApiStateBuilder {
         let mut tasks = inner.tasks.lock();
         tasks.spawn(background(Arc::downgrade(&inner)));
         tasks.spawn(sweep_connections(Arc::downgrade(&inner)));
+        tasks.spawn(connections::forget(Arc::downgrade(&inner)));
         drop(tasks);
         Ok(ApiState { inner })
     }

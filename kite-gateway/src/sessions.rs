@@ -115,6 +115,11 @@ impl Sessions {
         }
     }
 
+    /// Whether there is such a connection.
+    pub(crate) fn has(&self, connection: u64) -> bool {
+        self.connection(connection).is_some()
+    }
+
     /// What the client of a connection calls itself, once it is logged in.
     pub(crate) fn client_of(&self, connection: u64) -> Option<String> {
         self.connection(connection)?.client.get().cloned()
@@ -171,6 +176,12 @@ impl Sessions {
     /// task at a time.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// A connection to a machine ended then.
+    #[cfg(test)]
+    pub(crate) fn note_use(&self, machine: Machine, at: Timestamp) {
+        self.table.lock().ended.insert(machine, at);
     }
 
     /// When each machine was last used: `now` for those with a connection, and

@@ -4,12 +4,16 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::io::Read as _;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Bed, text};
+use futures::StreamExt as _;
+use http::Request;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -23,12 +27,14 @@ use kite_gateway::audit::{Event, Record};
 use kite_gateway::kubernetes::{Live, ReportLimits, Reporter, watch_connections};
 use kite_gateway::{AuditSink, LoginName, VmKey};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
+use kube::runtime::watcher::Event as WatchEvent;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tower::Layer as _;
+use tower::{Layer as _, ServiceExt as _};
 
 const NAMESPACE: &str = "kite-user-ann";
 
@@ -47,11 +53,44 @@ async fn cluster() -> FakeCluster {
     cluster
 }
 
-/// What was asked to end.
+/// An API server that never answers what it is asked while somebody says so.
+struct Hanging {
+    client: Client,
+    hangs: Arc<AtomicBool>,
+}
+
+impl Hanging {
+    fn before(cluster: &FakeCluster) -> Self {
+        let hangs = Arc::new(AtomicBool::new(false));
+        let heard = Arc::clone(&hangs);
+        let inner = cluster.service();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (inner, hangs) = (inner.clone(), heard.load(Ordering::Relaxed));
+            async move {
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                inner.oneshot(request).await
+            }
+        });
+        let client = Client::new(service, "default");
+        Self { client, hangs }
+    }
+
+    fn hang(&self, hangs: bool) {
+        self.hangs.store(hangs, Ordering::Relaxed);
+    }
+}
+
+/// What was asked to end, and what is not there.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Vec<(u64, EndWish)>>>);
+struct Asked(Arc<Mutex<Vec<(u64, EndWish)>>>, Arc<Mutex<HashSet<u64>>>);
 
 impl Live for Asked {
+    fn is_there(&self, number: u64) -> bool {
+        !self.1.lock().contains(&number)
+    }
+
     fn client(&self, number: u64) -> Option<String> {
         Some(format!("client {number}"))
     }
@@ -155,6 +194,15 @@ fn api(cluster: &FakeCluster) -> Api<KiteConnection> {
 async fn all(cluster: &FakeCluster) -> Vec<KiteConnection> {
     let list = api(cluster).list(&ListParams::default()).await;
     list.unwrap().items
+}
+
+async fn delete(cluster: &FakeCluster, name: &str) {
+    let deleted = api(cluster).delete(name, &DeleteParams::default()).await;
+    deleted.unwrap();
+}
+
+async fn find(cluster: &FakeCluster, name: &str) -> Option<KiteConnection> {
+    api(cluster).get_opt(name).await.unwrap()
 }
 
 async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
@@ -414,6 +462,243 @@ async fn what_has_no_place_any_more_is_left_alone() {
     assert!(asked.lines().count() < 4, "{asked}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_hanging_api_server_does_not_keep_a_process_from_ending() {
+    let cluster = cluster().await;
+    let hanging = Hanging::before(&cluster);
+    let process = Process::new(7, ReportLimits::default(), &hanging.client);
+    process.login(0);
+    until("the first is told of", async || all(&cluster).await.pop()).await;
+    hanging.hang(true);
+    for number in 1..=40 {
+        process.login(number);
+    }
+    // A whole batch waits for its answers.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let ended = tokio::time::timeout(Duration::from_secs(12), process.end()).await;
+    assert!(ended.is_ok(), "it still waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ends_are_reported_when_the_api_server_answers_before_the_process_has_ended() {
+    let cluster = cluster().await;
+    let hanging = Hanging::before(&cluster);
+    let process = Process::new(7, ReportLimits::default(), &hanging.client);
+    process.login(0);
+    until("the first is told of", async || all(&cluster).await.pop()).await;
+    hanging.hang(true);
+    for number in 1..=40 {
+        process.login(number);
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let ((), ()) = tokio::join!(process.end(), async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        hanging.hang(false);
+    });
+    let all = all(&cluster).await;
+    assert_eq!(all.len(), 41);
+    assert!(all.iter().all(|it| !it.is_live()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_as_the_process_ends_does_not_take_back_the_end() {
+    let cluster = cluster().await;
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let slow = Arc::clone(&is_slow);
+    // Carried out after a while, whether or not somebody still waits for it.
+    let inner = cluster.service();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let wait = Duration::from_secs(u64::from(slow.load(Ordering::Relaxed)));
+        let inner = inner.clone();
+        let carried_out = tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            inner.oneshot(request).await
+        });
+        async move { carried_out.await.unwrap() }
+    });
+    let client = Client::new(service, "default");
+    let process = Process::new(7, ReportLimits::default(), &client);
+    process.login(1);
+    until("there is a heartbeat", async || {
+        let log = cluster.log();
+        (log.count("patch", "leases.coordination.k8s.io") > 0).then_some(())
+    })
+    .await;
+    is_slow.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert!(all(&cluster).await.is_empty(), "it is under way");
+    is_slow.store(false, Ordering::Relaxed);
+    process.end().await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let all = all(&cluster).await;
+    assert!(all.len() == 1 && !all[0].is_live(), "{all:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_that_is_recorded_after_its_end_does_not_last_for_ever() {
+    let cluster = cluster().await;
+    let process = Process::new(7, ReportLimits::default(), &cluster.client());
+    process.login(1);
+    until("the first is told of", async || all(&cluster).await.pop()).await;
+    process.asked.1.lock().insert(2);
+    process.logout(2);
+    process.login(2);
+    let ended = until("its end is told of", async || {
+        let found = find(&cluster, "c-0000000000000007-2").await;
+        found.and_then(|it| it.spec.ended)
+    })
+    .await;
+    assert!(ended.why.contains("not there"), "{}", ended.why);
+    // Nobody else has ended.
+    let first = find(&cluster, "c-0000000000000007-1").await;
+    assert!(first.unwrap().is_live());
+    process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_while_it_is_open_is_written_again() {
+    let cluster = cluster().await;
+    let process = Process::new(7, ReportLimits::default(), &cluster.client());
+    process.login(1);
+    let name = "c-0000000000000007-1";
+    until("it is told of", async || find(&cluster, name).await).await;
+    delete(&cluster, name).await;
+    let again = until("it is told of again", async || find(&cluster, name).await).await;
+    assert!(again.is_live());
+    // Wishes reach it as before.
+    wish(&cluster, name, "rebuilt").await;
+    until("it was asked for", async || {
+        process.asked.0.lock().first().cloned()
+    })
+    .await;
+    process.logout(1);
+    until("its end is told of", async || {
+        find(&cluster, name).await?.spec.ended
+    })
+    .await;
+    // What has ended is not.
+    delete(&cluster, name).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(find(&cluster, name).await, None);
+    process.end().await;
+    assert_eq!(find(&cluster, name).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_each_time_is_written_less_and_less_often() {
+    let cluster = cluster().await;
+    let process = Process::new(7, ReportLimits::default(), &cluster.client());
+    process.login(1);
+    let name = "c-0000000000000007-1";
+    let mut times = 0;
+    // As it is with a VM that is gone, while somebody is still connected.
+    for _ in 0..3600 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if find(&cluster, name).await.is_some() {
+            delete(&cluster, name).await;
+            times += 1;
+        }
+    }
+    assert!((8..=16).contains(&times), "{times} times in an hour");
+    process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_nobody_heard_of_is_seen_in_the_next_list() {
+    let cluster = cluster().await;
+    let written = |name: &'static str| {
+        move |call: &kite_fake::fault::Call| call.is_write() && call.name.ends_with(name)
+    };
+    let plan = Plan::first("the second is written", Fault::WatchLags, written("-2"));
+    let plan = plan.and_first("the third is written", Fault::WatchExpires, written("-3"));
+    let faults = Faults::new(plan);
+    let layer = faults.layer("gateway");
+    let client = Client::new(layer.layer(cluster.service()), "default");
+    let process = Process::new(7, ReportLimits::default(), &client);
+    process.login(1);
+    let first = "c-0000000000000007-1";
+    until("the first is told of", async || find(&cluster, first).await).await;
+    process.login(2);
+    let second = "c-0000000000000007-2";
+    until("so is the second", async || find(&cluster, second).await).await;
+    delete(&cluster, first).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(layer.is_holding());
+    process.login(3);
+    until("it is told of again", async || find(&cluster, first).await).await;
+    // The others were there.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(writes(&cluster), 5, "four, and a deletion");
+    process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_before_its_end_is_taken_back_is_made_anew() {
+    let cluster = cluster().await;
+    let is_armed = Arc::new(AtomicBool::new(false));
+    let armed = Arc::clone(&is_armed);
+    let plan = Plan::first("an end is taken back", Fault::RivalDeletes, move |call| {
+        call.is_write() && call.name.starts_with("c-") && armed.load(Ordering::Relaxed)
+    });
+    let faults = Faults::new(plan);
+    let client = Client::new(faults.layer("gateway").layer(cluster.service()), "default");
+    let reporter = Reporter::new(Instance::new(7, None), ReportLimits::default());
+    // One that hears of no deletion.
+    let heard = watch_connections(client.clone(), reporter.instance())
+        .filter(|event| std::future::ready(!matches!(event, Ok(WatchEvent::Delete(_)))));
+    let (asked, stop) = (Asked::default(), CancellationToken::new());
+    let running = tokio::spawn(reporter.clone().run(
+        KubeCluster::new(client.clone()),
+        names::PLATFORM_NAMESPACE.to_owned(),
+        heard,
+        asked.clone(),
+        stop.clone(),
+    ));
+    let process = Process {
+        reporter,
+        asked,
+        running,
+        stop,
+    };
+    process.login(1);
+    let name = "c-0000000000000007-1";
+    let first = until("it is told of", async || find(&cluster, name).await).await;
+    is_armed.store(true, Ordering::Relaxed);
+    let ended = json!({"at": "2026-01-01T00:00:00Z", "why": "the gateway went away"});
+    let patch = Patch::Merge(json!({"spec": {"ended": ended}}));
+    let patched = api(&cluster)
+        .patch(name, &PatchParams::default(), &patch)
+        .await;
+    patched.unwrap();
+    let second = until("it lasts", async || {
+        find(&cluster, name).await.filter(KiteConnection::is_live)
+    })
+    .await;
+    assert_ne!(first.metadata.uid, second.metadata.uid);
+    process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_forgotten_stays_so_though_the_answer_to_its_end_was_lost() {
+    let cluster = cluster().await;
+    let plan = Plan::first("a connection is written", Fault::ResetAfterCommit, |call| {
+        call.is_write() && call.name.starts_with("c-")
+    });
+    let faults = Faults::new(plan);
+    let client = Client::new(faults.layer("gateway").layer(cluster.service()), "default");
+    let process = Process::new(7, ReportLimits::default(), &client);
+    process.login(1);
+    process.logout(1);
+    let name = "c-0000000000000007-1";
+    let ended = until("its end is told of", async || find(&cluster, name).await).await;
+    assert!(!ended.is_live());
+    delete(&cluster, name).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(find(&cluster, name).await, None);
+    process.end().await;
+    assert_eq!(find(&cluster, name).await, None);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ssh_session_is_listed_and_ended_with_a_reason() {
     let cluster = cluster().await;
@@ -433,6 +718,9 @@ async fn an_ssh_session_is_listed_and_ended_with_a_reason() {
     let told = until("it is told of", async || all(&cluster).await.pop()).await;
     assert!(told.spec.client.clone().unwrap().contains("OpenSSH"));
     let name = told.metadata.name.clone().unwrap();
+    let number = u64::try_from(told.spec.number).unwrap();
+    assert!(Live::is_there(&bed.sessions, number));
+    assert!(!Live::is_there(&bed.sessions, number + 1));
     wish(&cluster, &name, "the VM is rebuilt").await;
     let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap())
         .await
@@ -444,6 +732,7 @@ async fn an_ssh_session_is_listed_and_ended_with_a_reason() {
     })
     .await;
     assert!(ended.why.contains("the VM is rebuilt"), "{}", ended.why);
+    assert!(!Live::is_there(&bed.sessions, number));
     assert_eq!(ended.bytes_down, Some(3));
     let last = api(&cluster).get(&name).await.unwrap();
     assert_eq!(last.spec.client, told.spec.client);

@@ -126,7 +126,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         KubeCluster::new(client),
         names::PLATFORM_NAMESPACE.to_owned(),
         wishes,
-        ApiConsoles,
+        ApiConsoles(state.clone()),
         reporting.clone(),
     ));
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));

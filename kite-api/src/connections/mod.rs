@@ -9,8 +9,10 @@
 //! |---|---|
 //! | `view` | what the API shows of one |
 //! | `recordings` | reading recordings from where gateways keep them |
-//! | `sweep` | the ends of those whose process is gone, and how much is kept |
+//! | `sweep` | the ends of those whose process is gone |
+//! | `forget` | how much is kept of those that have ended |
 
+mod forget;
 mod recordings;
 mod routes;
 mod sweep;
@@ -31,11 +33,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 pub use self::recordings::{Recorded, Recordings};
-use self::{recordings::Cast, view::VmSessionView};
 pub(crate) use self::{
+    forget::forget,
     routes::routes,
     sweep::{INTERVAL as SWEEP_INTERVAL, Sweeper},
 };
+use self::{recordings::Cast, view::VmSessionView};
 use crate::{
     auth::{Caller, Client},
     policy::{Action, Whose},

@@ -1,4 +1,4 @@
-//! Ends the sessions of processes that are gone without a word, and forgets old ones.
+//! Ends the sessions of processes that are gone without a word.
 //!
 //! A process that carries sessions renews a Lease. One is taken for gone when its
 //! Lease has not changed while it was looked at [`LOOKS`] times in a row: clocks of
@@ -7,16 +7,15 @@
 //! was cut off takes back what is said here.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
+    collections::{HashMap, HashSet},
     time::Duration,
 };
 
 use futures::{StreamExt as _, stream};
-use jiff::{Timestamp, ToSpan as _};
+use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, FieldManager, ObjectKey},
     connections::BEAT_EVERY,
     crd::{ConnectionEnd, KiteConnection},
     labels, names,
@@ -35,16 +34,9 @@ pub(crate) const INTERVAL: Duration = BEAT_EVERY;
 /// After how many looks without a heartbeat a process is gone: longer than any of its
 /// pauses between two tries.
 const LOOKS: u32 = 5;
-/// Every how many looks old sessions are forgotten.
-const FORGET_EVERY: u32 = 3;
-/// Sessions of one VM that are kept when they have ended.
-const MOST_OF_VM: usize = 50;
-/// Sessions of all VMs that are kept when they have ended.
-const MOST_IN_ALL: usize = 20_000;
-/// For how long they are kept.
-const KEPT_HOURS: i64 = 30 * 24;
-/// Most that are forgotten at a time.
-const MOST_AT_ONCE: usize = 2000;
+/// Every how many looks there is one though nobody is connected, for heartbeats that
+/// were left behind.
+const LOOK_ANYWAY: u32 = 3;
 /// Writes under way at a time.
 const PARALLEL: usize = 8;
 
@@ -63,19 +55,15 @@ impl Sweeper {
             return;
         }
         self.rounds = self.rounds.wrapping_add(1);
-        let all = inner.caches.connections.list(|_| true);
+        let open = inner.caches.connections.list(KiteConnection::is_live);
         let mut live: HashMap<&str, Vec<&KiteConnection>> = HashMap::new();
-        for connection in all.iter().filter(|it| it.is_live()) {
+        for connection in &open {
             let instance = connection.spec.instance.as_str();
             live.entry(instance).or_default().push(connection);
         }
-        let is_time = self.rounds.is_multiple_of(FORGET_EVERY);
+        let is_time = self.rounds.is_multiple_of(LOOK_ANYWAY);
         if !live.is_empty() || !self.beats.is_empty() || is_time {
             self.end_abandoned(inner, &live).await;
-        }
-        if is_time {
-            let old = too_old(&all, Timestamp::now());
-            each(old, |connection| remove(inner, connection)).await;
         }
     }
 
@@ -165,38 +153,6 @@ async fn end(inner: &Inner, connection: &KiteConnection, last_seen: Option<Times
         Ok(_) => tracing::info!(session = %key, "a session ended with the server that carried it"),
         Err(error) => tracing::warn!(session = %key, %error, "a session stays open as it seems"),
     }
-}
-
-async fn remove(inner: &Inner, connection: &KiteConnection) {
-    let gone = PropagationPolicy::Background;
-    if let Err(error) = inner.cluster.remove(connection, gone).await {
-        tracing::warn!(%error, "an old session stays until the next sweep");
-    }
-}
-
-/// The sessions that are not kept any more.
-fn too_old(all: &[Arc<KiteConnection>], now: Timestamp) -> Vec<&KiteConnection> {
-    let oldest = now - KEPT_HOURS.hours();
-    let mut ended: Vec<_> = all
-        .iter()
-        .filter_map(|it| Some((it.spec.ended.as_ref()?.at.0, it.as_ref())))
-        .collect();
-    // The newest first.
-    ended.sort_by_key(|(at, it)| (std::cmp::Reverse(*at), it.metadata.name.clone()));
-    let mut of_vm: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut kept = 0;
-    let mut old = Vec::new();
-    for (at, connection) in ended {
-        let count = of_vm.entry(&connection.spec.vm.uid).or_default();
-        if at < oldest || *count >= MOST_OF_VM || kept >= MOST_IN_ALL {
-            old.push(connection);
-        } else {
-            *count += 1;
-            kept += 1;
-        }
-    }
-    old.truncate(MOST_AT_ONCE);
-    old
 }
 
 /// How often in a row each process was seen without a new heartbeat. No clock, no I/O.

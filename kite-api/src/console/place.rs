@@ -1,7 +1,7 @@
 //! How many consoles there may be, and who gives way to whom.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::Hash,
     sync::{
         Arc,
@@ -38,6 +38,8 @@ pub(crate) struct Places {
 struct Table {
     by_user: HashMap<String, usize>,
     by_vm: HashMap<String, usize>,
+    /// Their numbers.
+    open: HashSet<u64>,
     /// Who is at the one serial line or screen of a VM, by its uid.
     at: HashMap<(String, ConsoleKind), (u64, CancellationToken)>,
 }
@@ -98,6 +100,11 @@ impl Places {
         }
     }
 
+    /// Whether somebody has the place with this number.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.table.lock().open.contains(&number)
+    }
+
     /// Waits until the process is about to end.
     pub(super) async fn ending(&self) {
         self.ending.cancelled().await;
@@ -123,9 +130,11 @@ impl Places {
         }
         *table.by_user.entry(user.to_owned()).or_default() += 1;
         *table.by_vm.entry(vm.to_owned()).or_default() += 1;
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        table.open.insert(number);
         Ok(Place {
             places: Arc::clone(self),
-            number: self.numbers.fetch_add(1, Ordering::Relaxed) + 1,
+            number,
             user: user.to_owned(),
             vm: vm.to_owned(),
             kind,
@@ -154,6 +163,7 @@ impl Drop for Place {
         let mut table = self.places.table.lock();
         one_less(&mut table.by_user, &self.user);
         one_less(&mut table.by_vm, &self.vm);
+        table.open.remove(&self.number);
         let key = (std::mem::take(&mut self.vm), self.kind);
         if table.at.get(&key).is_some_and(|(at, _)| *at == self.number) {
             table.at.remove(&key);
@@ -197,12 +207,15 @@ mod tests {
         let (places, limits) = (Arc::new(Places::default()), limits());
         let enter = |user, vm| places.enter(&limits, user, vm, ConsoleKind::Terminal);
         let first = enter("ann", "web").unwrap();
-        let _second = enter("ann", "db").unwrap();
+        let second = enter("ann", "db").unwrap();
         assert!(enter("ann", "web").is_err());
+        let number = first.number;
+        assert!(places.has(number) && places.has(second.number));
         let _third = enter("bob", "web").unwrap();
         let _fourth = enter("bob", "web").unwrap();
         assert!(enter("eve", "web").is_err());
         drop(first);
+        assert!(!places.has(number) && places.has(second.number));
         let _fifth = enter("eve", "web").unwrap();
         drop(places.knock(&limits).unwrap());
         let _all = [

@@ -22,6 +22,7 @@ mod sign_in;
 mod tokens;
 mod totp;
 mod users;
+mod vm_history;
 mod vm_sessions;
 mod vms;
 mod world;

@@ -18,6 +18,7 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::ending::{self, LAST, LAST_PATIENCE};
 use super::table::RouteTable;
 use crate::sessions::{Machine, Sessions};
 
@@ -28,70 +29,104 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Reports under way at a time.
 const PARALLEL: usize = 8;
 
-/// Reports the use of VMs through `client` until `shutdown`, and once more then.
-/// `table` says which VMs have an idle timeout.
+/// Reports the use of VMs through `client` until `shutdown`, and once more then, for
+/// ten seconds at most. `table` says which VMs have an idle timeout.
 pub async fn report_activity(
     client: Client,
     table: RouteTable,
     sessions: Sessions,
     shutdown: CancellationToken,
 ) {
-    let mut uses = Uses::default();
-    let mut last_round = false;
-    loop {
-        for (machine, at) in sessions.uses(Timestamp::now()) {
-            if table.stops_when_idle(&machine.vm, &machine.uid) {
-                uses.note(machine, at);
+    let mut reports = Reports {
+        client,
+        table,
+        sessions,
+        uses: Uses::default(),
+    };
+    ending::until(&shutdown, reports.report_until(&shutdown)).await;
+    let last = reports.report_last();
+    if tokio::time::timeout(LAST, last).await.is_err() {
+        tracing::warn!("the last use of VMs is not reported in time");
+    }
+}
+
+struct Reports {
+    client: Client,
+    table: RouteTable,
+    sessions: Sessions,
+    uses: Uses,
+}
+
+impl Reports {
+    /// Reports what is due, and begins nothing more after `shutdown`.
+    async fn report_until(&mut self, shutdown: &CancellationToken) {
+        while !shutdown.is_cancelled() {
+            self.look();
+            let due = self.uses.due(Instant::now());
+            self.send_all(due, PATIENCE, shutdown.cancelled()).await;
+            let now = Instant::now();
+            self.uses.forget(now);
+            // An open session is use without any event.
+            let next = self.uses.next(now).unwrap_or(now + REPORT_EVERY);
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = self.sessions.changed() => {}
+                () = tokio::time::sleep_until(next) => {}
             }
         }
-        let now = Instant::now();
-        let due = if last_round {
-            uses.all()
-        } else {
-            uses.due(now)
-        };
-        let sent = stream::iter(due)
-            .map(|(machine, at)| {
-                let client = client.clone();
-                async move { (send(client, &machine, at).await, machine, at) }
-            })
-            .buffer_unordered(PARALLEL)
-            .collect::<Vec<_>>()
-            .await;
-        let now = Instant::now();
-        for (sent, machine, at) in sent {
-            uses.sent(machine, at, sent, now);
+    }
+
+    /// Reports what is left as the process ends.
+    async fn report_last(&mut self) {
+        self.look();
+        let all = self.uses.all();
+        let for_ever = std::future::pending();
+        self.send_all(all, LAST_PATIENCE, for_ever).await;
+    }
+
+    fn look(&mut self) {
+        for (machine, at) in self.sessions.uses(Timestamp::now()) {
+            if self.table.stops_when_idle(&machine.vm, &machine.uid) {
+                self.uses.note(machine, at);
+            }
         }
-        if last_round {
-            return;
-        }
-        uses.forget(now);
-        // An open session is use without any event.
-        let next = uses.next(now).unwrap_or(now + REPORT_EVERY);
-        tokio::select! {
-            () = shutdown.cancelled() => last_round = true,
-            () = sessions.changed() => {}
-            () = tokio::time::sleep_until(next) => {}
+    }
+
+    /// Sends reports, each for `patience` at most. None is begun after `stop`.
+    async fn send_all(
+        &mut self,
+        due: Vec<(Machine, Timestamp)>,
+        patience: Duration,
+        stop: impl Future<Output = ()>,
+    ) {
+        let client = &self.client;
+        let sending = due.into_iter().map(|(machine, at)| async move {
+            (send(client, &machine, at, patience).await, machine, at)
+        });
+        let sending = stream::iter(sending).take_until(stop);
+        let mut sent = std::pin::pin!(sending.buffer_unordered(PARALLEL));
+        while let Some((sent, machine, at)) = sent.next().await {
+            self.uses.sent(machine, at, sent, Instant::now());
         }
     }
 }
 
 /// Writes one report; whether it was taken.
-async fn send(client: Client, machine: &Machine, at: Timestamp) -> bool {
+async fn send(client: &Client, machine: &Machine, at: Timestamp, patience: Duration) -> bool {
     let vm = &machine.vm;
     let lease = report(&vm.namespace, &vm.name, &machine.uid, at);
-    let api: Api<Lease> = Api::namespaced(client, &vm.namespace);
+    let api: Api<Lease> = Api::namespaced(client.clone(), &vm.namespace);
     let params = PatchParams::apply(FieldManager::GATEWAY.as_str()).force();
     let name = lease.name_any();
     let patch = Patch::Apply(&lease);
-    match tokio::time::timeout(PATIENCE, api.patch(&name, &params, &patch)).await {
+    match tokio::time::timeout(patience, api.patch(&name, &params, &patch)).await {
         Ok(Ok(_)) => true,
         Ok(Err(error)) => {
-            tracing::warn!(%vm, %error, "the use of a VM cannot be reported, will be tried again");
+            tracing::warn!(%vm, %error, "the use of a VM cannot be reported");
             false
         }
         Err(_) => {
-            tracing::warn!(%vm, "the use of a VM cannot be reported in time, will be tried again");
+            tracing::warn!(%vm, "the use of a VM cannot be reported in time");
             false
         }
     }
@@ -157,17 +192,58 @@ impl Uses {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kite_core::crd::{KiteVirtualMachine, KiteVirtualMachineSpec};
+    use kube::client::Body;
+    use kube::runtime::watcher::Event;
+
     use super::*;
     use crate::route::VmKey;
 
-    fn web() -> Machine {
+    fn machine(name: &str) -> Machine {
         Machine {
             vm: VmKey {
                 namespace: "kite-user-ann".to_owned(),
-                name: "web".to_owned(),
+                name: name.to_owned(),
             },
             uid: "1".to_owned(),
         }
+    }
+
+    fn web() -> Machine {
+        machine("web")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_hangs_does_not_keep_the_process_from_ending() {
+        let hanging = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, Infallible>>()
+        });
+        let client = Client::new(hanging, "default");
+        let (table, sessions) = (RouteTable::default(), Sessions::default());
+        for number in 0..60 {
+            let name = format!("vm-{number}");
+            let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
+            let mut spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian", &*name);
+            spec.idle_timeout = Some("1h".parse().unwrap());
+            let mut vm = KiteVirtualMachine::new(&name, spec);
+            vm.metadata.namespace = Some("kite-user-ann".to_owned());
+            vm.metadata.uid = Some("1".to_owned());
+            table.vm(Event::Apply(vm));
+            sessions.note_use(machine(&name), at(0));
+        }
+        let shutdown = CancellationToken::new();
+        let reports = report_activity(client, table, sessions.clone(), shutdown.clone());
+        let reports = tokio::spawn(reports);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(sessions.uses(at(1)).is_empty(), "they are being reported");
+        shutdown.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(12), reports).await;
+        assert!(ended.is_ok(), "it still waits");
     }
 
     fn at(second: i64) -> Timestamp {

@@ -18,6 +18,7 @@
 
 mod activity;
 mod connections;
+mod ending;
 mod host_key;
 mod keys;
 mod mirror;

@@ -2,6 +2,7 @@
 
 use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
+use object_store::throttle::{ThrottleConfig, ThrottledStore};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +95,28 @@ async fn what_a_crash_left_is_taken_up_and_carried_away() {
         files(directory.path(), WHOLE).unwrap(),
         Vec::<PathBuf>::new()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_does_not_keep_the_gateway_from_ending() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("old.cast"), "{}\n").unwrap();
+    let hanging = ThrottleConfig {
+        wait_put_per_call: Duration::from_secs(3600),
+        ..ThrottleConfig::default()
+    };
+    let store = Arc::new(ThrottledStore::new(InMemory::new(), hanging));
+    let recordings = Recordings::to(directory.path())
+        .unwrap()
+        .upload_to(store, object_store::path::Path::from("recordings"));
+    let ended = CancellationToken::new();
+    let uploading = tokio::spawn(Uploader::of(&recordings).unwrap().run(ended.clone()));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    ended.cancel();
+    let uploaded = tokio::time::timeout(Duration::from_secs(30), uploading).await;
+    assert!(uploaded.is_ok(), "it still waits");
+    // The next process that has the directory carries it.
+    assert_eq!(files(directory.path(), WHOLE).unwrap().len(), 1);
 }
 
 #[test]

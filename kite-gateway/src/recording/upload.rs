@@ -43,19 +43,35 @@ impl Uploader {
         })
     }
 
-    /// Carries until `ended`, and then what is left.
+    /// Carries until `ended`, and then what is left, for twenty seconds at most.
     pub(crate) async fn run(self, ended: CancellationToken) {
+        let too_late = async {
+            ended.cancelled().await;
+            tokio::time::sleep(LAST).await;
+        };
+        let is_done = tokio::select! {
+            is_done = self.carry_until(&ended) => is_done,
+            () = too_late => false,
+        };
+        if !is_done {
+            tracing::warn!("recordings stay in the directory until the next start");
+        }
+    }
+
+    /// Whether all are there in the end.
+    async fn carry_until(&self, ended: &CancellationToken) -> bool {
         loop {
+            let is_last = ended.is_cancelled();
             let is_done = self.carry_all().await;
+            if is_last {
+                return is_done;
+            }
             let next = self.recordings.inner.ended.notified();
             tokio::select! {
                 () = next => {}
                 () = tokio::time::sleep(RETRY), if !is_done => {}
-                () = ended.cancelled() => break,
+                () = ended.cancelled() => {}
             }
-        }
-        if tokio::time::timeout(LAST, self.carry_all()).await != Ok(true) {
-            tracing::warn!("recordings stay in the directory until the next start");
         }
     }
 

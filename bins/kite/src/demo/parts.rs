@@ -138,7 +138,7 @@ pub(super) async fn api(
         KubeCluster::new(client),
         names::PLATFORM_NAMESPACE.to_owned(),
         wishes,
-        ApiConsoles,
+        ApiConsoles(state.clone()),
         shutdown.clone(),
     ));
     let app = kite_api::router(state.clone());

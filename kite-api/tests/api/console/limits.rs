@@ -162,6 +162,8 @@ async fn who_does_not_read_holds_up_whoever_prints() {
         before = now;
         assert!(now < 64 << 20, "{now} bytes are under way");
     }
+    let number = records.0.lock()[0].console;
+    assert!(stage.world.state.has_console(number));
     // Typing goes on all the same.
     client.send(b"typed").await;
     client.say(json!({"resize": {"cols": 5, "rows": 0}})).await;
@@ -178,6 +180,7 @@ async fn who_does_not_read_holds_up_whoever_prints() {
     let (code, why) = client.end().await;
     assert_eq!((code, why.as_str()), (1000, "ended with status 7"));
 
+    assert!(!stage.world.state.has_console(number));
     let records = records.0.lock();
     let [opened, ended] = records.as_slice() else {
         panic!("{records:?}");

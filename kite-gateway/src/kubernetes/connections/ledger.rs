@@ -21,6 +21,9 @@ pub(super) const SETTLE: Duration = Duration::from_millis(300);
 const REFUSED: Duration = Duration::from_secs(20);
 /// How often something is refused before it is given up.
 const MOST_REFUSALS: u8 = 3;
+/// How often at most the time doubles after which what was deleted is written again:
+/// up to some nine minutes. What goes with its VM goes each time that it is written.
+const MOST_DOUBLINGS: u32 = 8;
 
 /// How much is written at most.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +80,8 @@ struct Entry {
     not_before: Instant,
     refusals: u8,
     is_revived: bool,
+    /// How often its object was deleted.
+    deletions: u32,
 }
 
 /// The connections of this process that are open, or are not written yet.
@@ -117,6 +122,7 @@ impl Ledger {
             not_before: now + HOLD,
             refusals: 0,
             is_revived: false,
+            deletions: 0,
         };
         self.entries.insert(number, entry);
         true
@@ -189,6 +195,32 @@ impl Ledger {
         }
     }
 
+    /// Its object is gone. Of one that is open there has to be one: it is written
+    /// again, less soon each time. One whose object told its end was forgotten, and
+    /// stays so.
+    pub(super) fn deleted(&mut self, number: u64, told_its_end: bool, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&number) else {
+            return;
+        };
+        if entry.spec.ended.is_none() {
+            let wait = HOLD * 2_u32.pow(entry.deletions.min(MOST_DOUBLINGS));
+            entry.deletions = entry.deletions.saturating_add(1);
+            entry.not_before = entry.not_before.max(now + wait);
+            // What somebody said of it went with the object.
+            entry.is_revived = false;
+            entry.state += 1;
+        } else if told_its_end {
+            self.entries.remove(&number);
+        }
+    }
+
+    /// Those that are open and have an object, as far as is known.
+    pub(super) fn told(&self) -> impl Iterator<Item = u64> {
+        let is_told = |it: &Entry| it.spec.ended.is_none() && it.written > 0;
+        let all = self.entries.iter();
+        all.filter_map(move |(number, it)| is_told(it).then_some(*number))
+    }
+
     /// Those that are open.
     pub(super) fn live(&self) -> impl Iterator<Item = u64> {
         let live = self
@@ -250,7 +282,7 @@ impl Ledger {
         due.map(|(number, it)| Due {
             number: *number,
             namespace: it.namespace.clone(),
-            spec: it.told(),
+            spec: it.as_told(),
             is_revived: it.is_revived,
             state: it.state,
         })
@@ -317,7 +349,7 @@ impl Ledger {
 
 impl Entry {
     /// As it is to be written.
-    fn told(&self) -> KiteConnectionSpec {
+    fn as_told(&self) -> KiteConnectionSpec {
         let mut spec = self.spec.clone();
         if let Some(ended) = &mut spec.ended {
             let told = |bytes| Some(i64::try_from(bytes).unwrap_or(i64::MAX));

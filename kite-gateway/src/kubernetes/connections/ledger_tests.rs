@@ -173,3 +173,50 @@ fn what_has_no_place_is_forgotten_when_it_is_over() {
     ledger.sent(&due[0], Sent::NoPlace, start + HOLD);
     assert!(ledger.is_empty());
 }
+
+#[test]
+fn what_is_deleted_while_it_is_open_is_written_again_less_and_less_soon() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    assert_eq!(ledger.told().count(), 0);
+    let mut now = start + HOLD;
+    let mut waits = Vec::new();
+    for _ in 0..=MOST_DOUBLINGS + 2 {
+        let due = ledger.due(9, now);
+        assert_eq!(numbers(&due), [1]);
+        ledger.sent(&due[0], Sent::Taken, now);
+        assert_eq!(ledger.told().collect::<Vec<_>>(), [1]);
+        ledger.deleted(1, false, now);
+        let next = ledger.next(now).unwrap();
+        waits.push(next - now);
+        now = next;
+    }
+    assert_eq!(waits[..3], [HOLD, HOLD * 2, HOLD * 4]);
+    let [.., before, last] = waits[..] else {
+        panic!("{waits:?}");
+    };
+    assert_eq!(before, last, "not for ever");
+    // Its end does not wait for that.
+    ledger.ended(1, at(9), "over", now - last);
+    assert_eq!(numbers(&ledger.due(9, now - last + SETTLE)), [1]);
+}
+
+#[test]
+fn what_was_forgotten_with_its_end_is_not_written_again() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let due = ledger.due(9, start + HOLD);
+    ledger.sent(&due[0], Sent::Taken, start + HOLD);
+    ledger.ended(1, at(9), "over", start + HOLD);
+    // The object did not tell of the end yet: that is told in any case.
+    ledger.deleted(1, false, start + HOLD);
+    let then = start + HOLD + SETTLE;
+    let due = ledger.due(9, then);
+    assert_eq!(numbers(&due), [1]);
+    ledger.sent(&due[0], Sent::Lost, then);
+    ledger.deleted(1, true, then);
+    assert!(ledger.is_empty());
+    assert!(!ledger.sent(&due[0], Sent::Taken, then));
+}

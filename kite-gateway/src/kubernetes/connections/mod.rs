@@ -10,49 +10,45 @@
 //! While connections are open, a heartbeat shows that this process is there: where it
 //! dies, somebody else says that they are over (the HTTP API does). One that was only
 //! cut off takes that back.
+//!
+//! | Module | What |
+//! |---|---|
+//! | `ledger` | what is to be written, and when it may be |
+//! | `writer` | hears and writes |
 
 mod ledger;
 mod metrics;
+mod writer;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, stream};
-use jiff::Timestamp;
+use futures::Stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kite_core::cluster::{Cluster, ClusterError, FieldManager, ObjectKey};
-use kite_core::connections::{BEAT_EVERY, Instance, object};
+use kite_core::cluster::Cluster;
+use kite_core::connections::Instance;
 use kite_core::crd::{ConnectedVm, ConnectionKind, EndWish, KiteConnection, KiteConnectionSpec};
-use kite_core::names;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event as WatchEvent, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::ledger::Ledger;
 pub use self::ledger::ReportLimits;
-use self::ledger::{Due, Ledger, Sent};
 use self::metrics::Metrics;
+use self::writer::Writer;
 use crate::audit::{AuditSink, Event, Record};
 use crate::sessions::Sessions;
 
-/// Writes under way at a time.
-const PARALLEL: usize = 8;
-/// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long after the API server was away it is tried again, doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest of these times.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How long the last reports may take when the process ends.
-const LAST: Duration = Duration::from_secs(10);
-
 /// The connections of a process while they last.
 pub trait Live: Send + Sync + 'static {
+    /// Whether there is such a connection now: it must be there before it is recorded
+    /// that it was opened, and until that it has ended is about to be.
+    fn is_there(&self, number: u64) -> bool;
+
     /// What the client of a connection calls itself, if that is known.
     fn client(&self, number: u64) -> Option<String>;
 
@@ -61,6 +57,10 @@ pub trait Live: Send + Sync + 'static {
 }
 
 impl Live for Sessions {
+    fn is_there(&self, number: u64) -> bool {
+        self.has(number)
+    }
+
     fn client(&self, number: u64) -> Option<String> {
         self.client_of(number)
     }
@@ -113,8 +113,8 @@ impl Reporter {
         self.shared.metrics.register(registry);
     }
 
-    /// Reports to `cluster` until `shutdown`, and then what is left; what is open
-    /// by then counts as ended with the process. `wishes` are the events of a watch
+    /// Reports to `cluster` until `shutdown`, and then what is left, for ten seconds at
+    /// most; what is open by then counts as ended with the process. `wishes` are the events of a watch
     /// on the objects of this process ([`watch_connections`]); `namespace` is where the
     /// heartbeat lies. For one task.
     pub async fn run<C: Cluster>(
@@ -131,15 +131,8 @@ impl Reporter {
             namespace,
             live,
         };
-        let wishes = async {
-            let mut wishes = std::pin::pin!(wishes);
-            while let Some(event) = wishes.next().await {
-                writer.hear(event);
-            }
-            std::future::pending::<()>().await;
-        };
         tokio::select! {
-            () = wishes => {}
+            () = writer.hear_all(wishes) => {}
             () = writer.write_all(&shutdown) => {}
         }
     }
@@ -251,217 +244,7 @@ impl Shared {
             ended: None,
         }
     }
-}
 
-struct Writer<C, L> {
-    shared: Arc<Shared>,
-    cluster: C,
-    namespace: String,
-    live: L,
-}
-
-impl<C: Cluster, L: Live> Writer<C, L> {
-    /// Takes in what is heard of the objects of this process.
-    fn hear(&self, event: Result<WatchEvent<KiteConnection>, watcher::Error>) {
-        let connection = match event {
-            Ok(WatchEvent::Apply(it) | WatchEvent::InitApply(it)) => it,
-            Ok(WatchEvent::Init | WatchEvent::InitDone | WatchEvent::Delete(_)) => return,
-            Err(error) => {
-                tracing::warn!(%error, "the watch on connections failed and is started again");
-                return;
-            }
-        };
-        let spec = &connection.spec;
-        let Ok(number) = u64::try_from(spec.number) else {
-            return;
-        };
-        if spec.instance != self.shared.instance.id() || !self.shared.ledger.lock().is_live(number)
-        {
-            return;
-        }
-        if let Some(wish) = &spec.end {
-            tracing::info!(number, by = wish.by, "a connection is ended by request");
-            self.live.end(number, wish);
-        }
-        if spec.ended.is_some() {
-            self.shared.ledger.lock().revived(number);
-            self.shared.changed.notify_one();
-        }
-    }
-
-    /// Writes what is due until `shutdown`, and then what is left.
-    async fn write_all(&self, shutdown: &CancellationToken) {
-        let shared = &self.shared;
-        let (mut beat, mut pause) = (Instant::now(), FIRST_PAUSE);
-        loop {
-            let now = Instant::now();
-            let is_anybody_there = shared.ledger.lock().live().next().is_some();
-            let mut answered = Answered::All;
-            // First, lest somebody takes what is written next for abandoned.
-            if is_anybody_there && beat <= now {
-                if self.beat().await == Sent::Lost {
-                    answered = Answered::None;
-                } else {
-                    beat = now + BEAT_EVERY;
-                }
-            }
-            if answered == Answered::All {
-                self.ask_for_clients();
-                let due = shared.ledger.lock().due(PARALLEL * 4, Instant::now());
-                answered = self.send(due).await;
-            }
-            if answered != Answered::None {
-                pause = FIRST_PAUSE;
-            }
-            let now = Instant::now();
-            let is_away = answered != Answered::All;
-            let next = if is_away {
-                let next = now + pause;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                Some(next)
-            } else {
-                let due = shared.ledger.lock().next(now);
-                let beat = is_anybody_there.then_some(beat);
-                due.into_iter().chain(beat).min()
-            };
-            shared.count();
-            let sleep = async {
-                match next {
-                    Some(next) => tokio::time::sleep_until(next).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = shutdown.cancelled() => break,
-                () = sleep => {}
-                // What happens while the API server is away does not bring it back.
-                () = shared.changed.notified(), if !is_away => {}
-            }
-        }
-        if tokio::time::timeout(LAST, self.write_last()).await.is_err() {
-            let left = shared.ledger.lock().waiting();
-            tracing::warn!(left, "ends of connections are not reported in time");
-        }
-    }
-
-    /// A login is told of before its client has said what it is.
-    fn ask_for_clients(&self) {
-        let nameless: Vec<_> = self.shared.ledger.lock().nameless().collect();
-        for number in nameless {
-            if let Some(client) = self.live.client(number) {
-                self.shared.ledger.lock().client_is(number, &client);
-            }
-        }
-    }
-
-    /// Writes what is left as the process ends.
-    async fn write_last(&self) {
-        let shared = &self.shared;
-        let why = "the server went down";
-        let now = Instant::now();
-        shared.ledger.lock().all_ended(Timestamp::now(), why, now);
-        while !shared.ledger.lock().is_empty() {
-            let last = shared.ledger.lock().last(PARALLEL * 4);
-            let is_stuck = last.is_empty();
-            if self.send(last).await != Answered::All || is_stuck {
-                tokio::time::sleep(FIRST_PAUSE).await;
-            }
-        }
-    }
-
-    async fn beat(&self) -> Sent {
-        let lease = self
-            .shared
-            .instance
-            .heartbeat(&self.namespace, Timestamp::now());
-        let writing = self.cluster.apply(FieldManager::GATEWAY, &lease);
-        match tokio::time::timeout(PATIENCE, writing).await {
-            Ok(Ok(_)) => Sent::Taken,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the heartbeat of this process cannot be written");
-                what_came_of(&error)
-            }
-            Err(_) => Sent::Lost,
-        }
-    }
-
-    /// Writes, and says what the API server answered.
-    async fn send(&self, due: Vec<Due>) -> Answered {
-        let sending = due
-            .into_iter()
-            .map(|due| async move { (self.send_one(&due).await, due) });
-        let sent: Vec<_> = stream::iter(sending)
-            .buffer_unordered(PARALLEL)
-            .collect()
-            .await;
-        let now = Instant::now();
-        let (mut lost, mut heard) = (false, false);
-        for (sent, due) in sent {
-            lost |= sent == Sent::Lost;
-            heard |= sent != Sent::Lost;
-            self.shared.metrics.sent(sent);
-            if self.shared.ledger.lock().sent(&due, sent, now) {
-                self.shared.metrics.left_out.inc();
-            }
-        }
-        match (lost, heard) {
-            (false, _) => Answered::All,
-            (true, true) => Answered::Some,
-            (true, false) => Answered::None,
-        }
-    }
-
-    async fn send_one(&self, due: &Due) -> Sent {
-        let object = object(&due.namespace, due.spec.clone());
-        let writing = async {
-            if due.is_revived {
-                let key = ObjectKey::namespaced(
-                    &due.namespace,
-                    names::connection(&due.spec.instance, due.spec.number),
-                );
-                // Whoever said so owns that field: leaving it out does not take it back.
-                let patch = json!({"spec": {"ended": null}});
-                self.cluster
-                    .edit::<KiteConnection>(FieldManager::GATEWAY, &key, &patch)
-                    .await?;
-            }
-            self.cluster.apply(FieldManager::GATEWAY, &object).await
-        };
-        match tokio::time::timeout(PATIENCE, writing).await {
-            Ok(Ok(_)) => Sent::Taken,
-            Ok(Err(error)) => {
-                let number = due.number;
-                tracing::warn!(number, %error, "a connection cannot be reported");
-                what_came_of(&error)
-            }
-            Err(_) => Sent::Lost,
-        }
-    }
-}
-
-/// How much of what was asked the API server answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answered {
-    All,
-    Some,
-    None,
-}
-
-fn what_came_of(error: &ClusterError) -> Sent {
-    match error {
-        ClusterError::NotFound { .. } => Sent::NoPlace,
-        ClusterError::Invalid { .. }
-        | ClusterError::Forbidden { .. }
-        | ClusterError::Conflict { .. }
-        | ClusterError::AlreadyExists { .. }
-        | ClusterError::Unreadable { .. } => Sent::Refused,
-        ClusterError::Unavailable { .. }
-        | ClusterError::HeldBack { .. }
-        | ClusterError::Other { .. } => Sent::Lost,
-    }
-}
-
-impl Shared {
     fn count(&self) {
         let waiting = self.ledger.lock().waiting();
         let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
