@@ -136,7 +136,7 @@ async fn view(state: &ApiState, spec: &KitePlatformSpec) -> Result<CertificateVi
         (CertificateSource::Secret, _) => (None, "Kite does not read this Secret"),
         (_, None) => (None, "it is in no Secret"),
         (_, Some(name)) => {
-            let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, name);
+            let key = state.own_key(name);
             match state.cluster().find::<Secret>(&key).await? {
                 None => (None, "its Secret is not there yet"),
                 Some(secret) => match facts_of(&secret, spec) {
@@ -269,20 +269,20 @@ fn with_gateway() -> Problem {
     )
 }
 
-fn secret_key() -> ObjectKey {
-    ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::UPLOADED_CERTIFICATE)
+fn secret_key(state: &ApiState) -> ObjectKey {
+    state.own_key(names::UPLOADED_CERTIFICATE)
 }
 
 /// The Secret that an earlier request made. One of this name that somebody else made
 /// is not touched.
 async fn find_own(state: &ApiState) -> Result<Option<Secret>, Problem> {
-    let found = state.cluster().find::<Secret>(&secret_key()).await?;
+    let found = state.cluster().find::<Secret>(&secret_key(state)).await?;
     match found {
         Some(secret) if !is_own(&secret) => Err(Problem::new(
             ProblemKind::Conflict,
             format!(
                 "the Secret {} is not Kite's: rename it or remove it",
-                secret_key()
+                secret_key(state)
             ),
         )),
         found => Ok(found),
@@ -304,7 +304,7 @@ async fn write(
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(names::UPLOADED_CERTIFICATE.to_owned()),
-            namespace: Some(names::PLATFORM_NAMESPACE.to_owned()),
+            namespace: Some(state.settings().namespace.clone()),
             uid: earlier.and_then(kube::ResourceExt::uid),
             resource_version: earlier.is_none().then(|| ABSENT.to_owned()),
             labels: Some([(labels::MANAGED_BY.to_owned(), by)].into()),
@@ -351,7 +351,7 @@ async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, P
     if spec.exposure.gateway.is_some() {
         return Err(with_gateway());
     }
-    let secret = state.cluster().find::<Secret>(&secret_key()).await?;
+    let secret = state.cluster().find::<Secret>(&secret_key(&state)).await?;
     let secret = secret.filter(is_own);
     match source_of(&spec).0 {
         CertificateSource::Uploaded => {
