@@ -33,9 +33,9 @@ enum Command {
     Apiserver(apiserver::Options),
     /// Print Kite's CRDs as YAML.
     Crds(crds::Options),
-    /// Print what has to be there before Kite starts, as YAML: namespaces, the
-    /// `StorageClass` of VM disks, the right to clone images, the API's Service.
-    Manifests(manifests::Options),
+    /// Print an installation of Kite for `kubectl apply`: namespaces, CRDs, accounts
+    /// with their rights, the processes, policies, settings, golden images.
+    Manifests(Box<manifests::Options>),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
     PasswordHash,
 }
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Crds(options) => crds::run(&options),
-        Command::Manifests(options) => manifests::run(options),
+        Command::Manifests(options) => manifests::run(&options),
         Command::PasswordHash => password::run(),
         Command::Apiserver(options) => served(&cli.logs, apiserver::run(options)),
         Command::Demo(options) => served(&cli.logs, demo::run(options)),
