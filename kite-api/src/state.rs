@@ -39,6 +39,7 @@ const SESSION_LOOKUPS: usize = 16;
 /// Settings of the API that are not the platform's but this process's.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    pub(crate) namespace: String,
     pub(crate) secure_cookies: bool,
     pub(crate) origins: Vec<String>,
     pub(crate) trusted_proxies: usize,
@@ -74,7 +75,7 @@ pub(crate) struct Inner {
     consoles: Consoles,
     recordings: Option<Arc<dyn Recordings>>,
     instance: Instance,
-    settings: Settings,
+    pub(crate) settings: Settings,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -103,6 +104,7 @@ impl ApiState {
             client,
             hashing: std::thread::available_parallelism().map_or(1, usize::from),
             settings: Settings {
+                namespace: names::PLATFORM_NAMESPACE.to_owned(),
                 secure_cookies: false,
                 origins: Vec::new(),
                 trusted_proxies: 0,
@@ -176,6 +178,11 @@ impl ApiState {
 
     pub(crate) fn consoles(&self) -> &Consoles {
         &self.inner.consoles
+    }
+
+    /// Where the object `name` in Kite's own namespace is.
+    pub(crate) fn own_key(&self, name: &str) -> ObjectKey {
+        ObjectKey::namespaced(&self.settings().namespace, name)
     }
 
     pub(crate) fn recordings(&self) -> Option<&Arc<dyn Recordings>> {
@@ -291,6 +298,13 @@ impl Inner {
 }
 
 impl ApiStateBuilder {
+    /// The namespace in which Kite runs (`kite`): that of its Secrets, and of the Leases
+    /// by which gateways show that they are there.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.settings.namespace = namespace.into();
+        self
+    }
+
     /// Marks cookies `Secure` and tells browsers to keep to HTTPS: for a server
     /// that is reached by HTTPS only.
     pub fn secure_cookies(mut self, secure: bool) -> Self {

@@ -5,9 +5,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use kite_core::{
     cluster::{Cluster, FieldManager, ObjectKey},
-    names,
+    labels, names,
 };
-use kite_render::{quota::Overhead, walls::Walls};
+use kite_render::{
+    quota::Overhead,
+    walls::{Pods, Walls},
+};
 
 use crate::{
     backoff::Backoff,
@@ -58,6 +61,17 @@ impl Settings {
         }
         settings.namespace = namespace;
         settings
+    }
+
+    /// With pods of the HTTP API that log in to VMs: the walls let them in, too.
+    #[must_use]
+    pub fn with_terminals(mut self) -> Self {
+        self.walls.gateway.push(Pods::labelled(
+            &self.namespace,
+            labels::APP_NAME,
+            names::API_SERVICE,
+        ));
+        self
     }
 }
 

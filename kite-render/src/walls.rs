@@ -82,7 +82,7 @@ impl Pods {
         }
     }
 
-    fn peer(&self) -> NetworkPolicyPeer {
+    pub(crate) fn peer(&self) -> NetworkPolicyPeer {
         NetworkPolicyPeer {
             namespace_selector: Some(selector(&BTreeMap::from([(
                 NAMESPACE_NAME.to_owned(),
@@ -293,7 +293,7 @@ fn selector(labels: &BTreeMap<String, String>) -> LabelSelector {
     }
 }
 
-fn block(cidr: &str, except: &[String]) -> NetworkPolicyPeer {
+pub(crate) fn block(cidr: &str, except: &[String]) -> NetworkPolicyPeer {
     NetworkPolicyPeer {
         ip_block: Some(IPBlock {
             cidr: cidr.to_owned(),
@@ -303,11 +303,11 @@ fn block(cidr: &str, except: &[String]) -> NetworkPolicyPeer {
     }
 }
 
-fn tcp(number: i32) -> NetworkPolicyPort {
+pub(crate) fn tcp(number: i32) -> NetworkPolicyPort {
     port("TCP", number)
 }
 
-fn port(protocol: &str, number: i32) -> NetworkPolicyPort {
+pub(crate) fn port(protocol: &str, number: i32) -> NetworkPolicyPort {
     NetworkPolicyPort {
         protocol: Some(protocol.to_owned()),
         port: Some(IntOrString::Int(number)),
@@ -316,6 +316,6 @@ fn port(protocol: &str, number: i32) -> NetworkPolicyPort {
 }
 
 /// An empty list as an absent one: that is how the API server stores it.
-fn some_list<T>(list: Vec<T>) -> Option<Vec<T>> {
+pub(crate) fn some_list<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }

@@ -35,6 +35,14 @@ struct Cli {
         value_name = "ADDRESS"
     )]
     admin_listen: SocketAddr,
+    /// Namespace in which Kite runs: that of its Secrets, and of gateways' heartbeats.
+    #[arg(
+        long,
+        env = "KITE_NAMESPACE",
+        default_value = names::PLATFORM_NAMESPACE,
+        value_name = "NAMESPACE"
+    )]
+    namespace: String,
     /// Users reach this server by HTTPS only: mark cookies Secure.
     #[arg(long, env = "KITE_SECURE_COOKIES")]
     secure_cookies: bool,
@@ -95,6 +103,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let admin = Admin::bind(cli.admin_listen).await?;
     let client = cli.cluster.client().await?;
     let builder = ApiState::builder(client.clone())
+        .namespace(&cli.namespace)
         .secure_cookies(cli.secure_cookies)
         .origins(cli.origin)
         .trusted_proxies(cli.trusted_proxies)
@@ -124,7 +133,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let wishes = watch_connections(client.clone(), reporter.instance());
     let reports = tokio::spawn(reporter.run(
         KubeCluster::new(client),
-        names::PLATFORM_NAMESPACE.to_owned(),
+        cli.namespace,
         wishes,
         ApiConsoles(state.clone()),
         reporting.clone(),

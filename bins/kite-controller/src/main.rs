@@ -37,6 +37,10 @@ struct Cli {
         value_name = "NAMESPACE"
     )]
     namespace: String,
+    /// The HTTP API offers terminals inside VMs (`kite-api --terminals`): the walls let
+    /// its pods in to port 22, as they do the gateway's.
+    #[arg(long, env = "KITE_TERMINALS")]
+    terminals: bool,
     /// Writes a second in the long run; 0 sets no limit. Twice as many may be
     /// sent at once.
     #[arg(
@@ -175,9 +179,13 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let readiness = Readiness::checked(move || health.check(&leadership));
     readiness.set(true);
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
+    let mut settings = Settings::in_namespace(&cli.namespace);
+    if cli.terminals {
+        settings = settings.with_terminals();
+    }
     let context = |client| {
         Context::new(KubeCluster::new(client))
-            .with_settings(Settings::in_namespace(&cli.namespace))
+            .with_settings(settings.clone())
             .with_metrics(metrics.clone())
     };
     operator.run(client, context, shutdown.clone()).await?;

@@ -54,8 +54,14 @@ struct Cli {
         value_name = "ADDRESS"
     )]
     admin_listen: SocketAddr,
-    /// Namespace of the Secret with the gateway's host key.
-    #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAME")]
+    /// Namespace in which Kite runs: that of the Secret with the gateway's host key,
+    /// and of its heartbeat.
+    #[arg(
+        long,
+        env = "KITE_NAMESPACE",
+        default_value = names::PLATFORM_NAMESPACE,
+        value_name = "NAMESPACE"
+    )]
     namespace: String,
     #[command(flatten)]
     bounds: Bounds,
@@ -134,7 +140,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let wishes = watch_connections(client.clone(), reporter.instance());
     let connections = tokio::spawn(reporter.run(
         KubeCluster::new(client.clone()),
-        names::PLATFORM_NAMESPACE.to_owned(),
+        cli.namespace.clone(),
         wishes,
         gateway.sessions(),
         reporting.clone(),

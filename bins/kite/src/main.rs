@@ -34,9 +34,9 @@ enum Command {
     Apiserver(apiserver::Options),
     /// Print Kite's CRDs as YAML.
     Crds(crds::Options),
-    /// Print what has to be there before Kite starts, as YAML: namespaces, the
-    /// `StorageClass` of VM disks, the right to clone images, the API's Service.
-    Manifests(manifests::Options),
+    /// Print an installation of Kite for `kubectl apply`: namespaces, CRDs, accounts
+    /// with their rights, the processes, policies, settings, golden images.
+    Manifests(Box<manifests::Options>),
     /// Look whether a cluster is fit for Kite, and say what to do where it is not.
     ///
     /// Nothing is written. The exit code is 0 if Kite can work there, 2 if it cannot,
@@ -58,7 +58,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let done = match cli.command {
         Command::Doctor(options) => return served(&cli.logs, QUIET, doctor::run(options)),
         Command::Crds(options) => crds::run(&options),
-        Command::Manifests(options) => manifests::run(options),
+        Command::Manifests(options) => manifests::run(&options),
         Command::PasswordHash => password::run(),
         Command::Apiserver(options) => served(&cli.logs, "warn", apiserver::run(options)),
         Command::Demo(options) => served(&cli.logs, "warn", demo::run(options)),

@@ -1,98 +1,54 @@
-//! `kite manifests`: what has to be there before Kite starts, as YAML.
+//! `kite manifests`: an installation of Kite, for `kubectl apply`.
 
-use std::{collections::BTreeMap, io::Write as _};
+mod options;
 
-use anyhow::Context as _;
-use clap::Args;
-use kite_core::names;
-use kite_render::install::{Install, Storage};
-use kube::Resource;
-use serde::Serialize;
+use std::io::Write as _;
 
-#[derive(Args)]
-pub(crate) struct Options {
-    /// Namespace in which Kite runs.
-    #[arg(long, default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
-    namespace: String,
-    /// Namespace of golden images: spec.imageNamespace of the `KitePlatform`.
-    #[arg(long, default_value = names::IMAGE_NAMESPACE, value_name = "NAMESPACE")]
-    image_namespace: String,
-    /// CSI driver of VM disks; without one no `StorageClass` is printed.
-    #[arg(long, value_name = "DRIVER")]
-    provisioner: Option<String>,
-    /// Parameter for the CSI driver; may be given several times.
-    #[arg(
-        long = "parameter",
-        value_name = "NAME=VALUE",
-        requires = "provisioner"
-    )]
-    parameters: Vec<String>,
-    /// Make disks at once, not where and when their VM first starts: for storage
-    /// that every node reaches.
-    #[arg(long, requires = "provisioner")]
-    immediate: bool,
+use clap::ValueEnum;
+use kite_render::install::Manifest;
+use serde_json::json;
+
+pub(crate) use self::options::Options;
+
+/// How objects are written.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// A document for each object.
+    #[default]
+    Yaml,
+    /// One `List`.
+    Json,
 }
 
-pub(crate) fn run(options: Options) -> anyhow::Result<()> {
-    let text = text(&options.install()?)?;
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let text = text(&options.installation().manifests(), options.output)?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
 
-impl Options {
-    fn install(self) -> anyhow::Result<Install> {
-        let parameters = self
-            .parameters
-            .iter()
-            .map(|text| {
-                let pair = text.split_once('=');
-                pair.map(|(name, value)| (name.to_owned(), value.to_owned()))
-                    .with_context(|| format!("--parameter {text:?}: write NAME=VALUE"))
-            })
-            .collect::<Result<BTreeMap<_, _>, _>>()?;
-        let waits_for_consumer = !self.immediate;
-        Ok(Install {
-            namespace: self.namespace,
-            image_namespace: self.image_namespace,
-            storage: self.provisioner.map(|provisioner| Storage {
-                provisioner,
-                waits_for_consumer,
-                parameters,
-            }),
-        })
+fn text(manifests: &[Manifest], output: Output) -> anyhow::Result<String> {
+    match output {
+        Output::Yaml => {
+            let mut text = String::new();
+            for manifest in manifests {
+                text.push_str("---\n");
+                // By way of a JSON value, so that the keys have one order.
+                text.push_str(&serde_saphyr::to_string(&serde_json::to_value(manifest)?)?);
+            }
+            Ok(text)
+        }
+        Output::Json => {
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": manifests });
+            Ok(serde_json::to_string_pretty(&list)? + "\n")
+        }
     }
-}
-
-/// Everything, in the order in which to apply it.
-fn text(install: &Install) -> anyhow::Result<String> {
-    let mut text = String::new();
-    for namespace in install.namespaces() {
-        add(&mut text, &namespace)?;
-    }
-    if let Some(class) = install.storage_class() {
-        add(&mut text, &class)?;
-    }
-    add(&mut text, &install.controller_account())?;
-    add(&mut text, &install.clone_role())?;
-    add(&mut text, &install.clone_binding())?;
-    add(&mut text, &install.api_service())?;
-    Ok(text)
-}
-
-fn add<K: Resource<DynamicType = ()> + Serialize>(
-    text: &mut String,
-    object: &K,
-) -> anyhow::Result<()> {
-    text.push_str("---\n");
-    // By way of a JSON value, so that the keys have one order.
-    text.push_str(&serde_saphyr::to_string(&serde_json::to_value(object)?)?);
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use clap::Parser;
+    use serde_json::Value;
 
     use super::*;
 
@@ -102,41 +58,161 @@ mod tests {
         options: Options,
     }
 
-    fn printed(arguments: &[&str]) -> anyhow::Result<String> {
-        let cli = Cli::try_parse_from([&["kite"], arguments].concat())?;
-        text(&cli.options.install()?)
+    fn options(arguments: &[&str]) -> Result<Options, String> {
+        let cli = Cli::try_parse_from([&["kite"], arguments].concat());
+        cli.map(|cli| cli.options)
+            .map_err(|error| error.to_string())
+    }
+
+    fn printed(arguments: &[&str]) -> Vec<Value> {
+        let options = options(arguments).unwrap();
+        let manifests = options.installation().manifests();
+        let text = text(&manifests, Output::Yaml).unwrap();
+        serde_saphyr::from_multiple(&text).unwrap()
+    }
+
+    #[track_caller]
+    fn the(objects: &[Value], kind: &str, name: &str) -> Value {
+        let mut found = objects
+            .iter()
+            .filter(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+        let object = found.next().unwrap_or(&Value::Null).clone();
+        assert!(found.next().is_none(), "{kind} {name} twice");
+        object
     }
 
     #[test]
-    fn all_of_it_is_yaml_that_names_its_kinds() {
-        let text = printed(&[
+    fn both_forms_say_the_same() {
+        let options = options(&["--profile", "k3s"]).unwrap();
+        let manifests = options.installation().manifests();
+        let list = text(&manifests, Output::Json).unwrap();
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let yaml = text(&manifests, Output::Yaml).unwrap();
+        let yaml: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
+        assert_eq!(list["items"], Value::from(yaml));
+    }
+
+    #[test]
+    fn a_driver_gets_a_storage_class() {
+        let objects = printed(&[
             "--provisioner",
             "csi.example.org",
             "--parameter",
             "pool=a=b",
         ]);
-        let text = text.unwrap();
-        let documents: Vec<serde_json::Value> = text
-            .split("---\n")
-            .filter(|document| !document.is_empty())
-            .map(|document| serde_saphyr::from_str(document).unwrap())
-            .collect();
-        let kinds: Vec<_> = documents.iter().map(|it| it["kind"].as_str()).collect();
-        let named = |kind: &str| kinds.iter().filter(|it| **it == Some(kind)).count();
-        assert_eq!(
-            (named("Namespace"), named("StorageClass"), named("Role")),
-            (2, 1, 1)
-        );
-        let class = documents.iter().find(|it| it["kind"] == "StorageClass");
-        let class = class.unwrap();
+        let class = the(&objects, "StorageClass", "kite-vm-storage");
         assert_eq!(class["volumeBindingMode"], "WaitForFirstConsumer");
         assert_eq!(class["parameters"]["pool"], "a=b");
+        assert_eq!(
+            the(&printed(&[]), "StorageClass", "kite-vm-storage"),
+            Value::Null
+        );
+        assert!(options(&["--immediate"]).is_err());
+        let error = options(&["--provisioner", "x", "--parameter", "y"])
+            .err()
+            .unwrap();
+        assert!(error.contains("NAME=VALUE"), "{error}");
     }
 
     #[test]
-    fn without_a_driver_there_is_no_storage_class() {
-        assert!(!printed(&[]).unwrap().contains("StorageClass"));
-        assert!(printed(&["--immediate"]).is_err());
-        assert!(printed(&["--provisioner", "x", "--parameter", "y"]).is_err());
+    fn a_class_that_is_there_takes_the_place_of_the_profiles() {
+        let objects = printed(&["--profile", "k3s", "--storage-class", "fast"]);
+        assert!(objects.iter().all(|it| it["kind"] != "StorageClass"));
+        let platform = the(&objects, "KitePlatform", "default");
+        assert_eq!(platform["spec"]["storageClass"], "fast");
+        let own = ["--storage-class", "fast", "--longhorn", "2"];
+        let class = the(&printed(&own), "StorageClass", "fast");
+        assert_eq!(class["parameters"]["numberOfReplicas"], "2");
+    }
+
+    #[test]
+    fn settings_of_the_platform() {
+        let objects = printed(&[
+            "--base-domain=vm.example.org",
+            "--ingress-class=nginx",
+            "--cluster-issuer=letsencrypt",
+            "--sign-up=invite",
+            "--profile=k3s",
+            "--gateway-service-type=node-port",
+            "--gateway-port=30022",
+            "--gateway-host=ssh.example.org",
+            "--image-namespace=golden",
+        ]);
+        let platform = the(&objects, "KitePlatform", "default");
+        assert_eq!(
+            platform["spec"],
+            json!({
+                "baseDomain": "vm.example.org",
+                "signUp": "Invite",
+                "imageNamespace": "golden",
+                "exposure": {
+                    "ingressClassName": "nginx",
+                    "certificate": {"clusterIssuer": "letsencrypt"},
+                },
+                "gateway": {
+                    "serviceType": "NodePort",
+                    "nodePort": 30022,
+                    "publicHost": "ssh.example.org",
+                },
+            })
+        );
+        assert_ne!(the(&objects, "Namespace", "golden"), Value::Null);
+    }
+
+    #[test]
+    fn what_is_left_out() {
+        let objects = printed(&[
+            "--without-crds",
+            "--without-images",
+            "--without-network-policies",
+            "--without-admission-policies",
+        ]);
+        for kind in [
+            "CustomResourceDefinition",
+            "KiteImage",
+            "NetworkPolicy",
+            "ValidatingAdmissionPolicy",
+            "ServiceMonitor",
+        ] {
+            assert!(objects.iter().all(|it| it["kind"] != kind), "{kind}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_process() {
+        let objects = printed(&["--env", "gateway:KITE_DENY=192.0.2.0/24,198.51.100.0/24"]);
+        let gateway = the(&objects, "Deployment", "kite-gateway");
+        let container = &gateway["spec"]["template"]["spec"]["containers"][0];
+        let variables = container["env"].as_array().unwrap();
+        let deny = variables.iter().find(|it| it["name"] == "KITE_DENY");
+        assert_eq!(deny.unwrap()["value"], "192.0.2.0/24,198.51.100.0/24");
+        for wrong in [
+            "gateway:KITE_DENY",
+            "door:KITE_DENY=x",
+            "KITE_DENY=x",
+            "gateway:=x",
+        ] {
+            let error = options(&["--env", wrong]).err().unwrap();
+            assert!(
+                error.contains("--env") && error.contains("gateway:"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        for (arguments, words) in [
+            (&["--namespace=Kite"][..], "lower case"),
+            (&["--api-server=10.0.0.1"], "10.0.0.1/32"),
+            (&["--api-server=10.0.0.0/33"], "10.0.0.0/33"),
+            (&["--record=lots"], "lots"),
+            (&["--record-upload=s3://a/b"], "--record"),
+            (&["--longhorn=2", "--provisioner=x"], "--provisioner"),
+            (&["--gateway-replicas=0"], "--gateway-replicas"),
+        ] {
+            let error = options(arguments).err().unwrap();
+            assert!(error.contains(words), "{arguments:?}: {error}");
+        }
     }
 }

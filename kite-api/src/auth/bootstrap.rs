@@ -37,8 +37,8 @@ const THROTTLE_ACCOUNT: &str = "bootstrap token";
 /// How long `config` believes what it last saw.
 const BELIEVED: std::time::Duration = std::time::Duration::from_secs(3);
 
-fn secret_key() -> ObjectKey {
-    ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::BOOTSTRAP_SECRET)
+fn secret_key(state: &ApiState) -> ObjectKey {
+    state.own_key(names::BOOTSTRAP_SECRET)
 }
 
 /// Whether a token waits for its first administrator.
@@ -48,7 +48,7 @@ pub(crate) async fn is_open(state: &ApiState) -> Result<bool, Problem> {
     }
     let open = state
         .cluster()
-        .find::<Secret>(&secret_key())
+        .find::<Secret>(&secret_key(state))
         .await?
         .is_some_and(|secret| token_of(&secret).is_some());
     state.note_bootstrap(open);
@@ -98,7 +98,7 @@ pub(super) async fn bootstrap(
         .sign_in_throttle()
         .attempt(THROTTLE_ACCOUNT, client.address)
         .map_err(too_many)?;
-    let secret = state.cluster().find::<Secret>(&secret_key()).await?;
+    let secret = state.cluster().find::<Secret>(&secret_key(&state)).await?;
     let Some(secret) = secret.filter(|secret| token_of(secret).is_some()) else {
         attempt.undecided();
         state.note_bootstrap(false);
@@ -111,7 +111,7 @@ pub(super) async fn bootstrap(
         let message = format!(
             "is not the right one: read it with kubectl -n {} get secret {} -o \
              jsonpath='{{.data.{}}}' | base64 -d",
-            names::PLATFORM_NAMESPACE,
+            state.settings().namespace,
             names::BOOTSTRAP_SECRET,
             names::BOOTSTRAP_TOKEN_KEY
         );
@@ -176,7 +176,7 @@ impl Permit for Secret {
         });
         state
             .cluster()
-            .edit(FieldManager::API, &secret_key(), &patch)
+            .edit(FieldManager::API, &secret_key(state), &patch)
             .await
     }
 

@@ -30,10 +30,10 @@ pub(super) struct Seal(RandomizedNonceKey);
 impl Seal {
     /// With the key of this cluster, which is made if there is none.
     pub(super) async fn of_cluster(state: &ApiState) -> Result<Self, Problem> {
-        let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::SEAL_SECRET);
+        let key = state.own_key(names::SEAL_SECRET);
         let secret = match state.cluster().find::<Secret>(&key).await? {
             Some(secret) => secret,
-            None => match state.cluster().create(&fresh()?).await {
+            None => match state.cluster().create(&fresh(&key)?).await {
                 Err(ClusterError::AlreadyExists { .. }) => state.cluster().get(&key).await?,
                 made => made?,
             },
@@ -77,12 +77,12 @@ impl Seal {
     }
 }
 
-fn fresh() -> Result<Secret, Problem> {
+fn fresh(at: &ObjectKey) -> Result<Secret, Problem> {
     let key: [u8; KEY_BYTES] = random()?;
     Ok(Secret {
         metadata: ObjectMeta {
-            name: Some(names::SEAL_SECRET.to_owned()),
-            namespace: Some(names::PLATFORM_NAMESPACE.to_owned()),
+            name: Some(at.name.clone()),
+            namespace: at.namespace.clone(),
             ..ObjectMeta::default()
         },
         data: Some([(KEY.to_owned(), ByteString(key.to_vec()))].into()),
@@ -94,10 +94,9 @@ fn broken() -> Problem {
     Problem::new(
         ProblemKind::Internal,
         format!(
-            "what was sealed cannot be opened: the operator looks at the Secret {} in the \
-             namespace {}",
-            names::SEAL_SECRET,
-            names::PLATFORM_NAMESPACE
+            "what was sealed cannot be opened: the operator looks at the Secret {} in Kite's \
+             namespace",
+            names::SEAL_SECRET
         ),
     )
 }

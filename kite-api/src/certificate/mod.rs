@@ -138,7 +138,7 @@ async fn view(state: &ApiState, spec: &KitePlatformSpec) -> Result<CertificateVi
         (CertificateSource::Secret, _) => (None, "Kite does not read this Secret"),
         (_, None) => (None, "it is in no Secret"),
         (_, Some(name)) => {
-            let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, name);
+            let key = state.own_key(name);
             match state.cluster().find::<Secret>(&key).await? {
                 None => (None, "its Secret is not there yet"),
                 Some(secret) => match facts_of(&secret, spec) {
@@ -306,7 +306,7 @@ async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, P
         let nothing = json!({ "exposure": {"certificate": {"secretName": null}} });
         set(&state, &nothing, &Form::new(serde_json::Map::new())).await?;
     }
-    let secret = state.cluster().find::<Secret>(&secret_key()).await?;
+    let secret = state.cluster().find::<Secret>(&secret_key(&state)).await?;
     match (secret.filter(is_own), source) {
         // What was put in once can still be cleared away.
         (Some(secret), _) => clear_away(&state, secret).await?,

@@ -23,20 +23,20 @@ const TLS: &str = "kubernetes.io/tls";
 /// Annotation of a Secret that is about to be taken away.
 const LEAVING: &str = "hy3ons.github.io/leaving";
 
-pub(super) fn secret_key() -> ObjectKey {
-    ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::UPLOADED_CERTIFICATE)
+pub(super) fn secret_key(state: &ApiState) -> ObjectKey {
+    state.own_key(names::UPLOADED_CERTIFICATE)
 }
 
 /// The Secret that an earlier request made. One of this name that somebody else made
 /// is not touched.
 pub(super) async fn find_own(state: &ApiState) -> Result<Option<Secret>, Problem> {
-    let found = state.cluster().find::<Secret>(&secret_key()).await?;
+    let found = state.cluster().find::<Secret>(&secret_key(state)).await?;
     match found {
         Some(secret) if !is_own(&secret) => Err(Problem::new(
             ProblemKind::Conflict,
             format!(
                 "the Secret {} is not Kite's: rename it or remove it",
-                secret_key()
+                secret_key(state)
             ),
         )),
         found => Ok(found),
@@ -55,6 +55,7 @@ pub(super) fn is_leaving(secret: &Secret) -> bool {
 
 /// The Secret as Kite writes it.
 fn secret_with(
+    state: &ApiState,
     certificate: ByteString,
     key: ByteString,
     annotations: Option<BTreeMap<String, String>>,
@@ -63,7 +64,7 @@ fn secret_with(
     Secret {
         metadata: ObjectMeta {
             name: Some(names::UPLOADED_CERTIFICATE.to_owned()),
-            namespace: Some(names::PLATFORM_NAMESPACE.to_owned()),
+            namespace: Some(state.settings().namespace.clone()),
             annotations,
             labels: Some([(labels::MANAGED_BY.to_owned(), by)].into()),
             ..ObjectMeta::default()
@@ -80,7 +81,7 @@ pub(super) async fn write(
     earlier: Option<&Secret>,
 ) -> Result<Secret, Problem> {
     let data = |text: &str| ByteString(text.trim().as_bytes().to_vec());
-    let mut secret = secret_with(data(&new.certificate), data(&new.key), None);
+    let mut secret = secret_with(state, data(&new.certificate), data(&new.key), None);
     secret.metadata.uid = earlier.and_then(kube::ResourceExt::uid);
     secret.metadata.resource_version = earlier.is_none().then(|| ABSENT.to_owned());
     let written = state.cluster().apply(FieldManager::API, &secret).await;
@@ -104,7 +105,7 @@ pub(super) async fn clear_away(state: &ApiState, secret: Secret) -> Result<(), P
     let mut data = secret.data.clone().unwrap_or_default();
     let mut take = |key: &str| data.remove(key).unwrap_or_default();
     let mark = [(LEAVING.to_owned(), "true".to_owned())];
-    let mut marked = secret_with(take(CERTIFICATE), take(KEY), Some(mark.into()));
+    let mut marked = secret_with(state, take(CERTIFICATE), take(KEY), Some(mark.into()));
     marked.metadata.uid = secret.uid();
     marked.metadata.resource_version = secret.resource_version();
     let marked = match state.cluster().apply(FieldManager::API, &marked).await {

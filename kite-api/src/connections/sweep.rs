@@ -18,7 +18,7 @@ use kite_core::{
     cluster::{Cluster as _, FieldManager, ObjectKey},
     connections::BEAT_EVERY,
     crd::{ConnectionEnd, KiteConnection},
-    labels, names,
+    labels,
 };
 use kube::{
     ResourceExt as _,
@@ -72,7 +72,7 @@ impl Sweeper {
     async fn end_abandoned(&mut self, inner: &Inner, live: &HashMap<&str, Vec<&KiteConnection>>) {
         let selector = format!("{}={}", labels::COMPONENT, labels::COMPONENT_HEARTBEAT);
         let params = ListParams::default().labels(&selector);
-        let namespace = Some(names::PLATFORM_NAMESPACE.to_owned());
+        let namespace = Some(inner.settings.namespace.clone());
         let leases = match inner.cluster.list::<Lease>(namespace, &params).await {
             Ok(listed) => listed.items,
             Err(error) => {

@@ -8,11 +8,7 @@ use http::{Request, StatusCode, header};
 use http_body_util::Full;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kite_core::{
-    cluster::{ClusterExt as _, ObjectKey},
-    crd::SignInProvider,
-    names,
-};
+use kite_core::{cluster::ClusterExt as _, crd::SignInProvider, names};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::form_urlencoded::{Serializer, byte_serialize};
@@ -136,7 +132,7 @@ async fn client_secret(
     let Some(name) = &provider.client_secret_key else {
         return Ok(None);
     };
-    let key = ObjectKey::namespaced(names::PLATFORM_NAMESPACE, names::OIDC_SECRET);
+    let key = state.own_key(names::OIDC_SECRET);
     let found = state.cluster().find::<Secret>(&key).await;
     let data = found.map_err(Problem::from)?.and_then(|secret| secret.data);
     let value = data.and_then(|mut data| data.remove(name));
@@ -150,7 +146,7 @@ async fn client_secret(
              Secret {} of the namespace {} under the key {name:?}",
             provider.name,
             names::OIDC_SECRET,
-            names::PLATFORM_NAMESPACE
+            state.settings().namespace
         ))
     })
 }

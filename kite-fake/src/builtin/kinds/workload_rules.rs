@@ -1,5 +1,7 @@
 //! Validation of Deployments and the other kinds that hold a pod template.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::network::selector;
@@ -241,7 +243,7 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
             "`selector` does not match template `labels`",
         ));
     }
-    pod_rules::template(template, "spec.template", found);
+    pod_rules::template(&with_claims(spec), "spec.template", found);
     let policy = text(&template["spec"], "restartPolicy");
     if matches!(policy, "OnFailure" | "Never") {
         found.errors.push(FieldError::not_supported(
@@ -256,6 +258,35 @@ fn replicated(object: &Value, kind: &str, found: &mut Validation) {
             "activeDeadlineSeconds in ReplicaSet is not Supported",
         ));
     }
+}
+
+/// The template of a workload, with a volume for each claim that is made for a pod of
+/// a `StatefulSet`.
+fn with_claims(spec: &Value) -> Cow<'_, Value> {
+    let template = &spec["template"];
+    let claims = list(spec, "volumeClaimTemplates");
+    if claims.is_empty() {
+        return Cow::Borrowed(template);
+    }
+    let names: Vec<_> = claims
+        .iter()
+        .map(|it| text(&it["metadata"], "name"))
+        .collect();
+    let own = list(&template["spec"], "volumes");
+    let mut volumes: Vec<_> = own
+        .iter()
+        // A claim stands before a volume of its name.
+        .filter(|it| !names.contains(&text(it, "name")))
+        .cloned()
+        .collect();
+    volumes.extend(
+        names
+            .iter()
+            .map(|name| json!({"name": name, "emptyDir": {}})),
+    );
+    let mut template = template.clone();
+    template["spec"]["volumes"] = volumes.into();
+    Cow::Owned(template)
 }
 
 /// The selector stays.
@@ -619,6 +650,25 @@ mod tests {
         assert_eq!(
             of(json!({"rollingUpdate": {"maxSurge": "a", "maxUnavailable": "101%"}})).len(),
             2
+        );
+    }
+
+    #[test]
+    fn what_a_claim_is_made_for_is_mounted() {
+        let of = |volume: &str| {
+            let mut template = template();
+            template["spec"]["containers"][0]["volumeMounts"] =
+                json!([{"name": volume, "mountPath": "/data"}]);
+            let claim = json!({"metadata": {"name": "data"}, "spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+            let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template,
+                "serviceName": "x", "volumeClaimTemplates": [claim]});
+            wrongs(workload::default_stateful_set, validate_stateful_set, &spec)
+        };
+        assert_eq!(of("data"), Vec::<String>::new());
+        assert_eq!(
+            of("other"),
+            ["spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"other\""]
         );
     }
 

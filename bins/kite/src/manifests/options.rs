@@ -1,0 +1,484 @@
+//! The options of `kite manifests`.
+
+use std::{net::IpAddr, str::FromStr as _};
+
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
+};
+use kite_core::{
+    crd::{GatewayExposure, GatewayServiceType, SignUp},
+    names,
+    quantity::Bytes,
+};
+use kite_render::{
+    install::{Containers, Installation, Monitoring, Process, Profile, Recordings, Storage},
+    walls::Pods,
+};
+
+use super::Output;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Kind of cluster, which the other options change in part: plain is any, with two
+    /// pods of each process; k3s has its Traefik, Longhorn and the gateway on port
+    /// 2222; single-node one pod of each; high-availability three of each, on different
+    /// nodes, and three copies of each disk.
+    #[arg(
+        long,
+        env = "KITE_PROFILE",
+        default_value = Profile::default().name(),
+        value_name = "PROFILE",
+        value_parser = profile()
+    )]
+    profile: Profile,
+    /// Format of what is printed.
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(super) output: Output,
+    /// Namespace in which Kite runs.
+    #[arg(
+        long,
+        env = "KITE_NAMESPACE",
+        default_value = names::PLATFORM_NAMESPACE,
+        value_name = "NAMESPACE",
+        value_parser = namespace
+    )]
+    namespace: String,
+    /// Leave Kite's CRDs out: `kite crds` prints them.
+    #[arg(long)]
+    without_crds: bool,
+    /// Leave the catalogue of golden images out.
+    #[arg(long)]
+    without_images: bool,
+    #[command(flatten)]
+    processes: ProcessArgs,
+    #[command(flatten)]
+    storage: StorageArgs,
+    #[command(flatten)]
+    platform: PlatformArgs,
+    #[command(flatten)]
+    terminals: TerminalArgs,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+fn profile() -> impl TypedValueParser<Value = Profile> {
+    PossibleValuesParser::new(Profile::ALL.map(Profile::name)).try_map(|name| {
+        let mut all = Profile::ALL.into_iter();
+        all.find(|it| it.name() == name)
+            .ok_or_else(|| format!("there is no profile {name}"))
+    })
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Processes")]
+struct ProcessArgs {
+    /// Where the images kite-controller, kite-gateway and kite-api are.
+    #[arg(long, env = "KITE_REGISTRY", default_value_t = Containers::default().registry, value_name = "REGISTRY/PATH")]
+    registry: String,
+    /// Their tag, or a digest such as `sha256:…`.
+    #[arg(long, env = "KITE_TAG", default_value_t = Containers::default().tag, value_name = "TAG")]
+    tag: String,
+    /// Secret in Kite's namespace with the registry's credentials.
+    #[arg(long, env = "KITE_PULL_SECRET", value_name = "NAME")]
+    pull_secret: Option<String>,
+    /// Pods of the controller; one works, the others stand by.
+    #[arg(long, env = "KITE_CONTROLLER_REPLICAS", value_name = "COUNT", value_parser = count())]
+    controller_replicas: Option<u16>,
+    /// Pods of the SSH gateway.
+    #[arg(long, env = "KITE_GATEWAY_REPLICAS", value_name = "COUNT", value_parser = count())]
+    gateway_replicas: Option<u16>,
+    /// Pods of the HTTP API.
+    #[arg(long, env = "KITE_API_REPLICAS", value_name = "COUNT", value_parser = count())]
+    api_replicas: Option<u16>,
+    /// Further option of a process, as its variable: controller:, gateway: or api: and
+    /// what its --help names, such as `gateway:KITE_ALLOW=192.0.2.0/24`. May be
+    /// given several times.
+    #[arg(long = "env", value_name = "PROCESS:NAME=VALUE", value_parser = variable)]
+    variables: Vec<Variable>,
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    process: Process,
+    name: String,
+    value: String,
+}
+
+fn variable(text: &str) -> Result<Variable, String> {
+    let parsed = || {
+        let (process, rest) = text.split_once(':')?;
+        let process = match process {
+            "controller" => Process::Controller,
+            "gateway" => Process::Gateway,
+            "api" => Process::Api,
+            _ => return None,
+        };
+        let (name, value) = rest.split_once('=').filter(|(name, _)| !name.is_empty())?;
+        Some(Variable {
+            process,
+            name: name.to_owned(),
+            value: value.to_owned(),
+        })
+    };
+    parsed().ok_or_else(|| {
+        "write controller:NAME=VALUE, gateway:NAME=VALUE or api:NAME=VALUE".to_owned()
+    })
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Storage")]
+struct StorageArgs {
+    /// `StorageClass` of VM disks: one that is there already, unless --provisioner or
+    /// --longhorn have it made.
+    #[arg(long, env = "KITE_STORAGE_CLASS", value_name = "NAME")]
+    storage_class: Option<String>,
+    /// CSI driver for which the `StorageClass` of VM disks is made.
+    #[arg(long, env = "KITE_PROVISIONER", value_name = "DRIVER")]
+    provisioner: Option<String>,
+    /// Parameter for the CSI driver; may be given several times.
+    #[arg(
+        long = "parameter",
+        value_name = "NAME=VALUE",
+        requires = "provisioner",
+        value_parser = parameter
+    )]
+    parameters: Vec<(String, String)>,
+    /// Make disks at once, not where and when their VM first starts: for storage
+    /// that every node reaches.
+    #[arg(long, requires = "provisioner")]
+    immediate: bool,
+    /// Make the `StorageClass` for Longhorn, with so many copies of each disk.
+    #[arg(
+        long,
+        env = "KITE_LONGHORN",
+        value_name = "COPIES",
+        conflicts_with = "provisioner"
+    )]
+    longhorn: Option<u8>,
+}
+
+fn parameter(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[derive(Args)]
+#[command(
+    next_help_heading = "The platform's settings to begin with (administrators may change them)"
+)]
+struct PlatformArgs {
+    /// Namespace of golden images.
+    #[arg(
+        long,
+        env = "KITE_IMAGE_NAMESPACE",
+        value_name = "NAMESPACE",
+        value_parser = namespace
+    )]
+    image_namespace: Option<String>,
+    /// Domain of the web page, below which VMs get theirs.
+    #[arg(long, env = "KITE_BASE_DOMAIN", value_name = "DOMAIN")]
+    base_domain: Option<String>,
+    /// Class of the Ingresses.
+    #[arg(long, env = "KITE_INGRESS_CLASS", value_name = "NAME")]
+    ingress_class: Option<String>,
+    /// cert-manager's `ClusterIssuer` for their certificates.
+    #[arg(long, env = "KITE_CLUSTER_ISSUER", value_name = "NAME")]
+    cluster_issuer: Option<String>,
+    /// Who may sign up.
+    #[arg(long, env = "KITE_SIGN_UP", value_enum)]
+    sign_up: Option<Who>,
+    /// Type of the SSH gateway's Service.
+    #[arg(long, env = "KITE_GATEWAY_SERVICE_TYPE", value_enum)]
+    gateway_service_type: Option<ServiceType>,
+    /// Port of the SSH gateway; with node-port, that of every node.
+    #[arg(long, env = "KITE_GATEWAY_PORT", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    gateway_port: Option<u16>,
+    /// Host name or address of the SSH gateway.
+    #[arg(long, env = "KITE_GATEWAY_HOST", value_name = "HOST")]
+    gateway_host: Option<String>,
+}
+
+/// Who may sign up, as it is written on the command line.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Who {
+    Open,
+    Invite,
+    Closed,
+}
+
+/// Type of a Service, as it is written on the command line.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum ServiceType {
+    LoadBalancer,
+    NodePort,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Terminals")]
+struct TerminalArgs {
+    /// Offer terminals inside VMs in the web page. The API then reads the keys of all
+    /// VMs.
+    #[arg(long, env = "KITE_TERMINALS")]
+    terminals: bool,
+    /// Record terminals, on a volume of this size for each pod.
+    #[arg(long, env = "KITE_RECORD", value_name = "SIZE")]
+    record: Option<Bytes>,
+    /// `StorageClass` of these volumes, instead of the cluster's default.
+    #[arg(
+        long,
+        env = "KITE_RECORD_STORAGE_CLASS",
+        value_name = "NAME",
+        requires = "record"
+    )]
+    record_storage_class: Option<String>,
+    /// Object store that recordings are carried to, and replayed from, such as
+    /// `s3://bucket/prefix`; the images must be built for it.
+    #[arg(
+        long,
+        env = "KITE_RECORD_UPLOAD",
+        value_name = "URL",
+        requires = "record"
+    )]
+    record_upload: Option<String>,
+    /// Secret in Kite's namespace with the store's credentials, each key of it a
+    /// variable such as `AWS_ACCESS_KEY_ID`.
+    #[arg(
+        long,
+        env = "KITE_RECORD_CREDENTIALS",
+        value_name = "NAME",
+        requires = "record_upload"
+    )]
+    record_credentials: Option<String>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Who reaches what")]
+struct NetworkArgs {
+    /// Proxies in front of the web page that append to X-Forwarded-For: one where it is
+    /// reached through an Ingress or a Gateway.
+    #[arg(
+        long,
+        env = "KITE_TRUSTED_PROXIES",
+        value_name = "COUNT",
+        default_value_t = 1
+    )]
+    trusted_proxies: u16,
+    /// People may reach the web page without HTTPS: do not mark cookies Secure.
+    #[arg(long)]
+    plain_http: bool,
+    /// Origin such as `https://kite.example.org` whose pages may use the cookies, where
+    /// a proxy rewrites the Host header. May be given several times.
+    #[arg(
+        long,
+        env = "KITE_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
+    origin: Vec<String>,
+    /// Namespaces of the ingress controllers, whose pods may connect to the web page;
+    /// by default those of ingress-nginx and Traefik.
+    #[arg(
+        long,
+        env = "KITE_WEB_FROM",
+        value_name = "NAMESPACE",
+        value_delimiter = ',',
+        value_parser = namespace
+    )]
+    web_from: Vec<String>,
+    /// Addresses of the API server, to which Kite's pods may connect; by default
+    /// anywhere on ports 443 and 6443.
+    #[arg(
+        long,
+        env = "KITE_API_SERVER",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = range
+    )]
+    api_server: Vec<String>,
+    /// Leave the `NetworkPolicies` of Kite's own pods out.
+    #[arg(long)]
+    without_network_policies: bool,
+    /// Leave the `ValidatingAdmissionPolicies` out, as a controller needs that does not
+    /// run under its `ServiceAccount`.
+    #[arg(long)]
+    without_admission_policies: bool,
+    /// Namespace of Prometheus: adds a `ServiceMonitor` for its operator, and lets it in
+    /// to the admin ports.
+    #[arg(
+        long,
+        env = "KITE_MONITORING",
+        value_name = "NAMESPACE",
+        value_parser = namespace
+    )]
+    monitoring: Option<String>,
+}
+
+fn count() -> RangedU64ValueParser<u16> {
+    RangedU64ValueParser::new().range(1..=100)
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_label = (1..=63).contains(&text.len())
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    is_label.then(|| text.to_owned()).ok_or_else(|| {
+        "a namespace has 1 to 63 letters in lower case, digits and hyphens inside".to_owned()
+    })
+}
+
+fn range(text: &str) -> Result<String, String> {
+    let parsed = || {
+        let (address, prefix) = text.split_once('/')?;
+        let bits = if IpAddr::from_str(address).ok()?.is_ipv4() {
+            32
+        } else {
+            128
+        };
+        (prefix.parse::<u8>().ok()? <= bits).then(|| text.to_owned())
+    };
+    parsed().ok_or_else(|| {
+        format!("{text} is no range: write it as 10.0.0.1/32, 10.0.0.0/24 or 2001:db8::/32")
+    })
+}
+
+impl Options {
+    /// The installation that they ask for.
+    pub(crate) fn installation(&self) -> Installation {
+        let mut installation = self.profile.installation();
+        installation.namespace.clone_from(&self.namespace);
+        installation.crds = !self.without_crds;
+        if self.without_images {
+            installation.images.clear();
+        }
+        self.processes.adapt(&mut installation);
+        self.storage.adapt(&mut installation);
+        self.platform.adapt(&mut installation);
+        self.terminals.adapt(&mut installation);
+        self.network.adapt(&mut installation);
+        installation
+    }
+}
+
+impl ProcessArgs {
+    fn adapt(&self, installation: &mut Installation) {
+        installation.containers = Containers {
+            registry: self.registry.trim_end_matches('/').to_owned(),
+            tag: self.tag.clone(),
+            pull_secret: self.pull_secret.clone(),
+        };
+        let replicas = &mut installation.replicas;
+        for (given, wanted) in [
+            (self.controller_replicas, &mut replicas.controller),
+            (self.gateway_replicas, &mut replicas.gateway),
+            (self.api_replicas, &mut replicas.api),
+        ] {
+            *wanted = given.unwrap_or(*wanted);
+        }
+        for variable in &self.variables {
+            let options = installation.options.entry(variable.process).or_default();
+            options.insert(variable.name.clone(), variable.value.clone());
+        }
+    }
+}
+
+impl StorageArgs {
+    fn adapt(&self, installation: &mut Installation) {
+        if let Some(class) = &self.storage_class {
+            installation.platform.storage_class = Some(class.clone());
+            installation.storage = None;
+        }
+        if let Some(copies) = self.longhorn {
+            installation.storage = Some(Storage::longhorn(copies));
+        }
+        if let Some(provisioner) = &self.provisioner {
+            installation.storage = Some(Storage {
+                provisioner: provisioner.clone(),
+                waits_for_consumer: !self.immediate,
+                parameters: self.parameters.iter().cloned().collect(),
+            });
+        }
+    }
+}
+
+impl PlatformArgs {
+    fn adapt(&self, installation: &mut Installation) {
+        let platform = &mut installation.platform;
+        let default = |name: &String| name == names::IMAGE_NAMESPACE;
+        platform.image_namespace = self.image_namespace.clone().filter(|it| !default(it));
+        platform.base_domain.clone_from(&self.base_domain);
+        if let Some(class) = &self.ingress_class {
+            platform.exposure.ingress_class_name = Some(class.clone());
+        }
+        let certificate = &mut platform.exposure.certificate;
+        certificate.cluster_issuer.clone_from(&self.cluster_issuer);
+        if let Some(who) = self.sign_up {
+            platform.sign_up = match who {
+                Who::Open => SignUp::Open,
+                Who::Invite => SignUp::Invite,
+                Who::Closed => SignUp::Closed,
+            };
+        }
+        let gateway = &mut platform.gateway;
+        if let Some(service) = self.gateway_service_type {
+            gateway.service_type = match service {
+                ServiceType::LoadBalancer => GatewayServiceType::LoadBalancer,
+                ServiceType::NodePort => GatewayServiceType::NodePort,
+            };
+        }
+        match (gateway.service_type, self.gateway_port) {
+            (GatewayServiceType::LoadBalancer, Some(port)) => {
+                (gateway.service_port, gateway.public_port) = (port, port);
+            }
+            (GatewayServiceType::LoadBalancer, None) => {}
+            // Of every node; the Service's own is of no interest.
+            (GatewayServiceType::NodePort, port) => {
+                let default = GatewayExposure::default();
+                gateway.service_port = default.service_port;
+                gateway.public_port = default.public_port;
+                gateway.node_port = port;
+            }
+        }
+        gateway.public_host.clone_from(&self.gateway_host);
+    }
+}
+
+impl TerminalArgs {
+    fn adapt(&self, installation: &mut Installation) {
+        installation.terminals = self.terminals;
+        installation.recordings = self.record.clone().map(|size| Recordings {
+            size,
+            storage_class: self.record_storage_class.clone(),
+            upload: self.record_upload.clone(),
+            credentials: self.record_credentials.clone(),
+        });
+    }
+}
+
+impl NetworkArgs {
+    fn adapt(&self, installation: &mut Installation) {
+        let web = &mut installation.web;
+        web.proxies = self.trusted_proxies;
+        web.is_https = !self.plain_http;
+        web.origins.clone_from(&self.origin);
+        if let Some(network) = &mut installation.network {
+            if !self.web_from.is_empty() {
+                network.web_from = self.web_from.iter().map(Pods::all).collect();
+            }
+            if !self.api_server.is_empty() {
+                network.api_server.clone_from(&self.api_server);
+            }
+        }
+        if self.without_network_policies {
+            installation.network = None;
+        }
+        installation.admission_policies = !self.without_admission_policies;
+        installation.monitoring = self
+            .monitoring
+            .clone()
+            .map(|namespace| Monitoring { namespace });
+    }
+}

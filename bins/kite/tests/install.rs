@@ -1,0 +1,232 @@
+//! An installation as an operator makes it: `kubectl apply` of what `kite manifests`
+//! prints, and processes that understand the options that it gives them.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use k8s_openapi::api::core::v1::EnvVar;
+use kite_render::install::{Manifest, Process as Kite, Profile, Recordings};
+use serde_json::Value;
+use support::{Platform, Process, clients_present, run, show};
+
+fn kite(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.args(arguments);
+    let output = run(command, "");
+    assert!(
+        output.status.success(),
+        "kite {arguments:?}: {}",
+        show(&output)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// An API server with nothing in it, in which nobody does anything.
+fn apiserver(directory: &Path) -> (Process, Platform) {
+    let state = directory.join("state");
+    let crds = directory.join("crds");
+    std::fs::create_dir(&crds).unwrap();
+    // What the Prometheus operator brings.
+    let monitors = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: servicemonitors.monitoring.coreos.com}
+spec:
+  group: monitoring.coreos.com
+  scope: Namespaced
+  names: {kind: ServiceMonitor, plural: servicemonitors}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+    std::fs::write(crds.join("monitors.yaml"), monitors).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.args(["apiserver", "--apiserver-listen=127.0.0.1:0"]);
+    command.arg("--state-dir").arg(&state);
+    command.arg("--crds").arg(&crds);
+    let mut process = Process::start("kite apiserver", command, directory.join("apiserver.log"));
+    let platform = Platform::wait(&state, &mut process);
+    (process, platform)
+}
+
+/// The versions of all objects of a manifest, as they are stored.
+fn versions(platform: &Platform, manifest: &str) -> BTreeMap<String, String> {
+    let output = platform.kubectl_with(&["get", "-f", "-", "-o", "json"], manifest);
+    assert!(output.status.success(), "{}", show(&output));
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let items = list["items"].as_array().unwrap().iter().map(|item| {
+        let meta = &item["metadata"];
+        let place = format!(
+            "{} {}/{}",
+            text(&item["kind"]),
+            text(&meta["namespace"]),
+            text(&meta["name"])
+        );
+        (place, text(&meta["resourceVersion"]))
+    });
+    items.collect()
+}
+
+#[test]
+fn kubectl_applies_it_and_applying_it_again_changes_nothing() {
+    if !clients_present() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (process, platform) = apiserver(directory.path());
+    let apply = |manifest: &str| {
+        let output = platform.kubectl_with(&["apply", "--server-side", "-f", "-"], manifest);
+        assert!(output.status.success(), "{}", show(&output));
+    };
+    let crds = kite(&["crds"]);
+    apply(&crds);
+    let established = [
+        "wait",
+        "--for=condition=Established",
+        "-f",
+        "-",
+        "--timeout=60s",
+    ];
+    let output = platform.kubectl_with(&established, &crds);
+    assert!(output.status.success(), "{}", show(&output));
+    let options: [&[&str]; 3] = [
+        &["--profile=k3s"],
+        &["--profile=single-node", "--output=json"],
+        &[
+            "--profile=high-availability",
+            // Parameters of a class that is there cannot be changed.
+            "--longhorn=1",
+            "--terminals",
+            "--record=10Gi",
+            "--record-upload=s3://audit/ssh",
+            "--monitoring=monitoring",
+            "--base-domain=vm.example.org",
+        ],
+    ];
+    for options in options {
+        let manifest = kite(&[&["manifests"], options].concat());
+        apply(&manifest);
+        let before = versions(&platform, &manifest);
+        assert!(before.len() > 40, "{before:?}");
+        apply(&manifest);
+        assert_eq!(versions(&platform, &manifest), before, "{options:?}");
+    }
+    assert_eq!(process.terminate().0, Some(0));
+}
+
+#[test]
+fn an_overlay_is_applied_with_kustomize() {
+    if !clients_present() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (process, platform) = apiserver(directory.path());
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    for path in ["crds", "overlays/k3s", "overlays/k3s"] {
+        let path = deploy.join(path);
+        platform.kubectl_ok(&["apply", "--server-side", "-k", path.to_str().unwrap()]);
+    }
+    let class = [
+        "get",
+        "sc",
+        "kite-vm-storage",
+        "-o",
+        "jsonpath={.provisioner}",
+    ];
+    assert_eq!(platform.kubectl_ok(&class), "driver.longhorn.io");
+    assert_eq!(process.terminate().0, Some(0));
+}
+
+/// A binary of another package, built by `cargo test --workspace`.
+fn binary(process: Kite) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_BIN_EXE_kite")).with_file_name(process.name());
+    assert!(
+        path.is_file(),
+        "{} is not built: run `cargo test --workspace`",
+        path.display()
+    );
+    path
+}
+
+/// The variables that a process knows.
+fn known(process: Kite) -> BTreeSet<String> {
+    let mut command = Command::new(binary(process));
+    command.arg("--help");
+    let output = run(command, "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let after = text.split("[env: ").skip(1);
+    after
+        .filter_map(|rest| rest.split(['=', ']']).next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_processes_know_the_options_that_they_are_given() {
+    let mut everything = Profile::HighAvailability.installation();
+    everything.terminals = true;
+    everything.web.origins = vec!["https://kite.example.org".to_owned()];
+    everything.recordings = Some(Recordings {
+        size: "1Gi".parse().unwrap(),
+        storage_class: None,
+        upload: Some("file:///recordings".to_owned()),
+        credentials: None,
+    });
+    for manifest in everything.manifests() {
+        let template = match &manifest {
+            Manifest::Deployment(it) => &it.spec.template,
+            Manifest::StatefulSet(it) => &it.spec.template,
+            _ => continue,
+        };
+        let process = Kite::ALL
+            .into_iter()
+            .find(|it| it.name() == manifest.name());
+        let process = process.unwrap();
+        let container = &template.spec.as_ref().unwrap().containers[0];
+        assert_eq!((&container.command, &container.args), (&None, &None));
+        let variables = container.env.as_deref().unwrap();
+        let known = known(process);
+        for variable in variables {
+            assert!(
+                known.contains(&variable.name),
+                "{}: {}",
+                process.name(),
+                variable.name
+            );
+        }
+        takes(process, variables);
+    }
+}
+
+/// Starts a process with these variables. It gets as far as to look for its cluster.
+fn takes(process: Kite, variables: &[EnvVar]) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(binary(process));
+    for variable in variables {
+        let value = match variable.name.as_str() {
+            // A place of its own, on any machine.
+            "KITE_LISTEN" | "KITE_ADMIN_LISTEN" => "127.0.0.1:0",
+            "KITE_RECORD_TO" => directory.path().to_str().unwrap(),
+            _ => variable.value.as_deref().unwrap_or("kite"),
+        };
+        command.env(&variable.name, value);
+    }
+    command
+        .env("KUBECONFIG", "/nonexistent/kubeconfig")
+        .env("HOME", "/nonexistent")
+        .env("KITE_LOG", "off");
+    let output = run(command, "");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{}: {error}", process.name());
+    assert!(error.contains("KUBECONFIG"), "{}: {error}", process.name());
+}

@@ -1,0 +1,155 @@
+//! The options of the processes, as variables of their environment.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, SecretEnvSource,
+};
+use kite_core::quantity::Bytes;
+
+use super::{
+    Installation, Process,
+    process::{GATEWAY_DRAIN, GATEWAY_DRAIN_DELAY},
+};
+
+/// Where recordings lie in a container.
+pub(super) const RECORDINGS_DIRECTORY: &str = "/var/lib/kite/recordings";
+
+/// Whether and where terminal sessions are recorded: on a volume of each pod's own,
+/// and from there in an object store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recordings {
+    /// Size of each pod's volume.
+    pub size: Bytes,
+    /// `StorageClass` of these volumes; by default the cluster's default.
+    pub storage_class: Option<String>,
+    /// Where recordings are carried to, and replayed from in the web page, such as
+    /// `s3://bucket/prefix`. The images must be built for such a store.
+    pub upload: Option<String>,
+    /// Name of a Secret in Kite's namespace whose keys are the variables by which the
+    /// store's credentials are told, such as `AWS_ACCESS_KEY_ID`.
+    pub credentials: Option<String>,
+}
+
+/// How people reach the web page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Web {
+    /// How many proxies in front of it append to `X-Forwarded-For`: one, if it is
+    /// reached through an Ingress or a Gateway.
+    pub proxies: u16,
+    /// Whether it is reached by HTTPS only, so that cookies are for that alone.
+    pub is_https: bool,
+    /// Origins whose pages may use the cookies, where a proxy rewrites the `Host`
+    /// header.
+    pub origins: Vec<String>,
+}
+
+impl Default for Web {
+    fn default() -> Self {
+        Self {
+            proxies: 1,
+            is_https: true,
+            origins: Vec::new(),
+        }
+    }
+}
+
+/// Options of which an installation knows nothing, by process and variable. They win
+/// over those that it sets.
+pub type Options = BTreeMap<Process, BTreeMap<String, String>>;
+
+/// The variables of a process.
+pub(super) fn variables(installation: &Installation, process: Process) -> Vec<EnvVar> {
+    let mut options = BTreeMap::from([
+        (
+            "KITE_ADMIN_LISTEN",
+            format!("0.0.0.0:{}", process.admin_port()),
+        ),
+        ("KITE_LOG_FORMAT", "json".to_owned()),
+    ]);
+    if let Some((_, port)) = process.port() {
+        options.insert("KITE_LISTEN", format!("0.0.0.0:{port}"));
+    }
+    match process {
+        Process::Controller => {}
+        Process::Gateway => {
+            options.insert("KITE_DRAIN_DELAY_SECONDS", GATEWAY_DRAIN_DELAY.to_string());
+            options.insert("KITE_DRAIN_SECONDS", GATEWAY_DRAIN.to_string());
+        }
+        Process::Api => {
+            let web = &installation.web;
+            options.insert("KITE_TRUSTED_PROXIES", web.proxies.to_string());
+            options.insert("KITE_SECURE_COOKIES", web.is_https.to_string());
+            if !web.origins.is_empty() {
+                options.insert("KITE_ORIGINS", web.origins.join(","));
+            }
+        }
+    }
+    if installation.terminals && process != Process::Gateway {
+        options.insert("KITE_TERMINALS", "true".to_owned());
+    }
+    if installation.records(process) {
+        options.insert("KITE_RECORD_TO", RECORDINGS_DIRECTORY.to_owned());
+    }
+    if let Some(url) = installation.store() {
+        match process {
+            Process::Controller => {}
+            Process::Gateway => {
+                options.insert("KITE_RECORD_UPLOAD", url.to_owned());
+            }
+            Process::Api => {
+                options.insert("KITE_RECORDINGS_FROM", url.to_owned());
+            }
+        }
+    }
+    let own = options
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value));
+    let mut all: BTreeMap<String, String> = own.collect();
+    all.extend(
+        installation
+            .options
+            .get(&process)
+            .cloned()
+            .unwrap_or_default(),
+    );
+    let variables = all.into_iter().map(|(name, value)| EnvVar {
+        name,
+        value: Some(value),
+        value_from: None,
+    });
+    [namespace()].into_iter().chain(variables).collect()
+}
+
+/// The pod's own namespace, wherever somebody moves it.
+fn namespace() -> EnvVar {
+    EnvVar {
+        name: "KITE_NAMESPACE".to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: Some("v1".to_owned()),
+                field_path: "metadata.namespace".to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
+    }
+}
+
+/// Credentials of the store of recordings, for whoever uses it.
+pub(super) fn credentials(
+    installation: &Installation,
+    process: Process,
+) -> Option<Vec<EnvFromSource>> {
+    installation.store()?;
+    let name = installation.recordings.as_ref()?.credentials.clone()?;
+    (process != Process::Controller).then(|| {
+        vec![EnvFromSource {
+            secret_ref: Some(SecretEnvSource {
+                name,
+                optional: None,
+            }),
+            ..EnvFromSource::default()
+        }]
+    })
+}

@@ -1,0 +1,248 @@
+//! `ValidatingAdmissionPolicies`: rules about writes that no CRD can have, since they
+//! ask who writes, or what the namespace is, or are about kinds that are not Kite's.
+//!
+//! They bind administrators, too: what they refuse is a mistake, or an attack with
+//! somebody's rights. Who has to do it all the same deletes the policy's binding first,
+//! which says so in the audit log.
+
+use k8s_openapi::{
+    api::admissionregistration::v1::{
+        MatchCondition, MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
+        ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
+        ValidatingAdmissionPolicySpec, Validation,
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kite_core::{crd, labels, names};
+
+use super::{Installation, Manifest, Process, metadata};
+use crate::walls;
+
+/// A rule about writes.
+struct Policy {
+    name: &'static str,
+    /// API group, resources and operations that it is about.
+    about: Vec<(&'static str, Vec<&'static str>, Vec<&'static str>)>,
+    /// It is about writes for which all of these hold (name, expression).
+    when: Vec<(&'static str, String)>,
+    /// What has to hold of them, and what is said where it does not.
+    rules: Vec<(String, String)>,
+}
+
+/// The policies, each with its binding.
+pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
+    if !installation.admission_policies {
+        return Vec::new();
+    }
+    let namespace = &installation.namespace;
+    [
+        finalizers(namespace),
+        walls(namespace),
+        namespaces(),
+        gateway(namespace),
+    ]
+    .into_iter()
+    .flat_map(|policy| {
+        let binding = binding(policy.name);
+        [rendered(policy).into(), binding.into()]
+    })
+    .collect()
+}
+
+fn written_by(process: Process, namespace: &str) -> String {
+    format!(
+        "request.userInfo.username == '{}'",
+        process.username(namespace)
+    )
+}
+
+fn not_by_controller(namespace: &str) -> (&'static str, String) {
+    let by = written_by(Process::Controller, namespace);
+    ("not-the-controller", format!("!({by})"))
+}
+
+/// Kite's finalizers are taken off by nobody but the controller.
+fn finalizers(namespace: &str) -> Policy {
+    let name = "kite-finalizers";
+    Policy {
+        name,
+        about: vec![
+            (
+                crd::GROUP,
+                vec!["kiteusers", "kitevirtualmachines", "kiteimages"],
+                vec!["UPDATE"],
+            ),
+            ("networking.k8s.io", vec!["networkpolicies"], vec!["UPDATE"]),
+        ],
+        when: vec![
+            not_by_controller(namespace),
+            ("held", "has(oldObject.metadata.finalizers)".to_owned()),
+        ],
+        rules: vec![(
+            format!(
+                "oldObject.metadata.finalizers.all(it, !it.startsWith('{}/') || \
+                 (has(object.metadata.finalizers) && it in object.metadata.finalizers))",
+                crd::GROUP
+            ),
+            format!(
+                "metadata.finalizers: Kite's are taken off by Kite's controller, once all that \
+                 they stand for is gone; wait for it, or, where there is none any more, delete \
+                 the ValidatingAdmissionPolicyBinding {name} first"
+            ),
+        )],
+    }
+}
+
+/// The walls around users' namespaces are the controller's. Namespaces end all the
+/// same: their finalizer holds walls until nothing runs behind them.
+fn walls(namespace: &str) -> Policy {
+    let named: Vec<_> = walls::POLICIES
+        .iter()
+        .map(|name| format!("'{name}'"))
+        .collect();
+    let cluster = "has(request.userInfo.groups) && \
+                   'system:serviceaccounts:kube-system' in request.userInfo.groups || \
+                   request.userInfo.username == 'system:kube-controller-manager'";
+    Policy {
+        name: "kite-walls",
+        about: vec![(
+            "networking.k8s.io",
+            vec!["networkpolicies"],
+            vec!["CREATE", "UPDATE", "DELETE"],
+        )],
+        when: vec![
+            (
+                "of-a-user",
+                format!(
+                    "request.namespace.startsWith('{}')",
+                    names::user_namespace("")
+                ),
+            ),
+            (
+                "a-wall",
+                format!(
+                    "(request.operation == 'DELETE' ? oldObject : object).metadata.name in [{}]",
+                    named.join(", ")
+                ),
+            ),
+            not_by_controller(namespace),
+            (
+                "not-the-end-of-the-namespace",
+                format!("!(request.operation == 'DELETE' && ({cluster}))"),
+            ),
+        ],
+        rules: vec![(
+            "false".to_owned(),
+            "the walls around a user's namespace are made by Kite's controller: set \
+             spec.blockedNetworks or spec.exposure of the KitePlatform, or add a NetworkPolicy \
+             of another name"
+                .to_owned(),
+        )],
+    }
+}
+
+/// VMs are in the namespaces of users: elsewhere there are no walls and no quota.
+fn namespaces() -> Policy {
+    let (label, prefix) = (labels::USER_NAME, names::user_namespace(""));
+    Policy {
+        name: "kite-vm-namespaces",
+        about: vec![(crd::GROUP, vec!["kitevirtualmachines"], vec!["CREATE"])],
+        when: Vec::new(),
+        rules: vec![(
+            format!(
+                "has(namespaceObject.metadata.labels) && \
+                 '{label}' in namespaceObject.metadata.labels && \
+                 request.namespace == '{prefix}' + namespaceObject.metadata.labels['{label}']"
+            ),
+            format!(
+                "metadata.namespace: VMs are in their owner's namespace, which Kite makes for a \
+                 KiteUser: use {prefix}<user>"
+            ),
+        )],
+    }
+}
+
+/// The gateway switches VMs on, and changes nothing else of them.
+fn gateway(namespace: &str) -> Policy {
+    let same = |field: &str| {
+        format!(
+            "has(object.metadata.{field}) == has(oldObject.metadata.{field}) && \
+             (!has(object.metadata.{field}) || object.metadata.{field} == oldObject.metadata.{field})"
+        )
+    };
+    let metadata = ["labels", "annotations", "finalizers", "ownerReferences"].map(same);
+    let message = "the SSH gateway may set spec.powerState to On, and nothing else".to_owned();
+    let spec = "dyn(object.spec).all(it, it == 'powerState' || \
+                (it in dyn(oldObject.spec) && dyn(object.spec)[it] == dyn(oldObject.spec)[it])) && \
+                dyn(oldObject.spec).all(it, it in dyn(object.spec))";
+    Policy {
+        name: "kite-gateway",
+        about: vec![(crd::GROUP, vec!["kitevirtualmachines"], vec!["UPDATE"])],
+        when: vec![("by-the-gateway", written_by(Process::Gateway, namespace))],
+        rules: vec![
+            ("object.spec.powerState == 'On'".to_owned(), message.clone()),
+            (spec.to_owned(), message.clone()),
+            (metadata.join(" && "), message),
+        ],
+    }
+}
+
+fn rendered(policy: Policy) -> ValidatingAdmissionPolicy {
+    let all = |list: Vec<&str>| list.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let rules = policy
+        .about
+        .into_iter()
+        .map(|(group, resources, operations)| NamedRuleWithOperations {
+            api_groups: Some(vec![group.to_owned()]),
+            api_versions: Some(vec!["v1".to_owned()]),
+            operations: Some(all(operations)),
+            resources: Some(all(resources)),
+            resource_names: None,
+            scope: Some("*".to_owned()),
+        });
+    let conditions: Vec<_> = policy
+        .when
+        .into_iter()
+        .map(|(name, expression)| MatchCondition {
+            name: name.to_owned(),
+            expression,
+        })
+        .collect();
+    let validations = policy
+        .rules
+        .into_iter()
+        .map(|(expression, message)| Validation {
+            expression,
+            message: Some(message),
+            reason: Some("Forbidden".to_owned()),
+            message_expression: None,
+        });
+    ValidatingAdmissionPolicy {
+        metadata: metadata::common(policy.name, None),
+        spec: Some(ValidatingAdmissionPolicySpec {
+            failure_policy: Some("Fail".to_owned()),
+            match_constraints: Some(MatchResources {
+                match_policy: Some("Equivalent".to_owned()),
+                namespace_selector: Some(LabelSelector::default()),
+                object_selector: Some(LabelSelector::default()),
+                resource_rules: Some(rules.collect()),
+                exclude_resource_rules: None,
+            }),
+            match_conditions: walls::some_list(conditions),
+            validations: Some(validations.collect()),
+            ..ValidatingAdmissionPolicySpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn binding(name: &str) -> ValidatingAdmissionPolicyBinding {
+    ValidatingAdmissionPolicyBinding {
+        metadata: metadata::common(name, None),
+        spec: ValidatingAdmissionPolicyBindingSpec {
+            policy_name: name.to_owned(),
+            validation_actions: vec!["Deny".to_owned()],
+            ..ValidatingAdmissionPolicyBindingSpec::default()
+        },
+    }
+}

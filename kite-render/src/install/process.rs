@@ -1,0 +1,82 @@
+//! Kite's processes, and what all that belongs to one of them has in common.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use kite_core::{labels, names};
+
+/// One of Kite's processes. Its name is that of its workload, its `ServiceAccount`,
+/// its roles, and the value of its pods' label `app.kubernetes.io/name`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Process {
+    /// Makes the cluster match the custom resources.
+    Controller,
+    /// The SSH gateway.
+    Gateway,
+    /// The HTTP API and the web page.
+    Api,
+}
+
+impl Process {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Controller, Self::Gateway, Self::Api];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Controller => names::CONTROLLER_ACCOUNT,
+            Self::Gateway => names::GATEWAY_APP,
+            Self::Api => names::API_SERVICE,
+        }
+    }
+
+    /// Port of `/livez`, `/readyz` and `/metrics`.
+    pub const fn admin_port(self) -> u16 {
+        match self {
+            Self::Controller => 8081,
+            Self::Gateway => 8082,
+            Self::Api => 8083,
+        }
+    }
+
+    /// Name and number of the port on which it serves people, if it does.
+    pub const fn port(self) -> Option<(&'static str, u16)> {
+        match self {
+            Self::Controller => None,
+            Self::Gateway => Some(("ssh", names::GATEWAY_PORT)),
+            Self::Api => Some(("http", names::API_PORT)),
+        }
+    }
+
+    /// The user as which its `ServiceAccount` in `namespace` is known to the API
+    /// server.
+    pub fn username(self, namespace: &str) -> String {
+        format!("system:serviceaccount:{namespace}:{}", self.name())
+    }
+
+    /// How long Kubernetes has to wait after SIGTERM: for what the process waits for
+    /// itself, and a good deal more for an API server that does not answer.
+    pub(super) const fn grace(self) -> Duration {
+        Duration::from_secs(match self {
+            // Reconciles that are under way get 10 s, the release of the Lease 2.
+            Self::Controller => 30,
+            // "Restarts" in docs/gateway.md.
+            Self::Gateway => GATEWAY_DRAIN_DELAY + GATEWAY_DRAIN + 60,
+            // The pause before SIGTERM, the last reports of consoles (10 s).
+            Self::Api => API_PAUSE + 40,
+        })
+    }
+
+    /// The label by which its pods are selected.
+    pub(super) fn selector(self) -> BTreeMap<String, String> {
+        BTreeMap::from([(labels::APP_NAME.to_owned(), self.name().to_owned())])
+    }
+}
+
+/// Seconds in which the gateway still accepts connections while it says that it is
+/// not ready: as long as load balancers take to look.
+pub(super) const GATEWAY_DRAIN_DELAY: u64 = 10;
+/// Seconds that sessions get to end after that.
+pub(super) const GATEWAY_DRAIN: u64 = 60;
+/// Seconds that the API goes on serving after its pod was taken out of the Service,
+/// until every proxy has heard of that.
+pub(super) const API_PAUSE: u64 = 5;

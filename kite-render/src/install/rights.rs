@@ -1,0 +1,433 @@
+//! What each process may do in the cluster: no more than it asks for.
+//!
+//! The rules are data, so that the roles, the table in `docs/rights.md` and the tests
+//! that take one rule after the other away speak of the same.
+
+use kite_core::names;
+
+use super::{Installation, Process};
+
+const KITE: &str = kite_core::crd::GROUP;
+const CORE: &str = "";
+const LEASES: &str = "coordination.k8s.io";
+const CDI: &str = "cdi.kubevirt.io";
+const NETWORK: &str = "networking.k8s.io";
+
+/// Reads by name, lists and watches.
+const READ: [&str; 3] = ["get", "list", "watch"];
+
+/// Where a right holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Everywhere, and for what lies in no namespace.
+    Cluster,
+    /// In Kite's own namespace.
+    Kite,
+    /// In the namespace of golden images.
+    Images,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cluster, Self::Kite, Self::Images];
+}
+
+/// What a process may do, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// Where.
+    pub scope: Scope,
+    /// The API group; empty for the core.
+    pub group: &'static str,
+    /// The resources, with their subresource where one is meant.
+    pub resources: Vec<&'static str>,
+    /// The only objects that are meant; empty for all.
+    pub names: Vec<&'static str>,
+    /// The verbs.
+    pub verbs: Vec<&'static str>,
+    /// What the process needs it for.
+    pub why: &'static str,
+}
+
+impl Right {
+    fn of<const R: usize, const V: usize>(
+        scope: Scope,
+        group: &'static str,
+        resources: [&'static str; R],
+        verbs: [&'static str; V],
+        why: &'static str,
+    ) -> Self {
+        Self {
+            scope,
+            group,
+            resources: resources.to_vec(),
+            names: Vec::new(),
+            verbs: verbs.to_vec(),
+            why,
+        }
+    }
+
+    fn named<const N: usize>(self, names: [&'static str; N]) -> Self {
+        Self {
+            names: names.to_vec(),
+            ..self
+        }
+    }
+
+    /// With verbs more.
+    fn and<const V: usize>(mut self, verbs: [&'static str; V]) -> Self {
+        self.verbs.extend(verbs);
+        self
+    }
+}
+
+fn cluster<const R: usize, const V: usize>(
+    group: &'static str,
+    resources: [&'static str; R],
+    verbs: [&'static str; V],
+    why: &'static str,
+) -> Right {
+    Right::of(Scope::Cluster, group, resources, verbs, why)
+}
+
+fn own<const V: usize>(
+    group: &'static str,
+    resource: &'static str,
+    verbs: [&'static str; V],
+    why: &'static str,
+) -> Right {
+    Right::of(Scope::Kite, group, [resource], verbs, why)
+}
+
+impl Installation {
+    /// All that `process` may do in this installation.
+    pub fn rights(&self, process: Process) -> Vec<Right> {
+        match process {
+            Process::Controller => controller(),
+            Process::Gateway => [gateway(), enters_vms()].concat(),
+            Process::Api if self.terminals => [api(), enters_vms()].concat(),
+            Process::Api => api(),
+        }
+    }
+}
+
+fn controller() -> Vec<Right> {
+    let mut rights = of_kites_kinds();
+    rights.extend(of_users());
+    rights.extend(of_machines());
+    rights.extend([
+        cluster(
+            "events.k8s.io",
+            ["events"],
+            ["create"],
+            "the story of an object, in `kubectl describe`",
+        ),
+        own(LEASES, "leases", ["create"], "the election's Lease"),
+        own(
+            LEASES,
+            "leases",
+            ["patch"],
+            "to lead, and to let go of that",
+        )
+        .named(["kite-controller"]),
+        Right::of(
+            Scope::Images,
+            CDI,
+            ["datavolumes/source"],
+            ["create"],
+            "CDI's question whether disks may be cloned from there; granted nowhere else, so no other disk can be cloned",
+        ),
+    ]);
+    rights
+}
+
+/// The controller's rights on Kite's own kinds.
+fn of_kites_kinds() -> Vec<Right> {
+    vec![
+        cluster(
+            KITE,
+            ["kiteusers", "kitevirtualmachines", "kiteimages"],
+            READ,
+            "what it makes the cluster match, and its finalizers",
+        )
+        .and(["patch"]),
+        cluster(
+            KITE,
+            ["kiteplatforms", "kitevirtualmachineoffers"],
+            READ,
+            "the settings, and what is offered",
+        ),
+        cluster(
+            KITE,
+            [
+                "kiteusers/status",
+                "kitevirtualmachines/status",
+                "kiteimages/status",
+                "kiteplatforms/status",
+                "kitevirtualmachineoffers/status",
+            ],
+            ["patch"],
+            "to say what was seen",
+        ),
+        cluster(
+            KITE,
+            ["kitevirtualmachines"],
+            ["delete"],
+            "a VM goes with its user, or when it has expired",
+        ),
+        cluster(
+            KITE,
+            ["kitevirtualmachines/finalizers", "kiteimages/finalizers"],
+            ["update"],
+            "to own what is made for them, where OwnerReferencesPermissionEnforcement is on, as in OpenShift",
+        ),
+        cluster(
+            KITE,
+            ["kitereservations"],
+            READ,
+            "claims of which there can be one",
+        )
+        .and(["create", "patch", "delete"]),
+    ]
+}
+
+/// The controller's rights on what a user gets.
+fn of_users() -> Vec<Right> {
+    vec![
+        cluster(CORE, ["namespaces"], READ, "users' namespaces").and(["create", "patch", "delete"]),
+        cluster(
+            NETWORK,
+            ["networkpolicies"],
+            READ,
+            "the walls around them; they go with their namespace",
+        )
+        .and(["create", "patch"]),
+        cluster(CORE, ["resourcequotas"], READ, "their quotas").and(["create", "patch"]),
+        cluster(CORE, ["nodes"], READ, "addresses that walls close"),
+        cluster(
+            "discovery.k8s.io",
+            ["endpointslices"],
+            READ,
+            "addresses of the API server, which walls close",
+        ),
+    ]
+}
+
+/// The controller's rights on what a VM or an image gets.
+fn of_machines() -> Vec<Right> {
+    vec![
+        cluster(
+            CORE,
+            ["secrets"],
+            READ,
+            "VMs' keys and cloud-init, made and watched in all namespaces; what cert-manager leaves behind",
+        )
+        .and(["create", "patch", "delete"]),
+        cluster(CORE, ["services"], READ, "ways to VMs and to the gateway").and([
+            "create", "patch", "delete",
+        ]),
+        cluster(
+            CORE,
+            ["persistentvolumeclaims"],
+            READ,
+            "disks that grow, and that CDI leaves behind",
+        )
+        .and(["patch", "delete"]),
+        cluster(
+            NETWORK,
+            ["ingresses"],
+            READ,
+            "domains of VMs and of the web page",
+        )
+        .and(["create", "patch", "delete"]),
+        cluster(
+            "gateway.networking.k8s.io",
+            ["httproutes"],
+            READ,
+            "the same with the Gateway API",
+        )
+        .and(["create", "patch", "delete"]),
+        cluster(
+            "gateway.networking.k8s.io",
+            ["gateways"],
+            READ,
+            "their listeners and addresses",
+        ),
+        cluster(
+            CDI,
+            ["datavolumes", "dataimportcrons", "datasources"],
+            READ,
+            "disks and images",
+        )
+        .and(["create", "patch", "delete"]),
+        cluster("kubevirt.io", ["virtualmachines"], READ, "VMs").and([
+            "create", "patch", "delete",
+        ]),
+        cluster(
+            "kubevirt.io",
+            ["virtualmachineinstances"],
+            READ,
+            "whether they run, and where",
+        ),
+        cluster(
+            "subresources.kubevirt.io",
+            ["virtualmachines/restart"],
+            ["update"],
+            "to restart them",
+        ),
+        cluster(LEASES, ["leases"], READ, "when a VM was last used"),
+    ]
+}
+
+fn gateway() -> Vec<Right> {
+    vec![
+        cluster(
+            KITE,
+            ["kitevirtualmachines", "kiteusers"],
+            ["list", "watch"],
+            "login names, who may log in, and by what",
+        ),
+        cluster(
+            KITE,
+            ["kitevirtualmachines"],
+            ["patch"],
+            "a login starts a VM (`startOnConnect`); a policy lets it change nothing else",
+        ),
+        cluster(
+            KITE,
+            ["kiteconnections"],
+            ["list", "watch", "create", "patch"],
+            "who is connected, and who is to go",
+        ),
+        cluster(
+            LEASES,
+            ["leases"],
+            ["create", "patch"],
+            "when a VM was last used, and that the gateway is there",
+        ),
+        own(
+            CORE,
+            "secrets",
+            ["create"],
+            "its host key, when there is none yet",
+        ),
+        own(CORE, "secrets", ["get"], "its host key").named([names::GATEWAY_HOST_KEY_SECRET]),
+    ]
+}
+
+/// What it takes to log in to VMs.
+fn enters_vms() -> Vec<Right> {
+    vec![
+        cluster(CORE, ["secrets"], ["list", "watch"], "VMs' keys"),
+        cluster(
+            "discovery.k8s.io",
+            ["endpointslices"],
+            ["list", "watch"],
+            "VMs' addresses",
+        ),
+    ]
+}
+
+fn api() -> Vec<Right> {
+    let mut rights = on_accounts();
+    rights.extend(on_vms());
+    rights.extend([
+        own(
+            CORE,
+            "secrets",
+            ["get", "patch", "delete"],
+            "the first administrator's token; the certificate that is put in",
+        )
+        .named([names::BOOTSTRAP_SECRET, names::UPLOADED_CERTIFICATE]),
+        own(
+            CORE,
+            "secrets",
+            ["get"],
+            "the key of second factors, secrets of sign-in providers, the certificate that was issued",
+        )
+        .named([
+            names::SEAL_SECRET,
+            names::OIDC_SECRET,
+            names::PLATFORM_CERTIFICATE,
+        ]),
+        own(
+            CORE,
+            "secrets",
+            ["create"],
+            "the certificate that is put in; the key of second factors, when there is none yet",
+        ),
+        own(
+            LEASES,
+            "leases",
+            ["list", "delete"],
+            "whether gateways are there, whose connections are over otherwise",
+        ),
+    ]);
+    rights
+}
+
+/// The API's rights on accounts and on the platform.
+fn on_accounts() -> Vec<Right> {
+    vec![
+        cluster(
+            KITE,
+            ["kiteusers", "kitesessions"],
+            READ,
+            "accounts and sign-ins",
+        )
+        .and(["create", "patch", "delete"]),
+        cluster(
+            KITE,
+            ["kitetokens", "kiteinvites"],
+            READ,
+            "API tokens and invites",
+        )
+        .and(["create", "delete"]),
+        cluster(
+            KITE,
+            ["kitetokens/status", "kiteinvites/status"],
+            ["patch"],
+            "when a token was last used, and whose an invite is",
+        ),
+        cluster(
+            KITE,
+            ["kitesecondfactors"],
+            ["get", "create", "patch", "delete"],
+            "second factors",
+        ),
+        cluster(KITE, ["kitereservations"], ["get"], "whose a name is"),
+        cluster(KITE, ["kiteplatforms"], READ, "the settings").and(["create", "patch"]),
+    ]
+}
+
+/// The API's rights on VMs.
+fn on_vms() -> Vec<Right> {
+    vec![
+        cluster(KITE, ["kitevirtualmachines"], READ, "VMs").and(["create", "patch", "delete"]),
+        cluster(KITE, ["kitevirtualmachineoffers"], READ, "offers").and(["create", "delete"]),
+        cluster(KITE, ["kiteimages"], ["list", "watch"], "the catalogue"),
+        cluster(
+            KITE,
+            ["kiteconnections"],
+            READ,
+            "who is connected to VMs, by consoles too",
+        )
+        .and(["create", "patch", "delete"]),
+        cluster(
+            LEASES,
+            ["leases"],
+            ["create", "patch"],
+            "that a console uses a VM, and that the API is there",
+        ),
+        cluster(
+            "subresources.kubevirt.io",
+            [
+                "virtualmachineinstances/console",
+                "virtualmachineinstances/vnc",
+            ],
+            ["get"],
+            "serial lines and screens",
+        ),
+        cluster(CORE, ["nodes"], ["list"], "`admin/capacity`"),
+    ]
+}

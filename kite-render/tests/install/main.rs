@@ -1,0 +1,11 @@
+//! What is installed, asked of the fake: its server-side apply, its RBAC, its
+//! admission policies.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod applied;
+mod clones;
+mod pods;
+mod policies;
+mod rendered;
+mod rights;
+mod stage;
