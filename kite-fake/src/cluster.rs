@@ -88,6 +88,14 @@ impl FakeCluster {
         kube::Client::new(self.service(), "default")
     }
 
+    /// A client of those who run the cluster itself ([`crate::actors`]), whom admission
+    /// policies tell from administrators.
+    pub fn controller_client(&self) -> kube::Client {
+        let identity = Identity::controller_manager();
+        let service = FakeService::new(self.clone(), Some(identity));
+        kube::Client::new(service, "default")
+    }
+
     /// The cluster as the verbs of [`kite_core::cluster::Cluster`], over
     /// [`client`](Self::client). Needs a running tokio runtime.
     ///
@@ -281,7 +289,7 @@ impl FakeCluster {
     }
 
     pub(crate) fn start_actors(&self, actors: Vec<Arc<dyn Actor>>, rules: &Arc<Rules>) {
-        let client = self.client();
+        let client = self.controller_client();
         self.inner
             .actors
             .get_or_init(|| Actors::spawn(&client, self.clock(), rules, actors, self.stopped()));

@@ -1,5 +1,7 @@
 //! What people who run a cluster do with it, as functions over a [`kube::Client`].
 //!
-//! [`doctor`] looks whether a cluster is fit for Kite and says what is missing.
+//! - [`doctor`] looks whether a cluster is fit for Kite and says what is missing.
+//! - [`install`] applies an installation, waits until it is up, and removes it again.
 
 pub mod doctor;
+pub mod install;

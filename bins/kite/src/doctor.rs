@@ -8,7 +8,7 @@ use kite_core::names;
 use kite_process::ClusterArgs;
 
 /// How an answer is written.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// For people.
     Text,
@@ -31,8 +31,8 @@ pub(crate) struct Options {
     cluster: ClusterArgs,
 }
 
-/// Prints what was found. The exit code is 0 if Kite can work on the cluster, also
-/// where there are warnings, 2 if it cannot, and 1 if it could not be looked at.
+/// Prints what was found. The exit code is 0 if nothing keeps Kite from working on the
+/// cluster, 3 if something does, and 1 if it could not be looked at.
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let client = options.cluster.client_without_retries().await?;
     let aim = Aim {
@@ -43,8 +43,10 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     write(&report, options.output)?;
     Ok(if report.is_fit() {
         ExitCode::SUCCESS
+    } else if report.was_looked_at() {
+        ExitCode::from(3)
     } else {
-        ExitCode::from(2)
+        ExitCode::FAILURE
     })
 }
 

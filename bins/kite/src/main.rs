@@ -5,6 +5,7 @@ mod cluster;
 mod crds;
 mod demo;
 mod doctor;
+mod install;
 mod keep;
 mod listen;
 mod manifests;
@@ -37,10 +38,19 @@ enum Command {
     /// Print an installation of Kite for `kubectl apply`: namespaces, CRDs, accounts
     /// with their rights, the processes, policies, settings, golden images.
     Manifests(Box<manifests::Options>),
+    /// Install Kite on a cluster: apply what `kite manifests` prints for the same
+    /// options, and wait until it is up.
+    Install(Box<install::Options>),
+    /// Bring an installation to this version and these options. It is the same as
+    /// install: what is as it should be stays untouched.
+    Upgrade(Box<install::Options>),
+    /// Take Kite off a cluster. Users, VMs and their disks stay and run on, unless
+    /// they are asked for by name.
+    Uninstall(install::RemovalOptions),
     /// Look whether a cluster is fit for Kite, and say what to do where it is not.
     ///
-    /// Nothing is written. The exit code is 0 if Kite can work there, 2 if it cannot,
-    /// and 1 if it could not be looked at.
+    /// Nothing is written. The exit code is 0 if nothing keeps Kite from working there,
+    /// 3 if something does, and 1 if it could not be looked at.
     Doctor(doctor::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
     PasswordHash,
@@ -57,6 +67,12 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let done = match cli.command {
         Command::Doctor(options) => return served(&cli.logs, QUIET, doctor::run(options)),
+        Command::Install(options) | Command::Upgrade(options) => {
+            return served(&cli.logs, QUIET, install::install(options));
+        }
+        Command::Uninstall(options) => {
+            return served(&cli.logs, QUIET, install::uninstall(options));
+        }
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(&options),
         Command::PasswordHash => password::run(),

@@ -4,11 +4,20 @@ mod options;
 
 use std::io::Write as _;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use kite_render::install::Manifest;
 use serde_json::json;
 
-pub(crate) use self::options::Options;
+pub(crate) use self::options::Options as InstallationOptions;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Format of what is printed.
+    #[arg(long, short, value_enum, default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    installation: InstallationOptions,
+}
 
 /// How objects are written.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +30,10 @@ pub(crate) enum Output {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let text = text(&options.installation().manifests(), options.output)?;
+    let text = text(
+        &options.installation.installation().manifests(),
+        options.output,
+    )?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -55,10 +67,10 @@ mod tests {
     #[derive(Parser)]
     struct Cli {
         #[command(flatten)]
-        options: Options,
+        options: InstallationOptions,
     }
 
-    fn options(arguments: &[&str]) -> Result<Options, String> {
+    fn options(arguments: &[&str]) -> Result<InstallationOptions, String> {
         let cli = Cli::try_parse_from([&["kite"], arguments].concat());
         cli.map(|cli| cli.options)
             .map_err(|error| error.to_string())

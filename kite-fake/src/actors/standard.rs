@@ -98,7 +98,7 @@ pub fn play(
     let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()))
         .with_guests(Arc::clone(&machines));
     cluster.extend(SUBRESOURCES, Arc::new(subresources));
-    let (client, clock) = (cluster.client(), cluster.clock());
+    let (client, clock) = (cluster.controller_client(), cluster.clock());
     let actors = everything_with(guests, machines);
     Actors::spawn(&client, clock, rules, actors, shutdown)
 }

@@ -43,6 +43,15 @@ impl Identity {
         }
     }
 
+    /// Who runs the cluster itself, as which its actors are known: with all rights, and
+    /// under the name that admission policies let by.
+    pub fn controller_manager() -> Self {
+        Self {
+            name: "system:kube-controller-manager".into(),
+            ..Self::admin()
+        }
+    }
+
     /// Nobody in particular.
     pub fn anonymous() -> Self {
         Self {

@@ -13,7 +13,10 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_core::crd::{KiteImage, KitePlatform};
-use kube::{Resource, api::ObjectMeta};
+use kube::{
+    Resource,
+    api::{ApiResource, ObjectMeta},
+};
 use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::{ServiceMonitor, platform};
@@ -47,6 +50,16 @@ macro_rules! manifest {
             /// Its kind.
             pub fn kind(&self) -> String {
                 match self { $( Self::$kind(_) => $kind::kind(&()).into_owned(), )* }
+            }
+
+            /// Its kind, as a client asks for it.
+            pub fn resource(&self) -> ApiResource {
+                match self { $( Self::$kind(_) => ApiResource::erase::<$kind>(&()), )* }
+            }
+
+            /// All kinds that are installed.
+            pub fn resources() -> Vec<ApiResource> {
+                vec![ $( ApiResource::erase::<$kind>(&()), )* ]
             }
 
             /// Its metadata.

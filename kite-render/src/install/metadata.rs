@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use super::Process;
 
 /// The label that all of an installation has.
-pub(super) const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "kite");
+pub const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "kite");
 
 /// Metadata of what belongs to no one process.
 pub(super) fn common(name: &str, namespace: Option<&str>) -> ObjectMeta {

@@ -42,6 +42,7 @@ pub use self::{
     catalogue::golden_images,
     environment::{Options, Recordings, Web},
     manifest::Manifest,
+    metadata::PART_OF,
     monitoring::{Endpoint, Monitoring, ServiceMonitor, ServiceMonitorSpec},
     network::Network,
     process::Process,

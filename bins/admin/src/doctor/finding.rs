@@ -93,6 +93,24 @@ impl Report {
         self.state != State::Unfit
     }
 
+    /// Whether the cluster answered at all.
+    pub fn was_looked_at(&self) -> bool {
+        self.findings.len() > 1
+    }
+
+    /// What keeps Kite from working that no installation brings with it;
+    /// `with_class` says whether it brings the `StorageClass`.
+    pub fn before_install(&self, with_class: bool) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |finding| {
+            let counts = match finding.check {
+                "apiServer" | "kubevirt" | "cdi" | "nodes" => true,
+                "storageClass" | "snapshots" => !with_class,
+                _ => false,
+            };
+            counts && finding.state == State::Unfit
+        })
+    }
+
     /// What was found of `check`.
     pub fn find(&self, check: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.check == check)
@@ -113,10 +131,16 @@ impl fmt::Display for Report {
         }
         let count = |state| self.findings.iter().filter(|it| it.state == state).count();
         let (unfit, warnings) = (count(State::Unfit), count(State::Warning));
-        match (unfit, warnings) {
-            (0, 0) => write!(f, "The cluster is fit for Kite."),
-            (0, warnings) => write!(f, "Kite works on this cluster; {warnings} to look at."),
-            (unfit, _) => write!(f, "The cluster is not fit for Kite yet: {unfit} to mend."),
+        match (unfit, warnings, count(State::Unknown)) {
+            (0, 0, 0) => write!(f, "The cluster is fit for Kite."),
+            (0, 0, unknown) => write!(f, "Nothing is amiss; {unknown} could not be told."),
+            (0, warnings, 0) => write!(f, "Kite works on this cluster; {warnings} to look at."),
+            (0, warnings, unknown) => write!(
+                f,
+                "Nothing keeps Kite from working; {warnings} to look at, {unknown} could not be \
+                 told."
+            ),
+            (unfit, _, _) => write!(f, "The cluster is not fit for Kite yet: {unfit} to mend."),
         }
     }
 }
@@ -131,6 +155,11 @@ mod tests {
         let unknown = Finding::of("two", State::Unknown, "nobody knows", "ask");
         let report = Report::new(vec![fit.clone(), unknown.clone()]);
         assert!(report.is_fit());
+        assert!(
+            report
+                .to_string()
+                .ends_with("Nothing is amiss; 1 could not be told.")
+        );
         assert_eq!(report.state, State::Unknown);
         let unfit = Finding::of("three", State::Unfit, "is missing", "install it");
         let report = Report::new(vec![fit, unfit, unknown]);

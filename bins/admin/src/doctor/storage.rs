@@ -16,12 +16,18 @@ const EXPANSION: &str = "diskGrowth";
 const SNAPSHOTS: &str = "snapshots";
 
 pub(super) fn storage(facts: &Facts, aim: &Aim) -> Vec<Finding> {
-    let platform = facts.platform.known();
-    let wanted = aim
-        .storage_class
-        .as_deref()
-        .or_else(|| Some(platform?.spec.storage_class()))
-        .unwrap_or(names::STORAGE_CLASS);
+    let wanted = match (&aim.storage_class, &facts.platform) {
+        (Some(wanted), _) => wanted,
+        (None, Seen::Known(platform)) => platform.spec.storage_class(),
+        (None, Seen::Absent) => names::STORAGE_CLASS,
+        (None, seen @ (Seen::Refused | Seen::Failed(_))) => {
+            return vec![unseen(
+                CLASS,
+                "the KitePlatform, which names the class",
+                seen,
+            )];
+        }
+    };
     let Seen::Known(classes) = &facts.storage_classes else {
         return vec![unseen(CLASS, "StorageClasses", &facts.storage_classes)];
     };
@@ -85,6 +91,9 @@ fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
                  \"volumeMode\":\"Filesystem\"}}]}}}}'"
             ),
         );
+    }
+    if let seen @ (Seen::Refused | Seen::Failed(_)) = &facts.snapshot_classes {
+        return unseen(SNAPSHOTS, "VolumeSnapshotClasses", seen);
     }
     let classes = facts.snapshot_classes.known().into_iter().flatten();
     let of_driver = classes

@@ -1,4 +1,4 @@
-//! The options of `kite manifests`.
+//! The options that make an installation.
 
 use std::{net::IpAddr, str::FromStr as _};
 
@@ -16,8 +16,6 @@ use kite_render::{
     walls::Pods,
 };
 
-use super::Output;
-
 #[derive(Args)]
 pub(crate) struct Options {
     /// Kind of cluster, which the other options change in part: plain is any, with two
@@ -32,9 +30,6 @@ pub(crate) struct Options {
         value_parser = profile()
     )]
     profile: Profile,
-    /// Format of what is printed.
-    #[arg(long, short, value_enum, default_value_t)]
-    pub(super) output: Output,
     /// Namespace in which Kite runs.
     #[arg(
         long,

@@ -1,0 +1,389 @@
+//! Installations on the in-memory cluster: applied, applied again, and taken away.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Namespace, PersistentVolumeClaim, Secret},
+        rbac::v1::ClusterRole,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kite_admin::install::{
+    Change, Data, FirstAdmin, ObjectName, apply, first_admin, prune, remove, wait_until_ready,
+};
+use kite_core::{
+    cluster::{Cluster as _, ClusterExt as _, KubeCluster, ObjectKey},
+    crd::{AccessLevel, KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine},
+    names,
+};
+use kite_fake::{
+    FakeCluster,
+    actors::{Actors, Rules, cdi_definitions, kubevirt_definitions, play},
+};
+use kite_reconcile::{Context, operator::Operator};
+use kite_render::install::{Installation, Process, Profile, Replicas};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+const LONG: Duration = Duration::from_secs(120);
+
+struct World {
+    fake: FakeCluster,
+    client: Client,
+    stop: CancellationToken,
+    _actors: Actors,
+}
+
+impl World {
+    fn new() -> Self {
+        let fake = FakeCluster::builder()
+            .crds(kubevirt_definitions())
+            .crds(cdi_definitions())
+            .build()
+            .unwrap();
+        let stop = CancellationToken::new();
+        let actors = play(&fake, &Arc::new(Rules::instant()), false, &stop);
+        Self {
+            client: fake.client(),
+            fake,
+            stop,
+            _actors: actors,
+        }
+    }
+
+    async fn apply(
+        &self,
+        installation: &Installation,
+        dry_run: bool,
+    ) -> BTreeMap<ObjectName, Change> {
+        let mut changes = BTreeMap::new();
+        let manifests = installation.manifests();
+        apply(&self.client, &manifests, dry_run, |object, change| {
+            assert!(
+                changes.insert(object.clone(), change).is_none(),
+                "{object} twice"
+            );
+        })
+        .await
+        .unwrap();
+        assert_eq!(changes.len(), manifests.len());
+        changes
+    }
+
+    async fn count<K>(&self) -> usize
+    where
+        K: Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        let list = Api::<K>::all(self.client.clone());
+        match list.list(&ListParams::default()).await {
+            Ok(list) => list.items.len(),
+            Err(kube::Error::Api(status)) if status.code == 404 => 0,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn small() -> Installation {
+    let mut installation = Profile::SingleNode.installation();
+    // What is imported takes its time, also where it is only played.
+    installation.images.clear();
+    installation
+}
+
+fn of(kind: &str, name: &str) -> impl Fn(&(&ObjectName, &Change)) -> bool {
+    move |(object, _)| object.kind == kind && object.name == name
+}
+
+#[tokio::test]
+async fn what_is_applied_twice_changes_once() {
+    let world = World::new();
+    let installation = Profile::HighAvailability.installation();
+    let first = world.apply(&installation, false).await;
+    let made = first.values().filter(|it| **it == Change::Created).count();
+    assert!(made > 40, "{first:?}");
+    let second = world.apply(&installation, false).await;
+    assert!(
+        second.values().all(|it| *it == Change::Unchanged),
+        "{second:?}"
+    );
+    let mut other = installation.clone();
+    other.replicas = Replicas::all(5);
+    let third = world.apply(&other, false).await;
+    let changed: Vec<_> = third
+        .iter()
+        .filter(|(_, it)| **it == Change::Changed)
+        .collect();
+    assert!(
+        changed.iter().any(|it| of("Deployment", "kite-api")(it)),
+        "{changed:?}"
+    );
+    assert!(
+        changed.iter().all(|(it, _)| it.kind != "ClusterRole"),
+        "{changed:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_dry_run_stores_nothing_and_says_what_would_be() {
+    let world = World::new();
+    let installation = small();
+    let told = world.apply(&installation, true).await;
+    assert!(told.values().all(|it| *it == Change::Created), "{told:?}");
+    assert_eq!(
+        world.count::<Deployment>().await + world.count::<ClusterRole>().await,
+        0
+    );
+    assert_eq!(world.count::<KitePlatform>().await, 0);
+    world.apply(&installation, false).await;
+    let told = world.apply(&installation, true).await;
+    assert!(told.values().all(|it| *it == Change::Unchanged), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_administrators_set_stays() {
+    let world = World::new();
+    let mut installation = small();
+    world.apply(&installation, false).await;
+    let platforms = Api::<KitePlatform>::all(world.client.clone());
+    let patch = Patch::Merge(json!({"spec": {"signUp": "Open"}}));
+    let params = PatchParams::apply("somebody");
+    platforms.patch("default", &params, &patch).await.unwrap();
+    installation.platform.sign_up = kite_core::crd::SignUp::Invite;
+    let told = world.apply(&installation, false).await;
+    let platform = told.iter().find(of("KitePlatform", "default")).unwrap();
+    assert_eq!(*platform.1, Change::Kept);
+    let platform = platforms.get("default").await.unwrap();
+    assert_eq!(platform.spec.sign_up, kite_core::crd::SignUp::Open);
+}
+
+#[tokio::test]
+async fn it_is_waited_until_all_pods_are_ready() {
+    let world = World::new();
+    let manifests = small().manifests();
+    apply(&world.client, &manifests, false, |_, _| {})
+        .await
+        .unwrap();
+    let mut last = Vec::new();
+    wait_until_ready(&world.client, &manifests, LONG, |now| last = now.to_vec())
+        .await
+        .unwrap();
+    assert_eq!(last.len(), 3);
+    assert!(last.iter().all(|it| it.ready == it.wanted), "{last:?}");
+    // Where nobody makes pods it is told, with what to look at.
+    let bare = FakeCluster::builder().build().unwrap().client();
+    apply(&bare, &manifests, false, |_, _| {}).await.unwrap();
+    let late = wait_until_ready(&bare, &manifests, Duration::from_secs(1), |_| {}).await;
+    let error = late.unwrap_err().to_string();
+    assert!(
+        error.contains("kite-controller has 0 of 1") && error.contains("kubectl -n kite"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_first_administrator_gets_one_token() {
+    let world = World::new();
+    world.apply(&small(), false).await;
+    let first = first_admin(&world.client, "kite").await.unwrap();
+    let FirstAdmin::Token(token) = &first else {
+        panic!("{first:?}");
+    };
+    assert_eq!(token.len(), 64);
+    assert_eq!(first_admin(&world.client, "kite").await.unwrap(), first);
+    let mut root = KiteUserSpec::new("root");
+    root.access_level = AccessLevel::Admin;
+    let cluster = KubeCluster::new(world.client.clone());
+    cluster.create(&KiteUser::new("root", root)).await.unwrap();
+    let now = first_admin(&world.client, "kite").await.unwrap();
+    assert_eq!(now, FirstAdmin::IsThere);
+}
+
+#[tokio::test]
+async fn what_an_upgrade_has_no_more_goes() {
+    let world = World::new();
+    let mut installation = small();
+    installation.replicas = Replicas::all(2);
+    world.apply(&installation, false).await;
+    // Of another tool, under the same label.
+    let params = PatchParams::apply("argocd");
+    let theirs = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": [],
+        "metadata": {"name": "kite-extra", "labels": {"app.kubernetes.io/part-of": "kite"}},
+    });
+    let roles = Api::<ClusterRole>::all(world.client.clone());
+    roles
+        .patch("kite-extra", &params, &Patch::Apply(theirs))
+        .await
+        .unwrap();
+
+    let fewer = small();
+    world.apply(&fewer, false).await;
+    let mut gone = Vec::new();
+    let wanted = fewer.manifests();
+    let pruned = prune(&world.client, &wanted, false, |object, _| {
+        gone.push(object.clone());
+    });
+    pruned.await.unwrap();
+    assert!(!gone.is_empty());
+    assert!(
+        gone.iter().all(|it| it.kind == "PodDisruptionBudget"),
+        "{gone:?}"
+    );
+    assert!(roles.get_opt("kite-extra").await.unwrap().is_some());
+}
+
+/// An installation with a controller that works, a user, and a VM that runs.
+async fn with_vm(world: &World) -> KubeCluster {
+    world.apply(&small(), false).await;
+    // The admission policies let nobody else do its work.
+    let client = world.fake.client_as(&Process::Controller.username("kite"));
+    let stop = world.stop.clone();
+    let controller = Operator::alone().run(
+        client,
+        |client| Context::new(KubeCluster::new(client)),
+        stop,
+    );
+    tokio::spawn(controller);
+    let cluster = KubeCluster::new(world.client.clone());
+    let image = json!({"metadata": {"name": "debian"}, "spec": {
+        "osFamily": "Debian", "minDisk": "1Gi",
+        "source": {"registry": {"url": "docker://registry.test/debian"}}}});
+    let image: kite_core::crd::KiteImage = serde_json::from_value(image).unwrap();
+    cluster.create(&image).await.unwrap();
+    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    cluster.create(&ann).await.unwrap();
+    let namespace = names::user_namespace("ann");
+    until("ann has a namespace", async || {
+        let key = ObjectKey::cluster(namespace.clone());
+        cluster.find::<Namespace>(&key).await.unwrap().is_some()
+    })
+    .await;
+    let vm = json!({"metadata": {"name": "web", "namespace": namespace}, "spec": {
+        "sshId": "ann-web", "image": "debian", "cpu": 1, "memory": "1Gi", "disk": "2Gi",
+        "powerState": "On"}});
+    let vm: KiteVirtualMachine = serde_json::from_value(vm).unwrap();
+    cluster.create(&vm).await.unwrap();
+    let key = ObjectKey::namespaced(namespace, "web");
+    until("the VM runs", async || {
+        let vm = cluster.get::<KiteVirtualMachine>(&key).await.unwrap();
+        let phase = vm.status.and_then(|it| it.phase);
+        phase == Some(kite_core::crd::VmPhase::Running)
+    })
+    .await;
+    cluster
+}
+
+async fn until(what: &str, mut check: impl AsyncFnMut() -> bool) {
+    for _ in 0..1200 {
+        if check().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never: {what}");
+}
+
+#[tokio::test]
+async fn without_kite_vms_and_their_disks_stay() {
+    let world = World::new();
+    let cluster = with_vm(&world).await;
+    let claims = world.count::<PersistentVolumeClaim>().await;
+    assert!(claims > 0);
+    remove(&world.client, Data::Keep, true, LONG, |_, _| {})
+        .await
+        .unwrap();
+    assert_eq!(world.count::<Deployment>().await, 3, "a dry run");
+
+    remove(&world.client, Data::Keep, false, LONG, |_, _| {})
+        .await
+        .unwrap();
+    assert_eq!(world.count::<Deployment>().await, 0);
+    let roles = Api::<ClusterRole>::all(world.client.clone());
+    let own = roles.list(&ListParams::default()).await.unwrap();
+    let own = own
+        .items
+        .iter()
+        .filter(|it| it.metadata.name.as_deref().unwrap().starts_with("kite"));
+    assert_eq!(own.count(), 0);
+    assert_eq!(world.count::<KiteUser>().await, 1);
+    assert_eq!(world.count::<PersistentVolumeClaim>().await, claims);
+    let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
+    assert!(
+        cluster
+            .find::<KiteVirtualMachine>(&key)
+            .await
+            .unwrap()
+            .is_some()
+    );
+    // And it can come back.
+    let again = world.apply(&small(), false).await;
+    let namespace = again.iter().find(of("Namespace", "kite")).unwrap();
+    assert_eq!(*namespace.1, Change::Unchanged);
+}
+
+#[tokio::test]
+async fn asked_for_by_name_everything_goes() {
+    let world = World::new();
+    let cluster = with_vm(&world).await;
+    remove(&world.client, Data::Delete, false, LONG, |_, _| {})
+        .await
+        .unwrap();
+    assert_eq!(world.count::<KiteUser>().await, 0);
+    assert_eq!(world.count::<PersistentVolumeClaim>().await, 0);
+    assert_eq!(world.count::<Secret>().await, 0);
+    let kinds = Api::<CustomResourceDefinition>::all(world.client.clone());
+    until("the kinds are gone", async || {
+        let kinds = kinds.list(&ListParams::default()).await.unwrap();
+        kinds
+            .items
+            .iter()
+            .all(|it| it.spec.group != "hy3ons.github.io")
+    })
+    .await;
+    for name in ["kite", "kite-images"] {
+        let key = ObjectKey::cluster(name);
+        assert!(
+            cluster.find::<Namespace>(&key).await.unwrap().is_none(),
+            "{name}"
+        );
+    }
+    // Nothing is left to do.
+    remove(&world.client, Data::Delete, false, LONG, |object, _| {
+        panic!("{object}")
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn without_a_controller_users_are_not_given_up_half_way() {
+    let world = World::new();
+    world.apply(&small(), false).await;
+    let cluster = KubeCluster::new(world.client.clone());
+    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    ann.metadata.finalizers = Some(vec!["hy3ons.github.io/kite-user-cleanup".to_owned()]);
+    cluster.create(&ann).await.unwrap();
+    let short = Duration::from_secs(1);
+    let late = remove(&world.client, Data::Delete, false, short, |_, _| {}).await;
+    let error = late.unwrap_err().to_string();
+    assert!(error.contains("KiteUser ann is still there"), "{error}");
+    assert_eq!(
+        world.count::<Deployment>().await,
+        3,
+        "who clears away is not taken away"
+    );
+}

@@ -1,0 +1,312 @@
+//! `kite install`, `kite upgrade` and `kite uninstall`.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use kite_admin::{
+    doctor::{Aim, examine},
+    install::{
+        Change, Data, FirstAdmin, ObjectName, Removed, Workload, apply, first_admin, prune, remove,
+        wait_until_ready,
+    },
+};
+use kite_core::{crd::KitePlatform, names};
+use kite_process::ClusterArgs;
+use kite_render::install::Installation;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::{doctor::Output, manifests::InstallationOptions};
+
+/// Whether something is done, or only tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum DryRun {
+    /// It is done.
+    #[default]
+    None,
+    /// The API server judges it, and stores nothing.
+    Server,
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Let the API server judge all of it, and store nothing.
+    #[arg(long, value_enum, default_value = "none")]
+    dry_run: DryRun,
+    /// How it is told what was done.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    /// Seconds to wait until all pods are ready; 0 does not wait.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
+    /// Install also where `kite doctor` finds that Kite cannot work.
+    #[arg(long)]
+    without_doctor: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    installation: InstallationOptions,
+}
+
+/// Applies an installation and waits until it is up.
+pub(crate) async fn install(options: Box<Options>) -> anyhow::Result<ExitCode> {
+    let client = options.cluster.client_without_retries().await?;
+    let installation = options.installation.installation();
+    let manifests = installation.manifests();
+    let dry_run = options.dry_run == DryRun::Server;
+    if !options.without_doctor {
+        require_fit(&client, &installation).await?;
+    }
+    let mut told = Told::new(options.output, manifests.len());
+    apply(&client, &manifests, dry_run, |object, change| {
+        told.applied(object, change);
+    })
+    .await?;
+    prune(&client, &manifests, dry_run, |object, removed| {
+        told.removed(object, removed);
+    })
+    .await?;
+    if dry_run {
+        told.end(None, None)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let admin = first_admin(&client, &installation.namespace).await?;
+    if options.timeout > 0 {
+        let longest = Duration::from_secs(options.timeout);
+        wait_until_ready(&client, &manifests, longest, |workloads| {
+            told.waiting(workloads);
+        })
+        .await?;
+    }
+    let platform = Api::<KitePlatform>::all(client);
+    let platform = platform.get_opt(names::PLATFORM).await?;
+    let url = platform.and_then(|it| it.status?.url);
+    told.end(Some(&admin), url.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// That Kite can work on the cluster, but for what is about to be installed.
+async fn require_fit(client: &Client, installation: &Installation) -> anyhow::Result<()> {
+    let aim = Aim {
+        namespace: installation.namespace.clone(),
+        storage_class: Some(installation.platform.storage_class().to_owned()),
+    };
+    let report = examine(client, &aim).await;
+    let lacks: Vec<_> = report
+        .before_install(installation.storage.is_some())
+        .map(|it| format!("{}: {}", it.check, it.message))
+        .collect();
+    if !lacks.is_empty() {
+        bail!(
+            "Kite cannot work on this cluster: {}. See kite doctor for what to do, or install all \
+             the same with --without-doctor",
+            lacks.join("; ")
+        );
+    }
+    Ok(())
+}
+
+#[derive(Args)]
+pub(crate) struct RemovalOptions {
+    /// Namespace in which Kite runs.
+    #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
+    namespace: String,
+    /// Also delete all users, VMs and disks, images and settings, which nobody can
+    /// bring back. Name Kite's namespace once more to show that it is meant.
+    #[arg(long, value_name = "NAMESPACE")]
+    delete_users_and_disks: Option<String>,
+    /// Tell what would be deleted, and delete nothing.
+    #[arg(long, value_enum, default_value = "none")]
+    dry_run: DryRun,
+    /// How it is told what was done.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    /// Seconds to wait at most for each kind to be gone.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Removes an installation.
+pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCode> {
+    let data = match &options.delete_users_and_disks {
+        None => Data::Keep,
+        Some(named) if *named == options.namespace => Data::Delete,
+        Some(named) => bail!(
+            "--delete-users-and-disks {named:?}: Kite's namespace is {:?}; name that if all of \
+             its users' disks are to be deleted",
+            options.namespace
+        ),
+    };
+    let client = options.cluster.client_without_retries().await?;
+    let mut told = Told::new(options.output, 0);
+    let longest = Duration::from_secs(options.timeout);
+    let dry_run = options.dry_run == DryRun::Server;
+    remove(&client, data, dry_run, longest, |object, removed| {
+        told.removed(object, removed);
+    })
+    .await?;
+    told.gone(data)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells people line by line, and scripts all of it at the end.
+struct Told {
+    output: Output,
+    all: usize,
+    rows: Vec<Value>,
+    /// Whether the last line is one that is written over.
+    is_open: bool,
+}
+
+impl Told {
+    fn new(output: Output, all: usize) -> Self {
+        Self {
+            output,
+            all,
+            rows: Vec::new(),
+            is_open: false,
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        if self.output == Output::Text {
+            let mut out = std::io::stderr().lock();
+            let cleared = if self.is_open { "\r\x1b[K" } else { "" };
+            // Nobody may be there to read it any more.
+            let _ = writeln!(out, "{cleared}{text}");
+            self.is_open = false;
+        }
+    }
+
+    /// A line that the next one is written over, where somebody looks on.
+    fn progress(&mut self, text: &str) {
+        if self.output == Output::Text && std::io::stderr().is_terminal() {
+            let mut out = std::io::stderr().lock();
+            let _ = write!(out, "\r\x1b[K{text}");
+            let _ = out.flush();
+            self.is_open = true;
+        }
+    }
+
+    fn applied(&mut self, object: &ObjectName, change: Change) {
+        self.rows
+            .push(json!({ "object": object, "change": change }));
+        let bar = bar(self.rows.len(), self.all);
+        match change {
+            Change::Created => self.line(&format!("created    {object}")),
+            Change::Changed => self.line(&format!("changed    {object}")),
+            Change::Kept => self.line(&format!(
+                "kept       {object}, which an administrator has changed"
+            )),
+            Change::Unchanged => {}
+        }
+        self.progress(&format!("{bar} {object}"));
+    }
+
+    fn waiting(&mut self, workloads: &[Workload]) {
+        let texts: Vec<_> = workloads
+            .iter()
+            .map(|it| format!("{} {}/{}", it.object.name, it.ready, it.wanted))
+            .collect();
+        let text = format!("pods ready: {}", texts.join(", "));
+        if std::io::stderr().is_terminal() {
+            self.progress(&text);
+        } else {
+            self.line(&text);
+        }
+    }
+
+    fn removed(&mut self, object: &ObjectName, removed: Removed) {
+        self.rows
+            .push(json!({ "object": object, "change": removed }));
+        match removed {
+            Removed::Deleted => self.line(&format!("deleted    {object}")),
+            Removed::Gone => self.progress(&format!("gone: {object}")),
+        }
+    }
+
+    /// Says what came of it.
+    fn end(&mut self, admin: Option<&FirstAdmin>, url: Option<&str>) -> anyhow::Result<()> {
+        let token = match admin {
+            Some(FirstAdmin::Token(token)) => Some(token),
+            Some(FirstAdmin::IsThere) | None => None,
+        };
+        let mut out = std::io::stdout().lock();
+        if self.output == Output::Json {
+            let all = json!({ "objects": self.rows, "bootstrapToken": token, "url": url });
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            return Ok(());
+        }
+        let count = |change: &str| {
+            let rows = self.rows.iter();
+            rows.filter(|row| row["change"] == change).count()
+        };
+        let summary = format!(
+            "{} objects: {} created, {} changed, {} as they were, {} kept",
+            self.rows.len(),
+            count("created"),
+            count("changed"),
+            count("unchanged"),
+            count("kept")
+        );
+        self.line(&summary);
+        if let Some(url) = url {
+            writeln!(out, "The web page: {url}")?;
+        }
+        if let Some(token) = token {
+            writeln!(
+                out,
+                "The first administrator signs up with this token, once: {token}"
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Says what was removed, and what was not.
+    fn gone(&mut self, data: Data) -> anyhow::Result<()> {
+        if self.output == Output::Json {
+            let all = json!({ "objects": self.rows });
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            return Ok(());
+        }
+        self.line(match data {
+            Data::Keep => {
+                "Kite is gone. Its users, VMs with their disks, images and settings are still \
+                 there, VMs run on, and kite install takes them up again"
+            }
+            Data::Delete => "Kite is gone, with all users, VMs and disks",
+        });
+        Ok(())
+    }
+}
+
+/// How far it is, as a person sees at a glance.
+fn bar(done: usize, all: usize) -> String {
+    const WIDTH: usize = 24;
+    let filled = (done * WIDTH).checked_div(all).unwrap_or(WIDTH).min(WIDTH);
+    let rest = WIDTH - filled;
+    format!("[{}{}] {done}/{all}", "#".repeat(filled), " ".repeat(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_fills() {
+        assert_eq!(bar(0, 4), format!("[{}] 0/4", " ".repeat(24)));
+        assert_eq!(
+            bar(2, 4),
+            format!("[{}{}] 2/4", "#".repeat(12), " ".repeat(12))
+        );
+        assert_eq!(bar(4, 4), format!("[{}] 4/4", "#".repeat(24)));
+    }
+}
