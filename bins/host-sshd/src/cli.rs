@@ -1,0 +1,115 @@
+//! The options of `kite host-sshd`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::config::Ports;
+
+/// What `kite host-sshd` is asked for.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Command {
+    /// Move sshd to another port, test it there, and put everything back if it does
+    /// not answer. Open sessions stay open.
+    Move(MoveOptions),
+    /// Put everything back as it was before the move.
+    Restore(RestoreOptions),
+    /// Say where sshd listens, whether it is moved, and what is amiss.
+    Status(CommonOptions),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct MoveOptions {
+    /// Port to move it to.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    to: u16,
+    /// Port that it listens on now.
+    #[arg(long, value_name = "PORT", default_value_t = 22, value_parser = clap::value_parser!(u16).range(1..))]
+    from: u16,
+    /// Test the new configuration and say what would be done, but do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not say how to open the port in a firewall.
+    #[arg(long)]
+    pub(crate) no_firewall_hint: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RestoreOptions {
+    /// Also put files back that were changed since; what they became is kept.
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CommonOptions {
+    /// Main file of sshd's configuration; by default what the running sshd has, or
+    /// `/etc/ssh/sshd_config`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// OpenSSH's server.
+    #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/sshd")]
+    pub(crate) sshd: PathBuf,
+    /// Directory for backups and for the note of what is to be undone.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kite/host-sshd")]
+    pub(crate) state_dir: PathBuf,
+    /// How long sshd may take to answer on its port.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    timeout: u64,
+    /// For people, or for programs.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Format,
+}
+
+/// How the outcome is printed.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+impl Command {
+    pub(crate) fn common(&self) -> &CommonOptions {
+        match self {
+            Self::Move(options) => &options.common,
+            Self::Restore(options) => &options.common,
+            Self::Status(options) => options,
+        }
+    }
+}
+
+impl MoveOptions {
+    pub(crate) fn ports(&self) -> Ports {
+        Ports {
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
+impl CommonOptions {
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// The main file, given the one that the running sshd was told of.
+    pub(crate) fn main_file(running: Option<PathBuf>) -> PathBuf {
+        // openSUSE has the distribution's file under /usr.
+        const PLACES: [&str; 2] = ["/etc/ssh/sshd_config", "/usr/etc/ssh/sshd_config"];
+        running.unwrap_or_else(|| {
+            let there = PLACES.iter().find(|place| Path::new(place).exists());
+            PathBuf::from(there.unwrap_or(&PLACES[0]))
+        })
+    }
+}
