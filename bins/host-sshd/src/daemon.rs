@@ -138,13 +138,13 @@ impl Running {
     }
 
     fn activation(&self, daemon: &Process) -> Activation {
-        let unit = daemon.unit.as_deref().and_then(|unit| self.service(unit));
-        match unit {
-            Some(service) if service.main_pid == Some(daemon.pid) => Activation::Service {
+        let is_main = |service: &&Service| service.main_pid == Some(daemon.pid);
+        match self.services.iter().find(is_main) {
+            Some(service) => Activation::Service {
                 unit: service.id.clone(),
             },
-            // In the control group of whoever started it by hand.
-            Some(_) | None => Activation::Process {
+            // It may be in the control group of whoever started it by hand.
+            None => Activation::Process {
                 command: command_line(&daemon.command),
             },
         }

@@ -131,7 +131,7 @@ fn go_on(
     switcher: &mut Switcher<'_>,
 ) -> Result<Moved, Error> {
     state.files.iter().try_for_each(undrifted)?;
-    let running = observe::running(Some(&state.activation))?;
+    let running = observe::running_of(&state, &state.activation)?;
     let activation = running.activation_of(&state);
     check_free(&running, state.addresses.iter().copied(), state.to, false)?;
     (switcher.progress)("test the new configuration");

@@ -3,10 +3,19 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::daemon::{Activation, Running};
 use crate::error::{Error, Refusal};
+use crate::sockets::Listener;
+use crate::state::State;
 use crate::{probe, sockets, systemd};
+
+/// What distributions call the service.
+const SERVICES: [&str; 2] = ["ssh.service", "sshd.service"];
+
+/// How long sshd takes to execute itself anew, and more.
+const ANEW: Duration = Duration::from_secs(2);
 
 /// Looks at sockets, processes and systemd's units, among them the service that is known
 /// to have started sshd.
@@ -15,10 +24,12 @@ pub(crate) fn running(activation: Option<&Activation>) -> Result<Running, Error>
     let sockets = show(systemd::SOCKET_PROPERTIES, &["*.socket".to_owned()])
         .map(|output| systemd::sockets(&output))
         .unwrap_or_default();
-    let mut units: BTreeSet<String> = listeners
-        .iter()
-        .filter_map(|listener| listener.sshd()?.unit.clone())
-        .collect();
+    let mut units: BTreeSet<String> = SERVICES.map(str::to_owned).into();
+    units.extend(
+        listeners
+            .iter()
+            .filter_map(|listener| listener.sshd()?.unit.clone()),
+    );
     let for_sshd = sockets.iter().filter(|socket| socket.active);
     units.extend(for_sshd.filter_map(|socket| socket.service.clone()));
     if let Some(Activation::Service { unit }) = activation {
@@ -30,6 +41,23 @@ pub(crate) fn running(activation: Option<&Activation>) -> Result<Running, Error>
         sockets,
         services: services(&units),
     })
+}
+
+/// The same for the sshd of a move. One that is just executing itself anew listens
+/// nowhere for a moment, and is waited for.
+pub(crate) fn running_of(state: &State, activation: &Activation) -> Result<Running, Error> {
+    let start = Instant::now();
+    loop {
+        let running = running(Some(activation))?;
+        let listens = [state.from, state.to]
+            .into_iter()
+            .any(|port| running.on(port).any(Listener::is_sshd));
+        let by_itself = matches!(activation, Activation::Process { .. });
+        if !by_itself || listens || start.elapsed() > ANEW {
+            return Ok(running);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Fails where a port is not free for sshd, which may hold it itself.

@@ -1,8 +1,10 @@
 //! Ports, tried from outside: who answers, and what can be bound.
 
 use std::io::{self, Read as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
 
 /// How long one attempt to connect and read may take.
 const ATTEMPT: Duration = Duration::from_secs(2);
@@ -73,16 +75,22 @@ pub(crate) fn is_local(ip: IpAddr) -> bool {
 
 /// What keeps the port from being bound, for ports on which nothing listens.
 pub(crate) fn obstacle(ips: impl Iterator<Item = IpAddr>, port: u16) -> Option<String> {
-    let bound = |ip| match TcpListener::bind((ip, port)) {
-        Ok(_) => None,
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            Some("a connection or a socket that does not listen".to_owned())
-        }
-        Err(error) => Some(format!(
-            "something that keeps it from being bound ({error})"
-        )),
-    };
-    ips.filter(|ip| is_local(*ip)).find_map(bound)
+    let local = ips.filter(|ip| is_local(*ip));
+    let errors = local.map(|ip| bind(SocketAddr::new(ip, port)).err());
+    errors.flatten().next().map(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => "a connection, or a socket that does not listen".to_owned(),
+        _ => format!("something that keeps it from being bound ({error})"),
+    })
+}
+
+/// As sshd binds. Without listening, it is in no one's way meanwhile.
+fn bind(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())
 }
 
 /// Whether somebody answers on a port on which no process of this host listens: rules
@@ -116,6 +124,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::io::Write as _;
+    use std::net::TcpListener;
     use std::thread;
 
     use super::*;
@@ -149,6 +158,16 @@ mod tests {
         drop(socket);
         let error = answer(port).unwrap_err();
         assert!(error.contains(&port.to_string()), "{error}");
+    }
+
+    #[test]
+    fn whoever_answers_is_noticed_though_no_process_shows() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let said = led_elsewhere(port).unwrap();
+        assert!(said.contains(&format!("127.0.0.1:{port}")), "{said}");
+        drop(socket);
+        assert_eq!(led_elsewhere(port), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn run(
     if !options.force {
         state.files.iter().try_for_each(undrifted)?;
     }
-    let running = observe::running(Some(&state.activation))?;
+    let running = observe::running_of(&state, &state.activation)?;
     let activation = running.activation_of(&state);
     running.check_sessions(&activation)?;
     check_free(&running, state.addresses.iter().copied(), state.from, true)?;

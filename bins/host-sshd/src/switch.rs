@@ -72,7 +72,7 @@ impl Switcher<'_> {
         goal: Side,
         activation: &Activation,
     ) -> Result<Vec<String>, Error> {
-        let running = observe::running(Some(activation))?;
+        let running = observe::running_of(state, activation)?;
         let mut taken = Vec::new();
         let found: Result<Vec<Found>, Error> = state.files.iter().map(FileRecord::found).collect();
         for step in plan::steps(goal, state, &found?, &running, activation) {

@@ -1,0 +1,522 @@
+//! A host of its own for each test: namespaces, an sshd, clients.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process;
+
+/// How long anything may take before a test gives up; nothing is asserted about how
+/// fast things are.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A host.
+pub struct Bed {
+    /// Lives as long as the namespaces shall; nothing where there are none.
+    holder: Option<Child>,
+    dir: TempDir,
+    /// Where sshd is to listen at first.
+    pub from: u16,
+    pub to: u16,
+    /// Directories of commands that go before those of the host.
+    path: Option<PathBuf>,
+}
+
+/// How a command ended.
+pub struct Run {
+    /// Nothing where it was killed.
+    pub code: Option<i32>,
+    pub json: Value,
+    pub messages: String,
+}
+
+impl Bed {
+    /// A host, or nothing where there cannot be one; then it says why.
+    pub fn new() -> Option<Self> {
+        if let Some(missing) = missing() {
+            assert!(
+                std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
+                "KITE_REQUIRE_CLIENTS is set: {missing}"
+            );
+            eprintln!("SKIPPED: {missing}");
+            return None;
+        }
+        let holder = namespaces();
+        let (from, to) = match holder {
+            Some(_) => (22, 2222),
+            None => (free_port(), free_port()),
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let bed = Self {
+            holder,
+            dir,
+            from,
+            to,
+            path: None,
+        };
+        if bed.is_isolated() {
+            bed.sh(
+                "ip link set lo up; for dir in /run /etc/ssh /etc/systemd/system /var/lib; do
+                    mkdir -p $dir; mount -t tmpfs tmpfs $dir; done",
+            );
+        }
+        bed.sh("mkdir -p /run/sshd");
+        for key in ["host_key", "user_key"] {
+            let path = bed.path(key).display().to_string();
+            bed.sh(&format!("ssh-keygen -q -t ed25519 -N '' -f {path}"));
+        }
+        fs::copy(bed.path("user_key.pub"), bed.path("authorized_keys")).unwrap();
+        let host = fs::read_to_string(bed.path("host_key.pub")).unwrap();
+        fs::write(bed.path("known_hosts"), format!("* {host}")).unwrap();
+        Some(bed)
+    }
+
+    /// The same, where it has to have port 22 and `/etc/ssh` for itself.
+    pub fn isolated() -> Option<Self> {
+        let bed = Self::new()?;
+        if !bed.is_isolated() {
+            eprintln!("SKIPPED: `unshare --net --mount` is not allowed here");
+            return None;
+        }
+        Some(bed)
+    }
+
+    pub fn is_isolated(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// A path in the directory of this host.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// What any configuration here begins with, so that root can log in by a key.
+    pub fn basics(&self) -> String {
+        let dir = self.dir.path().display();
+        format!(
+            "HostKey {dir}/host_key\nPidFile {dir}/sshd.pid\nAuthorizedKeysFile {dir}/authorized_keys\n\
+             UsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nMaxStartups 500\n"
+        )
+    }
+
+    /// A configuration that names its port, in this host's directory.
+    pub fn config(&self) -> PathBuf {
+        let path = self.path("sshd_config");
+        let included = self.path("sshd_config.d");
+        fs::create_dir_all(&included).unwrap();
+        fs::write(
+            included.join("50-site.conf"),
+            "# of this site\nX11Forwarding no\n",
+        )
+        .unwrap();
+        let text = format!(
+            "# The main file.\nInclude {}/*.conf\nPort {} # as ever\n{}\n\
+             Match User nobody\n    AllowTcpForwarding no\n",
+            included.display(),
+            self.from,
+            self.basics()
+        );
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        path
+    }
+
+    /// A command on this host.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = match &self.holder {
+            Some(holder) => {
+                let mut command = Command::new("nsenter");
+                command
+                    .args(["--net", "--mount", "--target"])
+                    .arg(holder.id().to_string())
+                    .arg("--")
+                    .arg(program.as_ref());
+                command
+            }
+            None => Command::new(program.as_ref()),
+        };
+        if let Some(first) = &self.path {
+            let rest = std::env::var("PATH").unwrap();
+            command.env("PATH", format!("{}:{rest}", first.display()));
+        }
+        command
+    }
+
+    /// Has commands found in a directory before those of the host.
+    pub fn prefer(&mut self, dir: PathBuf) {
+        self.path = Some(dir);
+    }
+
+    /// Runs a shell script on this host; gives what it prints.
+    pub fn sh(&self, script: &str) -> String {
+        let output = self.command("sh").args(["-ec", script]).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{script}: {}",
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    /// Starts sshd with a configuration, and waits until it has written its pid file.
+    pub fn start(&self, config: &Path) {
+        self.start_as("/usr/sbin/sshd", config);
+    }
+
+    /// The same with another program.
+    pub fn start_as(&self, program: &str, config: &Path) {
+        self.sh(&format!("{program} -f {}", config.display()));
+        self.await_that("sshd answers", || self.login(self.from));
+    }
+
+    /// The process id of sshd.
+    pub fn sshd(&self) -> u32 {
+        let pid = fs::read_to_string(self.path("sshd.pid")).unwrap();
+        pid.trim().parse().unwrap()
+    }
+
+    /// `kite host-sshd`, as a process.
+    pub fn kite(&self, arguments: &[&str]) -> Run {
+        self.kite_with(arguments, &[])
+    }
+
+    /// The same, with more in its environment.
+    pub fn kite_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+        let child = self.start_kite(arguments, environment);
+        Run::of(&child.wait_with_output().unwrap())
+    }
+
+    /// The same, not waited for.
+    fn start_kite(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Child {
+        let state = self.path("state").display().to_string();
+        let mut all: Vec<&str> = arguments.to_vec();
+        all.extend(["--output", "json", "--state-dir", &state]);
+        self.this_program()
+            .env(process::ARGUMENTS, all.join("\n"))
+            .envs(environment.iter().copied())
+            .spawn()
+            .unwrap()
+    }
+
+    /// `kite host-sshd` as somebody without rights.
+    pub fn kite_as_nobody(&self, arguments: &[&str]) -> Run {
+        let program = self.path("for-all");
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        for path in [self.dir.path(), &program] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut command = self.command("setpriv");
+        command
+            .args([
+                "--reuid",
+                "65534",
+                "--regid",
+                "65534",
+                "--clear-groups",
+                "--",
+            ])
+            .arg(program);
+        let arguments = [arguments, &["--output", "json"]].concat();
+        let command = as_a_process(&mut command).env(process::ARGUMENTS, arguments.join("\n"));
+        Run::of(&command.output().unwrap())
+    }
+
+    /// The same, stopped at a message that begins so until `meanwhile` is done.
+    pub fn kite_stopped<T>(
+        &self,
+        arguments: &[&str],
+        at: &str,
+        meanwhile: impl FnOnce() -> T,
+    ) -> (Run, T) {
+        let (stopped, go_on) = (self.path("stopped-here"), self.path("go-on"));
+        let script = format!(
+            "touch {}; until [ -e {1} ]; do sleep 0.02; done; rm {1}",
+            stopped.display(),
+            go_on.display()
+        );
+        let environment = [(process::ON, at), (process::DO, &script)];
+        let child = self.start_kite(arguments, &environment);
+        self.await_that("it comes to the message", || stopped.exists());
+        fs::remove_file(&stopped).unwrap();
+        let done = meanwhile();
+        fs::write(&go_on, "").unwrap();
+        (Run::of(&child.wait_with_output().unwrap()), done)
+    }
+
+    fn this_program(&self) -> Command {
+        let mut command = self.command(std::env::current_exe().unwrap());
+        as_a_process(&mut command);
+        command
+    }
+
+    /// `move` from one port of this host to the other.
+    pub fn move_with(&self, more: &[&str], environment: &[(&str, &str)]) -> Run {
+        let [from, to] = self.ports();
+        let arguments = ["move", "--from", &from, "--to", &to];
+        self.kite_with(&[&arguments, more].concat(), environment)
+    }
+
+    /// Both ports, as arguments.
+    pub fn ports(&self) -> [String; 2] {
+        [self.from, self.to].map(|port| port.to_string())
+    }
+
+    /// A process that is no sshd and listens on a port until it is dropped.
+    pub fn occupy(&self, port: u16) -> Occupant {
+        let mut command = self.this_program();
+        command.env(process::LISTEN, format!("0.0.0.0:{port}"));
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let listening = lines.any(|line| line.unwrap().starts_with("listening"));
+        assert!(listening, "nothing could listen on port {port}");
+        Occupant { child }
+    }
+
+    /// A login with a key.
+    fn ssh(&self, port: u16) -> Command {
+        let mut command = self.command("ssh");
+        command
+            .args([
+                "-F",
+                "none",
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                "IdentitiesOnly=yes",
+            ])
+            .arg("-o")
+            .arg(format!(
+                "UserKnownHostsFile={}",
+                self.path("known_hosts").display()
+            ))
+            .arg("-i")
+            .arg(self.path("user_key"))
+            .arg("-p")
+            .arg(port.to_string())
+            .arg("root@127.0.0.1");
+        command
+    }
+
+    /// Whether somebody can log in.
+    pub fn login(&self, port: u16) -> bool {
+        let output = self.ssh(port).args(["echo", "in"]).output().unwrap();
+        text(&output.stdout) == "in\n"
+    }
+
+    /// A session that stays open.
+    pub fn session(&self, port: u16) -> Session {
+        let mut command = self.ssh(port);
+        command
+            .arg("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut session = Session {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        };
+        assert!(session.lives(), "no session could be opened");
+        session
+    }
+
+    /// All files of a directory, with what is in them, their rights, and where they lead.
+    pub fn files(&self, dir: &Path) -> Vec<String> {
+        let script = format!(
+            "cd {}; find . ! -type d | sort | while read -r file; do
+             stat -c '%n %a %u:%g %N' \"$file\"; done; find . -type f -exec sha256sum {{}} +",
+            dir.display()
+        );
+        let lines = self.sh(&script);
+        lines.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until something holds.
+    pub fn await_that(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < PATIENCE, "not in time: {what}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        match &mut self.holder {
+            Some(holder) => {
+                end_all_in(&format!("/proc/{}/ns/net", holder.id()));
+                let _ = holder.wait();
+            }
+            None => {
+                if self.path("sshd.pid").exists() {
+                    end(self.sshd());
+                }
+            }
+        }
+    }
+}
+
+impl Run {
+    fn of(output: &Output) -> Self {
+        let printed = text(&output.stdout);
+        // What the test harness says of itself comes before.
+        let json = printed.find('{').map_or("null", |at| &printed[at..]);
+        Self {
+            code: output.status.code(),
+            json: serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {printed}")),
+            messages: text(&output.stderr),
+        }
+    }
+
+    /// It ended with this code and outcome.
+    #[track_caller]
+    pub fn ended(&self, code: i32, outcome: &str) -> &Self {
+        let Self { json, messages, .. } = self;
+        assert_eq!(self.code, Some(code), "{json:#} {messages}");
+        assert_eq!(json["outcome"], outcome, "{json:#} {messages}");
+        self
+    }
+
+    /// Something of its outcome, as text.
+    pub fn says(&self, field: &str) -> String {
+        match &self.json[field] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// A process that holds a port.
+pub struct Occupant {
+    child: Child,
+}
+
+impl Occupant {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Occupant {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An open session.
+pub struct Session {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    child: Child,
+}
+
+impl Session {
+    /// Whether what is typed comes back.
+    pub fn lives(&mut self) -> bool {
+        let mut line = String::new();
+        writeln!(self.input, "still here").is_ok()
+            && self.output.read_line(&mut line).is_ok()
+            && line == "still here\n"
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What keeps the tests from being run.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("these tests start sshd as root does, and are not run by root".to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let is_there = |program: &str| {
+        let mut places = dirs.iter().map(|dir| dir.join(program));
+        Path::new(program).is_absolute() && Path::new(program).exists()
+            || places.any(|place| place.is_file())
+    };
+    let programs = ["/usr/sbin/sshd", "ssh", "ssh-keygen"];
+    let program = programs.into_iter().find(|program| !is_there(program))?;
+    Some(format!(
+        "there is no {program} (Debian: openssh-server, openssh-client)"
+    ))
+}
+
+/// A process in namespaces of its own, if that is allowed and `ip` can set them up.
+fn namespaces() -> Option<Child> {
+    let mut child = Command::new("unshare")
+        .args(["--net", "--mount", "--propagation", "private"])
+        .args([
+            "sh",
+            "-c",
+            "ip link show lo >&2 && echo ready && exec sleep infinity",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take()?);
+    output.read_line(&mut line).ok()?;
+    if line == "ready\n" {
+        return Some(child);
+    }
+    let _ = child.wait();
+    None
+}
+
+/// Ends all processes of a namespace.
+fn end_all_in(namespace: &str) {
+    let Ok(wanted) = fs::read_link(namespace) else {
+        return;
+    };
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let is_in = fs::read_link(entry.path().join("ns/net")).is_ok_and(|is| is == wanted);
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let (true, Some(pid)) = (is_in, pid) {
+            end(pid);
+        }
+    }
+}
+
+fn end(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+fn as_a_process(command: &mut Command) -> &mut Command {
+    command
+        .args(["--exact", "process::as_a_process", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+}
+
+fn free_port() -> u16 {
+    let socket = TcpListener::bind("0.0.0.0:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
