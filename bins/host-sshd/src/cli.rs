@@ -22,7 +22,7 @@ pub(crate) enum Command {
     /// Put everything back as it was before the move.
     Restore(RestoreOptions),
     /// Say where sshd listens, whether it is moved, and what is amiss.
-    Status(CommonOptions),
+    Status(StatusOptions),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -33,6 +33,10 @@ pub(crate) struct MoveOptions {
     /// Port that it listens on now.
     #[arg(long, value_name = "PORT", default_value_t = 22, value_parser = clap::value_parser!(u16).range(1..))]
     from: u16,
+    /// Main file of sshd's configuration; by default what the running sshd has, or
+    /// `/etc/ssh/sshd_config`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Test the new configuration and say what would be done, but do nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -53,11 +57,16 @@ pub(crate) struct RestoreOptions {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct CommonOptions {
-    /// Main file of sshd's configuration; by default what the running sshd has, or
-    /// `/etc/ssh/sshd_config`.
+pub(crate) struct StatusOptions {
+    /// Main file of sshd's configuration, as for `move`.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CommonOptions {
     /// OpenSSH's server.
     #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/sshd")]
     pub(crate) sshd: PathBuf,
@@ -84,7 +93,7 @@ impl Command {
         match self {
             Self::Move(options) => &options.common,
             Self::Restore(options) => &options.common,
-            Self::Status(options) => options,
+            Self::Status(options) => &options.common,
         }
     }
 }
@@ -102,14 +111,12 @@ impl CommonOptions {
     pub(crate) fn patience(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
+}
 
-    /// The main file, given the one that the running sshd was told of.
-    pub(crate) fn main_file(running: Option<PathBuf>) -> PathBuf {
-        // openSUSE has the distribution's file under /usr.
-        const PLACES: [&str; 2] = ["/etc/ssh/sshd_config", "/usr/etc/ssh/sshd_config"];
-        running.unwrap_or_else(|| {
-            let there = PLACES.iter().find(|place| Path::new(place).exists());
-            PathBuf::from(there.unwrap_or(&PLACES[0]))
-        })
-    }
+/// The main file of the configuration, where no other is named.
+pub(crate) fn default_config() -> PathBuf {
+    // openSUSE has the distribution's file under /usr.
+    const PLACES: [&str; 2] = ["/etc/ssh/sshd_config", "/usr/etc/ssh/sshd_config"];
+    let there = PLACES.iter().find(|place| Path::new(place).exists());
+    PathBuf::from(there.unwrap_or(&PLACES[0]))
 }

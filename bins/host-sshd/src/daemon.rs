@@ -74,15 +74,26 @@ impl Running {
     pub(crate) fn sshd_ports(&self) -> BTreeSet<u16> {
         let sshd = self.listeners.iter().filter(|one| one.sshd().is_some());
         let mut ports: BTreeSet<u16> = sshd.map(|one| one.address.port()).collect();
-        let sockets = self.sockets.iter().filter(|socket| is_for_sshd(socket));
-        ports.extend(sockets.flat_map(|socket| socket.listens.iter().filter_map(|l| l.port())));
+        let sockets = self.sockets.iter().filter(|socket| socket.is_for_sshd());
+        ports.extend(sockets.flat_map(Socket::ports));
         ports
     }
 
-    /// The socket unit that holds a port.
-    pub(crate) fn socket(&self, port: u16) -> Option<&Socket> {
-        let mut active = self.sockets.iter().filter(|socket| socket.active);
-        active.find(|socket| socket.listens_on(port))
+    /// The socket unit that holds a port for sshd.
+    fn socket(&self, port: u16) -> Option<&Socket> {
+        let mut sockets = self.sockets.iter().filter(|socket| socket.is_for_sshd());
+        sockets.find(|socket| socket.listens_on(port))
+    }
+
+    /// Whether sshd holds a socket, or systemd for it.
+    pub(crate) fn is_sshds(&self, listener: &Listener) -> bool {
+        let port = listener.address.port();
+        listener.sshd().is_some() || listener.is_systemds() && self.socket(port).is_some()
+    }
+
+    /// Whether sshd listens on a port, or systemd for it.
+    pub(crate) fn has_sshd(&self, port: u16) -> bool {
+        self.on(port).any(|listener| self.is_sshds(listener))
     }
 
     /// A service.
@@ -99,7 +110,7 @@ impl Running {
 
     /// Somebody else who listens on a port.
     pub(crate) fn stranger(&self, port: u16) -> Option<String> {
-        let other = self.on(port).find(|listener| !listener.is_sshd());
+        let other = self.on(port).find(|listener| !self.is_sshds(listener));
         other.map(Listener::holder)
     }
 
@@ -113,7 +124,7 @@ impl Running {
             let unit = socket.id.clone();
             return Ok(Daemon {
                 activation: Activation::Socket { unit },
-                addresses: addresses(&Listener::is_sshd),
+                addresses: addresses(&|listener| self.is_sshds(listener)),
                 arguments: Arguments::default(),
             });
         }
@@ -215,10 +226,6 @@ impl Running {
             Some(_) | None => Ok(()),
         }
     }
-}
-
-fn is_for_sshd(socket: &Socket) -> bool {
-    socket.active && socket.id.starts_with("ssh")
 }
 
 /// sshd shows as `sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups`, and older

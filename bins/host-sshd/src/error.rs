@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::config::tree::TreeError;
 
@@ -76,7 +76,11 @@ pub(crate) enum Refusal {
     #[error("{}: another `kite host-sshd` is at work", lock.display())]
     Busy { lock: PathBuf },
     #[error("{}: {why}", path.display())]
-    State { path: PathBuf, why: String },
+    State {
+        path: PathBuf,
+        why: String,
+        dir: PathBuf,
+    },
     #[error("nothing listens on port {port}{}", others(sshd_on))]
     NothingListens { port: u16, sshd_on: BTreeSet<u16> },
     #[error("port {port} is held by {holder}, which is no sshd")]
@@ -146,10 +150,10 @@ impl Refusal {
             }
             Self::SamePort { .. } => "name another port, such as --to 2222".to_owned(),
             Self::Busy { .. } => "wait until it is done".to_owned(),
-            Self::State { path, .. } => format!(
-                "put the files under {} back by hand, and remove {}",
-                beside(path, "backups").display(),
-                path.display()
+            Self::State { dir, .. } => format!(
+                "put the files back by hand with what is under {0}/backups, and remove \
+                 {0}/state.json",
+                dir.display()
             ),
             Self::NothingListens { sshd_on, .. } => match sshd_on.first() {
                 Some(port) => format!("name the port that it listens on: --from {port}"),
@@ -213,13 +217,10 @@ impl Refusal {
     }
 }
 
-fn beside(path: &Path, name: &str) -> PathBuf {
-    path.with_file_name(name)
-}
-
 fn others(ports: &BTreeSet<u16>) -> String {
-    match ports.is_empty() {
-        true => ", and no sshd runs".to_owned(),
-        false => format!("; sshd listens on {ports:?}"),
+    if ports.is_empty() {
+        ", and no sshd runs".to_owned()
+    } else {
+        format!("; sshd listens on {ports:?}")
     }
 }

@@ -104,14 +104,16 @@ pub(crate) fn write(path: &Path, content: &[u8], owner: &Owner) -> io::Result<()
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     remove_if_there(&beside(path)?)?;
     remove_if_there(path)?;
-    match path.parent().is_some_and(Path::exists) {
-        true => sync_parent(path),
-        false => Ok(()),
+    if path.parent().is_some_and(Path::exists) {
+        sync_parent(path)
+    } else {
+        Ok(())
     }
 }
 
-/// Makes a directory that only root can look into, and those above it.
+/// Makes a directory that only root can look into; those above it are others', too.
 pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
+    dir.parent().map_or(Ok(()), fs::create_dir_all)?;
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
@@ -147,10 +149,10 @@ fn copy_attributes(from: &Path, to: &File) -> io::Result<()> {
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTSUP) => return Ok(()),
         Err(error) => return Err(error.into()),
     }
-    let names = names
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty());
-    for name in names {
+    // Those two are of the content, and the kernel's own.
+    let of_content = [&b"security.ima"[..], b"security.evm"];
+    let names = names.split(|byte| *byte == 0);
+    for name in names.filter(|name| !name.is_empty() && !of_content.contains(name)) {
         let mut value = Vec::with_capacity(64 * 1024);
         rustix::fs::getxattr(from, name, rustix::buffer::spare_capacity(&mut value))?;
         rustix::fs::fsetxattr(to, name, &value, rustix::fs::XattrFlags::empty())?;

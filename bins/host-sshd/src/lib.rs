@@ -79,6 +79,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// Runs a command as a process does: the outcome goes to standard output, messages to
+/// standard error.
+pub fn main(options: &Options) -> ExitCode {
+    // A terminal that is gone must not stop a move half-way.
+    let mut messages = |message: &str| _ = writeln!(io::stderr(), "{message}");
+    match run(options, &mut io::stdout().lock(), &mut messages) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            messages(&format!("error: the outcome cannot be printed: {error}"));
+            Exit::Failed.into()
+        }
+    }
+}
+
 /// Runs a command. The outcome goes to `output`; `messages` hears of each step before it
 /// is taken, and of an error where the outcome is printed for people.
 ///

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use crate::cli::{CommonOptions, MoveOptions};
+use crate::cli::{MoveOptions, default_config};
 use crate::config::edit::Edit;
 use crate::config::tree::Tree;
 use crate::config::{Disk, Overlay, Ports};
@@ -55,10 +55,9 @@ fn begin(
 ) -> Result<Moved, Error> {
     let running = observe::running(None)?;
     let daemon = running.find(ports.from)?;
-    let config = daemon
-        .arguments
-        .config(options.common.config.as_deref(), same_file)?;
-    let config = CommonOptions::main_file(config);
+    let asked = options.config.as_deref();
+    let config = daemon.arguments.config(asked, same_file)?;
+    let config = config.unwrap_or_else(default_config);
     let tree = Tree::load(&config, &Disk)?;
     let effective = sshd.effective(&config)?;
     let observed = Observed {
@@ -99,6 +98,9 @@ fn begin(
         moved.steps.extend(rest.iter().map(ToString::to_string));
         moved.outcome = Outcome::Planned;
         return Ok(moved);
+    }
+    if let Some(notice) = notices::selinux(state.to) {
+        (switcher.progress)(&notice);
     }
     switcher.begin(&state, &edits)?;
     let steps = switcher.go(&mut state, Side::Moved, &daemon.activation)?;

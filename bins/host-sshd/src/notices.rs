@@ -1,6 +1,6 @@
 //! What people should know beside the outcome.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::cli::MoveOptions;
 use crate::effective::Effective;
@@ -30,12 +30,7 @@ pub(crate) fn of_move(options: &MoveOptions, state: &State, effective: &Effectiv
 pub(crate) fn of_ports(options: &MoveOptions, state: &State) -> Vec<String> {
     let port = state.to;
     let mut notices = Vec::new();
-    if is_enforcing() {
-        notices.push(format!(
-            "SELinux is enforcing: `semanage port -a -t ssh_port_t -p tcp {port}` lets sshd have \
-             the port, if it must not yet"
-        ));
-    }
+    notices.extend(selinux(port));
     if !options.no_firewall_hint {
         notices.push(firewall(port));
     }
@@ -52,6 +47,17 @@ pub(crate) fn of_ports(options: &MoveOptions, state: &State) -> Vec<String> {
         ));
     }
     notices
+}
+
+/// How sshd gets the right to a port, where that takes a right (`SELinux`).
+pub(crate) fn selinux(port: u16) -> Option<String> {
+    let enforce = std::fs::read("/sys/fs/selinux/enforce");
+    enforce.is_ok_and(|said| said.starts_with(b"1")).then(|| {
+        format!(
+            "SELinux is enforcing: `semanage port -a -t ssh_port_t -p tcp {port}` lets sshd have \
+             the port, if it must not yet"
+        )
+    })
 }
 
 /// Files that were changed since.
@@ -106,9 +112,10 @@ fn firewall(port: u16) -> String {
     ];
     let there = known.into_iter().filter(|(program, _)| is_in_path(program));
     let commands: Vec<String> = there.map(|(_, command)| command).collect();
-    let how = match commands.is_empty() {
-        true => String::new(),
-        false => format!(": {}", commands.join(" or ")),
+    let how = if commands.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", commands.join(" or "))
     };
     format!("where a firewall guards this host, let port {port} through for who needs it{how}")
 }
@@ -124,10 +131,6 @@ fn packaged(files: &[FileRecord]) -> Option<String> {
 fn is_in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
-}
-
-fn is_enforcing() -> bool {
-    std::fs::read(Path::new("/sys/fs/selinux/enforce")).is_ok_and(|said| said.starts_with(b"1"))
 }
 
 fn outgoing() -> Option<std::ops::RangeInclusive<u16>> {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use crate::daemon::{Activation, Running};
 use crate::error::{Error, Refusal};
-use crate::sockets::Listener;
 use crate::state::State;
 use crate::{probe, sockets, systemd};
 
@@ -30,7 +29,7 @@ pub(crate) fn running(activation: Option<&Activation>) -> Result<Running, Error>
             .iter()
             .filter_map(|listener| listener.sshd()?.unit.clone()),
     );
-    let for_sshd = sockets.iter().filter(|socket| socket.active);
+    let for_sshd = sockets.iter().filter(|socket| socket.is_for_sshd());
     units.extend(for_sshd.filter_map(|socket| socket.service.clone()));
     if let Some(Activation::Service { unit }) = activation {
         units.insert(unit.clone());
@@ -51,7 +50,7 @@ pub(crate) fn running_of(state: &State, activation: &Activation) -> Result<Runni
         let running = running(Some(activation))?;
         let listens = [state.from, state.to]
             .into_iter()
-            .any(|port| running.on(port).any(Listener::is_sshd));
+            .any(|port| running.has_sshd(port));
         let by_itself = matches!(activation, Activation::Process { .. });
         if !by_itself || listens || start.elapsed() > ANEW {
             return Ok(running);

@@ -248,9 +248,10 @@ impl fmt::Display for FileReport {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.error)?;
-        match self.remedy.is_empty() {
-            true => Ok(()),
-            false => write!(f, "\nremedy: {}", self.remedy),
+        if self.remedy.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "\nremedy: {}", self.remedy)
         }
     }
 }

@@ -32,10 +32,9 @@ pub(crate) struct Process {
 }
 
 impl Listener {
-    /// Whether sshd or systemd holds it, which holds sockets for sshd.
-    pub(crate) fn is_sshd(&self) -> bool {
-        let ours = |process: &Process| matches!(process.name.as_str(), "sshd" | "systemd");
-        self.holders.iter().any(ours)
+    /// Whether systemd holds it, which holds sockets for others.
+    pub(crate) fn is_systemds(&self) -> bool {
+        self.holders.iter().any(|process| process.name == "systemd")
     }
 
     /// The sshd that holds it: the first one, where it is being forked just then.
@@ -96,14 +95,12 @@ fn address(text: &str) -> Option<SocketAddr> {
         let digits = host.get(index * 8..index * 8 + 8)?;
         Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
     };
-    let ip: IpAddr = match host.len() {
-        8 => Ipv4Addr::from(word(0)?).into(),
-        _ => {
-            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
-            let mut octets = [0; 16];
-            octets.copy_from_slice(&words.concat());
-            Ipv6Addr::from(octets).into()
-        }
+    let ip: IpAddr = if host.len() == 8 {
+        Ipv4Addr::from(word(0)?).into()
+    } else {
+        let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+        let octets: [u8; 16] = words.concat().try_into().ok()?;
+        Ipv6Addr::from(octets).into()
     };
     Some(SocketAddr::new(ip, port))
 }
@@ -197,6 +194,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::probe::tests::eventually;
 
     #[test]
     fn the_kernels_table_is_read() {
@@ -223,14 +221,10 @@ mod tests {
             let process = &found.holders[0];
             assert_eq!(process.pid, std::process::id());
             assert!(process.command[0].contains("kite_host_sshd"), "{process:?}");
-            assert!(!found.is_sshd());
+            assert!(found.sshd().is_none());
             drop(socket);
-            assert!(
-                listeners()
-                    .unwrap()
-                    .iter()
-                    .all(|one| one.address != address)
-            );
+            let is_gone = |one: &Listener| one.address != address;
+            eventually(|| listeners().unwrap().iter().all(is_gone));
         }
     }
 
@@ -252,7 +246,7 @@ mod tests {
             ],
         };
         assert_eq!(listener.sshd().unwrap().pid, 20);
-        assert!(listener.is_sshd());
+        assert!(listener.is_systemds());
     }
 
     #[test]

@@ -23,9 +23,10 @@ impl Sshd {
     /// The program at a path.
     pub(crate) fn new(program: &Path) -> Result<Self, Refusal> {
         let program = program.to_owned();
-        match program.is_file() {
-            true => Ok(Self { program }),
-            false => Err(Refusal::NoSshd { path: program }),
+        if program.is_file() {
+            Ok(Self { program })
+        } else {
+            Err(Refusal::NoSshd { path: program })
         }
     }
 

@@ -186,10 +186,7 @@ impl Store {
     /// What is noted, if sshd is moved or being moved.
     pub(crate) fn load(&self) -> Result<Option<State>, Error> {
         let path = self.state();
-        let unusable = |why| Refusal::State {
-            path: path.clone(),
-            why,
-        };
+        let unusable = |why| self.unusable(&path, why);
         let read = files::read(&path).map_err(Error::io(format!("read {}", path.display())))?;
         let Some(json) = read else {
             return Ok(None);
@@ -200,6 +197,21 @@ impl Store {
             VERSION => Ok(Some(state)),
             version => Err(unusable(format!("version: {version} is not {VERSION}")).into()),
         }
+    }
+
+    fn unusable(&self, path: &Path, why: String) -> Refusal {
+        Refusal::State {
+            path: path.to_owned(),
+            why,
+            dir: self.dir.clone(),
+        }
+    }
+
+    /// Whether somebody else is at work.
+    pub(crate) fn is_busy(&self) -> bool {
+        let lock = File::open(self.dir.join("lock"));
+        let tried = lock.map(|lock| lock.try_lock_shared());
+        matches!(tried, Ok(Err(TryLockError::WouldBlock)))
     }
 
     /// Notes a state.
@@ -252,7 +264,7 @@ impl Store {
         let content = fs::read(&copy).map_err(Error::io(format!("read {}", copy.display())))?;
         if Digest::of(&content) != *digest {
             let why = "it is not what was kept: its SHA-256 is not that of state.json".to_owned();
-            return Err(Refusal::State { path: copy, why }.into());
+            return Err(self.unusable(&copy, why).into());
         }
         Ok(Some(content))
     }

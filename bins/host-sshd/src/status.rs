@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cli::CommonOptions;
+use crate::cli::{StatusOptions, default_config};
 use crate::daemon::{Activation, Daemon, Running};
 use crate::error::Error;
 use crate::observe;
@@ -49,23 +49,30 @@ pub(crate) struct Finding {
 }
 
 /// Looks, and changes nothing.
-pub(crate) fn run(options: &CommonOptions) -> Result<Status, Error> {
-    let sshd = Sshd::new(&options.sshd)?;
-    let state = Store::new(&options.state_dir).load()?;
+pub(crate) fn run(options: &StatusOptions) -> Result<Status, Error> {
+    let sshd = Sshd::new(&options.common.sshd)?;
+    let store = Store::new(&options.common.state_dir);
+    let state = store.load()?;
     let running = observe::running(state.as_ref().map(|state| &state.activation))?;
     let daemon = daemon(&running, state.as_ref());
     let told = daemon
         .as_ref()
         .and_then(|daemon| daemon.arguments.config.clone());
     let noted = state.as_ref().map(|state| state.config.clone());
-    let config = CommonOptions::main_file(options.config.clone().or(told).or(noted));
+    let config = options.config.clone().or(told).or(noted);
+    let config = config.unwrap_or_else(default_config);
     let (configured, refused) = match sshd.effective(&config) {
         Ok(effective) => (effective.ports(), None),
         Err(error) => (BTreeSet::new(), Some(Finding::of(&error))),
     };
     let mut findings: Vec<Finding> = refused.into_iter().collect();
     let listening = running.sshd_ports();
-    if let Some(state) = &state {
+    if store.is_busy() {
+        findings.push(Finding {
+            what: "a move, or the way back, is under way".to_owned(),
+            remedy: "look again when it is done".to_owned(),
+        });
+    } else if let Some(state) = &state {
         for file in &state.files {
             findings.extend(drift(file, file.found()?, state));
         }
@@ -81,8 +88,7 @@ pub(crate) fn run(options: &CommonOptions) -> Result<Status, Error> {
         config,
         configured,
         listeners: (running.listeners.iter())
-            .filter(|listener| listening.contains(&listener.address.port()))
-            .filter(|listener| listener.is_sshd())
+            .filter(|listener| running.is_sshds(listener))
             .cloned()
             .collect(),
         activation: daemon.map(|daemon| daemon.activation),
@@ -140,11 +146,11 @@ fn of_move(state: &State, listening: &BTreeSet<u16>) -> Option<Finding> {
 fn not_as_configured(listening: &BTreeSet<u16>, configured: &BTreeSet<u16>) -> Finding {
     Finding {
         what: format!("sshd listens on {listening:?}, and by its configuration on {configured:?}"),
-        remedy: match listening.is_empty() {
-            true => "start sshd: `systemctl start ssh`, or sshd on some systems".to_owned(),
-            false => "have it read its configuration: `systemctl reload ssh`, or sshd on some \
-                      systems"
-                .to_owned(),
+        remedy: if listening.is_empty() {
+            "start it: `systemctl start ssh`, or sshd on some systems".to_owned()
+        } else {
+            "have it read its configuration: `systemctl reload ssh`, or sshd on some systems"
+                .to_owned()
         },
     }
 }

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::edit::Edit;
-use crate::daemon::{Activation, Switch};
+use crate::daemon::{Activation, Running, Switch};
 use crate::error::{Error, Refusal};
 use crate::files::{self, Digest, Owner};
 use crate::plan::{self, Step};
-use crate::sockets::{self, Listener};
 use crate::state::{Area, FileRecord, Found, Phase, Side, State, Store};
 use crate::{observe, probe};
 
@@ -78,13 +77,18 @@ impl Switcher<'_> {
         for step in plan::steps(goal, state, &found?, &running, activation) {
             let text = step.to_string();
             (self.progress)(&text);
-            self.take(state, &step)?;
+            self.take(state, activation, &step)?;
             taken.push(text);
         }
         Ok(taken)
     }
 
-    fn take(&mut self, state: &mut State, step: &Step) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        state: &mut State,
+        activation: &Activation,
+        step: &Step,
+    ) -> Result<(), Error> {
         match step {
             // Taken before there is anything to come back from.
             Step::Keep { .. } | Step::Note { .. } => Ok(()),
@@ -98,7 +102,7 @@ impl Switcher<'_> {
             }
             Step::Switch(switch) => carry_out(switch),
             Step::Answer { port, and_not } => {
-                await_answer(&state.addresses, *port, *and_not, self.patience)
+                await_answer(state, activation, *port, *and_not, self.patience)
             }
             Step::Settle => {
                 state.phase = Phase::Moved;
@@ -241,33 +245,35 @@ fn run(mut command: Command, shown: &str) -> Result<(), Error> {
     let said = said.trim();
     Err(Error::Failed {
         command: shown.to_owned(),
-        output: match said.is_empty() {
-            true => output.status.to_string(),
-            false => said.to_owned(),
+        output: if said.is_empty() {
+            output.status.to_string()
+        } else {
+            said.to_owned()
         },
     })
 }
 
 fn await_answer(
-    addresses: &[IpAddr],
+    state: &State,
+    activation: &Activation,
     port: u16,
     and_not: Option<u16>,
     patience: Duration,
 ) -> Result<(), Error> {
     let deadline = Instant::now() + patience;
     let silent = |what| Error::Silent { port, what };
-    let mut here: Vec<IpAddr> = addresses.to_vec();
     // An address may have gone since.
-    here.retain(|ip| probe::is_local(*ip));
+    let here = state.addresses.iter().filter(|ip| probe::is_local(**ip));
+    let mut here: Vec<IpAddr> = here.copied().collect();
     if here.is_empty() {
         here.push(Ipv4Addr::UNSPECIFIED.into());
     }
-    for ip in &here {
-        probe::await_banner(*ip, port, deadline).map_err(silent)?;
+    for ip in here {
+        probe::await_banner(ip, port, deadline).map_err(silent)?;
     }
     loop {
-        let listeners = sockets::listeners().map_err(Error::io("read the sockets in /proc"))?;
-        let Some(what) = amiss(&listeners, port, and_not) else {
+        let running = observe::running(Some(activation))?;
+        let Some(what) = amiss(&running, port, and_not) else {
             return Ok(());
         };
         if Instant::now() >= deadline {
@@ -277,17 +283,13 @@ fn await_answer(
     }
 }
 
-fn amiss(listeners: &[Listener], port: u16, and_not: Option<u16>) -> Option<String> {
-    let on = |port| {
-        let on_port = move |listener: &&Listener| listener.address.port() == port;
-        listeners.iter().filter(on_port)
-    };
-    if let Some(other) = on(port).find(|listener| !listener.is_sshd()) {
-        return Some(format!("{} has it", other.holder()));
+fn amiss(running: &Running, port: u16, and_not: Option<u16>) -> Option<String> {
+    if let Some(other) = running.stranger(port) {
+        return Some(format!("{other} has it"));
     }
-    if !on(port).any(|_| true) {
+    if !running.has_sshd(port) {
         return Some("no process of this host listens on it".to_owned());
     }
-    let still = and_not.filter(|old| on(*old).any(Listener::is_sshd))?;
+    let still = and_not.filter(|old| running.has_sshd(*old))?;
     Some(format!("it still listens on port {still}"))
 }

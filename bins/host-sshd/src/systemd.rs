@@ -165,11 +165,20 @@ impl Listen {
 }
 
 impl Socket {
+    /// Whether it listens for sshd now.
+    pub(crate) fn is_for_sshd(&self) -> bool {
+        let names = [Some(&self.id), self.service.as_ref()];
+        self.active && names.into_iter().flatten().any(|name| name.contains("ssh"))
+    }
+
+    /// The TCP ports on which it listens.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
+        self.listens.iter().filter_map(Listen::port)
+    }
+
     /// Whether it listens on a TCP port.
     pub(crate) fn listens_on(&self, port: u16) -> bool {
-        self.listens
-            .iter()
-            .any(|listen| listen.port() == Some(port))
+        self.ports().any(|one| one == port)
     }
 
     /// The path of Kite's drop-in for it.

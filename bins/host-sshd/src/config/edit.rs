@@ -88,9 +88,10 @@ impl Splices {
         let mut said = tree.port_lines().contains(&ports.to);
         for (file, setting) in global(tree) {
             if setting.says == Says::Port(ports.from) {
-                let splice = match said {
-                    true => silenced(setting),
-                    false => replaced(setting, ports.to.to_string()),
+                let splice = if said {
+                    silenced(setting)
+                } else {
+                    replaced(setting, ports.to.to_string())
                 };
                 self.add(file, splice);
                 said = true;
@@ -111,9 +112,10 @@ impl Splices {
                     host,
                     port: Some(port),
                 }) if *port == ports.from => {
-                    let splice = match said.insert(host) {
-                        true => replaced(setting, format!("{host}:{}", ports.to)),
-                        false => silenced(setting),
+                    let splice = if said.insert(host) {
+                        replaced(setting, format!("{host}:{}", ports.to))
+                    } else {
+                        silenced(setting)
                     };
                     self.add(file, splice);
                 }
@@ -202,9 +204,10 @@ fn first_line(main: &File, port: u16) -> Splice {
     for text in global.split_inclusive(|byte| *byte == b'\n') {
         end += text.len();
         if is_commented_port(text) {
-            let new = match text.ends_with(b"\n") {
-                true => line,
-                false => format!("\n{line}"),
+            let new = if text.ends_with(b"\n") {
+                line
+            } else {
+                format!("\n{line}")
             };
             return Splice { at: end..end, new };
         }

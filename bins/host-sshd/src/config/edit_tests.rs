@@ -210,7 +210,7 @@ fn line() -> impl Strategy<Value = String> {
         2 => address.prop_map(|(host, port)| format!("ListenAddress {host}:{port}")),
         1 => host.prop_map(|host| format!("listenaddress  {host}")),
         1 => Just("#Port 22".to_owned()),
-        1 => Just("".to_owned()),
+        1 => Just(String::new()),
         2 => Just("X11Forwarding yes # Port 22".to_owned()),
         1 => Just("Banner \"Port 22\"".to_owned()),
     ]
@@ -306,14 +306,14 @@ fn sshd_agrees_with_what_was_moved() {
     let agreed = runner.run(&config(), |[main, more]| {
         let path = sshd.write(&main.replace("DIR", &dir));
         std::fs::write(&included, more).unwrap();
-        let before = sshd.effective(&path);
+        let before = real::Sshd::effective(&path);
         let tree = Tree::load(&path, &Disk).unwrap();
         prop_assert_eq!(tree.ports(), before.ports());
         let edits = edits(&tree, PORTS, &Disk);
         for edit in &edits {
             std::fs::write(&edit.path, &edit.after).unwrap();
         }
-        let after = sshd.effective(&path);
+        let after = real::Sshd::effective(&path);
         prop_assert_eq!(after.difference(&before.moved(PORTS)), None);
         for edit in edits.iter().filter(|edit| edit.before.is_none()) {
             std::fs::remove_file(&edit.path).unwrap();

@@ -58,9 +58,12 @@ impl Cursor<'_> {
         let quoted = self.peek() == Some(b'"');
         self.at += usize::from(quoted);
         let start = self.at;
-        let ends = |byte| match quoted {
-            true => byte == b'"',
-            false => is_blank(byte) || byte == b'=' || byte == b'"',
+        let ends = |byte| {
+            if quoted {
+                byte == b'"'
+            } else {
+                is_blank(byte) || byte == b'=' || byte == b'"'
+            }
         };
         while self.peek().is_some_and(|byte| !ends(byte)) {
             self.at += 1;

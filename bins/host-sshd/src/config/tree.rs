@@ -157,13 +157,10 @@ impl Tree {
         let mut ports: BTreeSet<u16> = self.addresses().filter_map(|a| a.port).collect();
         if self.heeds_port_lines() {
             let lines = self.port_lines();
-            match lines.is_empty() {
-                true => ports.insert(DEFAULT_PORT),
-                false => {
-                    ports.extend(lines);
-                    true
-                }
-            };
+            if lines.is_empty() {
+                ports.insert(DEFAULT_PORT);
+            }
+            ports.extend(lines);
         }
         ports
     }
@@ -282,9 +279,10 @@ fn port(text: &str) -> Option<u16> {
 }
 
 fn absolute(pattern: &str) -> String {
-    match pattern.starts_with('/') {
-        true => pattern.to_owned(),
-        false => format!("{BASE}/{pattern}"),
+    if pattern.starts_with('/') {
+        pattern.to_owned()
+    } else {
+        format!("{BASE}/{pattern}")
     }
 }
 

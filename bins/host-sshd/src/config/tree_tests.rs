@@ -7,9 +7,10 @@ use super::*;
 /// Files of a configuration whose main one is `/etc/ssh/sshd_config`.
 pub(crate) fn files(files: &[(&str, &str)]) -> BTreeMap<PathBuf, Vec<u8>> {
     let file = |(path, content): &(&str, &str)| {
-        let path = match path.starts_with('/') {
-            true => PathBuf::from(path),
-            false => Path::new("/etc/ssh").join(path),
+        let path = if path.starts_with('/') {
+            PathBuf::from(path)
+        } else {
+            Path::new("/etc/ssh").join(path)
         };
         (path, content.as_bytes().to_vec())
     };
@@ -152,7 +153,11 @@ fn the_reading_is_that_of_sshd() {
         let path = sshd.write(&main.replace("DIR", &dir.to_string()));
         std::fs::write(&included, more).unwrap();
         let tree = Tree::load(&path, &super::super::Disk).unwrap();
-        assert_eq!(tree.ports(), sshd.effective(&path).ports(), "{main} {more}");
+        assert_eq!(
+            tree.ports(),
+            real::Sshd::effective(&path).ports(),
+            "{main} {more}"
+        );
     }
 }
 
@@ -195,7 +200,7 @@ pub(crate) mod real {
             path
         }
 
-        pub(crate) fn effective(&self, path: &Path) -> Effective {
+        pub(crate) fn effective(path: &Path) -> Effective {
             let mut command = Command::new("/usr/sbin/sshd");
             let output = command.arg("-T").arg("-f").arg(path).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);

@@ -1,9 +1,10 @@
 //! A host of its own for each test: namespaces, an sshd, clients.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::thread;
@@ -175,7 +176,7 @@ impl Bed {
     /// The same with another program.
     pub fn start_as(&self, program: &str, config: &Path) {
         self.sh(&format!("{program} -f {}", config.display()));
-        self.await_that("sshd answers", || self.login(self.from));
+        await_that("sshd answers", || self.login(self.from));
     }
 
     /// The process id of sshd.
@@ -245,7 +246,7 @@ impl Bed {
         );
         let environment = [(process::ON, at), (process::DO, &script)];
         let child = self.start_kite(arguments, &environment);
-        self.await_that("it comes to the message", || stopped.exists());
+        await_that("it comes to the message", || stopped.exists());
         fs::remove_file(&stopped).unwrap();
         let done = meanwhile();
         fs::write(&go_on, "").unwrap();
@@ -329,24 +330,34 @@ impl Bed {
         session
     }
 
-    /// All files of a directory, with what is in them, their rights, and where they lead.
-    pub fn files(&self, dir: &Path) -> Vec<String> {
-        let script = format!(
-            "cd {}; find . ! -type d | sort | while read -r file; do
-             stat -c '%n %a %u:%g %N' \"$file\"; done; find . -type f -exec sha256sum {{}} +",
-            dir.display()
-        );
-        let lines = self.sh(&script);
-        lines.lines().map(str::to_owned).collect()
-    }
-
-    /// Waits until something holds.
-    pub fn await_that(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !holds() {
-            assert!(start.elapsed() < PATIENCE, "not in time: {what}");
-            thread::sleep(Duration::from_millis(20));
+    /// All files of a directory on this host, with their rights and what is in them.
+    pub fn files(&self, dir: impl AsRef<Path>) -> BTreeMap<PathBuf, String> {
+        // Namespaces show from outside.
+        let root = match &self.holder {
+            Some(holder) => PathBuf::from(format!("/proc/{}/root", holder.id())),
+            None => PathBuf::from("/"),
+        };
+        let dir = root.join(dir.as_ref().strip_prefix("/").unwrap());
+        let mut files = BTreeMap::new();
+        let mut dirs = vec![dir.clone()];
+        while let Some(next) = dirs.pop() {
+            for entry in fs::read_dir(next).unwrap().flatten() {
+                let path = entry.path();
+                let metadata = entry.metadata().unwrap();
+                let rights = format!("{:o} {} ", metadata.mode(), metadata.uid());
+                let content = if metadata.is_dir() {
+                    dirs.push(path);
+                    continue;
+                } else if metadata.is_symlink() {
+                    fs::read_link(&path).unwrap().display().to_string()
+                } else {
+                    text(&fs::read(&path).unwrap())
+                };
+                let name = path.strip_prefix(&dir).unwrap().to_owned();
+                files.insert(name, rights + &content);
+            }
         }
+        files
     }
 }
 
@@ -435,6 +446,15 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Waits until something holds.
+pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "not in time: {what}");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

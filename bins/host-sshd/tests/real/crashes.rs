@@ -1,8 +1,10 @@
 //! Killed at each step.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, await_that};
 use crate::process;
 
 /// How the other process goes on.
@@ -15,12 +17,12 @@ enum Then {
 /// sshd answers on one of the ports: nobody is locked out.
 fn lets_in(bed: &Bed, at: usize) {
     let what = format!("somebody can log in after a crash at message {at}");
-    bed.await_that(&what, || bed.login(bed.from) || bed.login(bed.to));
+    await_that(&what, || bed.login(bed.from) || bed.login(bed.to));
 }
 
 /// A main file that names the port, and an included one that does so, too: two files
 /// are written.
-fn start(bed: &Bed) -> Vec<String> {
+fn start(bed: &Bed) -> BTreeMap<PathBuf, String> {
     let config = bed.config();
     let included = bed.path("sshd_config.d/60-more.conf");
     fs::write(
@@ -32,15 +34,14 @@ fn start(bed: &Bed) -> Vec<String> {
     files(bed)
 }
 
-fn files(bed: &Bed) -> Vec<String> {
-    let mut files = bed.files(&bed.path("."));
-    files.retain(|line| line.contains("sshd_config"));
-    files.retain(|line| !line.contains("./state/"));
+fn files(bed: &Bed) -> BTreeMap<PathBuf, String> {
+    let mut files = bed.files(bed.path(""));
+    files.retain(|path, _| path.to_string_lossy().starts_with("sshd_config"));
     files
 }
 
-fn is_settled(bed: &Bed, files_before: &[String]) {
-    assert_eq!(files(bed), files_before);
+fn is_settled(bed: &Bed, files_before: &BTreeMap<PathBuf, String>) {
+    assert_eq!(&files(bed), files_before);
     assert!(bed.login(bed.from) && !bed.login(bed.to));
     assert!(!bed.path("state/state.json").exists());
     assert!(!bed.path("state/staging").exists());

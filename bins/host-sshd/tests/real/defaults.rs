@@ -1,6 +1,6 @@
 //! Without options, on port 22 and in `/etc/ssh`, as on a host.
 
-use crate::bed::Bed;
+use crate::bed::{Bed, await_that};
 
 const DROP_IN: &str = "/etc/ssh/sshd_config.d/kite-host-sshd.conf";
 
@@ -18,8 +18,8 @@ fn a_default_port_is_moved_by_a_file_of_kites_own() {
     distribution(&bed, "Include /etc/ssh/sshd_config.d/*.conf\n#Port 22\n");
     bed.sh("chmod 600 /etc/ssh/sshd_config");
     bed.sh("/usr/sbin/sshd");
-    bed.await_that("sshd answers", || bed.login(22));
-    let before = bed.files("/etc/ssh".as_ref());
+    await_that("sshd answers", || bed.login(22));
+    let before = bed.files("/etc/ssh");
     let mut session = bed.session(22);
     let moved = bed.kite(&["move", "--to", "2222"]);
     moved.ended(0, "moved");
@@ -29,7 +29,7 @@ fn a_default_port_is_moved_by_a_file_of_kites_own() {
     assert!(moved.says("notices").contains("--host-sshd ADDRESS:2222"));
     bed.kite(&["restore"]).ended(0, "restored");
     assert!(bed.login(22) && session.lives());
-    assert_eq!(bed.files("/etc/ssh".as_ref()), before);
+    assert_eq!(bed.files("/etc/ssh"), before);
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn without_an_included_directory_the_main_file_is_changed() {
     let Some(bed) = Bed::isolated() else { return };
     distribution(&bed, "# The main file.\n#Port 22\n");
     bed.sh("/usr/sbin/sshd");
-    bed.await_that("sshd answers", || bed.login(22));
-    let before = bed.files("/etc/ssh".as_ref());
+    await_that("sshd answers", || bed.login(22));
+    let before = bed.files("/etc/ssh");
     bed.kite(&["move", "--to", "2222", "--no-firewall-hint"])
         .ended(0, "moved");
     assert!(
@@ -47,5 +47,5 @@ fn without_an_included_directory_the_main_file_is_changed() {
     );
     assert!(bed.login(2222) && !bed.login(22));
     bed.kite(&["restore"]).ended(0, "restored");
-    assert_eq!(bed.files("/etc/ssh".as_ref()), before);
+    assert_eq!(bed.files("/etc/ssh"), before);
 }

@@ -1,17 +1,17 @@
 //! What is refused, and what is put back.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, await_that};
 use crate::process;
 
 /// All that a test may change, but for what the command keeps for itself.
-fn files(bed: &Bed) -> Vec<String> {
-    let mut files = bed.files(&bed.path("."));
-    let own = |line: &String| line.contains("./state/") || line.contains("./sshd.pid");
-    files.retain(|line| !own(line));
+fn files(bed: &Bed) -> BTreeMap<PathBuf, String> {
+    let mut files = bed.files(bed.path(""));
+    files.retain(|path, _| !path.starts_with("state") && !path.starts_with("sshd.pid"));
     files
 }
 
@@ -281,7 +281,7 @@ fn a_package_that_puts_its_file_back_is_noticed() {
     bed.move_with(&[], &[]).ended(0, "moved");
     fs::write(&config, [&text[..], b"# of the new version\n"].concat()).unwrap();
     bed.sh(&format!("kill -HUP {}", bed.sshd()));
-    bed.await_that("sshd is back", || bed.login(bed.from));
+    await_that("sshd is back", || bed.login(bed.from));
     let status = bed.kite(&["status"]);
     assert_eq!(status.code, Some(6));
     assert!(status.says("findings").contains("does not listen there"));

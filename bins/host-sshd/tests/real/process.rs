@@ -57,8 +57,8 @@ fn as_a_process() {
 
 fn listen(address: &str) -> ! {
     let socket = TcpListener::bind(address).unwrap();
-    println!("listening on {}", socket.local_addr().unwrap());
-    io::stdout().flush().unwrap();
+    let mut output = io::stdout();
+    writeln!(output, "listening on {}", socket.local_addr().unwrap()).unwrap();
     io::stdin().lock().lines().for_each(drop);
     process::exit(0);
 }

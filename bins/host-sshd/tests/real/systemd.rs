@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, await_that};
 use crate::process;
 
 /// What the script has in common: it notes each call, and answers `show` from files.
@@ -87,7 +87,7 @@ fn with_service() -> Option<Bed> {
     play(&mut bed, SERVICE);
     debian(&bed);
     bed.sh("systemctl start ssh.service");
-    bed.await_that("sshd answers", || bed.login(22));
+    await_that("sshd answers", || bed.login(22));
     calls(&bed);
     Some(bed)
 }
@@ -112,7 +112,7 @@ fn a_service_is_reloaded() {
 #[test]
 fn a_service_that_will_not_reload_keeps_its_port() {
     let Some(bed) = with_service() else { return };
-    let before = bed.files("/etc/ssh".as_ref());
+    let before = bed.files("/etc/ssh");
     // It refuses once: systemd sees what sshd says to the new configuration.
     fs::write(bed.path("refuses"), "").unwrap();
     let undo = format!("rm {}", bed.path("refuses").display());
@@ -128,7 +128,7 @@ fn a_service_that_will_not_reload_keeps_its_port() {
         run.json
     );
     assert!(run.says("remedy").contains("journalctl"));
-    assert_eq!(bed.files("/etc/ssh".as_ref()), before);
+    assert_eq!(bed.files("/etc/ssh"), before);
     assert!(bed.login(22) && !bed.login(2222));
 }
 
@@ -137,7 +137,7 @@ fn a_service_that_died_is_started_on_the_way_back() {
     let Some(bed) = with_service() else { return };
     bed.kite(&["move", "--to", "2222"]).ended(0, "moved");
     bed.sh(&format!("kill {}", bed.sshd()));
-    bed.await_that("sshd is gone", || !bed.login(2222));
+    await_that("sshd is gone", || !bed.login(2222));
     let status = bed.kite(&["status"]);
     assert_eq!(status.code, Some(6));
     assert!(status.says("findings").contains("does not listen there"));
@@ -159,12 +159,9 @@ fn a_socket_is_moved_by_a_drop_in() {
     fs::write(bed.path("sockets.22"), unit).unwrap();
     fs::write(bed.path("stopped"), "").unwrap();
     bed.sh("systemctl restart ssh.socket");
-    bed.await_that("sshd answers", || bed.login(22));
+    await_that("sshd answers", || bed.login(22));
     calls(&bed);
-    let before = [
-        bed.files("/etc/ssh".as_ref()),
-        bed.files("/etc/systemd".as_ref()),
-    ];
+    let before = [bed.files("/etc/ssh"), bed.files("/etc/systemd")];
     let mut session = bed.session(22);
 
     let moved = bed.kite(&["move", "--to", "2222"]);
@@ -186,10 +183,7 @@ fn a_socket_is_moved_by_a_drop_in() {
     bed.kite(&["restore"]).ended(0, "restored");
     assert_eq!(calls(&bed), switches);
     assert!(bed.login(22) && session.lives());
-    let after = [
-        bed.files("/etc/ssh".as_ref()),
-        bed.files("/etc/systemd".as_ref()),
-    ];
+    let after = [bed.files("/etc/ssh"), bed.files("/etc/systemd")];
     assert_eq!(after, before);
     assert_eq!(
         bed.sh("ls /etc/systemd/system"),
