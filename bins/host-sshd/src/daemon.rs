@@ -36,6 +36,8 @@ pub(crate) struct Running {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Daemon {
     pub(crate) activation: Activation,
+    /// Its process; nothing where systemd listens for it.
+    pub(crate) pid: Option<u32>,
     /// Where it listens on that port.
     pub(crate) addresses: BTreeSet<IpAddr>,
     pub(crate) arguments: Arguments,
@@ -108,9 +110,29 @@ impl Running {
             .filter(move |listener| listener.address.port() == port)
     }
 
-    /// Somebody else who listens on a port.
-    pub(crate) fn stranger(&self, port: u16) -> Option<String> {
-        let other = self.on(port).find(|listener| !self.is_sshds(listener));
+    /// Whether a daemon holds a socket, or systemd for it.
+    pub(crate) fn is_of(&self, daemon: &Daemon, listener: &Listener) -> bool {
+        match &daemon.activation {
+            Activation::Socket { unit } => {
+                let socket = self.socket(listener.address.port());
+                socket.is_some_and(|socket| socket.id == *unit) && self.is_sshds(listener)
+            }
+            Activation::Service { .. } | Activation::Process { .. } => {
+                listener.sshd().map(|process| process.pid) == daemon.pid
+            }
+        }
+    }
+
+    /// The ports on which a daemon listens.
+    pub(crate) fn ports_of(&self, daemon: &Daemon) -> BTreeSet<u16> {
+        let own = self.listeners.iter().filter(|one| self.is_of(daemon, one));
+        own.map(|listener| listener.address.port()).collect()
+    }
+
+    /// Somebody who listens on a port and is not the daemon, which may be none.
+    pub(crate) fn stranger(&self, port: u16, daemon: Option<&Daemon>) -> Option<String> {
+        let is_own = |one: &Listener| daemon.is_some_and(|daemon| self.is_of(daemon, one));
+        let other = self.on(port).find(|one| !is_own(one));
         other.map(Listener::holder)
     }
 
@@ -124,6 +146,7 @@ impl Running {
             let unit = socket.id.clone();
             return Ok(Daemon {
                 activation: Activation::Socket { unit },
+                pid: None,
                 addresses: addresses(&|listener| self.is_sshds(listener)),
                 arguments: Arguments::default(),
             });
@@ -134,6 +157,7 @@ impl Running {
             (Some(_), _) if pids.len() > 1 => Err(Refusal::SeveralDaemons { port, pids }),
             (Some(daemon), _) => Ok(Daemon {
                 activation: self.activation(daemon),
+                pid: Some(daemon.pid),
                 addresses: addresses(&|listener| listener.sshd().is_some()),
                 arguments: Arguments::parse(&command_line(&daemon.command)),
             }),
@@ -198,10 +222,16 @@ impl Running {
         }
     }
 
+    /// The sshd of a move, on whichever of its ports.
+    pub(crate) fn daemon_of(&self, state: &State) -> Option<Daemon> {
+        let daemon = self.find(state.to).or_else(|_| self.find(state.from));
+        daemon.ok()
+    }
+
     /// What started the sshd of a move, as it is now; where none runs, as it was then.
     pub(crate) fn activation_of(&self, state: &State) -> Activation {
-        let daemon = self.find(state.to).or_else(|_| self.find(state.from));
-        daemon.map_or_else(|_| state.activation.clone(), |daemon| daemon.activation)
+        let daemon = self.daemon_of(state);
+        daemon.map_or_else(|| state.activation.clone(), |daemon| daemon.activation)
     }
 
     /// The service that runs on a unit's socket.

@@ -191,8 +191,10 @@ fn who_else_has_the_port_is_said() {
         refusal.to_string(),
         "port 22 is held by kite-gateway (pid 7), which is no sshd"
     );
-    assert_eq!(running.stranger(22).unwrap(), "kite-gateway (pid 7)");
-    assert_eq!(running.stranger(2222), None);
+    assert_eq!(running.stranger(22, None).unwrap(), "kite-gateway (pid 7)");
+    let daemon = running.find(2222).unwrap();
+    assert_eq!(running.stranger(2222, Some(&daemon)), None);
+    assert_eq!(running.stranger(2222, None).unwrap(), "sshd (pid 8)");
     let refusal = running.find(23).unwrap_err();
     assert!(
         refusal.to_string().contains("sshd listens on {2222}"),
@@ -262,4 +264,33 @@ fn the_configuration_is_the_one_that_runs() {
         refusal.remedy().contains("--config /opt/config"),
         "{refusal}"
     );
+}
+
+#[test]
+fn another_sshd_is_a_stranger() {
+    let mut running = as_service(22);
+    let other = sshd(901, TITLE, None);
+    running.listeners.push(on("0.0.0.0:2222", other));
+    let daemon = running.find(22).unwrap();
+    assert_eq!(running.ports_of(&daemon), [22].into());
+    assert_eq!(running.sshd_ports(), [22, 2222].into());
+    let stranger = running.stranger(2222, Some(&daemon)).unwrap();
+    assert_eq!(stranger, "sshd (pid 901)");
+}
+
+#[test]
+fn what_systemd_holds_for_others_is_not_sshds() {
+    let mut running = by_socket("process", "active");
+    let held = on("[::]:9090", process(1, "systemd", &[], None));
+    running.listeners.push(held);
+    running.sockets.extend(systemd::sockets(
+        "Id=cockpit.socket\nActiveState=active\nListen=[::]:9090 (Stream)\nTriggers=cockpit.service\n",
+    ));
+    let daemon = running.find(22).unwrap();
+    assert_eq!(running.ports_of(&daemon), [22].into());
+    assert!(running.stranger(22, Some(&daemon)).is_none());
+    let stranger = running.stranger(9090, Some(&daemon)).unwrap();
+    assert_eq!(stranger, "systemd (pid 1)");
+    let refusal = running.find(9090).unwrap_err();
+    assert!(matches!(refusal, Refusal::NotSshd { .. }), "{refusal}");
 }

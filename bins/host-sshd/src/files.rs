@@ -123,6 +123,12 @@ pub(crate) fn first_missing(dir: &Path) -> Option<PathBuf> {
     missing.last().map(Path::to_owned)
 }
 
+/// Whether two names are of one file.
+pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    real(one) == real(other)
+}
+
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "a file has a name");
     let name = path.file_name().ok_or_else(no_name)?.to_string_lossy();

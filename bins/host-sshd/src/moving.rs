@@ -1,7 +1,5 @@
 //! `move`.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 
 use crate::cli::{MoveOptions, default_config};
@@ -9,6 +7,7 @@ use crate::config::edit::Edit;
 use crate::config::tree::Tree;
 use crate::config::{Disk, Overlay, Ports};
 use crate::error::{Error, Refusal};
+use crate::files::same_file;
 use crate::observe::check_free;
 use crate::plan::{self, Observed};
 use crate::report::{FileReport, Moved, Outcome};
@@ -68,7 +67,7 @@ fn begin(
     };
     let edits = plan::edits(&observed, &daemon, ports)?;
     let ips = daemon.addresses.iter().copied();
-    check_free(&running, ips, ports.to, false)?;
+    check_free(&running, Some(&daemon), ips, ports.to, false)?;
     (switcher.progress)("test the new configuration");
     let changed = |edit: &Edit| (edit.path.clone(), Some(edit.after.clone()));
     let overlay = Overlay {
@@ -81,7 +80,7 @@ fn begin(
         return Err(Refusal::MoreChanges { difference }.into());
     }
 
-    let shared = running.sshd_ports().contains(&ports.to);
+    let shared = running.ports_of(&daemon).contains(&ports.to);
     let mut state = State::new(ports, Timestamp::now(), config, &daemon, shared);
     state.files = switch::records(&edits, &state.config)?;
     let preparation = plan::preparation(&edits, &switcher.store.state());
@@ -111,9 +110,10 @@ fn begin(
 /// A move that is made already.
 fn settled(options: &MoveOptions, state: &State) -> Result<Moved, Error> {
     let running = observe::running(None)?;
-    let sshd_on = running.sshd_ports();
-    if !sshd_on.contains(&state.to) || sshd_on.contains(&state.from) {
-        let to = state.to;
+    let to = state.to;
+    let listens = running.find(to).map(|daemon| running.ports_of(&daemon));
+    if !listens.is_ok_and(|ports| !ports.contains(&state.from)) {
+        let sshd_on = running.sshd_ports();
         return Err(Refusal::NotThere { to, sshd_on }.into());
     }
     let mut notices = notices::drift(state)?;
@@ -135,7 +135,9 @@ fn go_on(
     state.files.iter().try_for_each(undrifted)?;
     let running = observe::running_of(&state, &state.activation)?;
     let activation = running.activation_of(&state);
-    check_free(&running, state.addresses.iter().copied(), state.to, false)?;
+    let daemon = running.daemon_of(&state);
+    let ips = state.addresses.iter().copied();
+    check_free(&running, daemon.as_ref(), ips, state.to, false)?;
     (switcher.progress)("test the new configuration");
     let overlay = Overlay {
         below: &Disk,
@@ -156,9 +158,4 @@ fn go_on(
     }
     moved.steps = switcher.go(&mut state, Side::Moved, &activation)?;
     Ok(moved)
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    real(one) == real(other)
 }

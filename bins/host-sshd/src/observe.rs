@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::daemon::{Activation, Running};
+use crate::daemon::{Activation, Daemon, Running};
 use crate::error::{Error, Refusal};
 use crate::state::State;
 use crate::{probe, sockets, systemd};
@@ -59,15 +59,16 @@ pub(crate) fn running_of(state: &State, activation: &Activation) -> Result<Runni
     }
 }
 
-/// Fails where a port is not free for sshd, which may hold it itself.
+/// Fails where a port is not free for the daemon, which may hold it itself.
 pub(crate) fn check_free(
     running: &Running,
+    daemon: Option<&Daemon>,
     ips: impl Iterator<Item = IpAddr>,
     port: u16,
     going_back: bool,
 ) -> Result<(), Refusal> {
     let holder = match running.on(port).next() {
-        Some(_) => running.stranger(port),
+        Some(_) => running.stranger(port, daemon),
         None => probe::obstacle(ips, port).or_else(|| probe::led_elsewhere(port)),
     };
     match holder {

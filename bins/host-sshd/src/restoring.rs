@@ -33,7 +33,9 @@ pub(crate) fn run(
     let running = observe::running_of(&state, &state.activation)?;
     let activation = running.activation_of(&state);
     running.check_sessions(&activation)?;
-    check_free(&running, state.addresses.iter().copied(), state.from, true)?;
+    let daemon = running.daemon_of(&state);
+    let ips = state.addresses.iter().copied();
+    check_free(&running, daemon.as_ref(), ips, state.from, true)?;
     (switcher.progress)("test the configuration as it was");
     let overlay = Overlay {
         below: &Disk,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::cli::{StatusOptions, default_config};
 use crate::daemon::{Activation, Daemon, Running};
 use crate::error::Error;
+use crate::files::same_file;
 use crate::observe;
 use crate::sockets::Listener;
 use crate::sshd::Sshd;
@@ -54,19 +55,22 @@ pub(crate) fn run(options: &StatusOptions) -> Result<Status, Error> {
     let store = Store::new(&options.common.state_dir);
     let state = store.load()?;
     let running = observe::running(state.as_ref().map(|state| &state.activation))?;
-    let daemon = daemon(&running, state.as_ref());
+    let noted = state.as_ref().map(|state| state.config.clone());
+    let asked = options.config.clone().or(noted);
+    let daemon = daemon(&running, state.as_ref(), asked.as_deref());
     let told = daemon
         .as_ref()
         .and_then(|daemon| daemon.arguments.config.clone());
-    let noted = state.as_ref().map(|state| state.config.clone());
-    let config = options.config.clone().or(told).or(noted);
-    let config = config.unwrap_or_else(default_config);
+    let config = asked.or(told).unwrap_or_else(default_config);
     let (configured, refused) = match sshd.effective(&config) {
         Ok(effective) => (effective.ports(), None),
         Err(error) => (BTreeSet::new(), Some(Finding::of(&error))),
     };
     let mut findings: Vec<Finding> = refused.into_iter().collect();
-    let listening = running.sshd_ports();
+    let listening = daemon
+        .as_ref()
+        .map(|daemon| running.ports_of(daemon))
+        .unwrap_or_default();
     if store.is_busy() {
         findings.push(Finding {
             what: "a move, or the way back, is under way".to_owned(),
@@ -88,7 +92,11 @@ pub(crate) fn run(options: &StatusOptions) -> Result<Status, Error> {
         config,
         configured,
         listeners: (running.listeners.iter())
-            .filter(|listener| running.is_sshds(listener))
+            .filter(|one| {
+                daemon
+                    .as_ref()
+                    .is_some_and(|daemon| running.is_of(daemon, one))
+            })
             .cloned()
             .collect(),
         activation: daemon.map(|daemon| daemon.activation),
@@ -97,10 +105,17 @@ pub(crate) fn run(options: &StatusOptions) -> Result<Status, Error> {
     })
 }
 
-fn daemon(running: &Running, state: Option<&State>) -> Option<Daemon> {
-    let noted = state.into_iter().flat_map(|state| [state.to, state.from]);
-    let mut ports = noted.chain(running.sshd_ports());
-    ports.find_map(|port| running.find(port).ok())
+/// The sshd that was moved, or the one with this configuration; where none is named, the
+/// one that was told of none, or else the first. There may be several on a host.
+fn daemon(running: &Running, state: Option<&State>, config: Option<&Path>) -> Option<Daemon> {
+    if let Some(moved) = state.and_then(|state| running.daemon_of(state)) {
+        return Some(moved);
+    }
+    let ports = running.sshd_ports().into_iter();
+    let mut all: Vec<Daemon> = ports.filter_map(|port| running.find(port).ok()).collect();
+    all.retain(|daemon| daemon.arguments.config(config, same_file).is_ok());
+    all.sort_by_key(|daemon| daemon.arguments.config.is_some() != config.is_some());
+    all.into_iter().next()
 }
 
 fn drift(file: &FileRecord, found: Found, state: &State) -> Option<Finding> {

@@ -284,11 +284,12 @@ fn await_answer(
 }
 
 fn amiss(running: &Running, port: u16, and_not: Option<u16>) -> Option<String> {
-    if let Some(other) = running.stranger(port) {
+    let daemon = match running.find(port) {
+        Ok(daemon) => daemon,
+        Err(refusal) => return Some(refusal.to_string()),
+    };
+    if let Some(other) = running.stranger(port, Some(&daemon)) {
         return Some(format!("{other} has it"));
-    }
-    if !running.has_sshd(port) {
-        return Some("no process of this host listens on it".to_owned());
     }
     let still = and_not.filter(|old| running.has_sshd(*old))?;
     Some(format!("it still listens on port {still}"))

@@ -266,6 +266,12 @@ impl Bed {
         self.kite_with(&[&arguments, more].concat(), environment)
     }
 
+    /// `status` of this host's sshd; where there are no namespaces others run beside it.
+    pub fn status(&self) -> Run {
+        let config = self.path("sshd_config").display().to_string();
+        self.kite(&["status", "--config", &config])
+    }
+
     /// Both ports, as arguments.
     pub fn ports(&self) -> [String; 2] {
         [self.from, self.to].map(|port| port.to_string())

@@ -45,7 +45,7 @@ fn is_settled(bed: &Bed, files_before: &BTreeMap<PathBuf, String>) {
     assert!(bed.login(bed.from) && !bed.login(bed.to));
     assert!(!bed.path("state/state.json").exists());
     assert!(!bed.path("state/staging").exists());
-    assert_eq!(bed.kite(&["status"]).code, Some(0));
+    assert_eq!(bed.status().code, Some(0));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_move_that_was_cut_off_goes_nowhere_else() {
     let other = bed.kite(&["move", "--from", &bed.from.to_string(), "--to", "2999"]);
     other.ended(3, "refused");
     assert!(other.says("remedy").contains("restore"));
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(6));
     assert_eq!(status.json["moved"]["phase"], "moving");
     // Somebody else's work in between is not lost.

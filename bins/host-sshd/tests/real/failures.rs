@@ -33,7 +33,7 @@ fn a_configuration_that_sshd_refuses_is_not_touched() {
     assert!(refused.says("remedy").contains("sshd -t"));
     assert_eq!(files(&bed), before);
     assert!(bed.login(bed.from));
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(6));
     assert!(status.says("findings").contains("Nonsense"));
 }
@@ -55,6 +55,29 @@ fn a_port_that_is_taken_is_not_moved_to() {
     assert_eq!(files(&bed), before);
     drop(occupant);
     bed.move_with(&[], &[]).ended(0, "moved");
+}
+
+#[test]
+fn another_sshd_of_the_host_is_left_alone() {
+    let Some(bed) = Bed::new() else { return };
+    bed.start(&bed.config());
+    let other = bed.path("other");
+    let pid = bed.path("other.pid");
+    let basics = bed.basics().replace("PidFile", "#PidFile");
+    let text = format!("Port {}\nPidFile {}\n{basics}", bed.to, pid.display());
+    fs::write(&other, text).unwrap();
+    bed.sh(&format!("/usr/sbin/sshd -f {}", other.display()));
+    await_that("the other sshd answers", || bed.login(bed.to));
+    let other = fs::read_to_string(&pid).unwrap();
+    let other = format!("sshd (pid {})", other.trim());
+    let refused = bed.move_with(&[], &[]);
+    refused.ended(3, "refused");
+    let error = refused.says("error");
+    assert!(error.contains(&other), "{error}");
+    let status = bed.status();
+    assert_eq!(status.code, Some(0), "{:#}", status.json);
+    assert_eq!(status.json["listeners"][0]["holders"][0]["pid"], bed.sshd());
+    bed.sh(&format!("kill $(cat {})", pid.display()));
 }
 
 #[test]
@@ -107,7 +130,7 @@ fn a_configuration_that_does_not_run_is_not_edited() {
     fs::write(&config, text.replace(&port(bed.from), &port(2999))).unwrap();
     let refused = bed.move_with(&[], &[]);
     assert!(refused.ended(3, "refused").says("error").contains("2999"));
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(6), "{:#}", status.json);
     assert!(status.says("findings").contains("reload"));
 }
@@ -160,7 +183,7 @@ fn an_sshd_that_does_not_come_back_is_started_as_it_was() {
     assert!(bed.login(bed.from) && !bed.login(bed.to));
     assert!(session.lives(), "the session was cut");
     assert_eq!(files(&bed), before);
-    assert_eq!(bed.kite(&["status"]).code, Some(0));
+    assert_eq!(bed.status().code, Some(0));
 }
 
 #[test]
@@ -186,7 +209,7 @@ fn where_nothing_helps_it_is_said_and_restore_goes_on() {
         text,
         "the files at least are back"
     );
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(6));
     assert!(status.says("findings").contains("cut off"));
     fs::remove_file(&program).unwrap();
@@ -214,7 +237,7 @@ fn a_way_back_that_fails_leads_to_where_it_came_from() {
         run.messages
     );
     assert_eq!(fs::read(&config).unwrap(), moved);
-    assert_eq!(bed.kite(&["status"]).json["moved"]["phase"], "moved");
+    assert_eq!(bed.status().json["moved"]["phase"], "moved");
 }
 
 #[test]
@@ -246,7 +269,7 @@ fn what_others_changed_since_is_not_overwritten_silently() {
     let mut edited = fs::read(&config).unwrap();
     edited.extend(b"# somebody's work\n");
     fs::write(&config, &edited).unwrap();
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(6));
     assert!(status.says("findings").contains("was changed"));
     let again = bed.move_with(&[], &[]);
@@ -282,7 +305,7 @@ fn a_package_that_puts_its_file_back_is_noticed() {
     fs::write(&config, [&text[..], b"# of the new version\n"].concat()).unwrap();
     bed.sh(&format!("kill -HUP {}", bed.sshd()));
     await_that("sshd is back", || bed.login(bed.from));
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(6));
     assert!(status.says("findings").contains("does not listen there"));
     let again = bed.move_with(&[], &[]);

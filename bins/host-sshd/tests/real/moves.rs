@@ -36,7 +36,7 @@ fn sshd_moves_and_comes_back_and_a_session_stays_open() {
     assert_eq!(bed.sh(&format!("stat -c %a {}", config.display())), "640\n");
     let mut on_new = bed.session(bed.to);
 
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(0), "{:#}", status.json);
     assert_eq!(status.json["moved"]["phase"], "moved");
     assert_eq!(status.json["configured"][0], bed.to);
@@ -48,7 +48,7 @@ fn sshd_moves_and_comes_back_and_a_session_stays_open() {
     assert_eq!(fs::read(&config).unwrap(), main);
     assert_eq!(bed.files(bed.path("sshd_config.d")), before);
     assert!(!bed.path("state/state.json").exists());
-    let status = bed.kite(&["status"]);
+    let status = bed.status();
     assert_eq!(status.code, Some(0), "{:#}", status.json);
     assert!(status.json["moved"].is_null());
 }
@@ -131,6 +131,10 @@ fn two_at_once_are_kept_apart() {
                 second.json
             );
         }
+        let status = bed.status();
+        assert_eq!(status.code, Some(6));
+        let findings = status.says("findings");
+        assert!(findings.contains("under way"), "{findings}");
     });
     first.ended(0, "moved");
     assert!(bed.login(bed.to));
