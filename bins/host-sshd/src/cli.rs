@@ -120,3 +120,50 @@ pub(crate) fn default_config() -> PathBuf {
     let there = PLACES.iter().find(|place| Path::new(place).exists());
     PathBuf::from(there.unwrap_or(&PLACES[0]))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::{CommandFactory as _, Parser};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        let arguments = ["host-sshd"].into_iter().chain(line.split(' '));
+        let parsed = Cli::try_parse_from(arguments).map_err(|error| error.to_string());
+        parsed.map(|cli| cli.options.command)
+    }
+
+    #[test]
+    fn the_options_are_those_that_are_documented() {
+        Cli::command().debug_assert();
+        let Command::Move(options) = parsed("move --to 2222").unwrap() else {
+            panic!("another command");
+        };
+        assert_eq!(options.ports(), Ports { from: 22, to: 2222 });
+        assert_eq!(options.common.patience(), Duration::from_secs(15));
+        let dir = Path::new("/var/lib/kite/host-sshd");
+        assert_eq!(options.common.state_dir, dir);
+        assert!(matches!(
+            parsed("restore --force").unwrap(),
+            Command::Restore(_)
+        ));
+        assert!(matches!(parsed("status").unwrap(), Command::Status(_)));
+    }
+
+    #[test]
+    fn a_port_is_a_port() {
+        for port in ["0", "65536", "ssh", "-1"] {
+            let error = parsed(&format!("move --to={port}")).unwrap_err();
+            assert!(error.contains("--to") && error.contains(port), "{error}");
+        }
+        assert!(parsed("move").unwrap_err().contains("--to"));
+    }
+}

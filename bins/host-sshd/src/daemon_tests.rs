@@ -197,7 +197,7 @@ fn who_else_has_the_port_is_said() {
     assert_eq!(running.stranger(2222, None).unwrap(), "sshd (pid 8)");
     let refusal = running.find(23).unwrap_err();
     assert!(
-        refusal.to_string().contains("sshd listens on {2222}"),
+        refusal.to_string().contains("sshd listens on 2222"),
         "{refusal}"
     );
     assert!(refusal.remedy().contains("--from 2222"), "{refusal}");

@@ -93,14 +93,18 @@ pub(crate) enum Refusal {
     OnCommandLine { option: String },
     #[error("--config {}: the sshd that runs was started with -f {}", asked.display(), running.display())]
     OtherConfig { asked: PathBuf, running: PathBuf },
-    #[error("sshd listens on port {port}, but by its configuration on {configured:?}")]
+    #[error(
+        "sshd listens on port {port}, but by its configuration on {}",
+        list(configured)
+    )]
     NotConfigured {
         port: u16,
         configured: BTreeSet<u16>,
     },
     #[error(
-        "sshd listens on {effective:?} by what it says itself, and on {read:?} by what was read \
-         in {}",
+        "sshd listens on {} by what it says itself, and on {} by what was read in {}",
+        list(effective),
+        list(read),
         config.display()
     )]
     Misread {
@@ -134,7 +138,7 @@ pub(crate) enum Refusal {
     MovedElsewhere { from: u16, to: u16 },
     #[error("a move from port {from} to {to} was begun and not finished")]
     Unfinished { from: u16, to: u16 },
-    #[error("moved to port {to}, but sshd listens on {sshd_on:?}")]
+    #[error("moved to port {to}, but sshd listens on {}", list(sshd_on))]
     NotThere { to: u16, sshd_on: BTreeSet<u16> },
     #[error("{} {what} since it was written by `kite host-sshd`", path.display())]
     Drifted { path: PathBuf, what: &'static str },
@@ -217,10 +221,19 @@ impl Refusal {
     }
 }
 
+/// Ports, for people.
+pub(crate) fn list(ports: &BTreeSet<u16>) -> String {
+    if ports.is_empty() {
+        return "none".to_owned();
+    }
+    let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+    ports.join(", ")
+}
+
 fn others(ports: &BTreeSet<u16>) -> String {
     if ports.is_empty() {
         ", and no sshd runs".to_owned()
     } else {
-        format!("; sshd listens on {ports:?}")
+        format!("; sshd listens on {}", list(ports))
     }
 }

@@ -36,8 +36,10 @@ pub(crate) fn of_ports(options: &MoveOptions, state: &State) -> Vec<String> {
     }
     if NODE_PORTS.contains(&port) {
         notices.push(format!(
-            "port {port} is one of those that Kubernetes gives to Services (node ports): another \
-             one cannot be taken away by a Service"
+            "port {port} is one of those that Kubernetes gives to Services (node ports), and a \
+             Service may take it away: one outside of {} to {} is safe",
+            NODE_PORTS.start(),
+            NODE_PORTS.end()
         ));
     }
     if outgoing().is_some_and(|ports| ports.contains(&port)) {

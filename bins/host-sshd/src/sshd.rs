@@ -49,8 +49,8 @@ impl Sshd {
                 .map_err(invalid_or(invalid))
         });
         let doing = format!("remove {}", staging.display());
-        fs::remove_dir_all(staging).map_err(Error::io(doing))?;
-        tested
+        let removed = fs::remove_dir_all(staging).map_err(Error::io(doing));
+        tested.and_then(|effective| removed.map(|()| effective))
     }
 
     fn ask(&self, how: &str, config: &Path) -> Result<Effective, Answer> {
@@ -137,4 +137,22 @@ fn redirected(file: &File, staging: &Path) -> Vec<u8> {
     }
     content.extend(&file.content[done..]);
     content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_staged_file_includes_staged_files() {
+        let text = "Include /etc/ssh/sshd_config.d/*.conf more \"/a b\" # Include x\n\
+                    Match User y\n  include=z\nBanner Include\n";
+        let file = File::read(PathBuf::from("/x"), text.as_bytes().to_vec(), false);
+        let staged = redirected(&file, Path::new("/s"));
+        assert_eq!(
+            String::from_utf8_lossy(&staged),
+            "Include \"/s/etc/ssh/sshd_config.d/*.conf\" \"/s/etc/ssh/more\" \"/s/a b\" # Include x\n\
+             Match User y\n  include=\"/s/etc/ssh/z\"\nBanner Include\n"
+        );
+    }
 }

@@ -313,3 +313,7 @@ impl Area {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

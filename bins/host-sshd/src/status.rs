@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::{StatusOptions, default_config};
 use crate::daemon::{Activation, Daemon, Running};
-use crate::error::Error;
+use crate::error::{Error, list};
 use crate::files::same_file;
 use crate::observe;
 use crate::sockets::Listener;
@@ -160,7 +160,11 @@ fn of_move(state: &State, listening: &BTreeSet<u16>) -> Option<Finding> {
 
 fn not_as_configured(listening: &BTreeSet<u16>, configured: &BTreeSet<u16>) -> Finding {
     Finding {
-        what: format!("sshd listens on {listening:?}, and by its configuration on {configured:?}"),
+        what: format!(
+            "sshd listens on {}, and by its configuration on {}",
+            list(listening),
+            list(configured)
+        ),
         remedy: if listening.is_empty() {
             "start it: `systemctl start ssh`, or sshd on some systems".to_owned()
         } else {
@@ -193,7 +197,8 @@ impl MovedStatus {
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: ports {:?}", self.config.display(), self.configured)?;
+        let ports = list(&self.configured);
+        writeln!(f, "{}: port {ports}", self.config.display())?;
         for listener in &self.listeners {
             writeln!(f, "{} is held by {}", listener.address, listener.holder())?;
         }

@@ -1,4 +1,4 @@
-//! `kite`: the demo, the CRDs, what is installed, the in-memory API server.
+//! `kite`: the demo, the CRDs, what is installed, the in-memory API server, a host's sshd.
 
 mod apiserver;
 mod cluster;
@@ -36,23 +36,24 @@ enum Command {
     /// Print what has to be there before Kite starts, as YAML: namespaces, the
     /// `StorageClass` of VM disks, the right to clone images, the API's Service.
     Manifests(manifests::Options),
+    /// Take this host's own sshd off the port that the gateway shall have, and put it back.
+    HostSshd(kite_host_sshd::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
     PasswordHash,
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    kite_process::exit_code(run(cli))
-}
-
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
+    let result = match cli.command {
+        // It has exit codes of its own.
+        Command::HostSshd(options) => return kite_host_sshd::main(&options),
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(options),
         Command::PasswordHash => password::run(),
         Command::Apiserver(options) => served(&cli.logs, apiserver::run(options)),
         Command::Demo(options) => served(&cli.logs, demo::run(options)),
-    }
+    };
+    kite_process::exit_code(result)
 }
 
 fn served(logs: &LogArgs, task: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process;
+use crate::outcome::{Occupant, Run, Session, text};
+use crate::{host, process};
 
 /// How long anything may take before a test gives up; nothing is asserted about how
 /// fast things are.
@@ -32,29 +29,16 @@ pub struct Bed {
     path: Option<PathBuf>,
 }
 
-/// How a command ended.
-pub struct Run {
-    /// Nothing where it was killed.
-    pub code: Option<i32>,
-    pub json: Value,
-    pub messages: String,
-}
-
 impl Bed {
     /// A host, or nothing where there cannot be one; then it says why.
     pub fn new() -> Option<Self> {
-        if let Some(missing) = missing() {
-            assert!(
-                std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
-                "KITE_REQUIRE_CLIENTS is set: {missing}"
-            );
-            eprintln!("SKIPPED: {missing}");
+        if !host::is_fit() {
             return None;
         }
-        let holder = namespaces();
+        let holder = host::namespaces();
         let (from, to) = match holder {
             Some(_) => (22, 2222),
-            None => (free_port(), free_port()),
+            None => (host::free_port(), host::free_port()),
         };
         let dir = tempfile::tempdir().unwrap();
         let bed = Self {
@@ -279,13 +263,7 @@ impl Bed {
 
     /// A process that is no sshd and listens on a port until it is dropped.
     pub fn occupy(&self, port: u16) -> Occupant {
-        let mut command = self.this_program();
-        command.env(process::LISTEN, format!("0.0.0.0:{port}"));
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let listening = lines.any(|line| line.unwrap().starts_with("listening"));
-        assert!(listening, "nothing could listen on port {port}");
-        Occupant { child }
+        Occupant::start(self.this_program(), port)
     }
 
     /// A login with a key.
@@ -322,18 +300,8 @@ impl Bed {
     /// A session that stays open.
     pub fn session(&self, port: u16) -> Session {
         let mut command = self.ssh(port);
-        command
-            .arg("cat")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut session = Session {
-            input: child.stdin.take().unwrap(),
-            output: BufReader::new(child.stdout.take().unwrap()),
-            child,
-        };
-        assert!(session.lives(), "no session could be opened");
-        session
+        command.arg("cat");
+        Session::open(command)
     }
 
     /// All files of a directory on this host, with their rights and what is in them.
@@ -371,87 +339,15 @@ impl Drop for Bed {
     fn drop(&mut self) {
         match &mut self.holder {
             Some(holder) => {
-                end_all_in(&format!("/proc/{}/ns/net", holder.id()));
+                host::end_all_in(&format!("/proc/{}/ns/net", holder.id()));
                 let _ = holder.wait();
             }
             None => {
                 if self.path("sshd.pid").exists() {
-                    end(self.sshd());
+                    host::end(self.sshd());
                 }
             }
         }
-    }
-}
-
-impl Run {
-    fn of(output: &Output) -> Self {
-        let printed = text(&output.stdout);
-        // What the test harness says of itself comes before.
-        let json = printed.find('{').map_or("null", |at| &printed[at..]);
-        Self {
-            code: output.status.code(),
-            json: serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {printed}")),
-            messages: text(&output.stderr),
-        }
-    }
-
-    /// It ended with this code and outcome.
-    #[track_caller]
-    pub fn ended(&self, code: i32, outcome: &str) -> &Self {
-        let Self { json, messages, .. } = self;
-        assert_eq!(self.code, Some(code), "{json:#} {messages}");
-        assert_eq!(json["outcome"], outcome, "{json:#} {messages}");
-        self
-    }
-
-    /// Something of its outcome, as text.
-    pub fn says(&self, field: &str) -> String {
-        match &self.json[field] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
-    }
-}
-
-/// A process that holds a port.
-pub struct Occupant {
-    child: Child,
-}
-
-impl Occupant {
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Occupant {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// An open session.
-pub struct Session {
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    child: Child,
-}
-
-impl Session {
-    /// Whether what is typed comes back.
-    pub fn lives(&mut self) -> bool {
-        let mut line = String::new();
-        writeln!(self.input, "still here").is_ok()
-            && self.output.read_line(&mut line).is_ok()
-            && line == "still here\n"
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -464,85 +360,10 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What keeps the tests from being run.
-fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("these tests start sshd as root does, and are not run by root".to_owned());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let is_there = |program: &str| {
-        let mut places = dirs.iter().map(|dir| dir.join(program));
-        Path::new(program).is_absolute() && Path::new(program).exists()
-            || places.any(|place| place.is_file())
-    };
-    let programs = ["/usr/sbin/sshd", "ssh", "ssh-keygen"];
-    let program = programs.into_iter().find(|program| !is_there(program))?;
-    Some(format!(
-        "there is no {program} (Debian: openssh-server, openssh-client)"
-    ))
-}
-
-/// A process in namespaces of its own, if that is allowed and `ip` can set them up.
-fn namespaces() -> Option<Child> {
-    let mut child = Command::new("unshare")
-        .args(["--net", "--mount", "--propagation", "private"])
-        .args([
-            "sh",
-            "-c",
-            "ip link show lo >&2 && echo ready && exec sleep infinity",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let mut line = String::new();
-    let mut output = BufReader::new(child.stdout.take()?);
-    output.read_line(&mut line).ok()?;
-    if line == "ready\n" {
-        return Some(child);
-    }
-    let _ = child.wait();
-    None
-}
-
-/// Ends all processes of a namespace.
-fn end_all_in(namespace: &str) {
-    let Ok(wanted) = fs::read_link(namespace) else {
-        return;
-    };
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let is_in = fs::read_link(entry.path().join("ns/net")).is_ok_and(|is| is == wanted);
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok());
-        if let (true, Some(pid)) = (is_in, pid) {
-            end(pid);
-        }
-    }
-}
-
-fn end(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::KILL);
-    }
-}
-
 fn as_a_process(command: &mut Command) -> &mut Command {
     command
         .args(["--exact", "process::as_a_process", "--nocapture"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-}
-
-fn free_port() -> u16 {
-    let socket = TcpListener::bind("0.0.0.0:0").unwrap();
-    socket.local_addr().unwrap().port()
-}
-
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

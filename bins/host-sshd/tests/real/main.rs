@@ -2,8 +2,9 @@
 //!
 //! Each test has a network and a mount namespace of its own, so that it can have port 22
 //! and `/etc/ssh` for itself. Where namespaces cannot be made, what needs no such thing
-//! runs on high ports in a temporary directory. Tests that cannot run say so; without
-//! sshd, or without the rights of root, they fail where `KITE_REQUIRE_CLIENTS` is set.
+//! runs on high ports in a temporary directory. Tests that cannot run say so: those
+//! of whoever is not root, and those without sshd, which fail where
+//! `KITE_REQUIRE_CLIENTS` is set.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +17,8 @@ mod bed;
 mod crashes;
 mod defaults;
 mod failures;
+mod host;
 mod moves;
+mod outcome;
 mod process;
 mod systemd;
