@@ -14,7 +14,7 @@ use crate::{probe, sockets, systemd};
 const SERVICES: [&str; 2] = ["ssh.service", "sshd.service"];
 
 /// How long sshd takes to execute itself anew, and more.
-const ANEW: Duration = Duration::from_secs(2);
+const ANEW: Duration = Duration::from_secs(3);
 
 /// Looks at sockets, processes and systemd's units, among them the service that is known
 /// to have started sshd.

@@ -263,7 +263,12 @@ impl Bed {
 
     /// A process that is no sshd and listens on a port until it is dropped.
     pub fn occupy(&self, port: u16) -> Occupant {
-        Occupant::start(self.this_program(), port)
+        Occupant::start(self.this_program(), process::LISTEN, port)
+    }
+
+    /// One that does not listen, and has the port all the same.
+    pub fn bind(&self, port: u16) -> Occupant {
+        Occupant::start(self.this_program(), process::BIND, port)
     }
 
     /// A login with a key.

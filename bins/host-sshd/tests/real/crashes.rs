@@ -113,6 +113,34 @@ fn a_way_back_that_was_killed_is_finished_or_undone() {
 }
 
 #[test]
+fn an_sshd_that_is_just_coming_up_is_waited_for_and_not_doubled() {
+    let Some(bed) = Bed::new() else { return };
+    let config = bed.config();
+    let program = bed.path("sshd");
+    fs::copy("/usr/sbin/sshd", &program).unwrap();
+    bed.start_as(&program.display().to_string(), &config);
+    // It executes itself anew, and takes its time with that.
+    let slow = format!(
+        "printf '#!/bin/sh\\nuntil [ -e {0} ]; do sleep 0.02; done\\nexec /usr/sbin/sshd \"$@\"\\n' >{1}.new
+         chmod +x {1}.new; mv {1}.new {1}",
+        bed.path("up").display(),
+        program.display()
+    );
+    bed.sh(&slow);
+    let dies = [(process::ON, "wait until"), (process::DO, "kill -9 $PPID")];
+    let run = bed.move_with(&[], &dies);
+    assert_eq!(run.code, None, "{:#}", run.json);
+    // That is over only when restore has looked for it in vain.
+    let up = bed.path("up").display().to_string();
+    let up = format!("{{ sleep 1; touch {up}; }} >/dev/null 2>&1 &");
+    let comes_up = [(process::ON, "test the configuration"), (process::DO, &up)];
+    let run = bed.kite_with(&["restore"], &comes_up);
+    run.ended(0, "restored");
+    assert!(run.messages.contains("send SIGHUP"), "{}", run.messages);
+    assert!(bed.login(bed.from) && !bed.login(bed.to));
+}
+
+#[test]
 fn a_move_that_was_cut_off_goes_nowhere_else() {
     let Some(bed) = Bed::new() else { return };
     start(&bed);

@@ -54,6 +54,12 @@ fn a_port_that_is_taken_is_not_moved_to() {
     assert!(refused.says("remedy").contains("--to"));
     assert_eq!(files(&bed), before);
     drop(occupant);
+    let occupant = bed.bind(bed.to);
+    let refused = bed.move_with(&[], &[]);
+    let error = refused.ended(3, "refused").says("error");
+    assert!(error.contains("does not listen"), "{error}");
+    assert_eq!(files(&bed), before);
+    drop(occupant);
     bed.move_with(&[], &[]).ended(0, "moved");
 }
 

@@ -5,8 +5,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::process;
-
 /// How a command ended.
 pub struct Run {
     /// Nothing where it was killed.
@@ -51,13 +49,13 @@ pub struct Occupant {
 }
 
 impl Occupant {
-    /// Starts one, and waits until it listens.
-    pub fn start(mut command: Command, port: u16) -> Self {
-        command.env(process::LISTEN, format!("0.0.0.0:{port}"));
+    /// Starts one, as a variable of its environment says, and waits until it has the port.
+    pub fn start(mut command: Command, how: &str, port: u16) -> Self {
+        command.env(how, format!("0.0.0.0:{port}"));
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let listening = lines.any(|line| line.unwrap().starts_with("listening"));
-        assert!(listening, "nothing could listen on port {port}");
+        let holds = lines.any(|line| line.unwrap() == "holding");
+        assert!(holds, "nothing could have port {port}");
         Self { child }
     }
 

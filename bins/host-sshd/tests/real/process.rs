@@ -2,12 +2,13 @@
 //! environment what to be.
 
 use std::io::{self, BufRead as _, Write as _};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::{env, process};
 
 use clap::Parser;
 use rustix::process::{Signal, getpid, kill_process};
+use socket2::{Domain, Socket, Type};
 
 /// Arguments of `kite host-sshd`, one in a line.
 pub const ARGUMENTS: &str = "HOST_SSHD_ARGUMENTS";
@@ -19,6 +20,8 @@ pub const ON: &str = "HOST_SSHD_ON";
 pub const DO: &str = "HOST_SSHD_DO";
 /// An address to listen on until standard input ends.
 pub const LISTEN: &str = "HOST_SSHD_LISTEN";
+/// An address to have without listening on it, for as long.
+pub const BIND: &str = "HOST_SSHD_BIND";
 
 #[derive(Parser)]
 struct Cli {
@@ -30,7 +33,13 @@ struct Cli {
 #[test]
 fn as_a_process() {
     if let Ok(address) = env::var(LISTEN) {
-        listen(&address);
+        hold(&TcpListener::bind(address).unwrap());
+    }
+    if let Ok(address) = env::var(BIND) {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let address: SocketAddr = address.parse().unwrap();
+        socket.bind(&address.into()).unwrap();
+        hold(&socket);
     }
     let Ok(arguments) = env::var(ARGUMENTS) else {
         return;
@@ -55,10 +64,9 @@ fn as_a_process() {
     process::exit(exit as i32);
 }
 
-fn listen(address: &str) -> ! {
-    let socket = TcpListener::bind(address).unwrap();
+fn hold<T>(_socket: &T) -> ! {
     let mut output = io::stdout();
-    writeln!(output, "listening on {}", socket.local_addr().unwrap()).unwrap();
+    writeln!(output, "holding").unwrap();
     io::stdin().lock().lines().for_each(drop);
     process::exit(0);
 }
