@@ -1,4 +1,4 @@
-//! `kite`: the demo, the CRDs, what is installed, the in-memory API server.
+//! `kite`: the demo, the CRDs, what is installed, the in-memory API server, a host's sshd.
 
 mod apiserver;
 mod cluster;
@@ -52,6 +52,8 @@ enum Command {
     /// Nothing is written. The exit code is 0 if nothing keeps Kite from working there,
     /// 3 if something does, and 1 if it could not be looked at.
     Doctor(doctor::Options),
+    /// Take this host's own sshd off the port that the gateway shall have, and put it back.
+    HostSshd(kite_host_sshd::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
     PasswordHash,
 }
@@ -66,6 +68,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let done = match cli.command {
+        // It has exit codes of its own.
+        Command::HostSshd(options) => return Ok(kite_host_sshd::main(&options)),
         Command::Doctor(options) => return served(&cli.logs, QUIET, doctor::run(options)),
         Command::Install(options) | Command::Upgrade(options) => {
             return served(&cli.logs, QUIET, install::install(options));
