@@ -109,6 +109,51 @@ async function people_sign_in_at_a_provider(provider) {
     await page.getByRole("link", { name: "Sign in with Corp login" }).click();
     await page.getByRole("link", { name: "Cancel" }).click();
     await says(page, "You were not let in by Corp login");
+    // It is told once.
+    await page.reload();
+    await heading(page, "Sign in");
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  // A link of somebody's that leads elsewhere.
+  await scene({}, async (page) => {
+    await page.goto("/api/v1/auth/oidc/staff?returnTo=https://kite.test");
+    await heading(page, "Sign in");
+    await says(page, "leads to no page of this platform");
+    await fill(page, "Username", "bob");
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Sign in").click();
+    await heading(page, "Virtual machines");
+    assert.equal(await page.getByRole("alert").count(), 0);
+    assert.equal(new URL(page.url()).search, "");
+  });
+}
+
+async function who_is_signed_in_hears_that_linking_failed() {
+  const told = async (page, text) => {
+    await heading(page, "Account");
+    await page.getByRole("alert").getByText(text).waitFor();
+    assert.equal(new URL(page.url()).search, "");
+  };
+  await scene({ user: "bob" }, async (page) => {
+    await page.goto("/account");
+    await button(page, "Link Corp login").click();
+    await page.getByRole("dialog").getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await button(page, "Go on to Corp login").click();
+    await page.getByRole("link", { name: "Cancel" }).click();
+    await told(page, "You were not let in by Corp login");
+    await accessible(page, "a link that failed");
+    // A way back that this browser has not begun, or too long ago: it is not known
+    // that it was one of linking.
+    await page.goto("/api/v1/auth/oidc/staff/callback?state=none&code=none");
+    await told(page, "took too long");
+    await page.getByRole("alert").getByRole("button", { name: "Close" }).click();
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    await page.goto("/api/v1/auth/oidc/staff/callback?state=none&code=none");
+    await told(page, "took too long");
+    await page.getByRole("link", { name: "Virtual machines" }).click();
+    await heading(page, "Virtual machines");
+    assert.equal(await page.getByRole("alert").count(), 0);
   });
 }
 
@@ -170,6 +215,7 @@ const signing_in_at_a_provider = async () => {
   }
   await with_a_real_provider(async (provider) => {
     await people_sign_in_at_a_provider(provider);
+    await who_is_signed_in_hears_that_linking_failed();
     await an_account_is_linked_with_a_provider();
   });
   await a_provider_that_is_gone_is_told_of();

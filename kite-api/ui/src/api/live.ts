@@ -1,28 +1,14 @@
 // News as they happen (`GET events`). Where there are none the pages ask in
 // intervals instead.
 
-import { useEffect, useSyncExternalStore } from "react";
+import { useEffect } from "react";
+import { signal } from "../lib/signal";
 import { heardFrom } from "./connection";
 import type { Image, Me, Offer, Vm } from "./types";
 
-let live = false;
-const listeners = new Set<() => void>();
+const live = signal(false);
 
-function setLive(next: boolean): void {
-  if (live === next) return;
-  live = next;
-  for (const listener of listeners) listener();
-}
-
-export function useIsLive(): boolean {
-  return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => live,
-  );
-}
+export const useIsLive = live.use;
 
 interface Snapshot {
   vms?: Vm[];
@@ -64,7 +50,7 @@ function listen(sink: Sink, { onEnd, onRefused, onNews }: Ends): () => void {
     for (const what of ["vms", "images", "offers", "me"] as const) {
       if (snapshot[what] !== undefined) sink.set(what, snapshot[what]);
     }
-    setLive(true);
+    live.set(true);
     heardFrom();
     onNews();
   });
@@ -75,18 +61,18 @@ function listen(sink: Sink, { onEnd, onRefused, onNews }: Ends): () => void {
   on<Me>("me", (me) => sink.set("me", me));
   on("signed-out", () => {
     source.close();
-    setLive(false);
+    live.set(false);
     onEnd();
   });
   // The browser tries again by itself unless it was refused, as it is when the
   // access token has ended.
   source.addEventListener("error", () => {
-    setLive(false);
+    live.set(false);
     if (source.readyState === EventSource.CLOSED) onRefused();
   });
   return () => {
     source.close();
-    setLive(false);
+    live.set(false);
   };
 }
 

@@ -64,6 +64,7 @@ export const en = {
   "signIn.with": "Sign in with {provider}",
   "provider.unnamed": "the provider",
   "provider.failed.no-provider": "There is no such sign-in provider any more.",
+  "provider.failed.bad-return": "The link that you followed leads to no page of this platform. Sign in here.",
   "provider.failed.expired": "The sign-in took too long or was begun in another browser. Begin again.",
   "provider.failed.denied": "You were not let in by {provider}, or said no there. Try again, or ask who runs it.",
   "provider.failed.refused": "The answer of {provider} has been used already. Begin again.",

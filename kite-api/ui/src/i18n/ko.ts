@@ -66,6 +66,7 @@ export const ko: Words = {
   "signIn.with": "{provider}(으)로 로그인",
   "provider.unnamed": "로그인 제공자",
   "provider.failed.no-provider": "그런 로그인 제공자가 더 이상 없습니다.",
+  "provider.failed.bad-return": "따라온 링크가 이 플랫폼의 페이지로 이어지지 않습니다. 여기에서 로그인하세요.",
   "provider.failed.expired": "로그인이 너무 오래 걸렸거나 다른 브라우저에서 시작되었습니다. 다시 시작하세요.",
   "provider.failed.denied": "{provider}에서 로그인이 거부되었거나 취소되었습니다. 다시 시도하거나 그곳의 운영자에게 문의하세요.",
   "provider.failed.refused": "{provider}의 응답은 이미 쓰였습니다. 다시 시작하세요.",

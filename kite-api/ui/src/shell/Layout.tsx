@@ -9,6 +9,8 @@ import { Button } from "../components/Button";
 import { Loading } from "../components/Loaded";
 import { Logo } from "../components/Logo";
 import { useT } from "../i18n";
+import { forgetFailure } from "./failure";
+import { ProviderFailed } from "./ProviderFailed";
 import { Sidebar } from "./Sidebar";
 
 type Named = { name: string; uid?: string };
@@ -43,6 +45,7 @@ export function Layout() {
     // Who hears the page is told of the new one.
     if (shown.current === location.pathname) return;
     shown.current = location.pathname;
+    forgetFailure();
     main.current?.focus();
     window.scrollTo(0, 0);
   }, [location.pathname]);
@@ -69,6 +72,7 @@ export function Layout() {
         </Modal>
       </ModalOverlay>
       <main id="main" ref={main} tabIndex={-1}>
+        <ProviderFailed />
         <Suspense fallback={<Loading />}>
           <Outlet />
         </Suspense>

@@ -10,7 +10,6 @@ import { Loaded } from "../../components/Loaded";
 import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
 import { useT } from "../../i18n";
-import { ProviderFailed } from "../entrance/ProviderFailed";
 
 const refetch = () =>
   Promise.all([keys.identities, keys.sessions].map((queryKey) => queries.invalidateQueries({ queryKey })));
@@ -33,7 +32,6 @@ export function IdentitiesSection() {
 
   return (
     <Section title={t("identities.title")} lead={t("identities.lead")}>
-      <ProviderFailed />
       <Loaded query={identities}>
         {(identities) => (
           <ul className="rows" aria-label={t("identities.title")}>
