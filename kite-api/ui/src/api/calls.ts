@@ -110,13 +110,17 @@ export const endVmSession = ({ name, vm, owner }: VmSession, ofVm: boolean, reas
       : client.DELETE("/api/v1/admin/sessions/{name}", { params: { path: { name }, query } }),
   );
 };
-export const getRecording = (session: string, recording: string) =>
-  ask<string>(
+export const getRecording = (session: string, recording: string, signal: AbortSignal) =>
+  ask<ReadableStream<Uint8Array>>(
     client.GET("/api/v1/admin/sessions/{name}/recordings/{recording}", {
       params: { path: { name: session, recording } },
-      parseAs: "text",
+      parseAs: "stream",
+      signal,
     }),
   );
+/** Where a browser gets a recording as a file. */
+export const recordingPath = (session: string, recording: string) =>
+  `/api/v1/admin/sessions/${encodeURIComponent(session)}/recordings/${encodeURIComponent(recording)}`;
 
 export const listImages = () => all<Image>((query) => ask(client.GET("/api/v1/images", { params: { query } })));
 

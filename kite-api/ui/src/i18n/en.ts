@@ -325,7 +325,10 @@ export const en = {
   "replay.position": "Position",
   "replay.speed": "Speed",
   "replay.of": "{at} of {length}",
-  "replay.broken": "This is no recording that can be played.",
+  "replay.broken": "This is no recording that can be played here. Download it to look at it elsewhere.",
+  "replay.cut": "This recording is too long to be played here to its end: these are its first {length}. Download it and play the whole of it in a terminal, with asciinema:",
+  "replay.command": "the command that plays it",
+  "replay.download": "Download the recording",
 
   "offers.title": "Offers",
   "offers.lead": "VMs that an administrator gives away. They do not count against your quota's size.",

@@ -327,7 +327,10 @@ export const ko: Words = {
   "replay.position": "재생 위치",
   "replay.speed": "속도",
   "replay.of": "{length} 중 {at}",
-  "replay.broken": "재생할 수 있는 녹화가 아닙니다.",
+  "replay.broken": "여기에서 재생할 수 있는 녹화가 아닙니다. 내려받아 다른 곳에서 확인하세요.",
+  "replay.cut": "녹화가 너무 길어 끝까지 재생할 수 없습니다. 여기에는 처음 {length}만 보입니다. 전체를 보려면 내려받아 터미널에서 asciinema로 재생하세요:",
+  "replay.command": "재생 명령",
+  "replay.download": "녹화 내려받기",
 
   "offers.title": "제공 VM",
   "offers.lead": "관리자가 나누어 주는 VM입니다. 크기는 할당량에 포함되지 않습니다.",
