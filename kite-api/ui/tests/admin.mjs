@@ -148,8 +148,34 @@ const a_certificate_is_put_in_and_taken_away = () =>
     await says(page, "The ingress controller brings its own.");
   });
 
+const who_takes_the_certificate_from_vms_is_warned = () =>
+  scene({ user: "ann" }, async (page) => {
+    const token = await tokenOf("ann");
+    const set = (certificate) => api("PATCH", "/admin/platform", token, { exposure: { certificate } });
+    const dialog = page.getByRole("dialog");
+    const opened = async () => {
+      await page.goto("/admin/platform");
+      await button(page, "Put in a certificate").click();
+      await dialog.getByLabel("Private key (PEM)", { exact: true }).waitFor();
+    };
+    try {
+      await set({ clusterIssuer: "letsencrypt" });
+      await opened();
+      await dialog.getByText("VMs' domains have their certificates from the ClusterIssuer letsencrypt, too.").waitFor();
+      await accessible(page, "the warning of a certificate");
+      await set({ clusterIssuer: null, secretName: "wildcard" });
+      await opened();
+      await dialog.getByText("VMs' domains have the certificate of the Secret wildcard, too.").waitFor();
+    } finally {
+      await set({ clusterIssuer: null, secretName: null });
+    }
+    await opened();
+    assert.equal(await dialog.getByText("VMs' domains").count(), 0);
+  });
+
 export default {
   a_certificate_is_put_in_and_taken_away,
+  who_takes_the_certificate_from_vms_is_warned,
   invited_people_sign_up_by_a_link,
   an_administrator_looks_after_users,
   an_administrator_sees_everything,

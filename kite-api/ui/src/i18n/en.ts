@@ -535,6 +535,8 @@ export const en = {
   "certificate.chainHint": "The server's own first, behind it the one that signed it, and so on.",
   "certificate.key": "Private key (PEM)",
   "certificate.keyHint": "Without a passphrase. It is never shown again.",
+  "certificate.replaces.ClusterIssuer": "VMs' domains have their certificates from the ClusterIssuer {clusterIssuer}, too. What you put in here is this page's alone, and ends that: VMs' domains then have the ingress controller's own certificate, which browsers may not trust.",
+  "certificate.replaces.Secret": "VMs' domains have the certificate of the Secret {secretName}, too. What you put in here is this page's alone, and ends that: VMs' domains then have the ingress controller's own certificate, which browsers may not trust. The Secret stays.",
   "certificate.done": "The certificate is in use as soon as the ingress controller has read it.",
   "certificate.remove": "Take it away",
   "certificate.removeConsequence": "The page then has the certificate that the ingress controller brings, which browsers may not trust.",

@@ -537,6 +537,8 @@ export const ko: Words = {
   "certificate.chainHint": "서버 인증서를 먼저, 그 뒤에 서명한 인증서를 차례로 붙여 넣으세요.",
   "certificate.key": "개인 키 (PEM)",
   "certificate.keyHint": "암호 없이 넣으세요. 다시 표시되지 않습니다.",
+  "certificate.replaces.ClusterIssuer": "VM의 도메인도 ClusterIssuer {clusterIssuer}에서 인증서를 받고 있습니다. 여기에서 등록한 인증서는 이 페이지에만 쓰이고, VM의 도메인은 더 이상 발급받지 않습니다. VM의 도메인에는 인그레스 컨트롤러의 인증서가 쓰이며 브라우저가 믿지 않을 수 있습니다.",
+  "certificate.replaces.Secret": "VM의 도메인도 Secret {secretName}의 인증서를 쓰고 있습니다. 여기에서 등록한 인증서는 이 페이지에만 쓰이고, VM의 도메인에는 인그레스 컨트롤러의 인증서가 쓰이며 브라우저가 믿지 않을 수 있습니다. Secret은 그대로 남습니다.",
   "certificate.done": "인그레스 컨트롤러가 읽는 대로 새 인증서가 쓰입니다.",
   "certificate.remove": "인증서 제거",
   "certificate.removeConsequence": "인그레스 컨트롤러의 인증서를 쓰게 됩니다. 브라우저가 믿지 않을 수 있습니다.",
