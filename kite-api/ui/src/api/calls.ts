@@ -140,6 +140,9 @@ export const editUser = (name: string, body: Body, etag?: string) =>
 export const deleteUser = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/admin/users/{name}", { params: { path: { name } } }));
 
+export const unlinkUser = (name: string, id: string) =>
+  ask<unknown>(client.DELETE("/api/v1/admin/users/{name}/identities/{id}", { params: { path: { name, id } } }));
+
 export const getCapacity = () => ask<Capacity>(client.GET("/api/v1/admin/capacity"));
 export const listInvites = () => all<Invite>((query) => ask(client.GET("/api/v1/admin/invites", { params: { query } })));
 export const createInvite = (body: Body) =>
