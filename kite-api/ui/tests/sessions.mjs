@@ -38,8 +38,11 @@ const a_session_is_seen_and_ended_with_a_reason = () =>
     const session = ssh("echo in; sleep 300");
     try {
       await session.until("in");
+      // The page hears of what changes, and asks then.
+      const followed = page.waitForResponse((it) => it.url().endsWith("/events?sessions=all"));
       await page.goto("/admin/sessions");
       await heading(page, "Sessions in VMs");
+      assert.equal((await followed).status(), 200);
       const live = row(page, "Connected now", /hello/);
       await live.waitFor();
       await live.getByText("OpenSSH", { exact: false }).waitFor();
@@ -117,7 +120,7 @@ const a_recording_that_is_too_long_is_played_in_part_and_downloaded = () =>
     await page.route("**/recordings/*", (route) => route.fulfill({ body }), { times: 1 });
     const dialog = await replay();
     await dialog.getByText("these are its first 0:01").waitFor();
-    await dialog.locator(".xterm-accessibility-tree", { hasText: "the-begin" }).waitFor();
+    await dialog.locator(".xterm-accessibility-tree", { hasText: "the-begin" }).waitFor({ state: "attached" });
     await accessible(page, "a part of a recording");
     const command = await dialog.locator("code").innerText();
     const downloads = page.waitForEvent("download");

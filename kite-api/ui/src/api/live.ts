@@ -10,6 +10,19 @@ const live = signal(false);
 
 export const useIsLive = live.use;
 
+/** Of which VMs the page shows sessions: those are told of only where asked for. */
+export type Sessions = "own" | "all";
+
+const sessions = signal<Sessions | null>(null);
+
+/** Asks for news of sessions in VMs for as long as they are shown. */
+export function useLiveSessions(of: Sessions): void {
+  useEffect(() => {
+    sessions.set(of);
+    return () => sessions.set(null);
+  }, [of]);
+}
+
 interface Snapshot {
   vms?: Vm[];
   images?: Image[];
@@ -22,6 +35,8 @@ export interface Sink {
   set(what: "vms" | "images" | "offers" | "me", value: unknown): void;
   put(list: "vms" | "images" | "offers", item: { name: string; uid?: string }): void;
   drop(list: "vms" | "images" | "offers", name: string): void;
+  /** Sessions in VMs have begun, ended or changed. */
+  sessionsChanged(): void;
   /** Whether somebody is signed in, though perhaps by another session. */
   isSignedIn(): Promise<boolean>;
 }
@@ -42,8 +57,8 @@ interface Ends {
   onNews: () => void;
 }
 
-function listen(sink: Sink, { onEnd, onRefused, onNews }: Ends): () => void {
-  const source = new EventSource("/api/v1/events");
+function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: Ends): () => void {
+  const source = new EventSource(of === null ? "/api/v1/events" : `/api/v1/events?sessions=${of}`);
   const on = <T>(name: string, take: (data: T) => void) =>
     source.addEventListener(name, (event) => take(JSON.parse((event as MessageEvent<string>).data) as T));
   on<Snapshot>("snapshot", (snapshot) => {
@@ -53,11 +68,14 @@ function listen(sink: Sink, { onEnd, onRefused, onNews }: Ends): () => void {
     live.set(true);
     heardFrom();
     onNews();
+    // What happened before was told to nobody.
+    if (of !== null) sink.sessionsChanged();
   });
   for (const [kind, list] of Object.entries(LISTS)) {
     on<{ name: string; uid?: string }>(kind, (item) => sink.put(list, item));
     on<{ name: string }>(`${kind}-deleted`, (item) => sink.drop(list, item.name));
   }
+  on("vm-sessions", () => sink.sessionsChanged());
   on<Me>("me", (me) => sink.set("me", me));
   on("signed-out", () => {
     source.close();
@@ -78,6 +96,7 @@ function listen(sink: Sink, { onEnd, onRefused, onNews }: Ends): () => void {
 
 /** Takes news while the page is visible. */
 export function useLiveNews(sink: Sink): void {
+  const of = sessions.use();
   useEffect(() => {
     let stop: (() => void) | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -92,7 +111,7 @@ export function useLiveNews(sink: Sink): void {
     const follow = () => {
       pause();
       if (document.hidden) return;
-      stop = listen(sink, {
+      stop = listen(sink, of, {
         onEnd: later,
         onRefused: later,
         onNews: () => {
@@ -126,5 +145,5 @@ export function useLiveNews(sink: Sink): void {
       document.removeEventListener("visibilitychange", follow);
       pause();
     };
-  }, [sink]);
+  }, [sink, of]);
 }
