@@ -62,7 +62,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Builds the UI in `work` and gives the directory that holds it.
 fn build(work: &Path) -> Result<PathBuf, Box<dyn Error>> {
     require_node()?;
-    let ui = Path::new(env!("CARGO_MANIFEST_DIR")).join("ui");
+    // As it is now: the sources may have moved since this was compiled.
+    let ui = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("ui");
     let installed = work.join("node_modules/.kite-lock");
     let lock = fs::read(ui.join("package-lock.json"))?;
     for source in SOURCES {

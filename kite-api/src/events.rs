@@ -62,12 +62,35 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
     )
 }
 
-/// Whose VMs are followed.
+/// What is followed.
 #[derive(Deserialize, JsonSchema)]
 struct Scope {
-    /// Everybody's, for those who may see them.
+    /// Everybody's VMs, for those who may see them.
     #[serde(default)]
     all: bool,
+    /// Of which VMs it is told that their sessions have changed. By default of none.
+    sessions: Option<Sessions>,
+}
+
+/// Of which VMs the sessions are followed.
+#[derive(Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "FollowedSessions")]
+enum Sessions {
+    /// Of one's own.
+    Own,
+    /// Of everybody's, for those who may see them.
+    All,
+}
+
+impl Sessions {
+    /// Whose sessions one must be allowed to see.
+    fn whose(self) -> Whose {
+        match self {
+            Self::Own => Whose::Own,
+            Self::All => Whose::Other(AccessLevel::Admin),
+        }
+    }
 }
 
 /// Everything that a stream tells of.
@@ -91,11 +114,19 @@ struct Gone {
     uid: String,
 }
 
+/// The VM whose sessions are others than they were.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VmWithSessions")]
+struct WithSessions {
+    name: String,
+    owner: String,
+}
+
 /// `GET /api/v1/events`
 async fn events(
     State(state): State<ApiState>,
     caller: Caller,
-    Query(Scope { all }): Query<Scope>,
+    Query(scope): Query<Scope>,
 ) -> Result<News, Problem> {
     for action in [
         Action::UseAccount,
@@ -105,12 +136,15 @@ async fn events(
     ] {
         caller.require(action, Whose::Own)?;
     }
-    if all {
+    if scope.all {
         caller.require(Action::SeeVm, Whose::Other(AccessLevel::Admin))?;
+    }
+    if let Some(sessions) = scope.sessions {
+        caller.require(Action::SeeVmSessions, sessions.whose())?;
     }
     let place = state.event_places().take(&caller.name())?;
     let Caller(principal) = caller;
-    let feed = Feed::new(state, principal, all);
+    let feed = Feed::new(state, principal, &scope);
     Ok(News(stream(feed, place).boxed()))
 }
 
@@ -142,6 +176,7 @@ impl OperationOutput for News {
         let data = [
             ctx.schema.subschema_for::<Snapshot>(),
             ctx.schema.subschema_for::<Gone>(),
+            ctx.schema.subschema_for::<WithSessions>(),
         ];
         let schema = json_schema!({
             "type": "string",
@@ -156,8 +191,9 @@ impl OperationOutput for News {
             description: "First `snapshot` with `{vms, images, offers, me}`, then, as it happens, \
                           `vm`, `image`, `offer` and `me` with the object as other requests \
                           show it, `vm-deleted`, `image-deleted` and `offer-deleted` with \
-                          `{name, owner?, uid}`, another `snapshot` for who was too slow, and \
-                          `signed-out` when the session is over, which is the last."
+                          `{name, owner?, uid}`, if asked for `vm-sessions` with `{name, owner}` \
+                          of a VM whose sessions have changed, another `snapshot` for who was too \
+                          slow, and `signed-out` when the session is over, which is the last."
                 .to_owned(),
             content: IndexMap::from_iter([("text/event-stream".to_owned(), content)]),
             ..openapi::Response::default()

@@ -5,7 +5,10 @@ use aide::axum::{
     routing::{delete_with, get_with},
 };
 use axum::extract::{Path, State};
-use kite_core::{crd::Identity, names};
+use kite_core::{
+    crd::{Identity, KiteUser},
+    names,
+};
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -228,19 +231,30 @@ async fn remove(
     if caller.user().spec.password_hash.is_none() {
         require_fresh(&state, &caller)?;
     }
-    let edited = unlink(&state, caller.user(), &id).await?;
+    take_away(&state, caller.user(), &id).await?;
     tracing::info!(user = caller.name(), "unlinked an identity");
-    // They are over by now; this clears them away.
-    let epoch = state.platform().session_epoch;
-    for session in sessions_of(&state, &edited) {
-        if !belongs_to(&session, &edited, epoch) {
-            end_session(&state, &session).await?;
-        }
-    }
     let begun_with = caller.session().and_then(|it| it.spec.identity.as_deref());
     Ok(if begun_with == Some(id.as_str()) {
         Done::cookies(clear_cookies(&state))
     } else {
         Done::default()
     })
+}
+
+/// Takes the identity called `id` from an account, and with it the sessions that began
+/// with it.
+///
+/// # Errors
+///
+/// `Conflict` where nobody could sign in to the account any more.
+pub(crate) async fn take_away(state: &ApiState, user: &KiteUser, id: &str) -> Result<(), Problem> {
+    let edited = unlink(state, user, id).await?;
+    // They are over by now; this clears them away.
+    let epoch = state.platform().session_epoch;
+    for session in sessions_of(state, &edited) {
+        if !belongs_to(&session, &edited, epoch) {
+            end_session(state, &session).await?;
+        }
+    }
+    Ok(())
 }

@@ -15,7 +15,7 @@ pub enum Action {
     ChangePassword,
     /// Make a second factor, or take an account's away.
     ManageSecondFactor,
-    /// Link an account with people at sign-in providers, or unlink it.
+    /// Link one's account with people at sign-in providers, or unlink an account.
     ManageIdentities,
     /// See, make and end one's API tokens.
     ManageTokens,
@@ -166,11 +166,9 @@ impl Whose {
 pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
-        (Action::UseAccount | Action::ManageIdentities | Action::ManageTokens, whose) => {
-            whose == Whose::Own
-        }
+        (Action::UseAccount | Action::ManageTokens, whose) => whose == Whose::Own,
         (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
-        (Action::ChangePassword | Action::ManageSecondFactor, whose) => {
+        (Action::ChangePassword | Action::ManageSecondFactor | Action::ManageIdentities, whose) => {
             whose == Whose::Own || who >= Admin
         }
         (Action::SeeImages | Action::SeeOffers, _)
@@ -234,7 +232,7 @@ mod tests {
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
         (Action::ManageSecondFactor, "RUMA ---A ---A ---A ---A"),
-        (Action::ManageIdentities, "RUMA ---- ---- ---- ----"),
+        (Action::ManageIdentities, "RUMA ---A ---A ---A ---A"),
         (Action::ManageTokens, "RUMA ---- ---- ---- ----"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),

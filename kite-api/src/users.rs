@@ -1,8 +1,13 @@
 //! Everybody's accounts, for administrators.
 
+mod identities;
+
 use std::sync::Arc;
 
-use aide::axum::{ApiRouter, routing::get_with};
+use aide::axum::{
+    ApiRouter,
+    routing::{delete_with, get_with},
+};
 use axum::extract::{Path, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
@@ -14,6 +19,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use self::identities::LinkedIdentity;
 use crate::{
     auth::{
         Caller, create_user, end_sessions_of, new_epoch, read_password, remove_factor,
@@ -23,7 +29,7 @@ use crate::{
     policy::{Action, Whose},
     problem::{
         Problem,
-        ProblemKind::{Conflict, NotFound, Taken},
+        ProblemKind::{Conflict, NotFound, Taken, TooManyRequests},
     },
     state::ApiState,
     web::{
@@ -66,6 +72,18 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     ),
                 ),
         )
+        .api_route(
+            "/admin/users/{name}/identities/{id}",
+            delete_with(
+                identities::unlink,
+                about(
+                    TAG,
+                    "unlinkIdentityOfUser",
+                    "Unlink an account from a sign-in provider",
+                    &[NotFound, Conflict, TooManyRequests],
+                ),
+            ),
+        )
 }
 
 /// An account as the API shows it: never a hash.
@@ -84,6 +102,8 @@ pub(crate) struct UserView {
     suspended: bool,
     /// Whether one can sign in to it with a password.
     has_password: bool,
+    /// Who may sign in to it at sign-in providers.
+    identities: Vec<LinkedIdentity>,
     ssh_public_keys: Vec<String>,
     quota: Quota,
     usage: Usage,
@@ -109,6 +129,12 @@ impl UserView {
             access_level: user.spec.access_level,
             suspended: user.spec.suspended,
             has_password: user.spec.password_hash.is_some(),
+            identities: user
+                .spec
+                .identities
+                .iter()
+                .map(LinkedIdentity::of)
+                .collect(),
             ssh_public_keys: user.spec.ssh_public_keys.clone(),
             quota: user.spec.effective_quota(),
             usage: status.usage.unwrap_or_default(),

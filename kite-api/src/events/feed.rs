@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use kite_core::{
     cluster::Object,
     crd::{
-        AccessLevel, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser, KiteVirtualMachine,
-        KiteVirtualMachineOffer,
+        AccessLevel, KiteConnection, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser,
+        KiteVirtualMachine, KiteVirtualMachineOffer,
     },
     names,
 };
@@ -16,7 +16,7 @@ use kube::ResourceExt as _;
 use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use super::{Gone, Snapshot};
+use super::{Gone, Scope, Sessions, Snapshot, WithSessions};
 use crate::{
     auth::Principal,
     caches::Change,
@@ -44,12 +44,14 @@ pub(super) struct Feed {
     sessions: Receiver<Change<KiteSession>>,
     tokens: Receiver<Change<KiteToken>>,
     platforms: Receiver<Change<KitePlatform>>,
+    /// Of which VMs the sessions are followed, if of any: there are many.
+    connections: Option<(Sessions, Receiver<Change<KiteConnection>>)>,
     waiting: VecDeque<Event>,
     is_over: bool,
 }
 
 impl Feed {
-    pub(super) fn new(state: ApiState, principal: Principal, all: bool) -> Self {
+    pub(super) fn new(state: ApiState, principal: Principal, scope: &Scope) -> Self {
         // First listen, then look: nothing is missed in between.
         let caches = state.caches();
         let (vms, images, offers) = (
@@ -59,8 +61,10 @@ impl Feed {
         );
         let (users, sessions) = (caches.users.subscribe(), caches.sessions.subscribe());
         let (tokens, platforms) = (caches.tokens.subscribe(), caches.platforms.subscribe());
+        let connections = &caches.connections;
+        let connections = scope.sessions.map(|of| (of, connections.subscribe()));
         let mut feed = Self {
-            namespace: (!all).then(|| names::user_namespace(&principal.name())),
+            namespace: (!scope.all).then(|| names::user_namespace(&principal.name())),
             state,
             principal,
             vms,
@@ -70,6 +74,7 @@ impl Feed {
             sessions,
             tokens,
             platforms,
+            connections,
             waiting: VecDeque::new(),
             is_over: false,
         };
@@ -92,6 +97,7 @@ impl Feed {
                 change = self.images.recv() => self.image_changed(change),
                 change = self.offers.recv() => self.offer_changed(change),
                 change = self.users.recv() => self.user_changed(&change),
+                change = next_of(&mut self.connections) => self.connection_changed(change),
                 change = self.sessions.recv() => {
                     let own = self.principal.session().map(kube::ResourceExt::name_any);
                     self.way_in_changed(own.as_deref(), &change);
@@ -200,6 +206,33 @@ impl Feed {
         }
     }
 
+    /// Only that something changed is told: whoever shows sessions asks for them, in
+    /// the order and number that it shows.
+    fn connection_changed(&mut self, change: Result<Change<KiteConnection>, RecvError>) {
+        let connection = match self.news(change) {
+            Some(Change::Seen(key)) => self.state.caches().connections.get(&key),
+            Some(Change::Gone(connection)) => Some(connection),
+            Some(Change::All) | None => None,
+        };
+        let Some(connection) = connection else {
+            return;
+        };
+        let is_followed = match self.connections {
+            Some((Sessions::All, _)) => true,
+            Some((Sessions::Own, _)) => {
+                connection.namespace() == Some(names::user_namespace(&self.principal.name()))
+            }
+            None => false,
+        };
+        if is_followed {
+            let vm = WithSessions {
+                name: connection.spec.vm.name.clone(),
+                owner: connection.spec.owner.clone(),
+            };
+            self.tell("vm-sessions", &vm);
+        }
+    }
+
     fn user_changed(&mut self, change: &Result<Change<KiteUser>, RecvError>) {
         let is_own = match change {
             Ok(Change::Seen(key)) => key.name == self.principal.name(),
@@ -252,8 +285,11 @@ impl Feed {
     /// if they may not go on.
     fn check(&mut self) {
         let may_see = |level: AccessLevel| {
-            self.namespace.is_some()
-                || policy::allows(level, Action::SeeVm, Whose::Other(AccessLevel::Admin))
+            let may = |action, whose| policy::allows(level, action, whose);
+            let sessions = self.connections.as_ref().map(|(of, _)| of.whose());
+            sessions.is_none_or(|whose| may(Action::SeeVmSessions, whose))
+                && (self.namespace.is_some()
+                    || may(Action::SeeVm, Whose::Other(AccessLevel::Admin)))
         };
         let principal = self.principal.renewed(&self.state);
         if let Some(principal) = principal.filter(|principal| may_see(principal.level())) {
@@ -263,6 +299,16 @@ impl Feed {
             self.tell("signed-out", &serde_json::json!({}));
             self.is_over = true;
         }
+    }
+}
+
+/// The next change of a session in a VM; never where none is followed.
+async fn next_of(
+    connections: &mut Option<(Sessions, Receiver<Change<KiteConnection>>)>,
+) -> Result<Change<KiteConnection>, RecvError> {
+    match connections {
+        Some((_, changes)) => changes.recv().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -151,6 +151,7 @@ fn is_schema_speak(cause: &StatusCause) -> bool {
 fn remedy(field: &str) -> Option<&'static str> {
     let base = field.split(['[', '.']).next().unwrap_or(field);
     Some(match base {
+        "signInProviders" => return remedy_of_provider(field),
         "name" => {
             "write 1 to 52 lowercase letters, digits and hyphens, beginning and ending with a \
              letter or digit"
@@ -173,6 +174,28 @@ fn remedy(field: &str) -> Option<&'static str> {
              \"ssh-ed25519 AAAA… ann@laptop\""
         }
         "quota" => "write vms and cpu as whole numbers, memory and disk as sizes such as 16Gi",
+        _ => return None,
+    })
+}
+
+/// What to write into a field of a sign-in provider.
+fn remedy_of_provider(field: &str) -> Option<&'static str> {
+    let (_, inner) = field.split_once('.')?;
+    let inner = inner.rsplit('.').next().unwrap_or(inner);
+    Some(match inner.split('[').next().unwrap_or(inner) {
+        "name" => {
+            "write 1 to 32 lowercase letters, digits and hyphens, beginning and ending with a \
+             letter or digit"
+        }
+        "displayName" => "write 1 to 64 characters",
+        "issuer" => "write a URL such as https://login.example.org/realms/staff",
+        "clientId" => "write the client id under which Kite is registered at the provider",
+        "clientSecretKey" => "write letters, digits, dots, hyphens and underscores",
+        "scopes" => "write at most 16 scopes such as groups, each without spaces in it",
+        "usernameClaim" | "groupsClaim" => "write the name of a claim, of 1 to 128 characters",
+        "allowedGroups" => "write at most 32 different groups, each of 1 to 256 characters",
+        "accessLevels" => "write at most 32 groups with their access levels",
+        "group" => "write the group as it stands in the groups claim",
         _ => return None,
     })
 }
@@ -254,6 +277,33 @@ mod tests {
                 ("disk", "disk can only grow: a smaller disk would lose data"),
             ]
         );
+    }
+
+    #[test]
+    fn fields_of_providers_have_remedies_of_their_own() {
+        let refused = |field: &str| {
+            let message = format!("Invalid value: \"\": spec.{field} in body should be longer");
+            let path = format!("spec.{field}");
+            let problem = refused(422, "Invalid", "it is invalid", &[(&path, &message)]);
+            let [error] = problem.errors() else {
+                panic!("{problem:?}");
+            };
+            assert_eq!(error.field, field);
+            error.message.clone()
+        };
+        for (field, start) in [
+            ("signInProviders[0].name", "write 1 to 32 lowercase"),
+            ("signInProviders[2].scopes[1]", "write at most 16 scopes"),
+            (
+                "signInProviders[0].accessLevels[1].group",
+                "write the group as",
+            ),
+        ] {
+            let message = refused(field);
+            assert!(message.starts_with(start), "{field}: {message}");
+        }
+        // What nothing better is known of.
+        assert!(refused("signInProviders").contains("in body"));
     }
 
     #[test]

@@ -17,13 +17,13 @@ use tower::ServiceExt as _;
 use crate::world::{World, request};
 
 /// A stream of events that is being read.
-struct News {
+pub struct News {
     body: BodyDataStream,
     text: String,
 }
 
 impl News {
-    async fn of(world: &World, path: &str, token: &str) -> Self {
+    pub async fn of(world: &World, path: &str, token: &str) -> Self {
         let request = request(Method::GET, path, token, None);
         let response = world.router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200);
@@ -35,7 +35,7 @@ impl News {
     }
 
     /// The next event; `None` at the end.
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let rest_len = rest.len();
@@ -60,7 +60,7 @@ impl News {
     }
 
     /// The next event of this name; others are passed over.
-    async fn until(&mut self, name: &str) -> Value {
+    pub async fn until(&mut self, name: &str) -> Value {
         loop {
             let (found, data) = self.next().await.expect("the stream ended");
             if found == name {

@@ -389,23 +389,30 @@ async fn a_provider_that_is_down_or_wrong_is_told_of_and_asked_seldom() {
 #[tokio::test]
 async fn browsers_are_led_to_a_page_that_says_it_in_words() {
     let (world, provider) = world().await;
-    let mut request = get(&Jar::default(), "/api/v1/auth/oidc/other");
-    let pages = "text/html,application/xhtml+xml".parse().unwrap();
-    request.headers_mut().insert(header::ACCEPT, pages);
-    let answer = send(&world.router, request).await;
+    let visit = async |jar: &Jar, path: &str| {
+        let mut request = get(jar, path);
+        let pages = "text/html,application/xhtml+xml".parse().unwrap();
+        request.headers_mut().insert(header::ACCEPT, pages);
+        let answer = send(&world.router, request).await;
+        location(&answer).to_owned()
+    };
+    let mut jar = Jar::default();
     assert_eq!(
-        location(&answer),
+        visit(&jar, "/api/v1/auth/oidc/other").await,
         "/sign-in?failed=no-provider&provider=other"
     );
-    set(&world, &provider, json!({})).await;
-    let mut jar = Jar::default();
-    let back = leave(&world.router, &mut jar, &provider, START).await;
-    let mut request = get(&jar, &back);
-    let pages = "text/html".parse().unwrap();
-    request.headers_mut().insert(header::ACCEPT, pages);
-    let answer = send(&world.router, request).await;
     assert_eq!(
-        location(&answer),
+        visit(&jar, &format!("{START}?returnTo=//evil.test")).await,
+        "/sign-in?failed=bad-return&provider=staff"
+    );
+    assert_eq!(
+        visit(&jar, &format!("{START}/callback?state=none&code=none")).await,
+        "/sign-in?failed=expired&provider=staff"
+    );
+    set(&world, &provider, json!({})).await;
+    let back = leave(&world.router, &mut jar, &provider, START).await;
+    assert_eq!(
+        visit(&jar, &back).await,
         "/sign-in?failed=no-account&provider=staff"
     );
 }

@@ -20,7 +20,10 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tower::Layer as _;
 
-use crate::world::{World, request, send};
+use crate::{
+    events::News,
+    world::{World, request, send},
+};
 
 const ALL: &str = "/api/v1/admin/sessions";
 const OF_WEB: &str = "/api/v1/vms/web/sessions";
@@ -456,4 +459,55 @@ async fn nobody_is_taken_for_gone_because_the_api_server_was_away() {
     }
     tokio::time::sleep(Duration::from_secs(200)).await;
     assert_eq!(lasting(&world).await, 0, "now it is gone");
+}
+
+#[tokio::test]
+async fn news_tell_of_the_sessions_that_were_asked_for() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let bob = world.user("bob", AccessLevel::User).await;
+    let mia = world.user("mia", AccessLevel::Manager).await;
+    let web = make_vm(&world, "ann", "web").await;
+    let db = make_vm(&world, "bob", "db").await;
+    let follow = async |query: &str, token: &str| {
+        let mut news = News::of(&world, &format!("/api/v1/events{query}"), token).await;
+        news.until("snapshot").await;
+        news
+    };
+    let mut own = follow("?sessions=own", &ann).await;
+    let mut all = follow("?sessions=all", &mia).await;
+    let mut none = follow("", &bob).await;
+    let all_of_ann = "/api/v1/events?sessions=all";
+    let refused = world.get(all_of_ann, &ann).await;
+    refused.is_problem(403, "forbidden");
+    let wrong = world.get("/api/v1/events?sessions=some", &ann).await;
+    wrong.is_problem(400, "malformed");
+
+    // Begun, and then ended.
+    report(&world, &db, &gateway(), 1, json!({})).await;
+    report(&world, &web, &gateway(), 2, json!({})).await;
+    report(&world, &web, &gateway(), 2, over()).await;
+    let of = |vm: &str, owner: &str| json!({"name": vm, "owner": owner});
+    for _ in 0..2 {
+        assert_eq!(own.until("vm-sessions").await, of("web", "ann"));
+    }
+    for vm in [of("db", "bob"), of("web", "ann"), of("web", "ann")] {
+        assert_eq!(all.until("vm-sessions").await, vm);
+    }
+    // Who did not ask hears the next news, and nothing before.
+    world
+        .patch("/api/v1/me", &bob, json!({"email": "bob@kite.test"}))
+        .await;
+    assert_eq!(
+        none.next().await.map(|(name, _)| name),
+        Some("me".to_owned())
+    );
+    // Who may not see them any more is told no more of them.
+    let root = world.user("root", AccessLevel::Admin).await;
+    let path = "/api/v1/admin/users/mia";
+    let lowered = world
+        .patch(path, &root, json!({"accessLevel": "User"}))
+        .await;
+    assert_eq!(lowered.status, 200, "{lowered:?}");
+    all.until("signed-out").await;
 }

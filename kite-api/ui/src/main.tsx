@@ -11,8 +11,10 @@ import { Language } from "./i18n";
 import { applyTheme } from "./lib/theme";
 import { Toasts } from "./components/Toasts";
 import { App } from "./shell/App";
+import { takeFailure } from "./shell/failure";
 
 applyTheme();
+takeFailure();
 
 const root = document.getElementById("root");
 if (root) {

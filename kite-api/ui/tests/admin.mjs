@@ -1,4 +1,4 @@
-import { PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { KITE_API, PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
@@ -148,8 +148,124 @@ const a_certificate_is_put_in_and_taken_away = () =>
     await says(page, "The ingress controller brings its own.");
   });
 
+const who_takes_the_certificate_from_vms_is_warned = () =>
+  scene({ user: "ann" }, async (page) => {
+    const token = await tokenOf("ann");
+    const set = (certificate) => api("PATCH", "/admin/platform", token, { exposure: { certificate } });
+    const dialog = page.getByRole("dialog");
+    const opened = async () => {
+      await page.goto("/admin/platform");
+      await button(page, "Put in a certificate").click();
+      await dialog.getByLabel("Private key (PEM)", { exact: true }).waitFor();
+    };
+    try {
+      await set({ clusterIssuer: "letsencrypt" });
+      await opened();
+      await dialog.getByText("VMs' domains have their certificates from the ClusterIssuer letsencrypt, too.").waitFor();
+      await accessible(page, "the warning of a certificate");
+      await set({ clusterIssuer: null, secretName: "wildcard" });
+      await opened();
+      await dialog.getByText("VMs' domains have the certificate of the Secret wildcard, too.").waitFor();
+    } finally {
+      await set({ clusterIssuer: null, secretName: null });
+    }
+    await opened();
+    assert.equal(await dialog.getByText("VMs' domains").count(), 0);
+  });
+
+const sign_in_providers_are_added_edited_and_removed = () =>
+  scene({ user: "ann" }, async (page) => {
+    const token = await tokenOf("ann");
+    const stored = async () => (await api("GET", "/admin/platform", token)).signInProviders;
+    const dialog = page.getByRole("dialog");
+    const field = (label) => dialog.getByLabel(label, { exact: true });
+    const save = () => dialog.getByRole("button", { name: "Save" }).click();
+    const invalid = (name) => dialog.locator(`[name='${name}'][aria-invalid=true]`).waitFor();
+    await page.goto("/admin/platform");
+    await says(page, "None yet: people sign in with a password.");
+    await button(page, "Add a provider").click();
+    await field("Name").fill("staff");
+    // Where this browser is, and where the platform says that it is.
+    const uris = dialog.getByText("/api/v1/auth/oidc/staff/callback");
+    await uris.first().waitFor();
+    assert.ok((await uris.allInnerTexts()).includes(`${KITE_API}/api/v1/auth/oidc/staff/callback`));
+    await field("Issuer").fill("login.example.org");
+    await field("Key of the client secret").fill("staff");
+    await dialog.getByText('--from-literal=staff="$CLIENT_SECRET"').waitFor();
+    await dialog.getByRole("button", { name: "Add a group" }).click();
+    await field("Group").fill("vm-admins");
+    await dialog.getByRole("button", { name: /Access level/ }).click();
+    await page.getByRole("option", { name: "Administrator" }).click();
+    await dialog.getByRole("button", { name: "Add a group" }).click();
+    await save();
+    // What the API says stands at the fields, the first of which has the focus.
+    await dialog.getByText("Issuer must be a URL such as").waitFor();
+    await dialog.getByText("Write the client id").waitFor();
+    await invalid("accessLevels[1].group");
+    await page.waitForFunction(() => document.activeElement?.getAttribute("name") === "issuer");
+    await accessible(page, "a sign-in provider");
+    await field("Issuer").fill("https://login.example.org/realms/staff");
+    await field("Client ID").fill("kite");
+    await field("Scopes").fill("profile  groups");
+    await dialog.getByRole("button", { name: "Remove group 2" }).press("Enter");
+    await save();
+    await says(page, "Saved.");
+    const staff = {
+      name: "staff",
+      issuer: "https://login.example.org/realms/staff",
+      clientId: "kite",
+      clientSecretKey: "staff",
+      scopes: ["profile", "groups"],
+      usernameClaim: "preferred_username",
+      groupsClaim: "groups",
+      accessLevels: [{ group: "vm-admins", accessLevel: "Admin" }],
+      signUp: false,
+    };
+    assert.deepEqual(await stored(), [staff]);
+
+    await button(page, "Add a provider").click();
+    await field("Name").fill("staff");
+    await save();
+    await dialog.getByText("Another provider has this name.").waitFor();
+    await page.keyboard.press("Escape");
+
+    await button(page, "Edit staff").click();
+    await field("Name on the button").fill("Example Staff");
+    await field("Groups that may sign in").fill("vm-users\nvm-admins");
+    await dialog.getByText("Whoever signs in gets an account").click();
+    await field("Scopes").fill("");
+    // Somebody else is faster.
+    const other = { name: "other", issuer: "https://other.example.org", clientId: "kite" };
+    await api("PATCH", "/admin/platform", token, { signInProviders: [other, staff] });
+    await save();
+    await dialog.getByText("Somebody changed this while you were here.").waitFor();
+    await dialog.getByRole("button", { name: "Show what it is now" }).click();
+    await field("Name on the button").fill("Example Staff");
+    await field("Groups that may sign in").fill("vm-users\nvm-admins");
+    await dialog.getByText("Whoever signs in gets an account").click();
+    await field("Scopes").fill("");
+    await save();
+    await page.getByRole("listitem").getByText("Example Staff").waitFor();
+    const { scopes: _scopes, ...rest } = staff;
+    const edited = { ...rest, displayName: "Example Staff", allowedGroups: ["vm-users", "vm-admins"], signUp: true };
+    assert.deepEqual((await stored())[1], edited);
+
+    await button(page, "Remove Example Staff").click();
+    await dialog.getByLabel("Type staff to confirm").fill("other");
+    await dialog.getByRole("button", { name: "Remove", exact: true }).click();
+    await dialog.getByText("That is not staff").waitFor();
+    await dialog.getByLabel("Type staff to confirm").fill("staff");
+    await dialog.getByRole("button", { name: "Remove", exact: true }).click();
+    await says(page, "staff is removed.");
+    await button(page, "Edit other").waitFor();
+    assert.deepEqual((await stored()).map(({ name }) => name), ["other"]);
+    await api("PATCH", "/admin/platform", token, { signInProviders: null });
+  });
+
 export default {
   a_certificate_is_put_in_and_taken_away,
+  who_takes_the_certificate_from_vms_is_warned,
+  sign_in_providers_are_added_edited_and_removed,
   invited_people_sign_up_by_a_link,
   an_administrator_looks_after_users,
   an_administrator_sees_everything,

@@ -86,7 +86,10 @@ async function people_sign_in_at_a_provider(provider) {
     await heading(page, "Account");
     // The only way in is not given up.
     await button(page, "Unlink Corp login").click();
+    await page.getByRole("dialog").getByText("You have signed in with it").waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Unlink" }).click();
     await says(page, /only way to sign in/);
+    await page.keyboard.press("Escape");
     await button(page, "Sign out").click();
     await says(page, "You are signed out.");
     // The provider knows them still; their groups are others by now.
@@ -109,6 +112,80 @@ async function people_sign_in_at_a_provider(provider) {
     await page.getByRole("link", { name: "Sign in with Corp login" }).click();
     await page.getByRole("link", { name: "Cancel" }).click();
     await says(page, "You were not let in by Corp login");
+    // It is told once.
+    await page.reload();
+    await heading(page, "Sign in");
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  // A link of somebody's that leads elsewhere.
+  await scene({}, async (page) => {
+    await page.goto("/api/v1/auth/oidc/staff?returnTo=https://kite.test");
+    await heading(page, "Sign in");
+    await says(page, "leads to no page of this platform");
+    await fill(page, "Username", "bob");
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Sign in").click();
+    await heading(page, "Virtual machines");
+    assert.equal(await page.getByRole("alert").count(), 0);
+    assert.equal(new URL(page.url()).search, "");
+  });
+}
+
+async function an_administrator_sees_who_accounts_are_and_unlinks_them() {
+  const root = await tokenOf("ann");
+  await scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/users");
+    await button(page, "Edit carol-lee").click();
+    const dialog = page.getByRole("dialog", { name: "User carol-lee" });
+    const row = dialog.getByRole("list", { name: "At sign-in providers" }).getByRole("listitem");
+    await row.getByText("Corp login").waitFor();
+    await row.getByText("carol.lee").waitFor();
+    await accessible(page, "an account that is linked");
+    const unlink = async () => {
+      await dialog.getByRole("button", { name: "Unlink Corp login" }).click();
+      const confirm = page.getByRole("dialog", { name: "Unlink Corp login" });
+      await confirm.getByText("Whoever is carol.lee at Corp login").waitFor();
+      await confirm.getByRole("button", { name: "Unlink" }).click();
+      return confirm;
+    };
+    const confirm = await unlink();
+    await confirm.getByRole("alert").getByText("only way to sign in").waitFor();
+    await page.keyboard.press("Escape");
+    await confirm.waitFor({ state: "detached" });
+    await api("PATCH", "/admin/users/carol-lee", root, { password: PASSWORD });
+    await unlink();
+    await says(page, "It is unlinked");
+    await row.waitFor({ state: "detached" });
+  });
+  assert.deepEqual((await api("GET", "/admin/users/carol-lee", root)).identities, []);
+}
+
+async function who_is_signed_in_hears_that_linking_failed() {
+  const told = async (page, text) => {
+    await heading(page, "Account");
+    await page.getByRole("alert").getByText(text).waitFor();
+    assert.equal(new URL(page.url()).search, "");
+  };
+  await scene({ user: "bob" }, async (page) => {
+    await page.goto("/account");
+    await button(page, "Link Corp login").click();
+    await page.getByRole("dialog").getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await button(page, "Go on to Corp login").click();
+    await page.getByRole("link", { name: "Cancel" }).click();
+    await told(page, "You were not let in by Corp login");
+    await accessible(page, "a link that failed");
+    // A way back that this browser has not begun, or too long ago: it is not known
+    // that it was one of linking.
+    await page.goto("/api/v1/auth/oidc/staff/callback?state=none&code=none");
+    await told(page, "took too long");
+    await page.getByRole("alert").getByRole("button", { name: "Close" }).click();
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    await page.goto("/api/v1/auth/oidc/staff/callback?state=none&code=none");
+    await told(page, "took too long");
+    await page.getByRole("link", { name: "Virtual machines" }).click();
+    await heading(page, "Virtual machines");
+    assert.equal(await page.getByRole("alert").count(), 0);
   });
 }
 
@@ -130,7 +207,16 @@ async function an_account_is_linked_with_a_provider() {
     await heading(page, "Virtual machines");
     assert.equal(await nameOf(page), "bob");
     await page.goto("/account");
+    // What one has come in by lets one out.
     await button(page, "Unlink Corp login").click();
+    await page.getByRole("dialog").getByText("you are signed out").waitFor();
+    await accessible(page, "unlinking");
+    await page.getByRole("dialog").getByRole("button", { name: "Unlink" }).click();
+    await heading(page, "Sign in");
+    await fill(page, "Username", "bob");
+    await fill(page, "Password", PASSWORD);
+    await button(page, "Sign in").click();
+    await heading(page, "Account");
     await button(page, "Link Corp login").waitFor();
   });
 }
@@ -170,6 +256,8 @@ const signing_in_at_a_provider = async () => {
   }
   await with_a_real_provider(async (provider) => {
     await people_sign_in_at_a_provider(provider);
+    await an_administrator_sees_who_accounts_are_and_unlinks_them();
+    await who_is_signed_in_hears_that_linking_failed();
     await an_account_is_linked_with_a_provider();
   });
   await a_provider_that_is_gone_is_told_of();

@@ -4,6 +4,7 @@ import test from "node:test";
 import { browser } from "./world.mjs";
 import account from "./account.mjs";
 import admin from "./admin.mjs";
+import cast from "./cast.mjs";
 import entrance from "./entrance.mjs";
 import looks from "./looks.mjs";
 import provider from "./provider.mjs";
@@ -11,7 +12,7 @@ import sessions from "./sessions.mjs";
 import trouble from "./trouble.mjs";
 import vms from "./vms.mjs";
 
-for (const part of [entrance, vms, admin, sessions, account, provider, trouble, looks]) {
+for (const part of [cast, entrance, vms, admin, sessions, account, provider, trouble, looks]) {
   for (const [name, play] of Object.entries(part)) await test(name.replaceAll("_", " "), play);
 }
 await browser.close();

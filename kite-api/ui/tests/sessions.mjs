@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { accessible, button, heading, says, scene } from "./world.mjs";
 
@@ -37,8 +38,11 @@ const a_session_is_seen_and_ended_with_a_reason = () =>
     const session = ssh("echo in; sleep 300");
     try {
       await session.until("in");
+      // The page hears of what changes, and asks then.
+      const followed = page.waitForResponse((it) => it.url().endsWith("/events?sessions=all"));
       await page.goto("/admin/sessions");
       await heading(page, "Sessions in VMs");
+      assert.equal((await followed).status(), 200);
       const live = row(page, "Connected now", /hello/);
       await live.waitFor();
       await live.getByText("OpenSSH", { exact: false }).waitFor();
@@ -103,6 +107,36 @@ const what_was_recorded_is_replayed = () =>
     await dialog.waitFor({ state: "detached" });
   });
 
+const a_recording_that_is_too_long_is_played_in_part_and_downloaded = () =>
+  scene({ user: "ann" }, async (page) => {
+    const week = 7 * 86_400;
+    const lines = [{ version: 2, width: 80, height: 24 }, [1, "o", "the-begin"], [week + 1, "o", "the-end"]];
+    const body = lines.map((line) => JSON.stringify(line)).join("\n");
+    await page.goto("/admin/sessions");
+    const replay = async () => {
+      await row(page, "Ended", /hello/).first().getByRole("button", { name: "Replay recording 1 of hello" }).click();
+      return page.getByRole("dialog", { name: "Recording of hello on hello" });
+    };
+    await page.route("**/recordings/*", (route) => route.fulfill({ body }), { times: 1 });
+    const dialog = await replay();
+    await dialog.getByText("these are its first 0:01").waitFor();
+    await dialog.locator(".xterm-accessibility-tree", { hasText: "the-begin" }).waitFor({ state: "attached" });
+    await accessible(page, "a part of a recording");
+    const command = await dialog.locator("code").innerText();
+    const downloads = page.waitForEvent("download");
+    await dialog.getByRole("link", { name: "Download the recording" }).click();
+    const download = await downloads;
+    assert.equal(command, `asciinema play ${download.suggestedFilename()}`);
+    // The real one, as the gateway has recorded it.
+    assert.match(readFileSync(await download.path(), "utf8"), /first-words/);
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+
+    await page.route("**/recordings/*", (route) => route.fulfill({ body: "{}" }), { times: 1 });
+    await replay();
+    await dialog.getByRole("alert").getByText("no recording that can be played here").waitFor();
+  });
+
 const a_console_is_a_session_too = () =>
   scene({ user: "ann" }, async (page) => {
     await page.goto("/vms/web?tab=terminal");
@@ -121,5 +155,6 @@ export default {
   a_session_is_seen_and_ended_with_a_reason,
   a_vm_shows_who_is_in_it,
   what_was_recorded_is_replayed,
+  a_recording_that_is_too_long_is_played_in_part_and_downloaded,
   a_console_is_a_session_too,
 };

@@ -14,6 +14,8 @@ use crate::{
 pub(crate) enum Failure {
     /// The platform has no such provider.
     NoProvider,
+    /// Where the person wants to be in the end is no page of Kite's.
+    BadReturn(String),
     /// The browser did not begin this sign-in, or not within its time.
     Expired,
     /// The person, or the provider, said no.
@@ -53,6 +55,7 @@ impl Failure {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::NoProvider => "no-provider",
+            Self::BadReturn(_) => "bad-return",
             Self::Expired => "expired",
             Self::Denied => "denied",
             Self::Refused => "refused",
@@ -75,14 +78,18 @@ impl Failure {
     /// The same for scripts.
     pub(crate) fn problem(self) -> Problem {
         use ProblemKind::{
-            Conflict, Forbidden, Internal, NotFound, SignInFailed, SignUpClosed, Suspended, Taken,
-            Unavailable,
+            Conflict, Forbidden, Internal, Invalid, NotFound, SignInFailed, SignUpClosed,
+            Suspended, Taken, Unavailable,
         };
         let (kind, detail) = match self {
             Self::NoProvider => (
                 NotFound,
                 "there is no sign-in provider of this name: GET /api/v1/config lists them",
             ),
+            Self::BadReturn(path) => {
+                let message = "must be a path of the web page such as /vms/web";
+                return Problem::field(Invalid, "returnTo", &path, message);
+            }
             Self::Expired => (
                 SignInFailed,
                 "the sign-in was not begun by this browser, or more than ten minutes ago: begin \

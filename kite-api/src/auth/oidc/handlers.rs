@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     auth::{Client, caller::find_user, is_open, sign_in::open_in_browser},
-    problem::{Problem, ProblemKind},
+    problem::Problem,
     state::ApiState,
     web::{Found, Named},
 };
@@ -46,15 +46,10 @@ pub(crate) async fn start(
     Query(Wish { return_to }): Query<Wish>,
 ) -> Result<Found, Problem> {
     let return_to = return_to.unwrap_or_else(|| "/".to_owned());
-    if !is_local_path(&return_to) {
-        return Err(Problem::field(
-            ProblemKind::Invalid,
-            "returnTo",
-            &return_to,
-            "must be a path of the web page such as /vms/web",
-        ));
-    }
     let started = async {
+        if !is_local_path(&return_to) {
+            return Err(Failure::BadReturn(return_to));
+        }
         let provider = find_provider(&state, &name).await?;
         // Counted until it ends well.
         let _counted = state
@@ -93,7 +88,9 @@ pub(crate) async fn callback(
     let given = returned.state.as_deref().unwrap_or_default();
     let flow = match Flow::find(&state, &visit, given).await {
         Ok(flow) => flow,
-        // What somebody else's link leads to does not end what was begun.
+        // What somebody else's link leads to does not end what was begun. Whether
+        // an identity was to be linked is not known: who is signed in is led on from
+        // there by the page, which says it all the same.
         Err(failure) => return told(&visit, SIGN_IN_PAGE, &name, failure, None),
     };
     let ended = finish(&state, &client, &visit, &name, &flow, &returned).await;

@@ -283,3 +283,45 @@ async fn where_two_accounts_have_an_identity_the_reservation_decides() {
     location(&done);
     assert_eq!(me(&world, &jar).await.text("/username"), "bob");
 }
+
+#[tokio::test]
+async fn administrators_see_who_accounts_are_and_unlink_those_of_others() {
+    let (world, provider) = world().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let mia = world.user("mia", AccessLevel::Manager).await;
+    world.user("bob", AccessLevel::User).await;
+    let mut bob = browser(&world, "bob").await;
+    let back = begin(&world, &mut bob, &provider).await;
+    location(&come_back(&world.router, &mut bob, &back).await);
+    let (other, done) = sign_in(&world, &provider).await;
+    location(&done);
+
+    let seen = world.get("/api/v1/admin/users/bob", &root).await;
+    let linked = &seen.body["identities"][0];
+    assert_eq!(linked["issuer"], json!(provider.issuer));
+    assert_eq!(linked["subject"], "1001");
+    let path = |name: &str| {
+        let id = linked["id"].as_str().unwrap();
+        format!("/api/v1/admin/users/{name}/identities/{id}")
+    };
+    let refused = world.delete(&path("bob"), &mia).await;
+    refused.is_problem(403, "forbidden");
+    let refused = world.delete(&path("mia"), &root).await;
+    refused.is_problem(404, "not-found");
+    let gone = world.delete(&path("bob"), &root).await;
+    assert_eq!(gone.status, 204, "{gone:?}");
+    // Who came in by it is out; who came in by the password is not.
+    assert_eq!(other.me(&world.router).await, 401);
+    assert_eq!(bob.me(&world.router).await, 200);
+    assert!(user(&world, "bob").await.spec.identities.is_empty());
+
+    // The only way in stays, and one's own is looked after on one's own page.
+    let (_, done) = sign_in(&world, &provider).await;
+    location(&done);
+    let refused = world.delete(&path("ann"), &root).await;
+    let detail = refused.is_problem(409, "conflict").text("/detail");
+    assert!(detail.contains("give it a password"), "{refused:?}");
+    let refused = world.delete(&path("root"), &root).await;
+    let detail = refused.is_problem(409, "conflict").text("/detail");
+    assert!(detail.contains("/api/v1/me/identities"), "{refused:?}");
+}

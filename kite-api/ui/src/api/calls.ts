@@ -110,13 +110,17 @@ export const endVmSession = ({ name, vm, owner }: VmSession, ofVm: boolean, reas
       : client.DELETE("/api/v1/admin/sessions/{name}", { params: { path: { name }, query } }),
   );
 };
-export const getRecording = (session: string, recording: string) =>
-  ask<string>(
+export const getRecording = (session: string, recording: string, signal: AbortSignal) =>
+  ask<ReadableStream<Uint8Array>>(
     client.GET("/api/v1/admin/sessions/{name}/recordings/{recording}", {
       params: { path: { name: session, recording } },
-      parseAs: "text",
+      parseAs: "stream",
+      signal,
     }),
   );
+/** Where a browser gets a recording as a file. */
+export const recordingPath = (session: string, recording: string) =>
+  `/api/v1/admin/sessions/${encodeURIComponent(session)}/recordings/${encodeURIComponent(recording)}`;
 
 export const listImages = () => all<Image>((query) => ask(client.GET("/api/v1/images", { params: { query } })));
 
@@ -135,6 +139,9 @@ export const editUser = (name: string, body: Body, etag?: string) =>
   ask<User>(client.PATCH("/api/v1/admin/users/{name}", { params: { path: { name }, ...unless(etag) }, body: body as never }));
 export const deleteUser = (name: string) =>
   ask<unknown>(client.DELETE("/api/v1/admin/users/{name}", { params: { path: { name } } }));
+
+export const unlinkUser = (name: string, id: string) =>
+  ask<unknown>(client.DELETE("/api/v1/admin/users/{name}/identities/{id}", { params: { path: { name, id } } }));
 
 export const getCapacity = () => ask<Capacity>(client.GET("/api/v1/admin/capacity"));
 export const listInvites = () => all<Invite>((query) => ask(client.GET("/api/v1/admin/invites", { params: { query } })));

@@ -45,6 +45,11 @@ async function isSessionOver(response: Response): Promise<boolean> {
   return body?.type === "urn:kite:problem:unauthenticated";
 }
 
+/** What it means that an answer, or the rest of it, did not come. */
+export function brokenOff(error: unknown): unknown {
+  return error instanceof DOMException && error.name === "AbortError" ? error : new OfflineError();
+}
+
 /** Like fetch, but a session that can be renewed is. */
 async function fetchInSession(request: Request): Promise<Response> {
   const again = request.clone();
@@ -56,8 +61,7 @@ async function fetchInSession(request: Request): Promise<Response> {
     await refresh();
     response = await fetch(again);
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new OfflineError();
+    throw brokenOff(error);
   }
   if (await isSessionOver(response)) tellSignedOut();
   return response;

@@ -1,27 +1,26 @@
 // News as they happen (`GET events`). Where there are none the pages ask in
 // intervals instead.
 
-import { useEffect, useSyncExternalStore } from "react";
+import { useEffect } from "react";
+import { signal } from "../lib/signal";
 import { heardFrom } from "./connection";
 import type { Image, Me, Offer, Vm } from "./types";
 
-let live = false;
-const listeners = new Set<() => void>();
+const live = signal(false);
 
-function setLive(next: boolean): void {
-  if (live === next) return;
-  live = next;
-  for (const listener of listeners) listener();
-}
+export const useIsLive = live.use;
 
-export function useIsLive(): boolean {
-  return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => live,
-  );
+/** Of which VMs the page shows sessions: those are told of only where asked for. */
+export type Sessions = "own" | "all";
+
+const sessions = signal<Sessions | null>(null);
+
+/** Asks for news of sessions in VMs for as long as they are shown. */
+export function useLiveSessions(of: Sessions): void {
+  useEffect(() => {
+    sessions.set(of);
+    return () => sessions.set(null);
+  }, [of]);
 }
 
 interface Snapshot {
@@ -36,6 +35,8 @@ export interface Sink {
   set(what: "vms" | "images" | "offers" | "me", value: unknown): void;
   put(list: "vms" | "images" | "offers", item: { name: string; uid?: string }): void;
   drop(list: "vms" | "images" | "offers", name: string): void;
+  /** Sessions in VMs have begun, ended or changed. */
+  sessionsChanged(): void;
   /** Whether somebody is signed in, though perhaps by another session. */
   isSignedIn(): Promise<boolean>;
 }
@@ -56,42 +57,46 @@ interface Ends {
   onNews: () => void;
 }
 
-function listen(sink: Sink, { onEnd, onRefused, onNews }: Ends): () => void {
-  const source = new EventSource("/api/v1/events");
+function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: Ends): () => void {
+  const source = new EventSource(of === null ? "/api/v1/events" : `/api/v1/events?sessions=${of}`);
   const on = <T>(name: string, take: (data: T) => void) =>
     source.addEventListener(name, (event) => take(JSON.parse((event as MessageEvent<string>).data) as T));
   on<Snapshot>("snapshot", (snapshot) => {
     for (const what of ["vms", "images", "offers", "me"] as const) {
       if (snapshot[what] !== undefined) sink.set(what, snapshot[what]);
     }
-    setLive(true);
+    live.set(true);
     heardFrom();
     onNews();
+    // What happened before was told to nobody.
+    if (of !== null) sink.sessionsChanged();
   });
   for (const [kind, list] of Object.entries(LISTS)) {
     on<{ name: string; uid?: string }>(kind, (item) => sink.put(list, item));
     on<{ name: string }>(`${kind}-deleted`, (item) => sink.drop(list, item.name));
   }
+  on("vm-sessions", () => sink.sessionsChanged());
   on<Me>("me", (me) => sink.set("me", me));
   on("signed-out", () => {
     source.close();
-    setLive(false);
+    live.set(false);
     onEnd();
   });
   // The browser tries again by itself unless it was refused, as it is when the
   // access token has ended.
   source.addEventListener("error", () => {
-    setLive(false);
+    live.set(false);
     if (source.readyState === EventSource.CLOSED) onRefused();
   });
   return () => {
     source.close();
-    setLive(false);
+    live.set(false);
   };
 }
 
 /** Takes news while the page is visible. */
 export function useLiveNews(sink: Sink): void {
+  const of = sessions.use();
   useEffect(() => {
     let stop: (() => void) | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -106,7 +111,7 @@ export function useLiveNews(sink: Sink): void {
     const follow = () => {
       pause();
       if (document.hidden) return;
-      stop = listen(sink, {
+      stop = listen(sink, of, {
         onEnd: later,
         onRefused: later,
         onNews: () => {
@@ -140,5 +145,5 @@ export function useLiveNews(sink: Sink): void {
       document.removeEventListener("visibilitychange", follow);
       pause();
     };
-  }, [sink]);
+  }, [sink, of]);
 }

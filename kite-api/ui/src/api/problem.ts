@@ -24,12 +24,26 @@ export class ProblemError extends Error {
   /** Seconds. */
   readonly retryAfter: number | undefined;
 
-  constructor(document: ProblemDocument, retryAfter?: number) {
+  constructor(
+    private readonly document: ProblemDocument,
+    retryAfter?: number,
+  ) {
     super(sentence(document.detail ?? document.title));
     this.status = document.status;
     this.kind = document.type.startsWith(PREFIX) ? document.type.slice(PREFIX.length) : document.type;
     this.errors = document.errors ?? [];
     this.retryAfter = retryAfter;
+  }
+
+  /** The same for a form that has one `item` of a list, whose fields are called there
+   * as the item calls them. */
+  within(item: string): ProblemError {
+    const prefix = `${item}.`;
+    const errors = this.errors.map(({ field, message }) => ({
+      field: field.startsWith(prefix) ? field.slice(prefix.length) : field,
+      message,
+    }));
+    return new ProblemError({ ...this.document, errors }, this.retryAfter);
   }
 
   static of(response: Response, body: unknown): ProblemError {

@@ -3,7 +3,7 @@
 import { keepPreviousData, QueryCache, QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import * as calls from "./calls";
 import { heardError, heardFrom, useIsConnectionLost } from "./connection";
-import { useIsLive } from "./live";
+import { useIsLive, useLiveSessions } from "./live";
 import { ProblemError } from "./problem";
 import type { Me, Vm } from "./types";
 
@@ -77,17 +77,22 @@ export const useImages = () => useQuery({ queryKey: keys.images, queryFn: calls.
 export const useOffers = () => useQuery({ queryKey: keys.offers, queryFn: calls.listOffers, refetchInterval: useNews() });
 export const useSessions = () =>
   useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: SLOW_MS });
+/** Follows sessions by events, which only tell that there is something new. */
+function useSessionsNews(of: "own" | "all"): number {
+  useLiveSessions(of);
+  return useNews() || SLOW_MS;
+}
 export const useVmSessions = (vm: calls.VmRef) =>
   useQuery({
     queryKey: [...keys.vmSessions, vm.owner ?? null, vm.name],
     queryFn: () => calls.listVmSessions(vm),
-    refetchInterval: POLL_MS,
+    refetchInterval: useSessionsNews(vm.owner === undefined ? "own" : "all"),
   });
 export const useAllSessions = (live: boolean, search: string) =>
   useQuery({
     queryKey: [...keys.vmSessions, "all", live, search],
     queryFn: () => calls.listAllSessions(live, search),
-    refetchInterval: POLL_MS,
+    refetchInterval: useSessionsNews("all"),
     placeholderData: keepPreviousData,
   });
 export const useTotp = () => useQuery({ queryKey: keys.totp, queryFn: calls.getTotp });

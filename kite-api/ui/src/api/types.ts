@@ -33,6 +33,8 @@ export type Platform = Present<Schemas["Platform"]>;
 export type VmSession = Present<Schemas["VmSession"]>;
 export type Config = Present<Schemas["Config"]>;
 export type Provider = Config["signInProviders"][number];
+export type SignInProvider = NonNullable<Platform["signInProviders"]>[number];
+export type GroupLevel = NonNullable<SignInProvider["accessLevels"]>[number];
 export type Identity = Present<Schemas["Identity"]>;
 export type Session = Present<Schemas["SessionList"]>["items"][number];
 

@@ -7,8 +7,8 @@ import { Form, Refused } from "./Form";
 import { useToast } from "./Toasts";
 
 interface Props {
-  /** What has to be typed. */
-  name: string;
+  /** What has to be typed, for what cannot be had back. */
+  name?: string;
   title: string;
   submit: string;
   consequence: ReactNode;
@@ -18,7 +18,7 @@ interface Props {
   send: () => Promise<unknown>;
 }
 
-/** Asks for a name before something is gone for good. */
+/** Asks before something is gone, and for its name where that is for good. */
 export function Confirm({ name, title, submit, consequence, done, isOpen, onClose, send }: Props) {
   const t = useT();
   const toast = useToast();
@@ -29,7 +29,7 @@ export function Confirm({ name, title, submit, consequence, done, isOpen, onClos
         look="danger"
         extra={<Button onPress={onClose}>{t("cancel")}</Button>}
         send={async (data) => {
-          if (String(data.get("confirm")).trim() !== name) {
+          if (name !== undefined && String(data.get("confirm")).trim() !== name) {
             throw new Refused([{ field: "confirm", message: t("confirm.mismatch", { name }) }]);
           }
           await send();
@@ -38,7 +38,7 @@ export function Confirm({ name, title, submit, consequence, done, isOpen, onClos
         }}
       >
         <p>{consequence}</p>
-        <NameField name="confirm" label={t("confirm.label", { name })} autoFocus />
+        {name !== undefined && <NameField name="confirm" label={t("confirm.label", { name })} autoFocus />}
       </Form>
     </Dialog>
   );

@@ -52,8 +52,8 @@ export function Form({ children, submit, look = "primary", extra, disabled = fal
     setErrors(at);
     if (others.length > 0) setRest(others.map(sentence).join(" "));
     else setRest(Object.keys(at).length > 0 ? null : errorText(error));
-    const first = Object.keys(at)[0];
-    const element = first === undefined ? null : form.current?.elements.namedItem(first);
+    const isWrong = (element: Element) => at[element.getAttribute("name") ?? ""] !== undefined;
+    const element = Array.from(form.current?.elements ?? []).find(isWrong);
     // Once the fields know that they are invalid.
     if (element instanceof HTMLElement) requestAnimationFrame(() => element.focus());
   };

@@ -2,19 +2,31 @@ import CircleAlert from "lucide-react/icons/circle-alert";
 import CircleCheck from "lucide-react/icons/circle-check";
 import Info from "lucide-react/icons/info";
 import TriangleAlert from "lucide-react/icons/triangle-alert";
+import X from "lucide-react/icons/x";
 import type { ReactNode } from "react";
+import { useT } from "../i18n";
+import { Button } from "./Button";
 
 export type Tone = "good" | "busy" | "warn" | "bad" | "off";
 
 const ICONS = { good: CircleCheck, busy: Info, warn: TriangleAlert, bad: CircleAlert, off: Info };
 
+interface Props {
+  tone: Tone;
+  children: ReactNode;
+  /** For a remark that can be put away. */
+  onClose?: () => void;
+}
+
 /** A remark in a box; bad ones are read out at once. */
-export function Notice({ tone, children }: { tone: Tone; children: ReactNode }) {
+export function Notice({ tone, children, onClose }: Props) {
+  const t = useT();
   const Icon = ICONS[tone];
   return (
     <div className="notice" data-tone={tone} role={tone === "bad" ? "alert" : "status"}>
       <Icon aria-hidden />
       <div>{children}</div>
+      {onClose && <Button look="quiet" small icon={<X aria-hidden />} aria-label={t("close")} onPress={onClose} />}
     </div>
   );
 }

@@ -36,6 +36,15 @@ export function toLocalInput(time: string | undefined): string {
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
+/** "3:07" or "1:03:07". */
+export function clock(seconds: number): string {
+  const two = (part: number) => String(Math.floor(part)).padStart(2, "0");
+  const minutes = seconds / 60;
+  return minutes < 60
+    ? `${Math.floor(minutes)}:${two(seconds % 60)}`
+    : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
+}
+
 const SECONDS: Record<string, number> = { h: 3600, m: 60, s: 1, ms: 0.001 };
 
 /** `604800s` as "7 days"; what is no such span stays as it is. */

@@ -9,9 +9,15 @@ import { Button } from "../components/Button";
 import { Loading } from "../components/Loaded";
 import { Logo } from "../components/Logo";
 import { useT } from "../i18n";
+import { serial } from "../lib/serial";
+import { forgetFailure } from "./failure";
+import { ProviderFailed } from "./ProviderFailed";
 import { Sidebar } from "./Sidebar";
 
 type Named = { name: string; uid?: string };
+
+/** People come and go all the time: lists of them are asked for again no faster. */
+const SESSIONS_PAUSE_MS = 1000;
 
 /** News go into the cache that the pages read. */
 const SINK: Sink = {
@@ -22,6 +28,7 @@ const SINK: Sink = {
     ),
   drop: (list, name) =>
     queries.setQueryData(keys[list], (items: Named[] | undefined) => items?.filter((item) => item.name !== name)),
+  sessionsChanged: serial(() => queries.invalidateQueries({ queryKey: keys.vmSessions }), SESSIONS_PAUSE_MS),
   isSignedIn: async () => {
     await queries.refetchQueries({ queryKey: keys.me });
     return Boolean(queries.getQueryData(keys.me));
@@ -43,6 +50,7 @@ export function Layout() {
     // Who hears the page is told of the new one.
     if (shown.current === location.pathname) return;
     shown.current = location.pathname;
+    forgetFailure();
     main.current?.focus();
     window.scrollTo(0, 0);
   }, [location.pathname]);
@@ -69,6 +77,7 @@ export function Layout() {
         </Modal>
       </ModalOverlay>
       <main id="main" ref={main} tabIndex={-1}>
+        <ProviderFailed />
         <Suspense fallback={<Loading />}>
           <Outlet />
         </Suspense>

@@ -4,16 +4,19 @@ import { keys, queries, useAccount, useConfig, useIdentities } from "../../api/q
 import type { Provider } from "../../api/types";
 import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
+import { Confirm } from "../../components/Confirm";
 import { Dialog } from "../../components/Dialog";
 import { compact, Form } from "../../components/Form";
+import { IdentityText } from "../../components/IdentityText";
 import { Loaded } from "../../components/Loaded";
 import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
 import { useT } from "../../i18n";
-import { ProviderFailed } from "../entrance/ProviderFailed";
 
-const refetch = () =>
-  Promise.all([keys.identities, keys.sessions].map((queryKey) => queries.invalidateQueries({ queryKey })));
+const unlink = async (id: string) => {
+  await calls.unlinkIdentity(id);
+  await Promise.all([keys.identities, keys.sessions].map((queryKey) => queries.invalidateQueries({ queryKey })));
+};
 
 /** At which providers one may sign in; nothing where there are none. */
 export function IdentitiesSection() {
@@ -22,6 +25,8 @@ export function IdentitiesSection() {
   const providers = useConfig().data?.signInProviders ?? [];
   const identities = useIdentities();
   const [linking, setLinking] = useState<Provider | null>(null);
+  /** The one that this very session began with. */
+  const [leaving, setLeaving] = useState<string | null>(null);
   const close = () => setLinking(null);
   if (providers.length === 0 && (identities.data ?? []).length === 0) return null;
 
@@ -33,29 +38,26 @@ export function IdentitiesSection() {
 
   return (
     <Section title={t("identities.title")} lead={t("identities.lead")}>
-      <ProviderFailed />
       <Loaded query={identities}>
         {(identities) => (
           <ul className="rows" aria-label={t("identities.title")}>
-            {identities.map(({ id, issuer, subject, displayName }) => (
-              <li key={id}>
-                <div>
-                  <strong>{displayName ?? issuer}</strong>
-                  <small>
-                    {displayName === undefined && `${t("identities.gone")} · `}
-                    {subject}
-                  </small>
-                </div>
-                <ActionButton
-                  small
-                  aria-label={t("identities.unlinkOf", { provider: displayName ?? issuer })}
-                  act={() => calls.unlinkIdentity(id).then(refetch)}
-                  done={t("identities.unlinked")}
-                >
-                  {t("identities.unlink")}
-                </ActionButton>
-              </li>
-            ))}
+            {identities.map(({ id, issuer, subject, displayName, current }) => {
+              const label = t("identities.unlinkOf", { provider: displayName ?? issuer });
+              return (
+                <li key={id}>
+                  <IdentityText issuer={issuer} subject={subject} provider={displayName} />
+                  {current ? (
+                    <Button small aria-label={label} onPress={() => setLeaving(id)}>
+                      {t("identities.unlink")}
+                    </Button>
+                  ) : (
+                    <ActionButton small aria-label={label} act={() => unlink(id)} done={t("identities.unlinked")}>
+                      {t("identities.unlink")}
+                    </ActionButton>
+                  )}
+                </li>
+              );
+            })}
             {providers
               .filter(({ name }) => !identities.some(({ provider }) => provider === name))
               .map((provider) => (
@@ -86,6 +88,15 @@ export function IdentitiesSection() {
           </ul>
         )}
       </Loaded>
+      <Confirm
+        title={t("identities.unlink")}
+        submit={t("identities.unlink")}
+        consequence={t("identities.unlinkCurrent")}
+        done={t("identities.unlinked")}
+        isOpen={leaving !== null}
+        onClose={() => setLeaving(null)}
+        send={() => unlink(leaving ?? "")}
+      />
       <Dialog title={t("identities.title")} isOpen={linking !== null} onClose={close}>
         {linking !== null && (
           <Form

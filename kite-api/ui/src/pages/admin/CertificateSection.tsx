@@ -3,8 +3,9 @@ import * as calls from "../../api/calls";
 import { keys, queries, useCertificate } from "../../api/queries";
 import type { Certificate } from "../../api/types";
 import { Button } from "../../components/Button";
+import { Confirm } from "../../components/Confirm";
 import { Dialog } from "../../components/Dialog";
-import { Field } from "../../components/Field";
+import { NameField } from "../../components/Field";
 import { Form } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
 import { Notice } from "../../components/Notice";
@@ -41,8 +42,16 @@ export function CertificateSection() {
   return (
     <Section title={t("certificate.title")} lead={t("certificate.lead")} actions={actions}>
       <Loaded query={certificate}>{(certificate) => <Facts certificate={certificate} />}</Loaded>
-      {open === "put" && <PutCertificate onClose={close} />}
-      {open === "remove" && <RemoveCertificate onClose={close} />}
+      {open === "put" && certificate.data && <PutCertificate instead={certificate.data} onClose={close} />}
+      <Confirm
+        title={t("certificate.remove")}
+        submit={t("certificate.remove")}
+        consequence={t("certificate.removeConsequence")}
+        done={t("certificate.removed")}
+        isOpen={open === "remove"}
+        onClose={close}
+        send={() => calls.deleteCertificate().then(refetch)}
+      />
     </Section>
   );
 }
@@ -96,8 +105,10 @@ function Remark({ facts }: { facts: NonNullable<Certificate["facts"]> }) {
   return <Notice tone="good">{t("certificate.good", { count: daysLeft })}</Notice>;
 }
 
-function PutCertificate({ onClose }: { onClose: () => void }) {
+/** Takes a certificate of the administrator's own `instead` of the one there is. */
+function PutCertificate({ instead, onClose }: { instead: Certificate; onClose: () => void }) {
   const t = useT();
+  const { source, clusterIssuer = "", secretName = "" } = instead;
   const toast = useToast();
   const send = async (data: FormData) => {
     await calls.putCertificate({
@@ -111,50 +122,26 @@ function PutCertificate({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title={t("certificate.put")} isOpen onClose={onClose}>
       <Form submit={t("certificate.put")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
-        <Field
+        {(source === "ClusterIssuer" || source === "Secret") && (
+          <Notice tone="warn">{t(`certificate.replaces.${source}`, { clusterIssuer, secretName })}</Notice>
+        )}
+        <NameField
           name="certificate"
           label={t("certificate.chain")}
           hint={t("certificate.chainHint")}
           placeholder="-----BEGIN CERTIFICATE-----"
           rows={6}
-          autoComplete="off"
-          exact
           autoFocus
           isRequired
         />
-        <Field
+        <NameField
           name="privateKey"
           label={t("certificate.key")}
           hint={t("certificate.keyHint")}
           placeholder="-----BEGIN PRIVATE KEY-----"
           rows={4}
-          autoComplete="off"
-          exact
           isRequired
         />
-      </Form>
-    </Dialog>
-  );
-}
-
-function RemoveCertificate({ onClose }: { onClose: () => void }) {
-  const t = useT();
-  const toast = useToast();
-  const send = async () => {
-    await calls.deleteCertificate();
-    await refetch();
-    toast(t("certificate.removed"));
-    onClose();
-  };
-  return (
-    <Dialog title={t("certificate.remove")} isOpen onClose={onClose}>
-      <Form
-        submit={t("certificate.remove")}
-        look="danger"
-        extra={<Button onPress={onClose}>{t("cancel")}</Button>}
-        send={send}
-      >
-        <p>{t("certificate.removeConsequence")}</p>
       </Form>
     </Dialog>
   );

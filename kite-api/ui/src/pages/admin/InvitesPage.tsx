@@ -5,13 +5,11 @@ import { keys, queries, useInvites } from "../../api/queries";
 import type { Invite } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { Button } from "../../components/Button";
-import { Dialog } from "../../components/Dialog";
-import { Form } from "../../components/Form";
+import { Confirm } from "../../components/Confirm";
 import { Loaded } from "../../components/Loaded";
 import type { Tone } from "../../components/Notice";
 import { Page } from "../../components/Page";
 import { Table, type Column } from "../../components/Table";
-import { useToast } from "../../components/Toasts";
 import { useI18n, useT } from "../../i18n";
 import { relative } from "../../lib/time";
 import { NewInvite } from "./NewInvite";
@@ -92,24 +90,16 @@ export default function InvitesPage() {
 /** Asks before an invite is gone. Its name is nothing that one could type. */
 function Withdraw({ invite, onClose }: { invite: Invite; onClose: () => void }) {
   const t = useT();
-  const toast = useToast();
   const name = calledOf(invite);
-  const send = async () => {
-    await calls.deleteInvite(invite.name);
-    await refetch();
-    toast(t("invites.withdrawn", { name }));
-    onClose();
-  };
   return (
-    <Dialog title={t("invites.withdrawOf", { name })} isOpen onClose={onClose}>
-      <Form
-        submit={t("invites.withdraw")}
-        look="danger"
-        extra={<Button onPress={onClose}>{t("cancel")}</Button>}
-        send={send}
-      >
-        <p>{t(invite.state === "Used" ? "invites.withdrawUsed" : "invites.withdrawConsequence")}</p>
-      </Form>
-    </Dialog>
+    <Confirm
+      title={t("invites.withdrawOf", { name })}
+      submit={t("invites.withdraw")}
+      consequence={t(invite.state === "Used" ? "invites.withdrawUsed" : "invites.withdrawConsequence")}
+      done={t("invites.withdrawn", { name })}
+      isOpen
+      onClose={onClose}
+      send={() => calls.deleteInvite(invite.name).then(refetch)}
+    />
   );
 }

@@ -11,6 +11,7 @@ import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
 import { CertificateSection } from "./CertificateSection";
+import { ProvidersSection } from "./ProvidersSection";
 
 const SIGN_UPS: readonly SignUp[] = ["Open", "Invite", "Closed"];
 
@@ -21,7 +22,12 @@ export default function PlatformPage() {
   return (
     <Page title={t("nav.platform")} lead={t("platform.lead")}>
       <Loaded query={platform}>
-        {(platform) => <PlatformForm platform={platform} />}
+        {(platform) => (
+          <>
+            <PlatformForm platform={platform} />
+            <ProvidersSection platform={platform} />
+          </>
+        )}
       </Loaded>
       <CertificateSection />
     </Page>
@@ -29,7 +35,13 @@ export default function PlatformPage() {
 }
 
 /** What of the platform the form may have. */
-const editable = ({ status: _status, etag: _etag, exposure: _exposure, ...spec }: Platform) => spec;
+const editable = ({
+  status: _status,
+  etag: _etag,
+  exposure: _exposure,
+  signInProviders: _providers,
+  ...spec
+}: Platform) => spec;
 
 function PlatformForm({ platform: current }: { platform: Platform }) {
   const t = useT();

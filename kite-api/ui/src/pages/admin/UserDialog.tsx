@@ -15,6 +15,7 @@ import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
 import { QuotaFields, readQuota, UserFields } from "./UserFields";
+import { UserIdentities } from "./UserIdentities";
 
 const refetch = () => queries.invalidateQueries({ queryKey: keys.users });
 
@@ -55,6 +56,7 @@ export function UserDialog({ user: current, onClose }: { user: User; onClose: ()
           <PasswordField name="password" label={t("user.newPassword")} hint={t("user.newPasswordHint")} generates />
         )}
       </Form>
+      <UserIdentities user={current} self={self} />
       {!self && !current.deleting && (
         <div className="danger-zone">
           <ActionButton

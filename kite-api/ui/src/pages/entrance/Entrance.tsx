@@ -2,9 +2,11 @@ import { useEffect, type ReactNode } from "react";
 import { Navigate, useLocation } from "react-router";
 import { keys, queries, useMe } from "../../api/queries";
 import { Logo } from "../../components/Logo";
+import { forgetFailure, useFailure } from "../../shell/failure";
 import type { EntranceState } from "../../shell/Gate";
 import { setLeaving } from "../../shell/leaving";
 import { Preferences } from "../../shell/Preferences";
+import { ProviderFailed } from "../../shell/ProviderFailed";
 
 interface Props {
   title: string;
@@ -12,10 +14,12 @@ interface Props {
   children: ReactNode;
 }
 
-/** The frame of the way in. Whoever is in already goes on to where they were. */
+/** The frame of the way in. Whoever is in already goes on to where they were; where
+ * a provider failed them, to the account, for it was most likely to be linked. */
 export function Entrance({ title, lead, children }: Props) {
   const me = useMe();
-  const next = useEntranceState().next ?? "/";
+  const failure = useFailure();
+  const next = useEntranceState().next ?? (failure === null ? "/" : "/account");
   useEffect(() => {
     document.title = `${title} · Kite`;
   }, [title]);
@@ -28,6 +32,8 @@ export function Entrance({ title, lead, children }: Props) {
         </p>
         <h1>{title}</h1>
         <p className="lead">{lead}</p>
+        {/* Once it is known that it is not to be told on another page. */}
+        {!me.isPending && <ProviderFailed />}
         {children}
       </section>
       <Preferences />
@@ -42,6 +48,7 @@ export function useEntranceState(): EntranceState {
 /** Forgets what another account could see and looks who one is now. */
 export async function entered(): Promise<void> {
   setLeaving(false);
+  forgetFailure();
   queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.config[0] && queryKey[0] !== keys.me[0] });
   void queries.invalidateQueries({ queryKey: keys.config });
   await queries.refetchQueries({ queryKey: keys.me });

@@ -9,7 +9,6 @@ import { Notice } from "../../components/Notice";
 import { PasswordField } from "../../components/PasswordField";
 import { useT } from "../../i18n";
 import { Entrance, entered, useEntranceState } from "./Entrance";
-import { ProviderFailed } from "./ProviderFailed";
 
 export function SignIn() {
   const t = useT();
@@ -34,7 +33,6 @@ export function SignIn() {
 
   return (
     <Entrance title={t("signIn.title")} lead={t("signIn.lead")}>
-      <ProviderFailed />
       {state.why === "ended" && <Notice tone="warn">{t("signIn.ended")}</Notice>}
       {state.why === "signed-out" && <Notice tone="good">{t("signIn.signedOut")}</Notice>}
       <Form submit={t("signIn.submit")} send={send}>

@@ -6,18 +6,21 @@ import { useEffect, useEffectEvent, useRef, useState } from "react";
 import { Button } from "../../components/Button";
 import { Select } from "../../components/Select";
 import { useT } from "../../i18n";
+import { clock } from "../../lib/time";
 import { styledDocument } from "../vm/console/styled-document";
 import { FONT, THEME } from "../vm/console/theme";
-import type { Cast } from "./cast";
+import type { Cast, Moment } from "./cast";
 
 const SPEEDS = ["0.5", "1", "2", "4", "16"];
 /** Most characters that are handed to the terminal at a time. */
 const MOST_AT_ONCE = 65_536;
+/** Most characters in a row that are read out to those who listen: reading out is by
+ * far the slowest part of showing. */
+const MOST_READ_OUT = 16_384;
+/** After how long without more the screen can be listened to again, in milliseconds. */
+const QUIET_MS = 300;
 /** How wide a character is, of its height. */
 const SLIMNESS = 0.62;
-
-/** "3:07". */
-const clock = (seconds: number) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 
 /** A terminal that shows a recording up to some moment. It takes one piece at a
  * time: what xterm.js has queued can neither be taken back nor be resized between. */
@@ -25,6 +28,9 @@ class Screen {
   private next = 0;
   private wanted = 0;
   private isBusy = false;
+  /** Characters since it was quiet. */
+  private loud = 0;
+  private quiet: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly cast: Cast,
@@ -37,6 +43,11 @@ class Screen {
     if (!this.isBusy) this.go();
   }
 
+  dispose(): void {
+    clearTimeout(this.quiet);
+    this.terminal.dispose();
+  }
+
   private go(): void {
     const { moments, cols, rows } = this.cast;
     const before = moments[this.next - 1];
@@ -46,21 +57,37 @@ class Screen {
       this.next = 0;
     }
     let text = "";
+    let size: Moment["size"];
     for (;;) {
       const moment = moments[this.next];
       if (moment === undefined || moment.at > this.wanted || text.length > MOST_AT_ONCE) break;
       // What was printed before is laid out at the size that it was printed for.
       if (moment.size !== undefined && text !== "") break;
-      if (moment.size !== undefined) this.terminal.resize(moment.size.cols, moment.size.rows);
+      // Of several sizes in a row only the last is seen.
+      size = moment.size ?? size;
       text += moment.printed ?? "";
       this.next += 1;
     }
+    if (size !== undefined) this.terminal.resize(size.cols, size.rows);
     if (text === "") return;
     this.isBusy = true;
+    this.mind(text.length);
     this.terminal.write(text, () => {
       this.isBusy = false;
       this.go();
     });
+  }
+
+  /** Keeps what goes by too fast from being read out. */
+  private mind(more: number): void {
+    const { options } = this.terminal;
+    this.loud += more;
+    if (this.loud > MOST_READ_OUT) options.screenReaderMode = false;
+    clearTimeout(this.quiet);
+    this.quiet = setTimeout(() => {
+      this.loud = 0;
+      options.screenReaderMode = true;
+    }, QUIET_MS);
   }
 }
 
@@ -92,10 +119,11 @@ export default function Player({ cast, label }: { cast: Cast; label: string }) {
     labelled(terminal.textarea);
     // Nothing is typed here: the keys that leave it do.
     terminal.attachCustomKeyEventHandler(() => false);
-    screen.current = new Screen(cast, terminal);
+    const shown = new Screen(cast, terminal);
+    screen.current = shown;
     return () => {
       screen.current = null;
-      terminal.dispose();
+      shown.dispose();
     };
   }, [cast]);
 

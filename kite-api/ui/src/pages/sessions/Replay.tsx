@@ -1,13 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo } from "react";
-import { getRecording } from "../../api/calls";
+import Download from "lucide-react/icons/download";
+import { lazy, Suspense } from "react";
+import { getRecording, recordingPath } from "../../api/calls";
+import { brokenOff } from "../../api/client";
 import type { VmSession } from "../../api/types";
+import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
 import { Loaded, Loading } from "../../components/Loaded";
 import { Notice } from "../../components/Notice";
 import { useErrorText } from "../../components/errors";
 import { useT } from "../../i18n";
-import { readCast } from "./cast";
+import { clock } from "../../lib/time";
+import { readCast, type Cast } from "./cast";
 
 const Player = lazy(() => import("./Player"));
 
@@ -24,10 +28,16 @@ export function Replay({ session, recording, onClose }: Props) {
   const title = t("replay.title", { login: session.login, vm: session.vm });
   const query = useQuery({
     queryKey: ["recording", session.name, recording],
-    queryFn: () => getRecording(session.name, recording),
-    // It is whole, and may be large.
+    queryFn: async ({ signal }) => {
+      const stream = await getRecording(session.name, recording, signal);
+      return readCast(stream).catch((error: unknown) => {
+        throw brokenOff(error);
+      });
+    },
+    // It does not change, and may be large.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
+    structuralSharing: false,
   });
   return (
     <Dialog title={title} isOpen onClose={onClose} wide>
@@ -35,19 +45,40 @@ export function Replay({ session, recording, onClose }: Props) {
         // Also that there is none: the API says why.
         <Notice tone="bad">{errorText(query.error)}</Notice>
       ) : (
-        <Loaded query={query}>{(text) => <Recorded text={text} label={title} />}</Loaded>
+        <Loaded query={query}>
+          {(cast) => (
+            <div className="stack">
+              {cast === null ? (
+                <Notice tone="bad">{t("replay.broken")}</Notice>
+              ) : (
+                <Recorded cast={cast} label={title} recording={recording} />
+              )}
+              <p>
+                <a href={recordingPath(session.name, recording)} download={recording} className="button plain small">
+                  <Download aria-hidden /> {t("replay.download")}
+                </a>
+              </p>
+            </div>
+          )}
+        </Loaded>
       )}
     </Dialog>
   );
 }
 
-function Recorded({ text, label }: { text: string; label: string }) {
+function Recorded({ cast, label, recording }: { cast: Cast; label: string; recording: string }) {
   const t = useT();
-  const cast = useMemo(() => readCast(text), [text]);
-  if (cast === undefined) return <Notice tone="bad">{t("replay.broken")}</Notice>;
   return (
-    <Suspense fallback={<Loading />}>
-      <Player cast={cast} label={label} />
-    </Suspense>
+    <>
+      {cast.isCut && (
+        <>
+          <Notice tone="warn">{t("replay.cut", { length: clock(cast.length) })}</Notice>
+          <CopyText text={`asciinema play ${recording}`} label={t("replay.command")} />
+        </>
+      )}
+      <Suspense fallback={<Loading />}>
+        <Player cast={cast} label={label} />
+      </Suspense>
+    </>
   );
 }
