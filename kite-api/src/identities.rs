@@ -6,19 +6,19 @@ use aide::axum::{
 };
 use axum::extract::{Path, State};
 use kite_core::{
-    crd::{Identity, KiteUser},
+    cluster::Cluster as _,
+    crd::{Identity, KiteSession, KiteUser},
     names,
 };
-use kube::ResourceExt;
+use kube::{ResourceExt, api::ListParams};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     account::{prove_password, require_fresh},
     auth::{
-        Caller, Client, belongs_to, clear_cookies, end_session,
+        Caller, Client, clear_cookies, end_session,
         oidc::{Linking, Visit, begin, find_provider, is_local_path, unlink},
-        sessions_of,
     },
     openapi::about,
     policy::{Action, Whose},
@@ -249,11 +249,26 @@ async fn remove(
 /// `Conflict` where nobody could sign in to the account any more.
 pub(crate) async fn take_away(state: &ApiState, user: &KiteUser, id: &str) -> Result<(), Problem> {
     let edited = unlink(state, user, id).await?;
-    // They are over by now; this clears them away.
-    let epoch = state.platform().session_epoch;
-    for session in sessions_of(state, &edited) {
-        if !belongs_to(&session, &edited, epoch) {
-            end_session(state, &session).await?;
+    // They are over by now. Linked again, the identity must not bring them back, those
+    // of other replicas neither, so the API server is asked.
+    let name = edited.name_any();
+    let sessions = state.cluster().list(None, &ListParams::default()).await;
+    let sessions: Vec<KiteSession> = match sessions {
+        Ok(sessions) => sessions.items,
+        Err(error) => {
+            tracing::warn!(%error, "sessions of an unlinked identity stay until the next sweep");
+            Vec::new()
+        }
+    };
+    let began_with_it =
+        |it: &&KiteSession| it.spec.user == name && it.spec.identity.as_deref() == Some(id);
+    for session in sessions.iter().filter(began_with_it) {
+        if let Err(problem) = end_session(state, session).await {
+            let detail = problem.detail();
+            tracing::warn!(
+                detail,
+                "a session of an unlinked identity stays until the next sweep"
+            );
         }
     }
     Ok(())

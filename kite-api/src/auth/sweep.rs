@@ -118,16 +118,26 @@ fn second_accounts(
     invites: &[Arc<KiteInvite>],
     made_by_invite: &[Arc<KiteUser>],
 ) -> Vec<Arc<KiteUser>> {
-    let used_by: HashMap<String, &InviteAccount> = invites
+    let uses: HashMap<String, (&InviteAccount, Timestamp)> = invites
         .iter()
-        .filter_map(|invite| Some((invite.uid()?, invite.status.as_ref()?.used_by.as_ref()?)))
+        .filter_map(|invite| {
+            let status = invite.status.as_ref()?;
+            let used = (status.used_by.as_ref()?, status.used_at.as_ref()?.0);
+            Some((invite.uid()?, used))
+        })
         .collect();
     let is_second = |user: &&Arc<KiteUser>| {
         let invite = user.annotations().get(KiteInvite::MADE_BY);
-        let used_by = invite.and_then(|uid| used_by.get(uid));
-        used_by.is_some_and(|account| {
-            account.name != user.name_any() && user.uid().as_ref() != Some(&account.uid)
-        })
+        let Some((account, used_at)) = invite.and_then(|uid| uses.get(uid)) else {
+            return false;
+        };
+        // Made later, it is a copy that somebody made by hand.
+        let is_of_the_race = user
+            .creation_timestamp()
+            .is_some_and(|made| made.0 <= *used_at + INTERVAL);
+        is_of_the_race
+            && account.name != user.name_any()
+            && user.uid().as_ref() != Some(&account.uid)
     };
     made_by_invite.iter().filter(is_second).cloned().collect()
 }
@@ -158,6 +168,7 @@ async fn remove<K: Object>(inner: &Inner, object: &K) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use jiff::ToSpan as _;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kite_core::crd::{AccessLevel, KiteUserSpec};
     use serde_json::{Value, json};
 
@@ -182,11 +193,13 @@ mod tests {
 
     #[test]
     fn of_two_accounts_of_one_invite_the_one_that_used_it_stays() {
-        let account = |name: &str, uid: &str, invite: &str| {
+        let used_at: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
+        let account = |name: &str, uid: &str, invite: &str, created: Timestamp| {
             let mut user = KiteUser::new(name, KiteUserSpec::new(name));
             user.metadata.uid = Some(uid.to_owned());
             let made_by = KiteInvite::MADE_BY.to_owned();
             user.annotations_mut().insert(made_by, invite.to_owned());
+            user.metadata.creation_timestamp = Some(Time(created));
             Arc::new(user)
         };
         let of = |uid: &str, status: &Value| {
@@ -202,8 +215,13 @@ mod tests {
             of("k", &json!({})),
         ];
         let second = |name: &str, uid: &str, invite: &str| {
-            !second_accounts(&invites, &[account(name, uid, invite)]).is_empty()
+            !second_accounts(&invites, &[account(name, uid, invite, used_at)]).is_empty()
         };
+        let copy = account("eve", "3", "i", used_at + 61.seconds());
+        assert!(
+            second_accounts(&invites, &[copy]).is_empty(),
+            "made by hand"
+        );
         assert!(second("eve", "3", "i"));
         assert!(!second("ann", "2", "i"), "it is hers");
         assert!(!second("ann", "9", "i"), "put back from a backup");

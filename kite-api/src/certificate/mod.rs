@@ -12,18 +12,18 @@ use axum::extract::State;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{ClusterExt as _, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::{AccessLevel, KitePlatform, KitePlatformSpec},
     names,
 };
-use kube::api::PropagationPolicy;
+use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::{
     chain::{Chain, Facts},
-    secret::{clear_away, find_own, is_leaving, is_own, secret_key, write},
+    secret::{clear_away, find_own, is_own, keep, secret_key, write},
 };
 use crate::{
     auth::Caller,
@@ -38,8 +38,6 @@ const TAG: &str = "admin";
 /// Keys of a Secret with a certificate.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-/// How often a certificate is written that others take away at the same time.
-const ATTEMPTS: usize = 3;
 
 /// The path of the certificate.
 pub(crate) fn routes() -> ApiRouter<ApiState> {
@@ -243,7 +241,7 @@ async fn put(
     }
     let new = form.finish_with(input)?;
     let earlier = find_own(&state).await?;
-    let written = write(&state, &new, earlier.as_ref()).await?;
+    write(&state, &new, earlier.as_ref()).await?;
     let wanted = json!({
         "exposure": {"certificate": {"secretName": names::UPLOADED_CERTIFICATE, "clusterIssuer": null}}
     });
@@ -253,26 +251,14 @@ async fn put(
             // Where an answer was lost it may be named all the same.
             let is_refused = matches!(problem.kind(), ProblemKind::Invalid | ProblemKind::Conflict);
             if is_refused && !is_named {
-                state
-                    .cluster()
-                    .remove(&written, PropagationPolicy::Background)
-                    .await?;
+                clear_away(&state).await?;
             }
             return Err(problem);
         }
     };
-    for _ in 0..ATTEMPTS {
-        let now = find_own(&state).await?;
-        if now.as_ref().is_some_and(|now| !is_leaving(now)) {
-            tracing::info!(by = caller.name(), "put in a certificate");
-            return Ok(Answer::new(view(&state, &spec).await?));
-        }
-        write(&state, &new, now.as_ref()).await?;
-    }
-    Err(Problem::new(
-        ProblemKind::Conflict,
-        "others take the certificate away at the same time: try again",
-    ))
+    keep(&state, &new).await?;
+    tracing::info!(by = caller.name(), "put in a certificate");
+    Ok(Answer::new(view(&state, &spec).await?))
 }
 
 fn with_gateway() -> Problem {
@@ -297,19 +283,23 @@ async fn set(state: &ApiState, wanted: &Value, form: &Form) -> Result<KitePlatfo
 /// goes only if nobody puts in another one meanwhile.
 async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, Problem> {
     require(&caller)?;
-    let spec = platform_now(&state).await?;
+    let key = ObjectKey::cluster(names::PLATFORM);
+    let platform = state.cluster().find::<KitePlatform>(&key).await?;
+    let spec = platform.as_ref().map(|it| it.spec.clone());
+    let spec = spec.unwrap_or_default();
     if spec.exposure.gateway.is_some() {
         return Err(with_gateway());
     }
     let source = source_of(&spec).0;
-    if source == CertificateSource::Uploaded {
-        let nothing = json!({ "exposure": {"certificate": {"secretName": null}} });
-        set(&state, &nothing, &Form::new(serde_json::Map::new())).await?;
+    if let Some(platform) = &platform
+        && source == CertificateSource::Uploaded
+    {
+        unname(&state, platform).await?;
     }
     let secret = state.cluster().find::<Secret>(&secret_key(&state)).await?;
     match (secret.filter(is_own), source) {
         // What was put in once can still be cleared away.
-        (Some(secret), _) => clear_away(&state, secret).await?,
+        (Some(_), _) => clear_away(&state).await?,
         (None, CertificateSource::ClusterIssuer | CertificateSource::Secret) => {
             return Err(Problem::new(
                 ProblemKind::Conflict,
@@ -326,6 +316,26 @@ async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, P
     }
     tracing::info!(by = caller.name(), "took the certificate away");
     Ok(Done::default())
+}
+
+/// Has the platform name no certificate, on the condition that it is as it was read:
+/// somebody may have named another one meanwhile.
+async fn unname(state: &ApiState, platform: &KitePlatform) -> Result<(), Problem> {
+    let patch = json!({
+        "metadata": {"resourceVersion": platform.resource_version()},
+        "spec": {"exposure": {"certificate": {"secretName": null}}},
+    });
+    let key = ObjectKey::of(platform);
+    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+    let edited: KitePlatform = edited.map_err(|error| match error {
+        ClusterError::Conflict { .. } => Problem::new(
+            ProblemKind::Conflict,
+            "the platform's settings were changed at the same time: look at them and try again",
+        ),
+        error => error.into(),
+    })?;
+    state.caches().platforms.caught_up_with(&edited).await;
+    Ok(())
 }
 
 async fn platform_now(state: &ApiState) -> Result<KitePlatformSpec, Problem> {

@@ -22,6 +22,8 @@ use crate::{
 const TLS: &str = "kubernetes.io/tls";
 /// Annotation of a Secret that is about to be taken away.
 const LEAVING: &str = "hy3ons.github.io/leaving";
+/// How often something is tried again that others were faster than.
+const ATTEMPTS: usize = 4;
 
 pub(super) fn secret_key(state: &ApiState) -> ObjectKey {
     state.own_key(names::UPLOADED_CERTIFICATE)
@@ -49,7 +51,7 @@ pub(super) fn is_own(secret: &Secret) -> bool {
 }
 
 /// Whether a request is about to take it away.
-pub(super) fn is_leaving(secret: &Secret) -> bool {
+fn is_leaving(secret: &Secret) -> bool {
     secret.annotations().contains_key(LEAVING)
 }
 
@@ -94,32 +96,93 @@ pub(super) async fn write(
     })
 }
 
-/// Removes a Secret that was not named when this began.
+/// Sees to it that what was written and named is there.
+///
+/// A request on another replica may take it away: it has the platform name nothing,
+/// marks the Secret and deletes it ([`clear_away`]). Where that began before the name
+/// was written, the Secret is written again. Where it began after, it stands.
+pub(super) async fn keep(state: &ApiState, new: &NewCertificate) -> Result<(), Problem> {
+    let mut is_again = false;
+    for _ in 0..ATTEMPTS {
+        let now = find_own(state).await?;
+        match now {
+            Some(now) if !is_leaving(&now) => {
+                if !is_again || is_named(state).await? {
+                    return Ok(());
+                }
+                clear_away(state).await?;
+                return Err(taken_away());
+            }
+            now => {
+                if !is_named(state).await? {
+                    return Err(taken_away());
+                }
+                write(state, new, now.as_ref()).await?;
+                is_again = true;
+            }
+        }
+    }
+    Err(taken_away())
+}
+
+fn taken_away() -> Problem {
+    Problem::new(
+        ProblemKind::Conflict,
+        "somebody took the certificate away at the same time: put it in again if it shall stay",
+    )
+}
+
+/// Whether the platform names what was put in, as the API server has it.
+async fn is_named(state: &ApiState) -> Result<bool, Problem> {
+    let spec = platform_now(state).await?;
+    Ok(source_of(&spec).0 == CertificateSource::Uploaded)
+}
+
+/// Removes the Secret, unless the platform names it.
 ///
 /// Another replica may be putting a certificate in: it writes the Secret, names it
-/// and looks at it again. So the Secret is marked before it is looked whether
-/// somebody names it now. If they named it before, it stays. If they name it later,
-/// they find it marked or gone and write it anew, and what is removed here is only
-/// what was marked.
-pub(super) async fn clear_away(state: &ApiState, secret: Secret) -> Result<(), Problem> {
+/// and looks at it again ([`keep`]). So the Secret is marked before it is looked
+/// whether somebody names it now. If they named it before, it stays. If they name it
+/// later, they find it marked or gone and write it anew, and what is removed here is
+/// only what was marked.
+pub(super) async fn clear_away(state: &ApiState) -> Result<(), Problem> {
+    for _ in 0..ATTEMPTS {
+        let secret = state.cluster().find::<Secret>(&secret_key(state)).await?;
+        let Some(secret) = secret.filter(is_own) else {
+            return Ok(());
+        };
+        let marked = match mark(state, &secret).await {
+            Ok(marked) => marked,
+            // Somebody wrote it, or an answer was lost: it is looked at again.
+            Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if is_named(state).await? {
+            return Ok(());
+        }
+        let gone = PropagationPolicy::Background;
+        match state.cluster().delete_unchanged(&marked, gone).await {
+            Ok(()) => return Ok(()),
+            Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Problem::new(
+        ProblemKind::Conflict,
+        format!(
+            "the Secret {} changes faster than it can be removed: try again",
+            secret_key(state)
+        ),
+    ))
+}
+
+async fn mark(state: &ApiState, secret: &Secret) -> Result<Secret, ClusterError> {
     let mut data = secret.data.clone().unwrap_or_default();
     let mut take = |key: &str| data.remove(key).unwrap_or_default();
-    let mark = [(LEAVING.to_owned(), "true".to_owned())];
-    let mut marked = secret_with(state, take(CERTIFICATE), take(KEY), Some(mark.into()));
+    let annotations = [(LEAVING.to_owned(), "true".to_owned())];
+    let (certificate, key) = (take(CERTIFICATE), take(KEY));
+    let mut marked = secret_with(state, certificate, key, Some(annotations.into()));
     marked.metadata.uid = secret.uid();
     marked.metadata.resource_version = secret.resource_version();
-    let marked = match state.cluster().apply(FieldManager::API, &marked).await {
-        Ok(marked) => marked,
-        // Somebody has just put in another one, or taken it away.
-        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    if source_of(&platform_now(state).await?).0 == CertificateSource::Uploaded {
-        return Ok(());
-    }
-    let gone = PropagationPolicy::Background;
-    match state.cluster().delete_unchanged(&marked, gone).await {
-        Ok(()) | Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    state.cluster().apply(FieldManager::API, &marked).await
 }

@@ -346,6 +346,47 @@ async fn of_putting_in_and_taking_away_at_once_nothing_named_is_lost() {
 }
 
 #[tokio::test]
+async fn what_is_taken_away_once_it_is_named_does_not_come_back() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let (leaf, key) = Authority::new().issue(&["vm.test"], |_| {});
+    let put_in = request(Method::PUT, PATH, &root, Some(body(&leaf, &key)));
+    // It is looked for before it is written, and again once it is named.
+    let (slow, gate) = Gate::replica(&world, |it| it, on(Method::GET, "secrets")).await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        gate.let_on(1);
+        gate.holds_one().await;
+        assert!(named(&world).await.is_some());
+        assert_eq!(world.delete(PATH, &root).await.status, 204);
+        gate.let_on(9);
+    };
+    let (put, ()) = tokio::join!(send(&slow, put_in), meanwhile);
+    put.is_problem(409, "conflict");
+    assert!(secret(&world).await.is_none());
+    assert_eq!(named(&world).await, None);
+}
+
+#[tokio::test]
+async fn another_certificate_that_is_named_meanwhile_stays_named() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let (leaf, key) = Authority::new().issue(&["vm.test"], |_| {});
+    assert_eq!(put(&world, &root, body(&leaf, &key)).await.status, 200);
+    let (slow, gate) = Gate::replica(&world, |it| it, on(Method::PATCH, "kiteplatforms")).await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        let theirs = json!({"exposure": {"certificate": {"secretName": "theirs"}}});
+        assert_eq!(world.patch(PLATFORM, &root, theirs).await.status, 200);
+        gate.let_on(1);
+    };
+    let take_away = request(Method::DELETE, PATH, &root, None);
+    let (away, ()) = tokio::join!(send(&slow, take_away), meanwhile);
+    away.is_problem(409, "conflict");
+    assert_eq!(named(&world).await.as_deref(), Some("theirs"));
+}
+
+#[tokio::test]
 async fn only_administrators_see_and_change_it() {
     let world = World::new().await;
     world.platform(SignUp::Open).await;

@@ -4,15 +4,19 @@ mod attacks;
 mod linking;
 mod provider;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::{Router, body::Body};
 use http::{Method, Request, header};
-use kite_api::ApiStateBuilder;
+use kite_api::{ApiState, ApiStateBuilder};
 use kite_core::{
     cluster::{Cluster as _, FieldManager, ObjectKey},
     crd::{AccessLevel, Identity, KitePlatform, KiteUser},
     names,
 };
+use kite_fake::fault::{Fault, Faults, Plan};
 use serde_json::{Value, json};
+use tower::Layer as _;
 
 use self::provider::Provider;
 use crate::{
@@ -302,6 +306,59 @@ async fn of_two_last_administrators_who_are_lowered_at_once_one_stays() {
         levels.push(user(&world, name).await.spec.access_level);
     }
     assert!(levels.contains(&AccessLevel::Admin), "{levels:?}");
+}
+
+#[tokio::test]
+async fn who_is_lowered_without_knowing_of_another_is_raised_again() {
+    let (world, provider) = world().await;
+    let levels = json!([{"group": "kite-admins", "accessLevel": "Admin"}]);
+    set(
+        &world,
+        &provider,
+        json!({"signUp": true, "accessLevels": levels}),
+    )
+    .await;
+    world.user("root", AccessLevel::Admin).await;
+    let is = |group: &str| {
+        let groups = json!([group]);
+        provider.says(json!({"sub": "1001", "preferred_username": "ann", "groups": groups}));
+    };
+    is("kite-admins");
+    location(&sign_in(&world, &provider).await.1);
+
+    let lowered = AtomicBool::new(false);
+    let faults = Faults::new(Plan::first(
+        "second look",
+        Fault::ServerError,
+        move |call| {
+            let is_user = call.plural == "kiteusers";
+            if is_user && call.verb == "patch" {
+                lowered.store(true, Ordering::SeqCst);
+            }
+            is_user && call.verb == "list" && lowered.load(Ordering::SeqCst)
+        },
+    ));
+    let service = faults.layer("kite-api").layer(world.fake.service());
+    let client = kube::Client::new(service, "default");
+    let state = settings_of(ApiState::builder(client))
+        .build()
+        .await
+        .unwrap();
+    state.synced().await;
+    let broken = kite_api::router(state);
+    is("staff");
+    let mut jar = Jar::default();
+    let back = leave(&broken, &mut jar, &provider, START).await;
+    location(&come_back(&broken, &mut jar, &back).await);
+    assert!(faults.unfired().is_empty());
+    let level = user(&world, "ann").await.spec.access_level;
+    assert_eq!(level, AccessLevel::Admin);
+    // Once it can be found out, the groups count.
+    location(&sign_in(&world, &provider).await.1);
+    assert_eq!(
+        user(&world, "ann").await.spec.access_level,
+        AccessLevel::User
+    );
 }
 
 #[tokio::test]

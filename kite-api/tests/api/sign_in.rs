@@ -72,10 +72,10 @@ async fn who_signs_up_is_told_every_wrong_field() {
     let body = json!({"username": 5, "email": "x", "password": "short", "usrname": "ann"});
     let refused = world.post(SIGN_UP, "", body).await;
     let fields = refused.is_problem(422, "invalid").fields();
-    assert_eq!(fields, ["username", "password", "usrname"]);
+    assert_eq!(fields, ["username", "email", "password", "usrname"]);
 
     for (field, value, remedy) in [
-        ("username", "Ann Smith", "lowercase"),
+        ("username", "Ann Smith", "lower-case"),
         ("email", "nobody", "ann@example.org"),
     ] {
         let mut body = json!({"username": "ann", "password": PASSWORD});

@@ -3,6 +3,8 @@
 //! An account is a person's because it has their identity: issuer and subject.
 //! That a username or an email address is the same proves nothing.
 
+use std::time::Duration;
+
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
     crd::{
@@ -25,6 +27,16 @@ use crate::{
 const MOST_IDENTITIES: usize = 8;
 /// How often a write is tried again that others were faster than.
 const ATTEMPTS: usize = 5;
+/// Pauses between attempts to make somebody administrator again: for as long as an
+/// API server takes to come back.
+const RAISING: [Duration; 6] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+    Duration::from_secs(60),
+    Duration::from_secs(120),
+];
 
 /// The account of a person who signs in, made if need be, with the access level
 /// that the provider gives it.
@@ -176,15 +188,19 @@ async fn set_level(
         );
         return Ok(user);
     }
-    let edited = write_level(state, &user, level).await?;
-    if is_lowered && !has_other_admin(state, &edited).await? {
-        tracing::warn!(
-            user = name,
-            provider = provider.name,
-            "is administrator again though no group says so: the other one has just ceased to be"
-        );
-        return Ok(write_level(state, &user, before).await?);
-    }
+    let edited = if is_lowered {
+        // By itself: a browser that goes away must not end it half way.
+        let lowering = tokio::spawn(lower(state.clone(), user, level));
+        match lowering.await {
+            Ok(lowered) => lowered?,
+            Err(error) => {
+                let detail = format!("the access level could not be set: {error}");
+                return Err(Problem::new(ProblemKind::Internal, detail).into());
+            }
+        }
+    } else {
+        write_level(state, &user, level).await?
+    };
     tracing::info!(
         user = name,
         provider = provider.name,
@@ -193,6 +209,39 @@ async fn set_level(
         "the access level follows the groups"
     );
     Ok(edited)
+}
+
+/// Takes the level of an administrator away, unless it turns out that there is no
+/// other one any more, or that this cannot be found out.
+async fn lower(state: ApiState, user: KiteUser, level: AccessLevel) -> Result<KiteUser, Problem> {
+    let lowered = write_level(&state, &user, level).await?;
+    let (name, before) = (user.name_any(), user.spec.access_level);
+    let why = match has_other_admin(&state, &lowered).await {
+        Ok(true) => return Ok(lowered),
+        Ok(false) => "the other one has just ceased to be".to_owned(),
+        Err(problem) => problem.detail().to_owned(),
+    };
+    tracing::warn!(
+        user = name,
+        why,
+        "becomes administrator again though no group says so"
+    );
+    let mut raised = write_level(&state, &user, before).await;
+    for wait in RAISING {
+        if raised.is_ok() {
+            break;
+        }
+        tokio::time::sleep(wait).await;
+        raised = write_level(&state, &user, before).await;
+    }
+    if let Err(problem) = &raised {
+        tracing::error!(
+            user = name,
+            why = problem.detail(),
+            "there may be no administrator left who can sign in"
+        );
+    }
+    raised
 }
 
 async fn write_level(
@@ -320,5 +369,5 @@ async fn write(
 }
 
 fn busy() -> Problem {
-    too_many(std::time::Duration::from_secs(1))
+    too_many(Duration::from_secs(1))
 }
