@@ -42,9 +42,9 @@ struct Cli {
     /// its pods in to port 22, as they do the gateway's.
     #[arg(long, env = "KITE_TERMINALS")]
     terminals: bool,
-    /// Give the gateway's and the API's ServiceAccounts their rights in each user's
-    /// namespace, and so in no other: by the ClusterRoles kite-gateway-users and
-    /// kite-api-users.
+    /// Give the gateway's and the API's `ServiceAccounts` their rights in each user's
+    /// namespace, and so in no other: by the `ClusterRoles` kite-gateway-users
+    /// and kite-api-users.
     #[arg(long, env = "KITE_GRANTS")]
     grants: bool,
     /// Writes a second in the long run; 0 sets no limit. Twice as many may be

@@ -52,7 +52,9 @@ fn tables() -> String {
             text,
             "\n### {title}\n\n| Where | API group | Resources | Verbs | For |\n|---|---|---|---|---|\n"
         );
-        rights.iter().for_each(|right| text.push_str(&row(right)));
+        for right in rights {
+            text.push_str(&row(right));
+        }
     };
     for process in Process::ALL {
         table(process.name(), &plain.rights(process));
