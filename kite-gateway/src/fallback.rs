@@ -55,6 +55,10 @@ impl<R: Routes> Routes for HostFallback<R> {
         let is_meant = host.accounts.is_empty() || host.accounts.contains(login);
         is_meant.then(|| Arc::new(account(host, login)))
     }
+
+    fn doubt(&self, route: &Route) {
+        self.routes.doubt(route);
+    }
 }
 
 fn account(host: &Host, login: &LoginName) -> Route {

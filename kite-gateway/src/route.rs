@@ -153,6 +153,11 @@ pub trait Routes: Send + Sync + 'static {
     /// The route of `login`, out of memory: the gateway asks on every login and
     /// must never wait for a lookup.
     fn find(&self, login: &LoginName) -> Option<Arc<Route>>;
+
+    /// A machine showed another host key than the route says, or did not take its
+    /// credential. Whoever has these from elsewhere may look at them again; the gateway
+    /// does not wait for that.
+    fn doubt(&self, _: &Route) {}
 }
 
 /// A fixed set of routes, for tests and small set-ups.

@@ -8,6 +8,7 @@ use kite_core::{
     labels, names,
 };
 use kite_render::{
+    grant::Grant,
     quota::Overhead,
     walls::{Pods, Walls},
 };
@@ -29,6 +30,9 @@ pub struct Settings {
     pub namespace: String,
     /// What the walls around users' namespaces let through.
     pub walls: Walls,
+    /// What Kite's other processes may do in users' namespaces, where it is the
+    /// controller that gives them that.
+    pub grants: Vec<Grant>,
     /// What quotas add for what VMs need beside their own.
     pub overhead: Overhead,
     /// Under whose name objects are applied.
@@ -43,6 +47,7 @@ impl Default for Settings {
         Self {
             namespace: names::PLATFORM_NAMESPACE.to_owned(),
             walls: Walls::default(),
+            grants: Vec::new(),
             overhead: Overhead::default(),
             manager: FieldManager::CONTROLLER,
             progress_every: Duration::from_secs(15),
@@ -61,6 +66,13 @@ impl Settings {
         }
         settings.namespace = namespace;
         settings
+    }
+
+    /// With these rights of others in users' namespaces.
+    #[must_use]
+    pub fn with_grants(mut self, grants: impl IntoIterator<Item = Grant>) -> Self {
+        self.grants = grants.into_iter().collect();
+        self
     }
 
     /// With pods of the HTTP API that log in to VMs: the walls let them in, too.

@@ -4,6 +4,7 @@
 use k8s_openapi::api::{
     core::v1::{Namespace, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     networking::v1::{Ingress, NetworkPolicy},
+    rbac::v1::RoleBinding,
 };
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
@@ -121,6 +122,7 @@ any_object!(
     NetworkPolicy,
     PersistentVolumeClaim,
     ResourceQuota,
+    RoleBinding,
     Secret,
     Service,
     VirtualMachine,

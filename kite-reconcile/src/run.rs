@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Context, Error,
+    Context, Error, Settings,
     cache::{CachedCluster, watches::Watches},
     image, isolate,
     metrics::Waiting,
@@ -46,7 +46,7 @@ pub async fn run<C: Cluster + Clone>(
     shutdown: CancellationToken,
 ) {
     let mut watches = Watches::new(client);
-    let users = queue(&mut watches, triggers::users);
+    let users = queue_of_users(&mut watches, &context.settings);
     let images = queue(&mut watches, triggers::images);
     let offers = queue(&mut watches, triggers::offers);
     let platforms = queue(&mut watches, triggers::platforms);
@@ -87,7 +87,7 @@ pub async fn run_users<C: Cluster + Clone>(
     shutdown: CancellationToken,
 ) {
     let mut watches = Watches::new(client);
-    let users = queue(&mut watches, triggers::users);
+    let users = queue_of_users(&mut watches, &context.settings);
     let stop = shutdown.clone();
     watching(watches, &context, shutdown, |context| {
         drive_users(users, context, stop)
@@ -247,6 +247,19 @@ fn queue<'a, K: Object>(
     listen: impl FnOnce(Listening<'a, K>) -> Listening<'a, K>,
 ) -> Queue<K> {
     queue_by(watches, |_| Stage::AtRest, listen)
+}
+
+/// The queue of users. Only who gives others rights has to be allowed to watch them.
+fn queue_of_users(watches: &mut Watches, settings: &Settings) -> Queue<KiteUser> {
+    let gives = !settings.grants.is_empty();
+    queue(watches, |listening| {
+        let listening = triggers::users(listening);
+        if gives {
+            triggers::grants(listening)
+        } else {
+            listening
+        }
+    })
 }
 
 /// The queue of a controller whose objects are as far as `stage` says.

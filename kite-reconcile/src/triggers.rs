@@ -22,6 +22,7 @@ use k8s_openapi::api::{
     core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     discovery::v1::EndpointSlice,
     networking::v1::{Ingress, NetworkPolicy},
+    rbac::v1::RoleBinding,
 };
 use kite_core::{
     cdi::{DATA_IMPORT_CRON_LABEL, DataImportCron, DataSource, DataVolume},
@@ -236,6 +237,12 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
                 }
             }
         })
+}
+
+/// What the controller of users hears of, too, where it gives others rights in their
+/// namespaces.
+pub fn grants<L: Listener<KiteUser>>(listener: L) -> L {
+    listener.on(managed(), || |o: &RoleBinding, _: &_| user_of(o))
 }
 
 /// All that the controller of images hears of.

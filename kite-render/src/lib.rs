@@ -5,7 +5,7 @@
 //! object and the one in the cluster whether there is anything to do.
 //!
 //! ```text
-//! KiteUser ──► Namespace, NetworkPolicies (walls), ResourceQuota
+//! KiteUser ──► Namespace, NetworkPolicies (walls), ResourceQuota, RoleBindings
 //! KitePlatform ► Service kite-gateway-external, Ingress or HTTPRoutes kite-platform
 //! KiteImage ─► DataVolume, DataSource (in the image namespace)
 //! KiteVirtualMachine
@@ -36,7 +36,7 @@
 //!
 //! | Module | Renders |
 //! |---|---|
-//! | [`namespace`], [`walls`], [`quota`] | what a user gets |
+//! | [`namespace`], [`walls`], [`quota`], [`grant`] | what a user gets |
 //! | [`image`] | a golden image in the image namespace |
 //! | [`platform`] | how the gateway, the web page and the API are reached |
 //! | [`keys`], [`cloud_init`] | how the gateway enters a guest, and how the guest learns it |
@@ -50,6 +50,7 @@ pub mod cloud_init;
 pub mod disk;
 mod error;
 pub mod exposure;
+pub mod grant;
 pub mod image;
 pub mod install;
 pub mod keys;

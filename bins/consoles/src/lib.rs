@@ -14,7 +14,7 @@ use kite_api::console::{
     ConsoleStream, TerminalError, TerminalRequest, TerminalSize, Terminals,
 };
 use kite_gateway::{
-    AuditSink, VmKey,
+    AuditSink, Routes as _, VmKey,
     audit::{Event, Record},
     kubernetes::RouteTable,
     terminal::{self, Output, Size, TerminalInput, TerminalOutput},
@@ -62,6 +62,9 @@ impl Terminals for GatewayTerminals {
             )));
         };
         let opened = self.terminals.open(&route, TERM, of(request.size)).await;
+        if let Err(terminal::TerminalError::Dial { .. }) = &opened {
+            self.routes.doubt(&route);
+        }
         let (input, output) = opened.map_err(|error| match error {
             terminal::TerminalError::Unavailable { .. } => {
                 TerminalError::NotRunning(error.to_string())

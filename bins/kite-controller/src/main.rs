@@ -9,6 +9,7 @@ use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use kite_reconcile::{
     Context, Metrics, RequestMetrics, Settings, leader::Election, operator::Operator, wire::Pace,
 };
+use kite_render::install::Process;
 use mimalloc::MiMalloc;
 use prometheus_client::registry::Registry;
 
@@ -41,6 +42,11 @@ struct Cli {
     /// its pods in to port 22, as they do the gateway's.
     #[arg(long, env = "KITE_TERMINALS")]
     terminals: bool,
+    /// Give the gateway's and the API's `ServiceAccounts` their rights in each user's
+    /// namespace, and so in no other: by the `ClusterRoles` kite-gateway-users
+    /// and kite-api-users.
+    #[arg(long, env = "KITE_GRANTS")]
+    grants: bool,
     /// Writes a second in the long run; 0 sets no limit. Twice as many may be
     /// sent at once.
     #[arg(
@@ -180,6 +186,10 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     readiness.set(true);
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
     let mut settings = Settings::in_namespace(&cli.namespace);
+    if cli.grants {
+        let granted = Process::ALL.into_iter();
+        settings = settings.with_grants(granted.filter_map(|it| it.grant(&cli.namespace)));
+    }
     if cli.terminals {
         settings = settings.with_terminals();
     }

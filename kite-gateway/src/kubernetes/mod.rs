@@ -13,8 +13,9 @@
 //!
 //! VMs that a login is to start are switched on by their spec: [`SpecStarter`].
 //!
-//! Four watches keep the table; a login asks nothing of the API server, so
-//! logins cannot flood it and go on while it is away.
+//! Three watches keep the table, and the keys of each VM are read once, by the name of
+//! their Secret; a login asks nothing of the API server, so logins cannot flood it and
+//! go on while it is away.
 
 mod activity;
 mod connections;
@@ -24,6 +25,7 @@ mod keys;
 mod mirror;
 mod start;
 mod table;
+mod wanted;
 mod watch;
 
 pub use activity::report_activity;

@@ -1,4 +1,5 @@
-//! The route table: four kinds of objects in, one route per login name out.
+//! The route table: four kinds of objects in, one route per login name out. Three are
+//! watched; of the fourth, Secrets, the table says which it wants.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -11,10 +12,12 @@ use kite_core::{labels, names};
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::keys::{VmKeys, public_keys, vm_keys};
 use super::mirror::{Groups, Mirror};
+use super::wanted::Wanted;
 use crate::route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
 
 /// What the names of access Services start with, see [`names::access_service`].
@@ -30,7 +33,8 @@ type Slices = Mirror<(VmKey, String), Vec<SocketAddr>>;
 struct Objects {
     vms: Mirror<VmKey, KiteVirtualMachine>,
     users: Mirror<String, KiteUser>,
-    keys: Mirror<VmKey, VmKeys>,
+    keys: HashMap<VmKey, VmKeys>,
+    wanted: Wanted,
     slices: Slices,
     /// The VMs of each namespace.
     by_namespace: Groups<String, VmKey>,
@@ -40,6 +44,24 @@ struct Objects {
     logins: HashMap<VmKey, String>,
 }
 
+impl Objects {
+    /// Wants the keys of the VM of this name as soon as it may have a route, and knows
+    /// none of an earlier one.
+    fn want_keys(&mut self, key: &VmKey) {
+        let vm = self.vms.get(key);
+        let uid = vm.and_then(|vm| vm.metadata.uid.as_deref());
+        let has_access = |vm: &&KiteVirtualMachine| {
+            vm.status
+                .as_ref()
+                .is_some_and(|status| status.access.is_some())
+        };
+        let uid = vm.filter(has_access).and(uid);
+        if self.wanted.set(key, uid) {
+            self.keys.remove(key);
+        }
+    }
+}
+
 /// Routes of all VMs of a cluster. Clones share the table.
 #[derive(Clone)]
 pub struct RouteTable {
@@ -47,6 +69,7 @@ pub struct RouteTable {
     /// By login name; of several VMs that claim one, the first by key has it.
     /// The controller's reservations see to it that there is one.
     routes: Arc<RwLock<Claims>>,
+    wants: Arc<Notify>,
     ready: Arc<watch::Sender<bool>>,
 }
 
@@ -55,6 +78,7 @@ impl Default for RouteTable {
         Self {
             objects: Arc::default(),
             routes: Arc::default(),
+            wants: Arc::default(),
             ready: Arc::new(watch::Sender::new(false)),
         }
     }
@@ -64,6 +88,12 @@ impl Routes for RouteTable {
     fn find(&self, login: &LoginName) -> Option<Arc<Route>> {
         let routes = self.routes.read();
         routes.get(login.as_str())?.values().next().cloned()
+    }
+
+    fn doubt(&self, route: &Route) {
+        if self.objects.lock().wanted.doubt(&route.vm, &route.uid) {
+            self.wants.notify_one();
+        }
     }
 }
 
@@ -77,8 +107,10 @@ impl RouteTable {
         for key in &changed {
             let there = objects.vms.get(key).is_some();
             objects.by_namespace.set(&key.namespace, key, there);
+            objects.want_keys(key);
         }
         self.rebuild(&mut objects, changed);
+        self.wants.notify_one();
     }
 
     /// Takes an event of the watch of `KiteUser`s.
@@ -95,23 +127,48 @@ impl RouteTable {
         self.rebuild(&mut objects, changed);
     }
 
-    /// Takes an event of the watch of VMs' key Secrets.
-    pub fn secret(&self, event: Event<Secret>) {
-        let mut objects = self.objects.lock();
-        let changed = objects.keys.apply(event, |secret| {
-            let key = labelled(&secret)?;
-            if secret.name_any() != names::ssh_key_secret(&key.name) {
-                return None;
-            }
-            match vm_keys(&secret) {
-                Ok(keys) => Some((key, Some(keys))),
-                Err(error) => {
-                    tracing::warn!(vm = %key, error, "a VM's key Secret cannot be used");
-                    Some((key, None))
-                }
+    /// Takes in what came of reading a VM's key Secret.
+    pub(super) fn key_secret(
+        &self,
+        vm: &VmKey,
+        uid: &str,
+        secret: Result<Secret, String>,
+        now: Instant,
+    ) {
+        let keys = secret.and_then(|secret| {
+            if labelled(&secret).as_ref() == Some(vm) {
+                vm_keys(&secret)
+            } else {
+                Err("it is not labelled as the VM's".to_owned())
             }
         });
-        self.rebuild(&mut objects, changed);
+        let mut objects = self.objects.lock();
+        if !objects.wanted.done(vm, uid, keys.is_ok(), now) {
+            return;
+        }
+        match keys {
+            Ok(keys) => {
+                objects.keys.insert(vm.clone(), keys);
+            }
+            // What was known stays.
+            Err(error) => tracing::warn!(%vm, error, "a VM's key Secret cannot be used"),
+        }
+        self.rebuild(&mut objects, vec![vm.clone()]);
+    }
+
+    /// At most `most` VMs whose keys are to be read now, each with its uid.
+    pub(super) fn keys_due(&self, most: usize, now: Instant) -> Vec<(VmKey, String)> {
+        self.objects.lock().wanted.due(most, now)
+    }
+
+    /// When keys are to be read that are not yet.
+    pub(super) fn next_keys(&self) -> Option<Instant> {
+        self.objects.lock().wanted.next()
+    }
+
+    /// Waits until other keys are wanted.
+    pub(super) async fn keys_wanted(&self) {
+        self.wants.notified().await;
     }
 
     /// Takes an event of the watch of access Services' `EndpointSlices`.
@@ -194,7 +251,7 @@ impl RouteTable {
         }
         let all = objects.vms.is_ready()
             && objects.users.is_ready()
-            && objects.keys.is_ready()
+            && objects.wanted.all_tried()
             && objects.slices.is_ready();
         if all {
             self.ready

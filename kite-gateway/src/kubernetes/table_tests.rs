@@ -25,6 +25,7 @@ fn vm(name: &str, ssh_id: &str) -> KiteVirtualMachine {
     let spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian", ssh_id);
     let mut vm = KiteVirtualMachine::new(name, spec);
     vm.metadata.namespace = Some("kite-user-ann".into());
+    vm.metadata.uid = Some(format!("uid-{name}"));
     vm.status = Some(KiteVirtualMachineStatus {
         access: Some(AccessStatus::default()),
         ..KiteVirtualMachineStatus::default()
@@ -79,6 +80,14 @@ fn slice(name: &str, vm: &str, addresses: &[(&str, bool)], port: i32) -> Endpoin
     }
 }
 
+/// Reads the key Secrets that the table wants: for each VM the one that `secret` gives.
+fn read(table: &RouteTable, secret: impl Fn(&VmKey) -> Result<Secret, String>) {
+    let now = Instant::now();
+    for (vm, uid) in table.keys_due(9, now) {
+        table.key_secret(&vm, &uid, secret(&vm), now);
+    }
+}
+
 fn find(table: &RouteTable, login: &str) -> Option<Arc<Route>> {
     table.find(&LoginName::parse(login).unwrap())
 }
@@ -88,7 +97,7 @@ fn a_complete_vm_has_a_route() {
     let table = RouteTable::default();
     table.vm(Event::Apply(vm("web", "ann-web")));
     let (secret, host) = secret("web");
-    table.secret(Event::Apply(secret));
+    read(&table, |_| Ok(secret.clone()));
     let addresses = [("10.0.0.2", true), ("10.0.0.3", false)];
     table.slice(Event::Apply(slice("s1", "web", &addresses, 2022)));
     let route = find(&table, "ann-web").unwrap();
@@ -139,22 +148,55 @@ fn the_owner_s_keys_open_her_vms_only() {
 
 #[test]
 fn a_foreign_or_broken_key_secret_is_not_used() {
-    let table = RouteTable::default();
-    table.vm(Event::Apply(vm("web", "ann-web")));
     let (good, _) = secret("web");
     let mut foreign = good.clone();
-    foreign.metadata.namespace = Some("kite-user-mallory".into());
-    table.secret(Event::Apply(foreign));
-    let mut misnamed = good.clone();
-    misnamed.metadata.name = Some("other".into());
-    table.secret(Event::Apply(misnamed));
-    assert!(find(&table, "ann-web").unwrap().target.is_none());
-    table.secret(Event::Apply(good.clone()));
-    assert!(find(&table, "ann-web").unwrap().target.is_some());
-    let mut broken = good;
+    foreign.metadata.labels = Some(labels::for_vm("kite-user-mallory", "web"));
+    let mut broken = good.clone();
     broken.data = None;
-    table.secret(Event::Apply(broken));
-    assert!(find(&table, "ann-web").unwrap().target.is_none());
+    for wrong in [Ok(foreign), Ok(broken), Err("not found".to_owned())] {
+        let table = RouteTable::default();
+        table.vm(Event::Apply(vm("web", "ann-web")));
+        read(&table, |_| wrong.clone());
+        assert!(find(&table, "ann-web").unwrap().target.is_none());
+        assert!(table.next_keys().is_some(), "it is tried again");
+    }
+}
+
+#[test]
+fn keys_are_read_anew_for_another_vm_of_the_name_and_when_they_are_not_taken() {
+    let table = RouteTable::default();
+    table.vm(Event::Apply(vm("web", "ann-web")));
+    let (first, _) = secret("web");
+    read(&table, |_| Ok(first.clone()));
+    let shown = || {
+        let route = find(&table, "ann-web").unwrap();
+        let target = route.target.clone();
+        target.map(|target| target.host_key.key_data().clone())
+    };
+    let of_first = shown().unwrap();
+    // A VM that reports its status has no other keys.
+    table.vm(Event::Apply(vm("web", "ann-web")));
+    assert_eq!(shown().as_ref(), Some(&of_first));
+    assert!(table.keys_due(9, Instant::now()).is_empty());
+    // It was reinstalled: somebody put its new host key into the Secret.
+    table.doubt(&find(&table, "ann-web").unwrap());
+    let (second, host) = secret("web");
+    let later = table.next_keys().unwrap();
+    assert_eq!(table.keys_due(9, later).len(), 1);
+    table.key_secret(
+        &key_of(&vm("web", "")).unwrap(),
+        "uid-web",
+        Ok(second),
+        later,
+    );
+    assert_eq!(shown().as_ref(), Some(host.public_key().key_data()));
+
+    let mut another = vm("web", "ann-web");
+    another.metadata.uid = Some("uid-another".to_owned());
+    table.vm(Event::Apply(another));
+    assert_eq!(shown(), None, "these are not its keys");
+    read(&table, |_| Ok(first.clone()));
+    assert_eq!(shown(), Some(of_first));
 }
 
 #[test]
@@ -184,9 +226,22 @@ fn ready_when_every_kind_was_listed() {
     let table = RouteTable::default();
     table.vm(Event::InitDone);
     table.user(Event::InitDone);
-    table.secret(Event::InitDone);
     assert!(!table.is_ready());
     table.slice(Event::InitDone);
+    assert!(table.is_ready());
+    // Nor before the keys of the VMs that are there were looked for.
+    let table = RouteTable::default();
+    for event in [
+        Event::Init,
+        Event::InitApply(vm("web", "ann-web")),
+        Event::InitDone,
+    ] {
+        table.vm(event);
+    }
+    table.user(Event::InitDone);
+    table.slice(Event::InitDone);
+    assert!(!table.is_ready());
+    read(&table, |_| Err("not found".to_owned()));
     assert!(table.is_ready());
 }
 
@@ -207,7 +262,7 @@ fn the_owner_is_told_what_to_do() {
 fn addresses_of_several_slices_come_together_and_go_apart() {
     let table = RouteTable::default();
     table.vm(Event::Apply(vm("web", "ann-web")));
-    table.secret(Event::Apply(secret("web").0));
+    read(&table, |_| Ok(secret("web").0));
     let one = || slice("s1", "web", &[("10.0.0.2", true)], 22);
     let two = || slice("s2", "web", &[("10.0.0.1", true)], 22);
     for event in [

@@ -3,23 +3,31 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kite_core::crd::{KiteUser, KiteVirtualMachine};
-use kite_core::labels;
+use kite_core::{labels, names};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::table::RouteTable;
+use crate::route::VmKey;
 
 /// Pause after a watch failed beyond what `kube` itself retries.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long it may take to read one VM's keys.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many VMs' keys are read at a time.
+const PARALLEL: usize = 16;
 
-/// Keeps `table` by watches through `client` until `shutdown`. Of Secrets and
-/// `EndpointSlices` only those that Kite labelled are asked for.
+/// Keeps `table` by watches through `client` until `shutdown`. Of `EndpointSlices` only
+/// those that Kite labelled are asked for, and of Secrets those with VMs' keys, each by
+/// its name.
 pub async fn watch_routes(client: Client, table: RouteTable, shutdown: CancellationToken) {
     let selector = |component: &str| {
         watcher::Config::default().labels(&format!("{}={component}", labels::COMPONENT))
@@ -27,27 +35,65 @@ pub async fn watch_routes(client: Client, table: RouteTable, shutdown: Cancellat
     let everything = watcher::Config::default;
     let vms = watcher(Api::<KiteVirtualMachine>::all(client.clone()), everything());
     let users = watcher(Api::<KiteUser>::all(client.clone()), everything());
-    let secrets = watcher(
-        Api::<Secret>::all(client.clone()),
-        selector(labels::COMPONENT_SSH_KEY),
-    );
     let slices = watcher(
-        Api::<EndpointSlice>::all(client),
+        Api::<EndpointSlice>::all(client.clone()),
         selector(labels::COMPONENT_ACCESS),
     );
     let feeding = async {
         tokio::join!(
             feed("KiteVirtualMachine", vms.default_backoff(), |e| table.vm(e)),
             feed("KiteUser", users.default_backoff(), |e| table.user(e)),
-            feed("Secret", secrets.default_backoff(), |e| table.secret(e)),
             feed("EndpointSlice", slices.default_backoff(), |e| table
                 .slice(e)),
+            read_keys(&client, &table),
         )
     };
     tokio::select! {
         _ = feeding => {}
         () = shutdown.cancelled() => {}
     }
+}
+
+/// Reads the keys that the table wants, as long as the future is polled.
+async fn read_keys(client: &Client, table: &RouteTable) {
+    let mut reading = FuturesUnordered::new();
+    loop {
+        let free = PARALLEL.saturating_sub(reading.len());
+        for (vm, uid) in table.keys_due(free, Instant::now()) {
+            reading.push(read_key(client.clone(), vm, uid));
+        }
+        let next = table.next_keys();
+        tokio::select! {
+            Some((vm, uid, secret)) = reading.next() => {
+                table.key_secret(&vm, &uid, secret, Instant::now());
+            }
+            () = table.keys_wanted() => {}
+            () = at(next), if reading.len() < PARALLEL => {}
+        }
+    }
+}
+
+/// Waits for that time; for ever if there is none.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads one VM's key Secret.
+async fn read_key(
+    client: Client,
+    vm: VmKey,
+    uid: String,
+) -> (VmKey, String, Result<Secret, String>) {
+    let secrets = Api::<Secret>::namespaced(client, &vm.namespace);
+    let name = names::ssh_key_secret(&vm.name);
+    let read = match tokio::time::timeout(PATIENCE, secrets.get(&name)).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err("the cluster does not answer".to_owned()),
+    };
+    (vm, uid, read)
 }
 
 /// Carries the events of one watch into the table until the stream ends. What

@@ -116,6 +116,9 @@ pub(crate) async fn enter(
             let failures = &metrics.backend_failures_total;
             failures.get_or_create(&KindLabels { kind }).inc();
             tracing::warn!(vm = %route.vm, %error, "cannot enter a VM");
+            if matches!(error, DialError::HostKey { .. } | DialError::Refused(_)) {
+                conn.shared.routes.doubt(&route);
+            }
             Err(EnterError::Dial {
                 vm: route.vm.clone(),
                 error: Box::new(error),

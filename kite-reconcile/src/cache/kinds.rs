@@ -12,6 +12,7 @@ use k8s_openapi::api::{
     core::v1::{Node, PersistentVolumeClaim, Secret, Service},
     discovery::v1::EndpointSlice,
     networking::v1::{Ingress, NetworkPolicy},
+    rbac::v1::RoleBinding,
 };
 use kite_core::{
     cluster::Object,
@@ -177,6 +178,8 @@ fn narrow<K: Object>(object: &mut K) {
             secret.metadata.annotations = None;
         } else if let Some(service) = object.downcast_mut::<Service>() {
             (service.spec, service.status) = (None, None);
+        } else if let Some(binding) = object.downcast_mut::<RoleBinding>() {
+            binding.subjects = None;
         } else if let Some(ingress) = object.downcast_mut::<Ingress>() {
             (ingress.spec, ingress.status) = (None, None);
         }

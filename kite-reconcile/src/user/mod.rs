@@ -11,6 +11,7 @@ use k8s_openapi::api::{
     core::v1::{Namespace, Node, ResourceQuota},
     discovery::v1::EndpointSlice,
     networking::v1::NetworkPolicy,
+    rbac::v1::RoleBinding,
 };
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
@@ -59,6 +60,8 @@ pub struct Observed {
     pub policies: Vec<NetworkPolicy>,
     /// Its quota.
     pub quota: Option<ResourceQuota>,
+    /// What others may do in it, as far as the settings say that they may.
+    pub grants: Vec<RoleBinding>,
     /// The VMs in it.
     pub vms: Vec<KiteVirtualMachine>,
     /// Whether there are `VirtualMachine`s or instances in it; only looked at while it,
@@ -83,7 +86,7 @@ impl Reconciler for Users {
     async fn observe<C: Cluster>(
         object: &KiteUser,
         cluster: &C,
-        _: &Settings,
+        settings: &Settings,
     ) -> Result<Observed, Error> {
         let user = User::of(object)?;
         let held_by = labels::for_user(user.name);
@@ -123,6 +126,7 @@ impl Reconciler for Users {
             && (has_any::<VirtualMachineInstance, C>(cluster, &name).await?
                 || has_any::<VirtualMachine, C>(cluster, &name).await?);
         Ok(Observed {
+            grants: grants(cluster, &name, settings).await?,
             image_namespaces: images
                 .items
                 .iter()
@@ -160,6 +164,20 @@ impl Reconciler for Users {
     fn absorb(observed: &mut Observed, outcome: Outcome) {
         observed.absorb(outcome);
     }
+}
+
+/// The bindings in `namespace` by which others have what the settings say.
+async fn grants<C: Cluster>(
+    cluster: &C,
+    namespace: &str,
+    settings: &Settings,
+) -> Result<Vec<RoleBinding>, ClusterError> {
+    let mut found = Vec::new();
+    for grant in &settings.grants {
+        let key = ObjectKey::namespaced(namespace, &grant.role);
+        found.extend(cluster.find::<RoleBinding>(&key).await?);
+    }
+    Ok(found)
 }
 
 async fn list<K: Object, C: Cluster>(
@@ -201,6 +219,11 @@ impl Observed {
                 self.policies.retain(|other| other.name_any() != name);
                 self.policies.extend((!gone).then_some(*policy));
             }
+            AnyObject::RoleBinding(binding) => {
+                let name = binding.name_any();
+                self.grants.retain(|other| other.name_any() != name);
+                self.grants.extend((!gone).then_some(*binding));
+            }
             AnyObject::KiteVirtualMachine(vm) => {
                 let name = vm.name_any();
                 self.vms.retain(|other| other.name_any() != name);
@@ -216,6 +239,11 @@ impl Observed {
             | AnyObject::Service(_)
             | AnyObject::VirtualMachine(_) => {}
         }
+    }
+
+    pub(super) fn grant(&self, name: &str) -> Option<&RoleBinding> {
+        let mut grants = self.grants.iter();
+        grants.find(|binding| binding.metadata.name.as_deref() == Some(name))
     }
 
     pub(super) fn policy(&self, name: Option<&str>) -> Option<&NetworkPolicy> {

@@ -10,7 +10,7 @@ use kite_core::{
     labels::{USER_FINALIZER, WALLS_FINALIZER},
     names,
 };
-use kite_render::{User, namespace, quota, walls};
+use kite_render::{User, grant, namespace, quota, walls};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::Observed;
@@ -136,6 +136,10 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
     want_walls(&mut steps, user, seen, settings);
     let quota = quota::resource_quota(user, &settings.overhead);
     want(&mut steps, &quota, seen.quota.as_ref());
+    for grant in &settings.grants {
+        let binding = grant::binding(user, grant);
+        want(&mut steps, &binding, seen.grant(&grant.role));
+    }
     // Nobody is told that the namespace is there before its walls stand.
     let condition = if steps.is_empty() {
         let message = format!("namespace {name} stands with its walls and quota");
@@ -183,7 +187,7 @@ fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings:
     }
 }
 
-/// Walls and quotas are put right whoever's they seem: a policy of ours that
+/// Walls, quotas and grants are put right whoever's they seem: a policy of ours that
 /// somebody has taken the labels off must not open the wall.
 fn want<K: Object>(steps: &mut Vec<Step>, desired: &K, stored: Option<&K>)
 where

@@ -316,7 +316,8 @@ impl Observed {
             | AnyObject::KiteVirtualMachine(_)
             | AnyObject::Namespace(_)
             | AnyObject::NetworkPolicy(_)
-            | AnyObject::ResourceQuota(_) => {}
+            | AnyObject::ResourceQuota(_)
+            | AnyObject::RoleBinding(_) => {}
         }
     }
 }

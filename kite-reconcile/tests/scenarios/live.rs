@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::{
     core::v1::{Namespace, Secret, Service},
     networking::v1::Ingress,
+    rbac::v1::RoleBinding,
 };
 use kite_core::{
     cdi::DataVolume,
@@ -18,8 +19,8 @@ use kite_fake::{
     FakeCluster,
     actors::{Actors, Rules, everything},
 };
-use kite_reconcile::Context;
-use kite_render::cloud_init::CloudConfig;
+use kite_reconcile::{Context, Settings};
+use kite_render::{cloud_init::CloudConfig, install::Process};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -37,6 +38,10 @@ struct Live {
 
 impl Live {
     async fn start() -> Self {
+        Self::start_with(Settings::default()).await
+    }
+
+    async fn start_with(settings: Settings) -> Self {
         let fake = FakeCluster::builder()
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
@@ -56,7 +61,9 @@ impl Live {
             };
             cluster.create(&namespace).await.unwrap();
         }
-        let context = Context::new(cluster.clone()).with_clock(move || fake.now());
+        let context = Context::new(cluster.clone())
+            .with_clock(move || fake.now())
+            .with_settings(settings);
         let controller = tokio::spawn(kite_reconcile::run(client, context, stop.clone()));
         Self {
             cluster,
@@ -384,4 +391,50 @@ async fn a_user_goes_as_soon_as_a_vm_has_gone_that_could_not_be_read() {
         since.elapsed()
     );
     live.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_get_their_rights_in_users_namespaces_and_keep_them() {
+    let grants = Process::ALL.into_iter().filter_map(|it| it.grant("kite"));
+    let live = Live::start_with(Settings::default().with_grants(grants)).await;
+    let user = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    live.cluster.create(&user).await.unwrap();
+    live.until("", "ann", |user: Option<&KiteUser>| {
+        let status = user.and_then(|user| user.status.as_ref());
+        status.is_some_and(|status| status.namespace.is_some())
+    })
+    .await;
+    let home = "kite-user-ann";
+    let is_for = |role: &'static str, account: &'static str| {
+        move |binding: Option<&RoleBinding>| {
+            binding.is_some_and(|binding| {
+                let subjects = binding.subjects.as_deref().unwrap_or_default();
+                binding.role_ref.name == role
+                    && subjects.len() == 1
+                    && subjects[0].name == account
+                    && subjects[0].namespace.as_deref() == Some("kite")
+            })
+        }
+    };
+    let keys = is_for("kite-gateway-users", "kite-gateway");
+    // They are there before anybody is told that the namespace is.
+    let gateway = live.find::<RoleBinding>(home, "kite-gateway-users").await;
+    assert!(keys(gateway.as_ref()));
+    let api = live.find::<RoleBinding>(home, "kite-api-users").await;
+    assert!(is_for("kite-api-users", "kite-api")(api.as_ref()));
+
+    // Somebody lets another account in.
+    let wrong =
+        json!({"subjects": [{"kind": "ServiceAccount", "name": "mallory", "namespace": "kite"}]});
+    let key = ObjectKey::namespaced(home, "kite-gateway-users");
+    live.cluster
+        .edit::<RoleBinding>(FieldManager::new("mallory"), &key, &wrong)
+        .await
+        .unwrap();
+    live.until(home, "kite-gateway-users", &keys).await;
+    live.cluster
+        .remove(&gateway.unwrap(), PropagationPolicy::Background)
+        .await
+        .unwrap();
+    live.until(home, "kite-gateway-users", &keys).await;
 }

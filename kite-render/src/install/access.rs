@@ -2,15 +2,14 @@
 
 use k8s_openapi::api::{
     core::v1::ServiceAccount,
-    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef},
 };
 
 use super::{Installation, Manifest, Process, Right, Scope, metadata};
+use crate::grant::{RBAC, account};
 
 /// Name of the Role, and of its binding, that allows to clone golden images.
 const CLONE_ROLE: &str = "kite-clone-images";
-
-const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The accounts under which the processes run. Tokens are given to pods that ask for
 /// them, not to whatever pod somebody starts under an account.
@@ -39,7 +38,7 @@ pub(super) fn roles(installation: &Installation) -> Vec<Manifest> {
             if rules.is_empty() {
                 continue;
             }
-            let subjects = Some(vec![subject(process, &installation.namespace)]);
+            let subjects = Some(vec![account(&installation.namespace, process.name())]);
             let namespace = match scope {
                 Scope::Cluster => {
                     let metadata = metadata::of(process, None);
@@ -54,12 +53,20 @@ pub(super) fn roles(installation: &Installation) -> Vec<Manifest> {
                     );
                     continue;
                 }
+                // Bound by the controller.
+                Scope::Users => {
+                    if let Some(name) = process.role_for_users() {
+                        let metadata = metadata::named(process, name, None);
+                        manifests.push(cluster_role(metadata, rules).into());
+                    }
+                    continue;
+                }
                 Scope::Kite => &installation.namespace,
                 Scope::Images => installation.image_namespace(),
             };
             let name = match scope {
                 Scope::Images => CLONE_ROLE,
-                Scope::Cluster | Scope::Kite => process.name(),
+                Scope::Cluster | Scope::Kite | Scope::Users => process.name(),
             };
             let metadata = metadata::named(process, name, Some(namespace));
             manifests.push(
@@ -106,14 +113,5 @@ fn role_ref(kind: &str, name: &str) -> RoleRef {
         api_group: Some(RBAC.to_owned()),
         kind: kind.to_owned(),
         name: name.to_owned(),
-    }
-}
-
-fn subject(process: Process, namespace: &str) -> Subject {
-    Subject {
-        api_group: None,
-        kind: "ServiceAccount".to_owned(),
-        name: process.name().to_owned(),
-        namespace: Some(namespace.to_owned()),
     }
 }

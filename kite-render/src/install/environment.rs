@@ -71,7 +71,9 @@ pub(super) fn variables(installation: &Installation, process: Process) -> Vec<En
         options.insert("KITE_LISTEN", format!("0.0.0.0:{port}"));
     }
     match process {
-        Process::Controller => {}
+        Process::Controller => {
+            options.insert("KITE_GRANTS", "true".to_owned());
+        }
         Process::Gateway => {
             options.insert("KITE_DRAIN_DELAY_SECONDS", GATEWAY_DRAIN_DELAY.to_string());
             options.insert("KITE_DRAIN_SECONDS", GATEWAY_DRAIN.to_string());

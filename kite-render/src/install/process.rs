@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kite_core::{labels, names};
 
+use crate::grant::Grant;
+
 /// One of Kite's processes. Its name is that of its workload, its `ServiceAccount`,
 /// its roles, and the value of its pods' label `app.kubernetes.io/name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +47,25 @@ impl Process {
             Self::Gateway => Some(("ssh", names::GATEWAY_PORT)),
             Self::Api => Some(("http", names::API_PORT)),
         }
+    }
+
+    /// The `ClusterRole` that it gets in users' namespaces only, if it does anything
+    /// there.
+    pub const fn role_for_users(self) -> Option<&'static str> {
+        match self {
+            Self::Controller => None,
+            Self::Gateway => Some("kite-gateway-users"),
+            Self::Api => Some("kite-api-users"),
+        }
+    }
+
+    /// That role, as the controller gives it to the `ServiceAccount` in `namespace`.
+    pub fn grant(self, namespace: &str) -> Option<Grant> {
+        self.role_for_users().map(|role| Grant {
+            role: role.to_owned(),
+            namespace: namespace.to_owned(),
+            account: self.name().to_owned(),
+        })
     }
 
     /// The user as which its `ServiceAccount` in `namespace` is known to the API

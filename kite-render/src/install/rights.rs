@@ -6,6 +6,7 @@
 use kite_core::names;
 
 use super::{Installation, Process};
+use crate::grant::RBAC;
 
 const KITE: &str = kite_core::crd::GROUP;
 const CORE: &str = "";
@@ -25,11 +26,13 @@ pub enum Scope {
     Kite,
     /// In the namespace of golden images.
     Images,
+    /// In the namespaces of users: the controller binds the role there.
+    Users,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cluster, Self::Kite, Self::Images];
+    pub const ALL: [Self; 4] = [Self::Cluster, Self::Kite, Self::Images, Self::Users];
 }
 
 /// What a process may do, and what for.
@@ -97,6 +100,15 @@ fn own<const V: usize>(
     why: &'static str,
 ) -> Right {
     Right::of(Scope::Kite, group, [resource], verbs, why)
+}
+
+fn users<const R: usize, const V: usize>(
+    group: &'static str,
+    resources: [&'static str; R],
+    verbs: [&'static str; V],
+    why: &'static str,
+) -> Right {
+    Right::of(Scope::Users, group, resources, verbs, why)
 }
 
 impl Installation {
@@ -203,6 +215,20 @@ fn of_users() -> Vec<Right> {
         )
         .and(["create", "patch"]),
         cluster(CORE, ["resourcequotas"], READ, "their quotas").and(["create", "patch"]),
+        cluster(
+            RBAC,
+            ["rolebindings"],
+            READ,
+            "what the gateway and the API may do there",
+        )
+        .and(["create", "patch"]),
+        cluster(
+            RBAC,
+            ["clusterroles"],
+            ["bind"],
+            "the same; these two roles and no others",
+        )
+        .named(["kite-gateway-users", "kite-api-users"]),
         cluster(CORE, ["nodes"], READ, "addresses that walls close"),
         cluster(
             "discovery.k8s.io",
@@ -289,21 +315,33 @@ fn gateway() -> Vec<Right> {
         ),
         cluster(
             KITE,
+            ["kiteconnections"],
+            ["list", "watch"],
+            "which connections are to end",
+        ),
+        users(
+            KITE,
             ["kitevirtualmachines"],
             ["patch"],
             "a login starts a VM (`startOnConnect`); a policy lets it change nothing else",
         ),
-        cluster(
+        users(
             KITE,
             ["kiteconnections"],
-            ["list", "watch", "create", "patch"],
-            "who is connected, and who is to go",
+            ["create", "patch"],
+            "who is connected",
         ),
-        cluster(
+        users(
             LEASES,
             ["leases"],
             ["create", "patch"],
-            "when a VM was last used, and that the gateway is there",
+            "when a VM was last used",
+        ),
+        own(
+            LEASES,
+            "leases",
+            ["create", "patch"],
+            "that the gateway is there",
         ),
         own(
             CORE,
@@ -318,7 +356,7 @@ fn gateway() -> Vec<Right> {
 /// What it takes to log in to VMs.
 fn enters_vms() -> Vec<Right> {
     vec![
-        cluster(CORE, ["secrets"], ["list", "watch"], "VMs' keys"),
+        users(CORE, ["secrets"], ["get"], "VMs' keys"),
         cluster(
             "discovery.k8s.io",
             ["endpointslices"],
@@ -359,8 +397,8 @@ fn api() -> Vec<Right> {
         own(
             LEASES,
             "leases",
-            ["list", "delete"],
-            "whether gateways are there, whose connections are over otherwise",
+            ["list", "create", "patch", "delete"],
+            "that the API is there, and whether gateways are, whose connections are over otherwise",
         ),
     ]);
     rights
@@ -403,23 +441,47 @@ fn on_accounts() -> Vec<Right> {
 /// The API's rights on VMs.
 fn on_vms() -> Vec<Right> {
     vec![
-        cluster(KITE, ["kitevirtualmachines"], READ, "VMs").and(["create", "patch", "delete"]),
-        cluster(KITE, ["kitevirtualmachineoffers"], READ, "offers").and(["create", "delete"]),
-        cluster(KITE, ["kiteimages"], ["list", "watch"], "the catalogue"),
+        cluster(
+            KITE,
+            [
+                "kitevirtualmachines",
+                "kitevirtualmachineoffers",
+                "kiteimages",
+            ],
+            ["list", "watch"],
+            "VMs, offers, the catalogue",
+        ),
+        users(
+            KITE,
+            ["kitevirtualmachines"],
+            ["get", "create", "patch", "delete"],
+            "VMs",
+        ),
+        cluster(
+            KITE,
+            ["kitevirtualmachineoffers"],
+            ["get", "create", "delete"],
+            "offers",
+        ),
         cluster(
             KITE,
             ["kiteconnections"],
-            READ,
-            "who is connected to VMs, by consoles too",
-        )
-        .and(["create", "patch", "delete"]),
-        cluster(
+            ["list", "watch"],
+            "who is connected to VMs",
+        ),
+        users(
+            KITE,
+            ["kiteconnections"],
+            ["get", "create", "patch", "delete"],
+            "to end connections, to say who is at a console, and to clear away what is old",
+        ),
+        users(
             LEASES,
             ["leases"],
             ["create", "patch"],
-            "that a console uses a VM, and that the API is there",
+            "that a console uses a VM",
         ),
-        cluster(
+        users(
             "subresources.kubevirt.io",
             [
                 "virtualmachineinstances/console",

@@ -97,7 +97,7 @@ fn nothing_comes_before_what_it_needs() {
         assert!(last("CustomResourceDefinition") < kites, "{name}");
         assert!(last("ServiceAccount") < last("Deployment"), "{name}");
         assert!(last("RoleBinding") < last("Deployment"), "{name}");
-        for object in manifests[kites..].iter() {
+        for object in &manifests[kites..] {
             assert_eq!(object.api_version(), "hy3ons.github.io/v1", "{name}");
         }
     }

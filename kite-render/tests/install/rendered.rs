@@ -25,7 +25,10 @@ fn with_everything() {
 fn without_a_driver_there_is_no_storage_class() {
     let kinds = |installation: Installation| -> Vec<_> {
         let manifests = installation.manifests();
-        manifests.iter().map(|it| it.kind()).collect()
+        manifests
+            .iter()
+            .map(kite_render::install::Manifest::kind)
+            .collect()
     };
     let has_class = |profile: Profile| {
         let kinds = kinds(profile.installation());

@@ -1,6 +1,6 @@
 //! The roles, and the table in `docs/rights.md` that tells of them.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use kite_render::install::{Installation, Manifest, Process, Right, Scope};
 
@@ -11,6 +11,7 @@ fn place(scope: Scope) -> &'static str {
         Scope::Cluster => "everywhere",
         Scope::Kite => "namespace `kite`",
         Scope::Images => "namespace `kite-images`",
+        Scope::Users => "users' namespaces",
     }
 }
 
@@ -51,7 +52,9 @@ fn tables() -> String {
             text,
             "\n### {title}\n\n| Where | API group | Resources | Verbs | For |\n|---|---|---|---|---|\n"
         );
-        rights.iter().for_each(|right| text.push_str(&row(right)));
+        for right in rights {
+            text.push_str(&row(right));
+        }
     };
     for process in Process::ALL {
         table(process.name(), &plain.rights(process));
@@ -121,18 +124,23 @@ fn no_rule_has_a_star() {
 
 #[test]
 fn no_process_has_a_right_that_makes_more_of_it() {
-    let powers = ["escalate", "bind", "impersonate"];
+    let powers = ["escalate", "impersonate"];
     let kinds = [
         "pods",
         "pods/exec",
         "serviceaccounts/token",
         "nodes/proxy",
         "roles",
-        "clusterroles",
+        "clusterrolebindings",
     ];
     for (role, rule) in rules(&everything()) {
         for verb in &rule.verbs {
             assert!(!powers.contains(&verb.as_str()), "{role}: {verb}");
+            // The controller gives others what it need not have itself.
+            if verb == "bind" {
+                let names = rule.resource_names.as_deref().unwrap();
+                assert_eq!(names, ["kite-gateway-users", "kite-api-users"], "{role}");
+            }
         }
         for resource in rule.resources.iter().flatten() {
             assert!(!kinds.contains(&resource.as_str()), "{role}: {resource}");
@@ -140,25 +148,46 @@ fn no_process_has_a_right_that_makes_more_of_it() {
     }
 }
 
-/// Who reads which Secrets.
+/// Who reads Secrets without saying which, and where.
 #[test]
-fn secrets_are_read_by_name() {
-    let readers = |installation: &Installation| -> BTreeSet<String> {
+fn secrets_are_read_by_name_or_in_users_namespaces() {
+    let readers = |installation: &Installation| -> BTreeMap<String, Vec<String>> {
         let rules = rules(installation).into_iter();
         rules
             .filter(|(_, rule)| {
                 let is_about = rule.resources.iter().flatten().any(|it| it == "secrets");
-                let reads = rule
-                    .verbs
-                    .iter()
-                    .any(|verb| ["get", "list", "watch"].contains(&verb.as_str()));
-                is_about && reads && rule.resource_names.is_none()
+                is_about && rule.resource_names.is_none()
             })
-            .map(|(role, _)| role)
+            .map(|(role, rule)| (role, rule.verbs))
+            .filter(|(_, verbs)| verbs != &["create"])
             .collect()
     };
-    let plain = readers(&Installation::default());
-    assert!(!plain.contains("ClusterRole kite-api"), "{plain:?}");
-    assert!(!plain.contains("Role kite-api"), "{plain:?}");
-    assert!(!plain.contains("Role kite-gateway"), "{plain:?}");
+    let mut plain = readers(&Installation::default());
+    assert!(plain.remove("ClusterRole kite-controller").is_some());
+    let of_gateway = plain.remove("ClusterRole kite-gateway-users").unwrap();
+    assert_eq!(of_gateway, ["get"]);
+    assert_eq!(plain, BTreeMap::new());
+    let everything = readers(&everything());
+    assert_eq!(everything["ClusterRole kite-api-users"], ["get"]);
+    assert_eq!(everything.len(), 3, "{everything:?}");
+}
+
+/// What only the controller binds is bound to nobody everywhere.
+#[test]
+fn roles_for_users_namespaces_are_bound_by_the_controller_only() {
+    let users: Vec<_> = Process::ALL
+        .iter()
+        .filter_map(|it| it.role_for_users())
+        .collect();
+    assert_eq!(users.len(), 2);
+    for (name, installation) in all() {
+        for manifest in installation.manifests() {
+            let role = match &manifest {
+                Manifest::ClusterRoleBinding(binding) => &binding.role_ref.name,
+                Manifest::RoleBinding(binding) => &binding.role_ref.name,
+                _ => continue,
+            };
+            assert!(!users.contains(&role.as_str()), "{name}: {role}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// One with all that can be asked for.
 pub fn everything() -> Installation {
     let mut installation = Profile::HighAvailability.installation();
-    installation.namespace = "vms".to_owned();
+    "vms".clone_into(&mut installation.namespace);
     installation.platform.image_namespace = Some("golden".to_owned());
     installation.platform.storage_class = Some("fast".to_owned());
     installation.platform.base_domain = Some("vm.example.org".to_owned());
