@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Bed, text};
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use http::Request;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -122,47 +122,55 @@ impl Process {
         }
     }
 
-    fn record(&self, connection: u64, event: Event) {
-        self.reporter.record(&Record {
-            time: Timestamp::now(),
-            connection,
-            peer: "192.0.2.7:5000".parse().unwrap(),
-            event,
-        });
-    }
-
     fn login(&self, connection: u64) {
-        self.record(
-            connection,
-            Event::Login {
-                login: LoginName::parse("web"),
-                method: "publickey",
-                key: None,
-                accepted: true,
-                partial: false,
-                vm: Some(vm()),
-                uid: Some("uid-1".to_owned()),
-                owner: Some("ann".to_owned()),
-            },
-        );
+        self.reporter.record(&login(connection));
     }
 
     fn logout(&self, connection: u64) {
-        self.record(
-            connection,
-            Event::Connection {
-                client: None,
-                login: LoginName::parse("web"),
-                seconds: 1.0,
-                ended: "closed by the user".to_owned(),
-            },
-        );
+        self.reporter.record(&logout(connection));
     }
 
     async fn end(self) {
         self.stop.cancel();
         self.running.await.unwrap();
     }
+}
+
+fn record(connection: u64, event: Event) -> Record {
+    Record {
+        time: Timestamp::now(),
+        connection,
+        peer: "192.0.2.7:5000".parse().unwrap(),
+        event,
+    }
+}
+
+fn login(connection: u64) -> Record {
+    record(
+        connection,
+        Event::Login {
+            login: LoginName::parse("web"),
+            method: "publickey",
+            key: None,
+            accepted: true,
+            partial: false,
+            vm: Some(vm()),
+            uid: Some("uid-1".to_owned()),
+            owner: Some("ann".to_owned()),
+        },
+    )
+}
+
+fn logout(connection: u64) -> Record {
+    record(
+        connection,
+        Event::Connection {
+            client: None,
+            login: LoginName::parse("web"),
+            seconds: 1.0,
+            ended: "closed by the user".to_owned(),
+        },
+    )
 }
 
 fn run(
@@ -630,6 +638,42 @@ async fn a_deletion_that_nobody_heard_of_is_seen_in_the_next_list() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(writes(&cluster), 5, "four, and a deletion");
     process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_without_it_do_not_put_off_what_is_written_again() {
+    let cluster = cluster().await;
+    let client = cluster.client();
+    let reporter = Reporter::new(Instance::new(7, None), ReportLimits::default());
+    // A watch that has to begin anew again and again, and hears of no deletion.
+    let heard = cluster.clone();
+    let events = stream::unfold(heard, async |heard| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let listed = all(&heard).await.into_iter();
+        let mut events = vec![Ok(WatchEvent::Init)];
+        events.extend(listed.map(|it| Ok(WatchEvent::InitApply(it))));
+        events.push(Ok(WatchEvent::InitDone));
+        Some((stream::iter(events), heard))
+    });
+    let name = "c-0000000000000007-1";
+    let running = reporter.clone().run(
+        KubeCluster::new(client),
+        names::PLATFORM_NAMESPACE.to_owned(),
+        events.flatten(),
+        Asked::default(),
+        CancellationToken::new(),
+    );
+    let process = async {
+        reporter.record(&login(1));
+        for _ in 0..4 {
+            until("it is told of", async || find(&cluster, name).await).await;
+            delete(&cluster, name).await;
+        }
+    };
+    tokio::select! {
+        () = running => {}
+        () = process => {}
+    }
 }
 
 #[tokio::test(start_paused = true)]

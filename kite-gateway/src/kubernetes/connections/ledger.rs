@@ -209,6 +209,8 @@ impl Ledger {
             // What somebody said of it went with the object.
             entry.is_revived = false;
             entry.state += 1;
+            // A list that does not show it either tells of no other deletion.
+            entry.written = 0;
         } else if told_its_end {
             self.entries.remove(&number);
         }
