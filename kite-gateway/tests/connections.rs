@@ -307,6 +307,26 @@ async fn a_storm_of_connections_is_written_at_its_rate_and_not_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_connected_is_seen_however_many_come_and_go() {
+    let cluster = cluster().await;
+    let limits = ReportLimits {
+        per_second: 10,
+        burst: 20,
+        known: 100,
+    };
+    let process = Process::new(7, limits, &cluster.client());
+    for number in 1..=150 {
+        process.login(number);
+        process.logout(number);
+    }
+    process.login(151);
+    let name = "c-0000000000000007-151";
+    until("it is told of", async || find(&cluster, name).await).await;
+    assert!(writes(&cluster) < 60, "most of the others still wait");
+    process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_the_api_server_is_away_the_latest_state_waits() {
     let cluster = cluster().await;
     let faults = Faults::new(Plan::random(1, 1000, &[Fault::ServerError]));

@@ -14,10 +14,12 @@
 //! | Module | What |
 //! |---|---|
 //! | `ledger` | what is to be written, and when it may be |
+//! | `turns` | who is first |
 //! | `writer` | hears and writes |
 
 mod ledger;
 mod metrics;
+mod turns;
 mod writer;
 
 use std::sync::Arc;
@@ -166,7 +168,7 @@ impl AuditSink for Reporter {
                     shared.metrics.left_out.inc();
                 }
             }
-            Event::Recording { name, .. } => ledger.recorded(number, name),
+            Event::Recording { name, .. } => ledger.recorded(number, name, now),
             Event::Channel {
                 bytes_up,
                 bytes_down,

@@ -87,7 +87,8 @@ impl<C: Cluster, L: Live> Writer<C, L> {
             self.live.end(number, wish);
         }
         if connection.spec.ended.is_some() {
-            self.shared.ledger.lock().revived(number);
+            let now = Instant::now();
+            self.shared.ledger.lock().revived(number, now);
             self.shared.changed.notify_one();
         }
     }
