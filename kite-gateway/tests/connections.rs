@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use std::io::Read as _;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Bed, text};
 use futures::{StreamExt as _, stream};
-use http::Request;
+use http::{Method, Request};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -526,6 +526,66 @@ async fn ends_are_reported_when_the_api_server_answers_before_the_process_has_en
     let all = all(&cluster).await;
     assert_eq!(all.len(), 41);
     assert!(all.iter().all(|it| !it.is_live()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ends_are_reported_for_as_long_as_they_are_taken() {
+    let cluster = cluster().await;
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let (inner, slow) = (cluster.service(), Arc::clone(&is_slow));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let wait = Duration::from_secs(u64::from(slow.load(Ordering::Relaxed)));
+        let inner = inner.clone();
+        async move {
+            tokio::time::sleep(wait).await;
+            inner.oneshot(request).await
+        }
+    });
+    let client = Client::new(service, "default");
+    let limits = ReportLimits {
+        per_second: 1000,
+        burst: 1000,
+        known: 1000,
+    };
+    let process = Process::new(7, limits, &client);
+    for number in 1..=200 {
+        process.login(number);
+    }
+    let open = async || {
+        let all = all(&cluster).await;
+        all.iter().filter(|it| it.is_live()).count()
+    };
+    until("all are told of", async || {
+        (open().await == 200).then_some(())
+    })
+    .await;
+    is_slow.store(true, Ordering::Relaxed);
+    process.end().await;
+    assert_eq!(open().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_may_report_no_more_ends_without_many_tries() {
+    let cluster = cluster().await;
+    let (is_refused, tries) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let (refused, counted): (_, Arc<AtomicUsize>) = (Arc::clone(&is_refused), Arc::clone(&tries));
+    // One that lets nobody write.
+    let strict = FakeCluster::builder().rbac(true).build().unwrap();
+    let (inner, strict) = (cluster.service(), strict.public_service());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_write = request.method() == Method::PATCH;
+        let is_refused = is_write && refused.load(Ordering::Relaxed);
+        counted.fetch_add(usize::from(is_refused), Ordering::Relaxed);
+        let service = if is_refused { &strict } else { &inner };
+        service.clone().oneshot(request)
+    });
+    let process = Process::new(7, ReportLimits::default(), &Client::new(service, "default"));
+    process.login(1);
+    until("it is told of", async || all(&cluster).await.pop()).await;
+    is_refused.store(true, Ordering::Relaxed);
+    process.logout(1);
+    process.end().await;
+    assert_eq!(tries.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test(start_paused = true)]

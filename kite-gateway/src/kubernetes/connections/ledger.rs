@@ -96,6 +96,8 @@ pub(super) struct Ledger {
     turns: Turns,
     tokens: f64,
     filled: Instant,
+    /// Since when nothing was taken any more as the process ends.
+    ending: Option<Instant>,
 }
 
 impl Ledger {
@@ -106,6 +108,7 @@ impl Ledger {
             turns: Turns::default(),
             tokens: f64::from(limits.burst),
             filled: now,
+            ending: None,
         }
     }
 
@@ -202,12 +205,18 @@ impl Ledger {
         };
     }
 
-    /// Everything is over.
+    /// Everything is over, and the process ends.
     pub(super) fn all_ended(&mut self, at: Timestamp, why: &str, now: Instant) {
         let live: Vec<_> = self.live().collect();
         for number in live {
             self.ended(number, at, why, now);
         }
+        self.ending = Some(now);
+    }
+
+    /// Since when nothing was taken any more, if the process ends.
+    pub(super) fn stalled_since(&self) -> Option<Instant> {
+        self.ending
     }
 
     /// Somebody took it for over, which it is not.
@@ -297,7 +306,8 @@ impl Ledger {
         due
     }
 
-    /// At most `most` writes of what was not written yet, as the process ends.
+    /// At most `most` writes of what was not written yet, as the process ends: what was
+    /// refused comes after everything else of its rank.
     pub(super) fn last(&mut self, most: usize) -> Vec<Due> {
         self.take(most, |_| true)
     }
@@ -330,6 +340,9 @@ impl Ledger {
 
     /// Takes in what came of a write; `true` if the connection is given up.
     pub(super) fn sent(&mut self, due: &Due, sent: Sent, now: Instant) -> bool {
+        if let (Some(since), Sent::Taken | Sent::NoPlace) = (&mut self.ending, sent) {
+            *since = now;
+        }
         let Some(entry) = self.entries.get_mut(&due.number) else {
             return false;
         };
@@ -362,8 +375,10 @@ impl Ledger {
                 entry.refusals = entry.refusals.saturating_add(1);
                 entry.not_before = now + REFUSED;
                 // What others see as open has to be ended, however long that takes, and
-                // who is connected can be ended only as long as it is known.
-                let is_given_up = entry.refusals >= MOST_REFUSALS && entry.rank() == Rank::Over;
+                // who is connected can be ended only as long as it is known. A process
+                // that ends has no such time.
+                let has_time = self.ending.is_none() && entry.rank() != Rank::Over;
+                let is_given_up = entry.refusals >= MOST_REFUSALS && !has_time;
                 if is_given_up {
                     self.entries.remove(&due.number);
                 }

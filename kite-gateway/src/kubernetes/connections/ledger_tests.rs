@@ -217,6 +217,37 @@ fn what_others_see_or_may_have_to_end_is_tried_for_as_long_as_it_takes() {
 }
 
 #[test]
+fn a_process_that_ends_gives_up_what_is_refused_whoever_sees_it() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    for number in 1..=2 {
+        ledger.opened(number, "ns", spec(number), start);
+    }
+    let then = start + HOLD;
+    for due in ledger.due(9, then) {
+        ledger.sent(&due, Sent::Taken, then);
+    }
+    ledger.all_ended(at(9), "the server went down", then);
+    assert_eq!(ledger.stalled_since(), Some(then));
+    let mut later = then;
+    for refusal in 1..=MOST_REFUSALS {
+        later += Duration::from_secs(1);
+        let due = ledger.last(1);
+        assert_eq!(numbers(&due), [1]);
+        let is_given_up = ledger.sent(&due[0], Sent::Refused, later);
+        assert_eq!(is_given_up, refusal == MOST_REFUSALS);
+        if refusal == 1 {
+            let other = ledger.last(1);
+            assert_eq!(numbers(&other), [2], "what was refused is last");
+            assert_eq!(ledger.stalled_since(), Some(then));
+            ledger.sent(&other[0], Sent::Taken, later);
+            assert_eq!(ledger.stalled_since(), Some(later));
+        }
+    }
+    assert!(ledger.is_empty());
+}
+
+#[test]
 fn what_somebody_took_for_over_is_taken_back_while_it_lasts() {
     let start = Instant::now();
     let mut ledger = Ledger::new(LIMITS, start);
