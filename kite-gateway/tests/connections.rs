@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use std::io::Read as _;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Bed, text};
-use futures::StreamExt as _;
-use http::Request;
+use futures::{StreamExt as _, stream};
+use http::{Method, Request};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -122,47 +122,55 @@ impl Process {
         }
     }
 
-    fn record(&self, connection: u64, event: Event) {
-        self.reporter.record(&Record {
-            time: Timestamp::now(),
-            connection,
-            peer: "192.0.2.7:5000".parse().unwrap(),
-            event,
-        });
-    }
-
     fn login(&self, connection: u64) {
-        self.record(
-            connection,
-            Event::Login {
-                login: LoginName::parse("web"),
-                method: "publickey",
-                key: None,
-                accepted: true,
-                partial: false,
-                vm: Some(vm()),
-                uid: Some("uid-1".to_owned()),
-                owner: Some("ann".to_owned()),
-            },
-        );
+        self.reporter.record(&login(connection));
     }
 
     fn logout(&self, connection: u64) {
-        self.record(
-            connection,
-            Event::Connection {
-                client: None,
-                login: LoginName::parse("web"),
-                seconds: 1.0,
-                ended: "closed by the user".to_owned(),
-            },
-        );
+        self.reporter.record(&logout(connection));
     }
 
     async fn end(self) {
         self.stop.cancel();
         self.running.await.unwrap();
     }
+}
+
+fn record(connection: u64, event: Event) -> Record {
+    Record {
+        time: Timestamp::now(),
+        connection,
+        peer: "192.0.2.7:5000".parse().unwrap(),
+        event,
+    }
+}
+
+fn login(connection: u64) -> Record {
+    record(
+        connection,
+        Event::Login {
+            login: LoginName::parse("web"),
+            method: "publickey",
+            key: None,
+            accepted: true,
+            partial: false,
+            vm: Some(vm()),
+            uid: Some("uid-1".to_owned()),
+            owner: Some("ann".to_owned()),
+        },
+    )
+}
+
+fn logout(connection: u64) -> Record {
+    record(
+        connection,
+        Event::Connection {
+            client: None,
+            login: LoginName::parse("web"),
+            seconds: 1.0,
+            ended: "closed by the user".to_owned(),
+        },
+    )
 }
 
 fn run(
@@ -296,6 +304,26 @@ async fn a_storm_of_connections_is_written_at_its_rate_and_not_more() {
         told.contains("kite_connections_unreported_total 50"),
         "{told}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_connected_is_seen_however_many_come_and_go() {
+    let cluster = cluster().await;
+    let limits = ReportLimits {
+        per_second: 10,
+        burst: 20,
+        known: 100,
+    };
+    let process = Process::new(7, limits, &cluster.client());
+    for number in 1..=150 {
+        process.login(number);
+        process.logout(number);
+    }
+    process.login(151);
+    let name = "c-0000000000000007-151";
+    until("it is told of", async || find(&cluster, name).await).await;
+    assert!(writes(&cluster) < 60, "most of the others still wait");
+    process.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -501,6 +529,66 @@ async fn ends_are_reported_when_the_api_server_answers_before_the_process_has_en
 }
 
 #[tokio::test(start_paused = true)]
+async fn ends_are_reported_for_as_long_as_they_are_taken() {
+    let cluster = cluster().await;
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let (inner, slow) = (cluster.service(), Arc::clone(&is_slow));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let wait = Duration::from_secs(u64::from(slow.load(Ordering::Relaxed)));
+        let inner = inner.clone();
+        async move {
+            tokio::time::sleep(wait).await;
+            inner.oneshot(request).await
+        }
+    });
+    let client = Client::new(service, "default");
+    let limits = ReportLimits {
+        per_second: 1000,
+        burst: 1000,
+        known: 1000,
+    };
+    let process = Process::new(7, limits, &client);
+    for number in 1..=200 {
+        process.login(number);
+    }
+    let open = async || {
+        let all = all(&cluster).await;
+        all.iter().filter(|it| it.is_live()).count()
+    };
+    until("all are told of", async || {
+        (open().await == 200).then_some(())
+    })
+    .await;
+    is_slow.store(true, Ordering::Relaxed);
+    process.end().await;
+    assert_eq!(open().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_may_report_no_more_ends_without_many_tries() {
+    let cluster = cluster().await;
+    let (is_refused, tries) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let (refused, counted): (_, Arc<AtomicUsize>) = (Arc::clone(&is_refused), Arc::clone(&tries));
+    // One that lets nobody write.
+    let strict = FakeCluster::builder().rbac(true).build().unwrap();
+    let (inner, strict) = (cluster.service(), strict.public_service());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_write = request.method() == Method::PATCH;
+        let is_refused = is_write && refused.load(Ordering::Relaxed);
+        counted.fetch_add(usize::from(is_refused), Ordering::Relaxed);
+        let service = if is_refused { &strict } else { &inner };
+        service.clone().oneshot(request)
+    });
+    let process = Process::new(7, ReportLimits::default(), &Client::new(service, "default"));
+    process.login(1);
+    until("it is told of", async || all(&cluster).await.pop()).await;
+    is_refused.store(true, Ordering::Relaxed);
+    process.logout(1);
+    process.end().await;
+    assert_eq!(tries.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_under_way_as_the_process_ends_does_not_take_back_the_end() {
     let cluster = cluster().await;
     let is_slow = Arc::new(AtomicBool::new(false));
@@ -630,6 +718,42 @@ async fn a_deletion_that_nobody_heard_of_is_seen_in_the_next_list() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(writes(&cluster), 5, "four, and a deletion");
     process.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_without_it_do_not_put_off_what_is_written_again() {
+    let cluster = cluster().await;
+    let client = cluster.client();
+    let reporter = Reporter::new(Instance::new(7, None), ReportLimits::default());
+    // A watch that has to begin anew again and again, and hears of no deletion.
+    let heard = cluster.clone();
+    let events = stream::unfold(heard, async |heard| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let listed = all(&heard).await.into_iter();
+        let mut events = vec![Ok(WatchEvent::Init)];
+        events.extend(listed.map(|it| Ok(WatchEvent::InitApply(it))));
+        events.push(Ok(WatchEvent::InitDone));
+        Some((stream::iter(events), heard))
+    });
+    let name = "c-0000000000000007-1";
+    let running = reporter.clone().run(
+        KubeCluster::new(client),
+        names::PLATFORM_NAMESPACE.to_owned(),
+        events.flatten(),
+        Asked::default(),
+        CancellationToken::new(),
+    );
+    let process = async {
+        reporter.record(&login(1));
+        for _ in 0..4 {
+            until("it is told of", async || find(&cluster, name).await).await;
+            delete(&cluster, name).await;
+        }
+    };
+    tokio::select! {
+        () = running => {}
+        () = process => {}
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,7 +82,7 @@ impl Process {
             Self::Controller => 30,
             // "Restarts" in docs/gateway.md.
             Self::Gateway => GATEWAY_DRAIN_DELAY + GATEWAY_DRAIN + 60,
-            // The pause before SIGTERM, the last reports of consoles (10 s).
+            // The pause before SIGTERM, the last reports of consoles (22 s).
             Self::Api => API_PAUSE + 40,
         })
     }

@@ -11,6 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::crd::{ConnectionEnd, KiteConnectionSpec, MOST_RECORDINGS};
 use tokio::time::Instant;
 
+use super::turns::{Rank, Turns};
+
 /// How long a connection is there before it is written: one that is over by then is
 /// written once, with its end.
 pub(super) const HOLD: Duration = Duration::from_secs(2);
@@ -32,7 +34,8 @@ pub struct ReportLimits {
     pub per_second: u32,
     /// Writes at once, after a quiet time.
     pub burst: u32,
-    /// Connections that are known at a time; of more nothing is reported.
+    /// Connections that are known at a time. If there are more, some are not reported:
+    /// first those that are over and were not written yet.
     pub known: usize,
 }
 
@@ -77,6 +80,8 @@ struct Entry {
     /// Counts what happened to it, and what of that was written.
     state: u64,
     written: u64,
+    /// There may be an object of it that tells of no end.
+    is_seen_open: bool,
     not_before: Instant,
     refusals: u8,
     is_revived: bool,
@@ -88,8 +93,11 @@ struct Entry {
 pub(super) struct Ledger {
     limits: ReportLimits,
     entries: HashMap<u64, Entry>,
+    turns: Turns,
     tokens: f64,
     filled: Instant,
+    /// Since when nothing was taken any more as the process ends.
+    ending: Option<Instant>,
 }
 
 impl Ledger {
@@ -97,12 +105,16 @@ impl Ledger {
         Self {
             limits,
             entries: HashMap::new(),
+            turns: Turns::default(),
             tokens: f64::from(limits.burst),
             filled: now,
+            ending: None,
         }
     }
 
-    /// A connection is there; `false` if there are too many to report it.
+    /// A connection is there; `false` if there are too many to report all of them. The
+    /// one that is not reported is one that is over and was never seen, so that
+    /// whoever is connected can be ended; this one only if there is none like that.
     pub(super) fn opened(
         &mut self,
         number: u64,
@@ -110,7 +122,8 @@ impl Ledger {
         spec: KiteConnectionSpec,
         now: Instant,
     ) -> bool {
-        if self.entries.len() >= self.limits.known {
+        let is_full = self.entries.len() >= self.limits.known;
+        if is_full && !self.make_room() {
             return false;
         }
         let entry = Entry {
@@ -119,22 +132,37 @@ impl Ledger {
             bytes: (0, 0),
             state: 1,
             written: 0,
+            is_seen_open: false,
             not_before: now + HOLD,
             refusals: 0,
             is_revived: false,
             deletions: 0,
         };
         self.entries.insert(number, entry);
-        true
+        !is_full
+    }
+
+    /// Gives up the one that waits longest of those that are over and were never seen;
+    /// `false` if there is none.
+    fn make_room(&mut self) -> bool {
+        let over = self
+            .entries
+            .iter()
+            .filter(|(_, it)| it.rank() == Rank::Over);
+        let first = over.min_by_key(|(number, it)| (it.not_before, **number));
+        let Some(number) = first.map(|(number, _)| *number) else {
+            return false;
+        };
+        self.entries.remove(&number).is_some()
     }
 
     /// A terminal of it is recorded.
-    pub(super) fn recorded(&mut self, number: u64, name: &str) {
+    pub(super) fn recorded(&mut self, number: u64, name: &str, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&number)
             && entry.spec.recordings.len() < MOST_RECORDINGS
         {
             entry.spec.recordings.push(name.to_owned());
-            entry.state += 1;
+            entry.changed(now);
         }
     }
 
@@ -177,21 +205,27 @@ impl Ledger {
         };
     }
 
-    /// Everything is over.
+    /// Everything is over, and the process ends.
     pub(super) fn all_ended(&mut self, at: Timestamp, why: &str, now: Instant) {
         let live: Vec<_> = self.live().collect();
         for number in live {
             self.ended(number, at, why, now);
         }
+        self.ending = Some(now);
+    }
+
+    /// Since when nothing was taken any more, if the process ends.
+    pub(super) fn stalled_since(&self) -> Option<Instant> {
+        self.ending
     }
 
     /// Somebody took it for over, which it is not.
-    pub(super) fn revived(&mut self, number: u64) {
+    pub(super) fn revived(&mut self, number: u64, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&number)
             && entry.spec.ended.is_none()
         {
             entry.is_revived = true;
-            entry.state += 1;
+            entry.changed(now);
         }
     }
 
@@ -209,6 +243,9 @@ impl Ledger {
             // What somebody said of it went with the object.
             entry.is_revived = false;
             entry.state += 1;
+            // A list that does not show it either tells of no other deletion.
+            entry.written = 0;
+            entry.is_seen_open = false;
         } else if told_its_end {
             self.entries.remove(&number);
         }
@@ -252,8 +289,8 @@ impl Ledger {
         self.entries.is_empty()
     }
 
-    /// At most `most` writes that are due, those that wait longest first. They count
-    /// against what may be written.
+    /// At most `most` writes that are due, by [turns](Turns). They count against what
+    /// may be written.
     pub(super) fn due(&mut self, most: usize, now: Instant) -> Vec<Due> {
         self.refill(now);
         #[allow(
@@ -269,18 +306,23 @@ impl Ledger {
         due
     }
 
-    /// At most `most` writes of what was not written yet, as the process ends.
+    /// At most `most` writes of what was not written yet, as the process ends: what was
+    /// refused comes after everything else of its rank.
     pub(super) fn last(&mut self, most: usize) -> Vec<Due> {
         self.take(most, |_| true)
     }
 
     fn take(&mut self, most: usize, may: impl Fn(&Entry) -> bool) -> Vec<Due> {
+        if most == 0 {
+            return Vec::new();
+        }
         let waits = |(_, it): &(&u64, &Entry)| it.written < it.state && may(it);
-        let mut due: Vec<_> = self.entries.iter().filter(waits).collect();
-        due.sort_by_key(|(number, it)| (it.not_before, **number));
-        let due = due.into_iter().take(most);
+        let waiting = self.entries.iter().filter(waits);
+        let waiting = waiting.map(|(number, it)| (it.rank(), it.not_before, *number));
+        let numbers = self.turns.take(waiting, most).into_iter();
+        let due = numbers.filter_map(|number| Some((number, self.entries.get(&number)?)));
         due.map(|(number, it)| Due {
-            number: *number,
+            number,
             namespace: it.namespace.clone(),
             spec: it.as_told(),
             is_revived: it.is_revived,
@@ -298,6 +340,9 @@ impl Ledger {
 
     /// Takes in what came of a write; `true` if the connection is given up.
     pub(super) fn sent(&mut self, due: &Due, sent: Sent, now: Instant) -> bool {
+        if let (Some(since), Sent::Taken | Sent::NoPlace) = (&mut self.ending, sent) {
+            *since = now;
+        }
         let Some(entry) = self.entries.get_mut(&due.number) else {
             return false;
         };
@@ -305,7 +350,11 @@ impl Ledger {
             Sent::Taken => {
                 entry.refusals = 0;
                 entry.written = due.state;
-                if entry.state == due.state {
+                entry.is_seen_open = due.spec.ended.is_none();
+                if entry.state > due.state {
+                    // Others that wait are first, however often this one changes.
+                    entry.not_before = entry.not_before.max(now);
+                } else {
                     entry.is_revived = false;
                     if entry.spec.ended.is_some() {
                         self.entries.remove(&due.number);
@@ -316,6 +365,7 @@ impl Ledger {
             // It went with its VM: that is no loss.
             Sent::NoPlace => {
                 entry.written = entry.state;
+                entry.is_seen_open = false;
                 if entry.spec.ended.is_some() {
                     self.entries.remove(&due.number);
                 }
@@ -325,15 +375,20 @@ impl Ledger {
                 entry.refusals = entry.refusals.saturating_add(1);
                 entry.not_before = now + REFUSED;
                 // What others see as open has to be ended, however long that takes, and
-                // who is connected can be ended only as long as it is known.
-                let is_seen = entry.written > 0 || entry.spec.ended.is_none();
-                let is_given_up = entry.refusals >= MOST_REFUSALS && !is_seen;
+                // who is connected can be ended only as long as it is known. A process
+                // that ends has no such time.
+                let has_time = self.ending.is_none() && entry.rank() != Rank::Over;
+                let is_given_up = entry.refusals >= MOST_REFUSALS && !has_time;
                 if is_given_up {
                     self.entries.remove(&due.number);
                 }
                 is_given_up
             }
-            Sent::Lost => false,
+            Sent::Lost => {
+                // It may be there all the same.
+                entry.is_seen_open |= due.spec.ended.is_none();
+                false
+            }
         }
     }
 
@@ -348,6 +403,22 @@ impl Ledger {
 }
 
 impl Entry {
+    fn rank(&self) -> Rank {
+        match (&self.spec.ended, self.is_seen_open) {
+            (None, _) => Rank::Open,
+            (Some(_), true) => Rank::SeenOpen,
+            (Some(_), false) => Rank::Over,
+        }
+    }
+
+    /// Something happened to it. It waits from now on, unless it did already.
+    fn changed(&mut self, now: Instant) {
+        if self.written == self.state {
+            self.not_before = self.not_before.max(now);
+        }
+        self.state += 1;
+    }
+
     /// As it is to be written.
     fn as_told(&self) -> KiteConnectionSpec {
         let mut spec = self.spec.clone();

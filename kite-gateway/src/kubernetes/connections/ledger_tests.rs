@@ -44,7 +44,7 @@ fn what_is_over_soon_is_written_once_with_its_end() {
     let start = Instant::now();
     let mut ledger = Ledger::new(LIMITS, start);
     assert!(ledger.opened(1, "ns", spec(1), start));
-    ledger.recorded(1, "a.cast");
+    ledger.recorded(1, "a.cast", start);
     assert!(ledger.due(9, start + HOLD / 2).is_empty());
     ledger.ended(1, at(1), "closed by the user", start + HOLD / 2);
     // Its channel says a moment later what it carried.
@@ -94,18 +94,85 @@ fn writes_have_a_rate_and_the_longest_wait_comes_first() {
 }
 
 #[test]
+fn who_is_connected_is_written_before_those_that_are_gone() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    for number in 1..=4 {
+        ledger.opened(number, "ns", spec(number), start);
+        ledger.ended(number, at(1), "over", start);
+    }
+    ledger.opened(5, "ns", spec(5), start);
+    let then = start + HOLD;
+    assert_eq!(numbers(&ledger.due(3, then)), [5, 1, 2]);
+}
+
+#[test]
+fn whoever_is_connected_is_known_though_there_are_too_many_that_are_over() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let due = ledger.due(9, start + HOLD);
+    ledger.sent(&due[0], Sent::Taken, start + HOLD);
+    // Others see the first as open: it is not given up.
+    ledger.ended(1, at(9), "over", start + HOLD);
+    // Nor is this, of which nobody knows whether it is seen.
+    ledger.opened(2, "ns", spec(2), start);
+    let due = ledger.due(9, start + HOLD);
+    assert_eq!(numbers(&due), [2]);
+    ledger.sent(&due[0], Sent::Lost, start + HOLD);
+    ledger.ended(2, at(9), "over", start + HOLD);
+    ledger.opened(3, "ns", spec(3), start);
+    for number in 4..=6 {
+        ledger.opened(number, "ns", spec(number), start);
+        ledger.ended(number, at(9), "over", start + Duration::from_secs(number));
+    }
+    for number in 7..=9 {
+        let all = ledger.opened(number, "ns", spec(number), start);
+        assert!(!all, "one is left out");
+        assert!(ledger.is_live(number));
+        assert_eq!(ledger.entries.len(), LIMITS.known);
+    }
+    let mut left: Vec<_> = ledger.entries.keys().copied().collect();
+    left.sort_unstable();
+    assert_eq!(left, [1, 2, 3, 7, 8, 9]);
+    assert!(!ledger.opened(10, "ns", spec(10), start));
+    assert!(!ledger.is_live(10), "nobody who is connected makes room");
+}
+
+#[test]
+fn what_changes_again_and_again_lets_others_go_first() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    let then = start + HOLD;
+    let due = ledger.due(9, then);
+    // While it is under way, and later.
+    ledger.recorded(1, "a.cast", then);
+    ledger.opened(2, "ns", spec(2), then - HOLD / 2);
+    let next = then + HOLD / 2;
+    ledger.sent(&due[0], Sent::Taken, next + SETTLE);
+    let due = ledger.due(1, next + SETTLE);
+    assert_eq!(numbers(&due), [2]);
+    ledger.sent(&due[0], Sent::Taken, next + SETTLE);
+    let due = ledger.due(9, next + SETTLE);
+    ledger.sent(&due[0], Sent::Taken, next + SETTLE);
+    ledger.opened(3, "ns", spec(3), next - HOLD + SETTLE);
+    ledger.recorded(1, "b.cast", next + SETTLE * 2);
+    assert_eq!(numbers(&ledger.due(1, next + SETTLE * 2)), [3]);
+}
+
+#[test]
 fn what_is_lost_waits_and_what_is_refused_is_given_up_at_last() {
     let start = Instant::now();
     let mut ledger = Ledger::new(LIMITS, start);
     ledger.opened(1, "ns", spec(1), start);
+    ledger.ended(1, at(9), "over", start);
     let mut now = start + HOLD;
     for _ in 0..2 * MOST_REFUSALS {
         let due = ledger.due(9, now);
         assert!(!ledger.sent(&due[0], Sent::Lost, now));
         now += Duration::from_secs(1);
     }
-    ledger.ended(1, at(9), "over", now);
-    now += SETTLE;
     for refusal in 1..=MOST_REFUSALS {
         let due = ledger.due(9, now);
         let is_given_up = ledger.sent(&due[0], Sent::Refused, now);
@@ -140,6 +207,44 @@ fn what_others_see_or_may_have_to_end_is_tried_for_as_long_as_it_takes() {
     let due = ledger.due(9, now);
     ledger.sent(&due[0], Sent::Taken, now);
     assert!(ledger.is_empty());
+    // So has one of which nobody knows whether it is seen.
+    ledger.opened(2, "ns", spec(2), now);
+    let due = ledger.due(9, now + HOLD);
+    ledger.sent(&due[0], Sent::Lost, now + HOLD);
+    ledger.ended(2, at(9), "over", now + HOLD);
+    refuse(&mut ledger, now + HOLD + SETTLE);
+    assert!(!ledger.is_empty());
+}
+
+#[test]
+fn a_process_that_ends_gives_up_what_is_refused_whoever_sees_it() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    for number in 1..=2 {
+        ledger.opened(number, "ns", spec(number), start);
+    }
+    let then = start + HOLD;
+    for due in ledger.due(9, then) {
+        ledger.sent(&due, Sent::Taken, then);
+    }
+    ledger.all_ended(at(9), "the server went down", then);
+    assert_eq!(ledger.stalled_since(), Some(then));
+    let mut later = then;
+    for refusal in 1..=MOST_REFUSALS {
+        later += Duration::from_secs(1);
+        let due = ledger.last(1);
+        assert_eq!(numbers(&due), [1]);
+        let is_given_up = ledger.sent(&due[0], Sent::Refused, later);
+        assert_eq!(is_given_up, refusal == MOST_REFUSALS);
+        if refusal == 1 {
+            let other = ledger.last(1);
+            assert_eq!(numbers(&other), [2], "what was refused is last");
+            assert_eq!(ledger.stalled_since(), Some(then));
+            ledger.sent(&other[0], Sent::Taken, later);
+            assert_eq!(ledger.stalled_since(), Some(later));
+        }
+    }
+    assert!(ledger.is_empty());
 }
 
 #[test]
@@ -150,12 +255,12 @@ fn what_somebody_took_for_over_is_taken_back_while_it_lasts() {
     let due = ledger.due(9, start + HOLD);
     ledger.sent(&due[0], Sent::Taken, start + HOLD);
     assert_eq!(ledger.next(start + HOLD), None);
-    ledger.revived(1);
+    ledger.revived(1, start + HOLD);
     let due = ledger.due(9, start + HOLD);
     assert!(due[0].is_revived);
     ledger.sent(&due[0], Sent::Taken, start + HOLD);
     ledger.ended(1, at(9), "over", start + HOLD);
-    ledger.revived(1);
+    ledger.revived(1, start + HOLD);
     let due = ledger.due(9, start + HOLD + SETTLE);
     assert!(!due[0].is_revived);
 }
@@ -189,6 +294,8 @@ fn what_is_deleted_while_it_is_open_is_written_again_less_and_less_soon() {
         assert_eq!(ledger.told().collect::<Vec<_>>(), [1]);
         ledger.deleted(1, false, now);
         let next = ledger.next(now).unwrap();
+        // Lists meanwhile have no reason to expect it.
+        assert_eq!(ledger.told().count(), 0);
         waits.push(next - now);
         now = next;
     }

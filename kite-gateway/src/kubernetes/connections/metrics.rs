@@ -43,7 +43,7 @@ impl Metrics {
         );
         registry.register(
             "unreported",
-            "Connections that only the audit log tells of, as there were too many",
+            "Connections of which not all was reported, as there were too many or it was refused",
             self.left_out.clone(),
         );
     }

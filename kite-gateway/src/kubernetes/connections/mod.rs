@@ -14,10 +14,12 @@
 //! | Module | What |
 //! |---|---|
 //! | `ledger` | what is to be written, and when it may be |
+//! | `turns` | who is first |
 //! | `writer` | hears and writes |
 
 mod ledger;
 mod metrics;
+mod turns;
 mod writer;
 
 use std::sync::Arc;
@@ -113,9 +115,10 @@ impl Reporter {
         self.shared.metrics.register(registry);
     }
 
-    /// Reports to `cluster` until `shutdown`, and then what is left, for ten seconds at
-    /// most; what is open by then counts as ended with the process. `wishes` are the events of a watch
-    /// on the objects of this process ([`watch_connections`]); `namespace` is where the
+    /// Reports to `cluster` until `shutdown`, and then what is left: for 22 seconds
+    /// at most while that is taken, and for ten if nothing is. What is open by then
+    /// counts as ended with the process. `wishes` are the events of a watch on the
+    /// objects of this process ([`watch_connections`]); `namespace` is where the
     /// heartbeat lies. For one task.
     pub async fn run<C: Cluster>(
         self,
@@ -166,7 +169,7 @@ impl AuditSink for Reporter {
                     shared.metrics.left_out.inc();
                 }
             }
-            Event::Recording { name, .. } => ledger.recorded(number, name),
+            Event::Recording { name, .. } => ledger.recorded(number, name, now),
             Event::Channel {
                 bytes_up,
                 bytes_down,

@@ -20,6 +20,12 @@ use crate::kubernetes::ending::{self, LAST, LAST_PATIENCE};
 
 /// Writes under way at a time.
 const PARALLEL: usize = 8;
+/// The same as the process ends: as many as are known at most are written in time at
+/// 30 ms each.
+const LAST_PARALLEL: usize = 16;
+/// How long the process takes for that at most. It ends sooner if nothing is taken
+/// for [`LAST`].
+const LONGEST_LAST: Duration = Duration::from_secs(20);
 /// How long one write may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long after the API server was away it is tried again, doubled each time.
@@ -87,7 +93,8 @@ impl<C: Cluster, L: Live> Writer<C, L> {
             self.live.end(number, wish);
         }
         if connection.spec.ended.is_some() {
-            self.shared.ledger.lock().revived(number);
+            let now = Instant::now();
+            self.shared.ledger.lock().revived(number, now);
             self.shared.changed.notify_one();
         }
     }
@@ -105,9 +112,29 @@ impl<C: Cluster, L: Live> Writer<C, L> {
     pub(super) async fn write_all(&self, shutdown: &CancellationToken) {
         // Carried out after the end of its connection, a write would take that back.
         ending::until(shutdown, self.write_until(shutdown)).await;
-        if tokio::time::timeout(LAST, self.write_last()).await.is_err() {
-            let left = self.shared.ledger.lock().waiting();
+        let (ended, now) = (Timestamp::now(), Instant::now());
+        let why = "the server went down";
+        self.shared.ledger.lock().all_ended(ended, why, now);
+        tokio::select! {
+            () = self.write_last() => {}
+            () = self.stalled() => {}
+            () = tokio::time::sleep(LONGEST_LAST) => {}
+        }
+        let left = self.shared.ledger.lock().waiting();
+        if left > 0 {
             tracing::warn!(left, "ends of connections are not reported in time");
+        }
+    }
+
+    /// Returns when nothing was taken for too long as the process ends.
+    async fn stalled(&self) {
+        loop {
+            let since = self.shared.ledger.lock().stalled_since();
+            let until = since.unwrap_or_else(Instant::now) + LAST;
+            if until <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(until).await;
         }
     }
 
@@ -121,25 +148,26 @@ impl<C: Cluster, L: Live> Writer<C, L> {
                 self.end_what_is_gone();
             }
             let is_anybody_there = shared.ledger.lock().live().next().is_some();
-            let mut answered = Answered::All;
+            let mut answers = Answers::default();
             // First, lest somebody takes what is written next for abandoned.
             if is_anybody_there && beat <= now {
                 if self.beat().await == Sent::Lost {
-                    answered = Answered::None;
+                    answers.lost += 1;
                 } else {
                     beat = now + BEAT_EVERY;
                 }
             }
-            if answered == Answered::All {
+            if answers.are_all() {
                 self.ask_for_clients();
                 let due = shared.ledger.lock().due(PARALLEL * 4, Instant::now());
-                answered = self.send(due, PATIENCE, shutdown.cancelled()).await;
+                let stop = shutdown.cancelled();
+                answers = self.send(due, PARALLEL, PATIENCE, stop).await;
             }
-            if answered != Answered::None {
+            if !answers.are_none() {
                 pause = FIRST_PAUSE;
             }
             let now = Instant::now();
-            let is_away = answered != Answered::All;
+            let is_away = !answers.are_all();
             let next = if is_away {
                 let next = now + pause;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -195,17 +223,20 @@ impl<C: Cluster, L: Live> Writer<C, L> {
 
     /// Writes what is left as the process ends.
     async fn write_last(&self) {
-        let shared = &self.shared;
-        let why = "the server went down";
-        let now = Instant::now();
-        shared.ledger.lock().all_ended(Timestamp::now(), why, now);
-        while !shared.ledger.lock().is_empty() {
-            let last = shared.ledger.lock().last(PARALLEL * 4);
-            let is_stuck = last.is_empty();
-            let sending = self.send(last, LAST_PATIENCE, std::future::pending());
-            if sending.await != Answered::All || is_stuck {
-                tokio::time::sleep(FIRST_PAUSE).await;
-            }
+        let ledger = &self.shared.ledger;
+        let mut pause = Duration::ZERO;
+        while !ledger.lock().is_empty() {
+            tokio::time::sleep(pause).await;
+            let last = ledger.lock().last(LAST_PARALLEL * 4);
+            let stop = std::future::pending();
+            let answers = self.send(last, LAST_PARALLEL, LAST_PATIENCE, stop).await;
+            // Where all is refused there is no haste to hear that again.
+            let is_going_on = answers.are_all() && answers.taken > 0;
+            pause = if is_going_on {
+                Duration::ZERO
+            } else {
+                FIRST_PAUSE
+            };
         }
     }
 
@@ -225,37 +256,37 @@ impl<C: Cluster, L: Live> Writer<C, L> {
         }
     }
 
-    /// Writes, each for `patience` at most, and says what the API server answered.
-    /// Nothing is begun after `stop`.
+    /// Writes, `parallel` at a time and each for `patience` at most, and says what the
+    /// API server answered. Nothing is begun after `stop`.
     async fn send(
         &self,
         due: Vec<Due>,
+        parallel: usize,
         patience: Duration,
         stop: impl Future<Output = ()>,
-    ) -> Answered {
-        let (mut lost, mut heard) = (false, false);
+    ) -> Answers {
+        let mut answers = Answers::default();
         let sending = due
             .into_iter()
             .map(|due| async move { (self.send_one(&due, patience).await, due) });
         let mut sent = std::pin::pin!(
             stream::iter(sending)
                 .take_until(stop)
-                .buffer_unordered(PARALLEL)
+                .buffer_unordered(parallel)
         );
         while let Some((sent, due)) = sent.next().await {
-            lost |= sent == Sent::Lost;
-            heard |= sent != Sent::Lost;
+            match sent {
+                Sent::Taken | Sent::NoPlace => answers.taken += 1,
+                Sent::Refused => answers.refused += 1,
+                Sent::Lost => answers.lost += 1,
+            }
             self.shared.metrics.sent(sent);
             let mut ledger = self.shared.ledger.lock();
             if ledger.sent(&due, sent, Instant::now()) {
                 self.shared.metrics.left_out.inc();
             }
         }
-        match (lost, heard) {
-            (false, _) => Answered::All,
-            (true, true) => Answered::Some,
-            (true, false) => Answered::None,
-        }
+        answers
     }
 
     async fn send_one(&self, due: &Due, patience: Duration) -> Sent {
@@ -287,12 +318,24 @@ impl<C: Cluster, L: Live> Writer<C, L> {
     }
 }
 
-/// How much of what was asked the API server answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answered {
-    All,
-    Some,
-    None,
+/// What the API server answered to some writes.
+#[derive(Clone, Copy, Default, Debug)]
+struct Answers {
+    /// Writes of which nothing is left to do.
+    taken: usize,
+    refused: usize,
+    /// Writes without an answer.
+    lost: usize,
+}
+
+impl Answers {
+    fn are_all(self) -> bool {
+        self.lost == 0
+    }
+
+    fn are_none(self) -> bool {
+        self.lost > 0 && self.taken + self.refused == 0
+    }
 }
 
 fn what_came_of(error: &ClusterError) -> Sent {
