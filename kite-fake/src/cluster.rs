@@ -130,6 +130,13 @@ impl FakeCluster {
         kube::Client::new(service, "default")
     }
 
+    /// A client in process for who plays the rest of a cluster, so that policies and
+    /// the log tell them from people. Needs a running tokio runtime.
+    pub fn control_plane_client(&self) -> kube::Client {
+        let service = FakeService::new(self.clone(), Some(Identity::control_plane()));
+        kube::Client::new(service, "default")
+    }
+
     /// The tower service behind [`client`](Self::client), to put layers around:
     /// requests without credentials are the administrator's.
     pub fn service(&self) -> FakeService {
@@ -281,7 +288,7 @@ impl FakeCluster {
     }
 
     pub(crate) fn start_actors(&self, actors: Vec<Arc<dyn Actor>>, rules: &Arc<Rules>) {
-        let client = self.client();
+        let client = self.control_plane_client();
         self.inner
             .actors
             .get_or_init(|| Actors::spawn(&client, self.clock(), rules, actors, self.stopped()));

@@ -43,6 +43,15 @@ impl Identity {
         }
     }
 
+    /// What runs a cluster: who makes, changes and clears away what follows from what
+    /// others ask for. It may do everything, and is nobody's mistake.
+    pub fn control_plane() -> Self {
+        Self {
+            name: "system:kube-controller-manager".into(),
+            ..Self::admin()
+        }
+    }
+
     /// Nobody in particular.
     pub fn anonymous() -> Self {
         Self {
