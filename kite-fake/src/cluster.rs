@@ -88,14 +88,6 @@ impl FakeCluster {
         kube::Client::new(self.service(), "default")
     }
 
-    /// A client of those who run the cluster itself ([`crate::actors`]), whom admission
-    /// policies tell from administrators.
-    pub fn controller_client(&self) -> kube::Client {
-        let identity = Identity::controller_manager();
-        let service = FakeService::new(self.clone(), Some(identity));
-        kube::Client::new(service, "default")
-    }
-
     /// The cluster as the verbs of [`kite_core::cluster::Cluster`], over
     /// [`client`](Self::client). Needs a running tokio runtime.
     ///
@@ -135,6 +127,13 @@ impl FakeCluster {
     /// ```
     pub fn client_as(&self, user: &str) -> kube::Client {
         let service = FakeService::new(self.clone(), Some(Identity::user(user)));
+        kube::Client::new(service, "default")
+    }
+
+    /// A client in process for who plays the rest of a cluster, so that policies and
+    /// the log tell them from people. Needs a running tokio runtime.
+    pub fn control_plane_client(&self) -> kube::Client {
+        let service = FakeService::new(self.clone(), Some(Identity::control_plane()));
         kube::Client::new(service, "default")
     }
 
@@ -289,7 +288,7 @@ impl FakeCluster {
     }
 
     pub(crate) fn start_actors(&self, actors: Vec<Arc<dyn Actor>>, rules: &Arc<Rules>) {
-        let client = self.controller_client();
+        let client = self.control_plane_client();
         self.inner
             .actors
             .get_or_init(|| Actors::spawn(&client, self.clock(), rules, actors, self.stopped()));

@@ -130,7 +130,7 @@ impl Actors {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on(cluster: &FakeCluster, rules: &Arc<Rules>, actors: Vec<Arc<dyn Actor>>) -> Self {
-        let (client, clock) = (cluster.controller_client(), cluster.clock());
+        let (client, clock) = (cluster.control_plane_client(), cluster.clock());
         Self::spawn(&client, clock, rules, actors, cluster.stopped())
     }
 

@@ -95,10 +95,11 @@ pub fn play(
     cluster.admit_by(Arc::new(MigrationAdmission));
     cluster.admit_by(Arc::new(SnapshotAdmission));
     let machines = machines(guests);
-    let subresources = VmSubresources::new(cluster.client(), Arc::clone(cluster.clock()))
-        .with_guests(Arc::clone(&machines));
+    let subresources =
+        VmSubresources::new(cluster.control_plane_client(), Arc::clone(cluster.clock()))
+            .with_guests(Arc::clone(&machines));
     cluster.extend(SUBRESOURCES, Arc::new(subresources));
-    let (client, clock) = (cluster.controller_client(), cluster.clock());
+    let (client, clock) = (cluster.control_plane_client(), cluster.clock());
     let actors = everything_with(guests, machines);
     Actors::spawn(&client, clock, rules, actors, shutdown)
 }

@@ -43,9 +43,9 @@ impl Identity {
         }
     }
 
-    /// Who runs the cluster itself, as which its actors are known: with all rights, and
-    /// under the name that admission policies let by.
-    pub fn controller_manager() -> Self {
+    /// What runs a cluster: who makes, changes and clears away what follows from what
+    /// others ask for. It may do everything, and is nobody's mistake.
+    pub fn control_plane() -> Self {
         Self {
             name: "system:kube-controller-manager".into(),
             ..Self::admin()

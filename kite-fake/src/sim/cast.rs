@@ -63,7 +63,7 @@ impl Cast {
         rules: &Arc<Rules>,
         discovered: Arc<OnceLock<Catalog>>,
     ) -> Self {
-        let client = cluster.controller_client();
+        let client = cluster.control_plane_client();
         let catalog = Catalog::default();
         let mirrors = Mirrors::default();
         let now = Instant::now();

@@ -229,11 +229,16 @@ fn of_users() -> Vec<Right> {
             "the same; these two roles and no others",
         )
         .named(["kite-gateway-users", "kite-api-users"]),
-        cluster(CORE, ["nodes"], READ, "addresses that walls close"),
+        cluster(
+            CORE,
+            ["nodes"],
+            ["list", "watch"],
+            "addresses that walls close",
+        ),
         cluster(
             "discovery.k8s.io",
             ["endpointslices"],
-            READ,
+            ["list", "watch"],
             "addresses of the API server, which walls close",
         ),
     ]

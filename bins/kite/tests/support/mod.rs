@@ -8,6 +8,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -17,6 +18,9 @@ use serde_json::Value;
 /// How long anything may take before a test gives up. Long, for a slow and
 /// busy machine; nothing is asserted about how fast things are.
 pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Set by who knows already that what is waited for does not come.
+pub static IN_VAIN: AtomicBool = AtomicBool::new(false);
 
 /// Whether the clients that the tests drive are here. Where they are missing
 /// the test says so and passes; in CI (`KITE_REQUIRE_CLIENTS`) it fails.
@@ -124,7 +128,9 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) ->
     loop {
         match look() {
             Ok(found) => return found,
-            Err(seen) if start.elapsed() > PATIENCE => panic!("{what}: last seen: {seen}"),
+            Err(seen) if start.elapsed() > PATIENCE || IN_VAIN.load(Ordering::SeqCst) => {
+                panic!("{what}: last seen: {seen}")
+            }
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     }

@@ -1,0 +1,387 @@
+//! One life of a platform, in which all that Kite does is done once.
+
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use serde_json::{Value, json};
+
+use crate::{
+    console,
+    stage::{Stage, TOKEN},
+    support::{Platform, eventually, show},
+};
+
+const PASSWORD: &str = "correct horse battery";
+const VM_PASSWORD: &str = "staple of the vm";
+const DOMAIN: &str = "vm.example.org";
+
+/// All of it.
+pub fn whole(stage: &Stage) {
+    let platform = &stage.platform;
+    let boss = first_administrator(platform);
+    let ann = accounts(platform, &boss);
+    images(platform);
+    let vms = machines(stage, &boss, &ann);
+    web(platform, &boss);
+    end(stage, &boss, &ann, &vms);
+}
+
+fn settings(platform: &Platform, boss: &str, edit: &Value) {
+    platform.curl_ok(
+        200,
+        "PATCH",
+        "/api/v1/admin/platform",
+        Some(boss),
+        Some(edit),
+    );
+}
+
+fn sign_in(platform: &Platform, username: &str, code: Option<&str>) -> String {
+    let mut body = json!({ "username": username, "password": PASSWORD });
+    if let Some(code) = code {
+        body["code"] = json!(code);
+    }
+    let answer = platform.curl_ok(200, "POST", "/api/v1/auth/sign-in", None, Some(&body));
+    answer["token"].as_str().unwrap().to_owned()
+}
+
+fn first_administrator(platform: &Platform) -> String {
+    let body = json!({ "token": TOKEN, "username": "boss", "password": PASSWORD });
+    platform.curl_ok(201, "POST", "/api/v1/auth/bootstrap", None, Some(&body));
+    let boss = sign_in(platform, "boss", None);
+    settings(
+        platform,
+        &boss,
+        &json!({"signUp": "Invite", "baseDomain": DOMAIN, "gateway": {"publicHost": "ssh.example.org"}}),
+    );
+    let capacity = platform.curl_ok(200, "GET", "/api/v1/admin/capacity", Some(&boss), None);
+    assert!(capacity["nodes"].as_u64().unwrap() > 0, "{capacity}");
+    boss
+}
+
+/// Users, by an administrator and by invite; second factors, tokens, sessions.
+fn accounts(platform: &Platform, boss: &str) -> String {
+    let body = json!({"username": "ann", "password": PASSWORD, "accessLevel": "User"});
+    platform.curl_ok(201, "POST", "/api/v1/admin/users", Some(boss), Some(&body));
+    let invite = || {
+        let path = "/api/v1/admin/invites";
+        platform.curl_ok(201, "POST", path, Some(boss), Some(&json!({})))
+    };
+    let (used, withdrawn) = (invite(), invite());
+    let body = json!({"username": "bob", "password": PASSWORD, "invite": used["token"]});
+    platform.curl_ok(201, "POST", "/api/v1/auth/sign-up", None, Some(&body));
+    let path = format!(
+        "/api/v1/admin/invites/{}",
+        withdrawn["name"].as_str().unwrap()
+    );
+    platform.curl_ok(204, "DELETE", &path, Some(boss), None);
+    for user in ["ann", "bob"] {
+        let phase = ["get", "kiteuser", user, "-o", "jsonpath={.status.phase}"];
+        eventually(user, || match platform.kubectl_ok(&phase).as_str() {
+            "Ready" => Ok(()),
+            seen => Err(seen.to_owned()),
+        });
+    }
+    let ann = sign_in(platform, "ann", None);
+    let edit = json!({"email": "ann@example.org"});
+    platform.curl_ok(200, "PATCH", "/api/v1/me", Some(&ann), Some(&edit));
+
+    let body = json!({"name": "ci", "scopes": ["vms:read", "account:read"]});
+    let made = platform.curl_ok(201, "POST", "/api/v1/me/tokens", Some(&ann), Some(&body));
+    let token = made["token"].as_str().unwrap();
+    platform.curl_ok(200, "GET", "/api/v1/me", Some(token), None);
+    platform.curl_ok(204, "DELETE", "/api/v1/me/tokens/ci", Some(&ann), None);
+
+    second_factor(platform, &ann);
+    let other = sign_in(platform, "ann", None);
+    platform.curl_ok(204, "POST", "/api/v1/auth/sign-out", Some(&other), None);
+    ann
+}
+
+fn second_factor(platform: &Platform, ann: &str) {
+    let path = "/api/v1/me/totp";
+    let made = platform.curl_ok(201, "POST", path, Some(ann), Some(&json!({})));
+    let secret = totp_rs::Secret::try_from_base32(made["secret"].as_str().unwrap()).unwrap();
+    let app = totp_rs::Builder::new().with_secret(secret).build().unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let code = app.generate(now).to_string();
+    let body = json!({ "code": code });
+    let path = "/api/v1/me/totp/confirm";
+    platform.curl_ok(200, "POST", path, Some(ann), Some(&body));
+    let body = json!({ "password": PASSWORD });
+    platform.curl_ok(204, "DELETE", "/api/v1/me/totp", Some(ann), Some(&body));
+}
+
+/// The catalogue, and an image that is fetched once.
+fn images(platform: &Platform) {
+    platform.apply_ok(
+        "
+apiVersion: hy3ons.github.io/v1
+kind: KiteImage
+metadata: {name: alpine}
+spec:
+  osFamily: Alpine
+  minDisk: 1Gi
+  source: {registry: {url: 'docker://images.kite.test/alpine:3.22'}}
+",
+    );
+    for image in ["debian-12", "alpine"] {
+        let phase = ["get", "kiteimage", image, "-o", "jsonpath={.status.phase}"];
+        eventually(image, || match platform.kubectl_ok(&phase).as_str() {
+            "Ready" => Ok(()),
+            seen => Err(seen.to_owned()),
+        });
+    }
+}
+
+fn vm(platform: &Platform, token: &str, name: &str) -> (u16, Value) {
+    platform.curl("GET", &format!("/api/v1/vms/{name}"), Some(token), None)
+}
+
+fn wait_for_phase(platform: &Platform, token: &str, name: &str, phase: &str) {
+    eventually(phase, || {
+        let (_, vm) = vm(platform, token, name);
+        if vm["status"]["phase"] == phase {
+            Ok(())
+        } else {
+            Err(vm.to_string())
+        }
+    });
+}
+
+fn edit_vm(platform: &Platform, ann: &str, edit: &Value) {
+    platform.curl_ok(200, "PATCH", "/api/v1/vms/web", Some(ann), Some(edit));
+}
+
+/// Logs in to `web`, and does this there.
+fn ssh(platform: &Platform, command: &str, input: &str) {
+    eventually("ssh", || {
+        let output = platform.openssh("ssh", "ann-web", VM_PASSWORD, &[command], input);
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(show(&output))
+        }
+    });
+}
+
+/// VMs: made, used, seen, grown, restarted, offered, taken away.
+fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
+    let platform = &stage.platform;
+    let body = json!({
+        "name": "web", "cpu": 1, "memory": "1Gi", "disk": "10Gi", "image": "alpine",
+        "sshId": "ann-web", "sshPassword": VM_PASSWORD, "domainPrefix": "www",
+        "startOnConnect": true, "idleTimeout": "1h",
+    });
+    platform.curl_ok(201, "POST", "/api/v1/vms", Some(ann), Some(&body));
+    wait_for_phase(platform, ann, "web", "Running");
+    ssh(platform, "sleep 3", "");
+    console::use_one(stage, ann, "web", "Serial");
+    end_of_a_session(platform, ann);
+
+    edit_vm(platform, ann, &json!({"powerState": "Off"}));
+    wait_for_phase(platform, ann, "web", "Stopped");
+    // It is started by the login.
+    ssh(platform, "true", "");
+    wait_for_phase(platform, ann, "web", "Running");
+
+    edit_vm(platform, ann, &json!({"disk": "20Gi"}));
+    let grown = ["get", "pvc", "-n", "kite-user-ann", "web-disk", "-o"];
+    let size = "jsonpath={.spec.resources.requests.storage}";
+    eventually("the disk grows", || {
+        let size = platform.kubectl_ok(&[&grown[..], &[size]].concat());
+        if size == "10Gi" { Err(size) } else { Ok(()) }
+    });
+    let instance = || {
+        let uid = [
+            "get",
+            "vmi",
+            "-n",
+            "kite-user-ann",
+            "web",
+            "-o",
+            "jsonpath={.metadata.uid}",
+        ];
+        let output = platform.kubectl(&uid);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let before = instance();
+    platform.curl_ok(200, "POST", "/api/v1/vms/web/restart", Some(ann), None);
+    eventually("restarted", || {
+        let now = instance();
+        if now.is_empty() || now == before {
+            Err(now)
+        } else {
+            Ok(())
+        }
+    });
+    wait_for_phase(platform, ann, "web", "Running");
+
+    let offer = json!({
+        "name": "small", "cpu": 1, "memory": "1Gi", "disk": "5Gi", "image": "debian-12",
+    });
+    platform.curl_ok(
+        201,
+        "POST",
+        "/api/v1/admin/offers",
+        Some(boss),
+        Some(&offer),
+    );
+    // There is one of that name.
+    platform.curl_ok(
+        409,
+        "POST",
+        "/api/v1/admin/offers",
+        Some(boss),
+        Some(&offer),
+    );
+    let claim = json!({"name": "offered", "idleTimeout": "1h"});
+    platform.curl_ok(
+        201,
+        "POST",
+        "/api/v1/offers/small/claim",
+        Some(ann),
+        Some(&claim),
+    );
+    wait_for_phase(platform, ann, "offered", "Running");
+    // The first to use it, as far as anybody was told.
+    console::use_one(stage, ann, "offered", "Vnc");
+    let claimed = [
+        "get",
+        "kitevirtualmachineoffer",
+        "small",
+        "-o",
+        "jsonpath={.status.phase}",
+    ];
+    eventually("claimed", || match platform.kubectl_ok(&claimed).as_str() {
+        "Claimed" => Ok(()),
+        seen => Err(seen.to_owned()),
+    });
+    platform.curl_ok(
+        202,
+        "DELETE",
+        "/api/v1/admin/offers/small",
+        Some(boss),
+        None,
+    );
+    ["web", "offered"]
+}
+
+/// Somebody is connected, and is shown the door.
+fn end_of_a_session(platform: &Platform, ann: &str) {
+    std::thread::scope(|scope| {
+        let sleeper =
+            scope.spawn(|| platform.openssh("ssh", "ann-web", VM_PASSWORD, &["sleep 60"], ""));
+        let path = "/api/v1/vms/web/sessions?live=true";
+        let session = eventually("a session", || {
+            let (_, list) = platform.curl("GET", path, Some(ann), None);
+            let items = list["items"].as_array().cloned().unwrap_or_default();
+            let ssh = items.iter().find(|it| it["kind"] == "Ssh");
+            ssh.cloned().ok_or_else(|| list.to_string())
+        });
+        let path = format!(
+            "/api/v1/vms/web/sessions/{}",
+            session["name"].as_str().unwrap()
+        );
+        platform.curl_ok(202, "DELETE", &path, Some(ann), None);
+        let output = sleeper.join().unwrap();
+        assert!(!output.status.success(), "{}", show(&output));
+    });
+}
+
+/// How the web page is reached: by Ingress and by the Gateway API, with certificates.
+fn web(platform: &Platform, boss: &str) {
+    let path = "/api/v1/admin/certificate";
+    settings(
+        platform,
+        boss,
+        &json!({"exposure": {"certificate": {"clusterIssuer": "own"}}}),
+    );
+    platform.curl_ok(200, "GET", path, Some(boss), None);
+    settings(
+        platform,
+        boss,
+        &json!({"exposure": {"certificate": {"clusterIssuer": null}}}),
+    );
+
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new([DOMAIN.to_owned()]).unwrap();
+    params.not_after = date_time_ymd(2100, 1, 1);
+    let certificate = params.self_signed(&key).unwrap();
+    let body = json!({"certificate": certificate.pem(), "privateKey": key.serialize_pem()});
+    platform.curl_ok(200, "PUT", path, Some(boss), Some(&body));
+    platform.curl_ok(204, "DELETE", path, Some(boss), None);
+
+    platform.apply_ok(
+        "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: front, namespace: kite}
+spec:
+  gatewayClassName: played
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+",
+    );
+    let of_web = |kind: &str| {
+        let output = platform.kubectl(&["get", kind, "-n", "kite-user-ann", "web", "-o", "name"]);
+        output.status.success()
+    };
+    let moved = |to: &str, from: &str| {
+        eventually(to, || match (of_web(to), of_web(from)) {
+            (true, false) => Ok(()),
+            seen => Err(format!("{seen:?}")),
+        });
+    };
+    moved("ingress", "httproute");
+    let gateway = json!({"exposure": {"gateway": {"namespace": "kite", "name": "front"}}});
+    settings(platform, boss, &gateway);
+    moved("httproute", "ingress");
+    settings(platform, boss, &json!({"exposure": {"gateway": null}}));
+    moved("ingress", "httproute");
+
+    // Somebody deletes the settings, and they are made anew.
+    platform.kubectl_ok(&["delete", "kiteplatform", "default"]);
+    eventually("no settings", || {
+        let path = "/api/v1/admin/platform";
+        let (_, seen) = platform.curl("GET", path, Some(boss), None);
+        if seen["baseDomain"].is_null() {
+            Ok(())
+        } else {
+            Err(seen.to_string())
+        }
+    });
+    settings(platform, boss, &json!({"baseDomain": DOMAIN}));
+}
+
+/// Everything goes: a VM by itself, the rest with its user, and the images.
+fn end(stage: &Stage, boss: &str, ann: &str, vms: &[&str; 2]) {
+    let platform = &stage.platform;
+    let [web, _] = vms;
+    platform.curl_ok(
+        202,
+        "DELETE",
+        &format!("/api/v1/vms/{web}"),
+        Some(ann),
+        None,
+    );
+    eventually("the VM is gone", || match vm(platform, ann, web) {
+        (404, _) => Ok(()),
+        (status, vm) => Err(format!("{status} {vm}")),
+    });
+    stage.ann_goes();
+    platform.curl_ok(202, "DELETE", "/api/v1/admin/users/ann", Some(boss), None);
+    let gone = |what: &[&str]| {
+        eventually(&format!("{what:?} is gone"), || {
+            let output = platform.kubectl(&[&["get"], what].concat());
+            if output.status.success() {
+                Err(show(&output))
+            } else {
+                Ok(())
+            }
+        });
+    };
+    gone(&["kiteuser", "ann"]);
+    gone(&["namespace", "kite-user-ann"]);
+    for image in ["debian-12", "alpine"] {
+        platform.kubectl_ok(&["delete", "kiteimage", image, "--wait=false"]);
+        gone(&["kiteimage", image]);
+    }
+}

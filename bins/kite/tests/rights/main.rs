@@ -1,0 +1,155 @@
+//! The processes under their own accounts, on an API server that lets them do what
+//! `kite manifests` grants them, and nothing else.
+//!
+//! One life of a platform is enough for all of it: nothing that the processes ask for is
+//! refused, and each right that they have is used by a request that no other right
+//! allows. With `KITE_SWEEP` that is shown the other way round, too: without any one of
+//! them something is refused.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod atoms;
+mod console;
+mod life;
+mod stage;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use atoms::{Asked, Atom, atoms};
+use kite_render::install::{Installation, Process, Profile};
+use stage::Stage;
+use support::{IN_VAIN, clients_present};
+
+/// With terminals, so that every right is granted.
+fn installation() -> Installation {
+    let mut installation = Profile::SingleNode.installation();
+    installation.terminals = true;
+    installation
+}
+
+#[test]
+fn each_process_may_do_what_it_needs_and_nothing_else() {
+    if !clients_present() {
+        return;
+    }
+    let _alone = alone();
+    let installation = installation();
+    let mut stage = Stage::installed(&installation, None);
+    stage.start(&installation);
+    life::whole(&stage);
+    let asked = stage.end();
+
+    let refused: BTreeSet<_> = asked
+        .iter()
+        .filter(|asked| asked.is_refused())
+        .map(Asked::to_string)
+        .collect();
+    assert!(refused.is_empty(), "refused: {refused:#?}");
+
+    let granted = atoms(&installation);
+    let idle: BTreeSet<_> = granted
+        .iter()
+        .filter(|atom| atom.is_for_elsewhere().is_none())
+        .filter(|atom| {
+            let others = || granted.iter().filter(|other| other != atom);
+            let mut allowed = asked.iter().filter(|asked| atom.allows(asked));
+            !allowed.any(|asked| !others().any(|other| other.allows(asked)))
+        })
+        .map(Atom::to_string)
+        .collect();
+    assert!(idle.is_empty(), "of no use: {idle:#?}");
+    if std::env::var_os("KITE_COUNT").is_some() {
+        for atom in &granted {
+            let n = asked.iter().filter(|asked| atom.allows(asked)).count();
+            eprintln!("{n} {atom}");
+        }
+    }
+}
+
+#[test]
+fn secrets_beyond_their_reach_are_refused() {
+    let installation = installation();
+    let stage = Stage::installed(&installation, None);
+    stage.give_ann_a_namespace(&installation);
+    for process in [Process::Gateway, Process::Api] {
+        for (namespace, name, is_read) in [
+            ("kite-user-ann", "web-ssh-key", true),
+            ("kube-system", "bootstrap-token", false),
+            ("kite", "somebody-elses", false),
+            ("default", "web-ssh-key", false),
+            ("kite", "kite-gateway-host-key", process == Process::Gateway),
+            ("kite", "kite-seal", process == Process::Api),
+        ] {
+            let code = stage.get_secret(process, namespace, name);
+            let expected = if is_read { 404 } else { 403 };
+            assert_eq!(code, expected, "{process:?}: {namespace}/{name}");
+        }
+        for namespace in ["kite-user-ann", "kite", ""] {
+            let code = stage.list_secrets(process, namespace);
+            assert_eq!(code, 403, "{process:?} lists {namespace:?}");
+        }
+    }
+}
+
+/// What is known to be in vain is so for all tests of this program.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many rights are taken away in one run, unless all are.
+const SLICE: usize = 3;
+
+#[test]
+fn without_any_one_right_something_is_refused() {
+    if !clients_present() {
+        return;
+    }
+    let _alone = alone();
+    let installation = installation();
+    let granted = atoms(&installation);
+    let needed: Vec<_> = granted
+        .iter()
+        .filter(|atom| atom.is_for_elsewhere().is_none())
+        .collect();
+    let (step, most) = match std::env::var_os("KITE_SWEEP") {
+        Some(_) => (1, needed.len()),
+        None => (needed.len() / SLICE, SLICE),
+    };
+    let harmless: BTreeSet<_> = needed
+        .into_iter()
+        .step_by(step)
+        .take(most)
+        .filter(|atom| !is_missed(&installation, atom))
+        .map(Atom::to_string)
+        .collect();
+    assert!(
+        harmless.is_empty(),
+        "nothing is refused without these: {harmless:#?}"
+    );
+}
+
+/// Whether something is refused in a life without this right.
+fn is_missed(installation: &Installation, right: &Atom) -> bool {
+    let mut stage = Stage::installed(installation, Some(right));
+    let found = stage.watch_for_refusal();
+    // As soon as something is, the rest may go wrong.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        stage.start(installation);
+        life::whole(&stage);
+    }));
+    // It is written down a moment later.
+    std::thread::sleep(Duration::from_millis(200));
+    drop(stage);
+    let refused = found.join().unwrap();
+    IN_VAIN.store(false, Ordering::SeqCst);
+    eprintln!("without {right}: {refused:?}");
+    refused.is_some()
+}

@@ -1,0 +1,362 @@
+//! An installation on an API server with RBAC, and its processes, each under its own
+//! account.
+
+use std::{
+    path::Path,
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::{Secret, ServiceAccount},
+};
+use kite_core::crd::{KiteUser, KiteUserSpec};
+use kite_fake::{
+    FakeCluster,
+    actors::{Rules, play},
+};
+use kite_render::{
+    User, grant,
+    install::{Installation, Manifest, Process as Kite},
+    namespace,
+};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    atoms::{Asked, Atom, without},
+    support::{IN_VAIN, Platform, Process, eventually, run, show},
+};
+
+/// The token of the first administrator.
+pub const TOKEN: &str = "a-token-that-works-once";
+
+pub struct Stage {
+    pub platform: Platform,
+    runtime: Runtime,
+    fake: FakeCluster,
+    stop: CancellationToken,
+    processes: Vec<Process>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    ended: Arc<AtomicBool>,
+    is_ending: Arc<AtomicBool>,
+    _directory: TempDir,
+}
+
+impl Stage {
+    /// Starts the processes, and waits until they are ready.
+    pub fn start(&mut self, installation: &Installation) {
+        let mut ready = json!({});
+        for process in Kite::ALL {
+            let (started, address) = self.process(installation, process);
+            self.processes.push(started);
+            match process {
+                Kite::Controller => {}
+                Kite::Gateway => ready["gateway"] = json!(address),
+                Kite::Api => ready["api"] = json!(format!("http://{address}")),
+            }
+        }
+        self.platform.ready = ready;
+        self.write_known_hosts();
+    }
+
+    /// The installation, without one of its rights if that is asked for, and nobody who
+    /// works yet.
+    pub fn installed(installation: &Installation, right: Option<&Atom>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        let guard = runtime.enter();
+        let fake = FakeCluster::builder()
+            .seed(rand::random())
+            .rbac(true)
+            .crds(kite_core::crd::all())
+            .crds(kite_core::kubevirt::crds())
+            .crds(kite_core::cdi::crds())
+            .crds(kite_core::gateway_api::crds())
+            .build()
+            .unwrap();
+        for manifest in installation.manifests() {
+            let object = serde_json::to_value(&manifest).unwrap();
+            let object = right.map_or(object.clone(), |right| without(&object, right));
+            // CRDs were given above, before all that is of their kinds.
+            if object["kind"] != "CustomResourceDefinition" {
+                fake.create(object).unwrap();
+            }
+        }
+        for object in beside() {
+            fake.create(object).unwrap();
+        }
+        let stop = CancellationToken::new();
+        // What they do is none of the processes' requests.
+        drop(play(&fake, &Arc::new(Rules::demo()), true, &stop));
+        let served = runtime
+            .block_on(fake.serve(([127, 0, 0, 1], 0).into()))
+            .unwrap();
+        fake.write_kubeconfig(&state.join("kubeconfig"), &served.url())
+            .unwrap();
+        drop(guard);
+        let made = Self {
+            platform: Platform {
+                state,
+                ready: json!({ "apiserver": served.url() }),
+            },
+            runtime,
+            fake,
+            stop,
+            processes: Vec::new(),
+            asked: Arc::default(),
+            ended: Arc::default(),
+            is_ending: Arc::default(),
+            _directory: directory,
+        };
+        made.take_notes();
+        made
+    }
+
+    /// Writes down what the processes ask for, before the log forgets it.
+    fn take_notes(&self) {
+        let (fake, asked) = (self.fake.clone(), Arc::clone(&self.asked));
+        let (ended, is_ending) = (Arc::clone(&self.ended), Arc::clone(&self.is_ending));
+        let mut mark = fake.log().mark();
+        self.runtime.spawn(async move {
+            loop {
+                let is_last = ended.load(Ordering::SeqCst);
+                let since = {
+                    let log = fake.log();
+                    let since = log.since(&mark);
+                    mark = log.mark();
+                    since
+                };
+                let is_ending = is_ending.load(Ordering::SeqCst);
+                let fresh = since.entries.iter();
+                let fresh = fresh.flat_map(|entry| Asked::of(entry, is_ending));
+                asked.lock().unwrap().extend(fresh);
+                if is_last {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+    }
+
+    /// A process as its workload starts it, and where it serves.
+    fn process(&self, installation: &Installation, process: Kite) -> (Process, String) {
+        let directory = self.platform.state.parent().unwrap();
+        let path = Path::new(env!("CARGO_BIN_EXE_kite")).with_file_name(process.name());
+        assert!(
+            path.is_file(),
+            "{} is not built: run `cargo test --workspace`",
+            path.display()
+        );
+        let mut command = Command::new(path);
+        let template = installation
+            .manifests()
+            .into_iter()
+            .find_map(|it| match it {
+                Manifest::Deployment(it) if it.metadata.name.as_deref() == Some(process.name()) => {
+                    it.spec.template.spec
+                }
+                _ => None,
+            });
+        for variable in template.unwrap().containers[0].env.iter().flatten() {
+            let value = variable.value.as_deref().unwrap_or("kite");
+            command.env(&variable.name, value);
+        }
+        for option in ["KITE_LISTEN", "KITE_ADMIN_LISTEN"] {
+            command.env(option, "127.0.0.1:0");
+        }
+        let kubeconfig = directory.join(format!("{}.kubeconfig", process.name()));
+        std::fs::write(&kubeconfig, self.kubeconfig(process).to_string()).unwrap();
+        command
+            .env("KUBECONFIG", kubeconfig)
+            .env("HOME", directory)
+            .env("HOSTNAME", format!("{}-0", process.name()));
+        let log = directory.join(format!("{}.log", process.name()));
+        let mut started = Process::start(process.name(), command, log);
+        let serving = match process {
+            Kite::Controller => "the admin port serves",
+            Kite::Gateway => "gateway accepts connections",
+            Kite::Api => "the HTTP API serves",
+        };
+        let admin = started.logged_address("the admin port serves");
+        let address = started.logged_address(serving);
+        eventually(process.name(), || {
+            started.assert_running();
+            let mut curl = Command::new("curl");
+            curl.args(["-sSf", &format!("http://{admin}/readyz")]);
+            let output = run(curl, "");
+            if output.status.success() {
+                Ok(())
+            } else {
+                Err(show(&output))
+            }
+        });
+        (started, address)
+    }
+
+    fn write_known_hosts(&self) {
+        let gateway = self.platform.text("gateway");
+        let (host, port) = gateway.rsplit_once(':').unwrap();
+        let mut keyscan = Command::new("ssh-keyscan");
+        keyscan.args(["-p", port, host]);
+        let keys = run(keyscan, "");
+        assert!(keys.status.success(), "{}", show(&keys));
+        std::fs::write(self.platform.state.join("known_hosts"), keys.stdout).unwrap();
+    }
+
+    /// A kubeconfig with a token of the process' account.
+    fn kubeconfig(&self, process: Kite) -> Value {
+        let client = {
+            let _guard = self.runtime.enter();
+            self.fake.client()
+        };
+        let accounts: Api<ServiceAccount> = Api::namespaced(client, "kite");
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec::default()),
+            ..TokenRequest::default()
+        };
+        let params = PostParams::default();
+        let answer = accounts.create_token_request(process.name(), &params, &request);
+        let token = self.runtime.block_on(answer).unwrap().status.unwrap().token;
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "kite", "cluster": {"server": self.platform.ready["apiserver"]}}],
+            "users": [{"name": "own", "user": {"token": token}}],
+            "contexts": [{"name": "kite", "context": {"cluster": "kite", "user": "own"}}],
+            "current-context": "kite",
+        })
+    }
+
+    /// Ann is about to go.
+    pub fn ann_goes(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Runs something that waits.
+    pub fn wait<T>(&self, task: impl Future<Output = T>) -> T {
+        self.runtime.block_on(task)
+    }
+
+    /// Makes a user with the namespace and the rights in it that the controller makes.
+    pub fn give_ann_a_namespace(&self, installation: &Installation) {
+        let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+        ann.metadata.uid = Some("7a0e".to_owned());
+        let user = User::of(&ann).unwrap();
+        self.fake.create(namespace::namespace(&user)).unwrap();
+        let grants = Kite::ALL.iter();
+        for grant in grants.filter_map(|it| it.grant(&installation.namespace)) {
+            self.fake.create(grant::binding(&user, &grant)).unwrap();
+        }
+    }
+
+    /// What a process is answered who reads a Secret.
+    pub fn get_secret(&self, process: Kite, namespace: &str, name: &str) -> u16 {
+        self.wait(async {
+            let client = self.fake.client_as(&process.username("kite"));
+            let secrets: Api<Secret> = Api::namespaced(client, namespace);
+            code(secrets.get(name).await.map(drop))
+        })
+    }
+
+    /// What a process is answered who lists Secrets; all, without a namespace.
+    pub fn list_secrets(&self, process: Kite, namespace: &str) -> u16 {
+        self.wait(async {
+            let client = self.fake.client_as(&process.username("kite"));
+            let secrets: Api<Secret> = match namespace {
+                "" => Api::all(client),
+                namespace => Api::namespaced(client, namespace),
+            };
+            code(secrets.list(&ListParams::default()).await.map(drop))
+        })
+    }
+
+    /// As soon as one of the processes is refused something, all waiting is in vain.
+    pub fn watch_for_refusal(&self) -> JoinHandle<Option<String>> {
+        let (asked, ended) = (Arc::clone(&self.asked), Arc::clone(&self.ended));
+        std::thread::spawn(move || {
+            let mut looked_at = 0;
+            loop {
+                let is_last = ended.load(Ordering::SeqCst);
+                {
+                    let asked = asked.lock().unwrap();
+                    let fresh = &asked[looked_at..];
+                    if let Some(refused) = fresh.iter().find(|it| it.is_refused()) {
+                        IN_VAIN.store(!is_last, Ordering::SeqCst);
+                        return Some(refused.to_string());
+                    }
+                    looked_at = asked.len();
+                }
+                if is_last {
+                    return None;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        })
+    }
+
+    /// Ends the processes in order; gives what they asked for.
+    pub fn end(mut self) -> Vec<Asked> {
+        for process in self.processes.drain(..) {
+            assert_eq!(process.terminate().0, Some(0));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        let asked = Arc::clone(&self.asked);
+        drop(self);
+        asked.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.processes.clear();
+        self.ended.store(true, Ordering::SeqCst);
+        self.stop.cancel();
+        self.fake.shut_down();
+    }
+}
+
+fn code(answer: Result<(), kube::Error>) -> u16 {
+    match answer {
+        Ok(()) => 200,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What is there beside an installation: the first administrator's token; and whoever
+/// sends no credentials may do everything, for kubectl sends none without TLS.
+fn beside() -> [Value; 2] {
+    let rbac = "rbac.authorization.k8s.io";
+    [
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "kite-bootstrap", "namespace": "kite"},
+            "stringData": {"token": TOKEN},
+        }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": "people"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"apiGroup": rbac, "kind": "Group", "name": "system:unauthenticated"}],
+        }),
+    ]
+}
