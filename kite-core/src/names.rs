@@ -41,6 +41,8 @@ pub const IMAGE_NAMESPACE: &str = "kite-images";
 pub const STORAGE_CLASS: &str = "kite-vm-storage";
 /// Secret with the gateway's host key, in the platform namespace.
 pub const GATEWAY_HOST_KEY_SECRET: &str = "kite-gateway-host-key";
+/// Type of a Secret with a certificate and its key.
+pub const TLS_SECRET_TYPE: &str = "kubernetes.io/tls";
 /// Secret with the one-use token that makes the first administrator.
 pub const BOOTSTRAP_SECRET: &str = "kite-bootstrap";
 /// Key of the token in [`BOOTSTRAP_SECRET`].

@@ -18,8 +18,6 @@ use crate::{
     state::ApiState,
 };
 
-/// Type of a Secret with a certificate.
-const TLS: &str = "kubernetes.io/tls";
 /// Annotation of a Secret that is about to be taken away.
 const LEAVING: &str = "hy3ons.github.io/leaving";
 /// How often something is tried again that others were faster than.
@@ -71,7 +69,7 @@ fn secret_with(
             labels: Some([(labels::MANAGED_BY.to_owned(), by)].into()),
             ..ObjectMeta::default()
         },
-        type_: Some(TLS.to_owned()),
+        type_: Some(names::TLS_SECRET_TYPE.to_owned()),
         data: Some([(CERTIFICATE.to_owned(), certificate), (KEY.to_owned(), key)].into()),
         ..Secret::default()
     }

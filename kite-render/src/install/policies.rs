@@ -40,6 +40,8 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
         walls(namespace),
         namespaces(),
         gateway(namespace),
+        secrets(namespace),
+        leases(namespace),
     ]
     .into_iter()
     .flat_map(|policy| {
@@ -185,6 +187,63 @@ fn gateway(namespace: &str) -> Policy {
             (metadata.join(" && "), message),
         ],
     }
+}
+
+/// Kite's processes make Secrets with keys and certificates, and none that Kubernetes
+/// fills in with the token of an account: by one of those each of them could become
+/// any other.
+fn secrets(namespace: &str) -> Policy {
+    let types = ["Opaque", names::TLS_SECRET_TYPE].map(|it| format!("'{it}'"));
+    Policy {
+        name: "kite-secrets",
+        about: vec![("", vec!["secrets"], vec!["CREATE", "UPDATE"])],
+        when: vec![(
+            "by-kite",
+            format!("request.userInfo.username in [{}]", usernames(&Process::ALL, namespace)),
+        )],
+        rules: vec![(
+            format!("!has(object.type) || object.type in [{}]", types.join(", ")),
+            "type: Kite's processes make Secrets with keys and certificates, and no tokens of \
+             accounts"
+                .to_owned(),
+        )],
+    }
+}
+
+/// The gateway and the API write that they are there, and not who leads.
+fn leases(namespace: &str) -> Policy {
+    let by = usernames(&[Process::Gateway, Process::Api], namespace);
+    Policy {
+        name: "kite-leases",
+        about: vec![(
+            "coordination.k8s.io",
+            vec!["leases"],
+            vec!["CREATE", "UPDATE", "DELETE"],
+        )],
+        when: vec![(
+            "beside-the-controllers",
+            format!("request.namespace == '{namespace}' && request.userInfo.username in [{by}]"),
+        )],
+        rules: vec![(
+            format!(
+                "(request.operation == 'DELETE' ? oldObject : object).metadata.name\
+                 .startsWith('{}')",
+                names::heartbeat("")
+            ),
+            "metadata.name: the gateway and the API write their own heartbeats, and no other \
+             Lease here"
+                .to_owned(),
+        )],
+    }
+}
+
+/// A list of the users as which processes are known, for an expression.
+fn usernames(processes: &[Process], namespace: &str) -> String {
+    let names: Vec<_> = processes
+        .iter()
+        .map(|process| format!("'{}'", process.username(namespace)))
+        .collect();
+    names.join(", ")
 }
 
 fn rendered(policy: Policy) -> ValidatingAdmissionPolicy {
