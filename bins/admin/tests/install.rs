@@ -7,13 +7,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        core::v1::{Namespace, PersistentVolumeClaim, Secret},
+        coordination::v1::Lease,
+        core::v1::{Namespace, PersistentVolumeClaim, Secret, Service},
         rbac::v1::ClusterRole,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_admin::install::{
-    Change, Data, FirstAdmin, ObjectName, apply, first_admin, prune, remove, wait_until_ready,
+    Change, Data, FirstAdmin, ObjectName, apply, first_admin, prune, remove, require_here,
+    wait_until_ready,
 };
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, KubeCluster, ObjectKey},
@@ -33,7 +35,7 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(60);
 
 struct World {
     fake: FakeCluster,
@@ -251,7 +253,16 @@ async fn with_vm(world: &World) -> KubeCluster {
     world.apply(&small(), false).await;
     // The admission policies let nobody else do its work.
     let client = world.fake.client_as(&Process::Controller.username("kite"));
-    let stop = world.stop.clone();
+    let stop = world.stop.child_token();
+    let (deployments, ended) = (world.client.clone(), stop.clone());
+    // It ends with its Deployment, as its pods do.
+    tokio::spawn(async move {
+        let deployments = Api::<Deployment>::namespaced(deployments, "kite");
+        while let Ok(Some(_)) = deployments.get_opt("kite-controller").await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        ended.cancel();
+    });
     let controller = Operator::alone().run(
         client,
         |client| Context::new(KubeCluster::new(client)),
@@ -303,12 +314,12 @@ async fn without_kite_vms_and_their_disks_stay() {
     let cluster = with_vm(&world).await;
     let claims = world.count::<PersistentVolumeClaim>().await;
     assert!(claims > 0);
-    remove(&world.client, Data::Keep, true, LONG, |_, _| {})
+    remove(&world.client, "kite", Data::Keep, true, LONG, |_, _| {})
         .await
         .unwrap();
     assert_eq!(world.count::<Deployment>().await, 3, "a dry run");
 
-    remove(&world.client, Data::Keep, false, LONG, |_, _| {})
+    remove(&world.client, "kite", Data::Keep, false, LONG, |_, _| {})
         .await
         .unwrap();
     assert_eq!(world.count::<Deployment>().await, 0);
@@ -319,6 +330,9 @@ async fn without_kite_vms_and_their_disks_stay() {
         .iter()
         .filter(|it| it.metadata.name.as_deref().unwrap().starts_with("kite"));
     assert_eq!(own.count(), 0);
+    let services = Api::<Service>::namespaced(world.client.clone(), "kite");
+    let services = services.list(&ListParams::default()).await.unwrap();
+    assert!(services.items.is_empty(), "no load balancer stays");
     assert_eq!(world.count::<KiteUser>().await, 1);
     assert_eq!(world.count::<PersistentVolumeClaim>().await, claims);
     let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
@@ -339,7 +353,7 @@ async fn without_kite_vms_and_their_disks_stay() {
 async fn asked_for_by_name_everything_goes() {
     let world = World::new();
     let cluster = with_vm(&world).await;
-    remove(&world.client, Data::Delete, false, LONG, |_, _| {})
+    remove(&world.client, "kite", Data::Delete, false, LONG, |_, _| {})
         .await
         .unwrap();
     assert_eq!(world.count::<KiteUser>().await, 0);
@@ -362,11 +376,80 @@ async fn asked_for_by_name_everything_goes() {
         );
     }
     // Nothing is left to do.
-    remove(&world.client, Data::Delete, false, LONG, |object, _| {
-        panic!("{object}")
-    })
+    remove(
+        &world.client,
+        "kite",
+        Data::Delete,
+        false,
+        LONG,
+        |object, _| panic!("{object}"),
+    )
     .await
     .unwrap();
+}
+
+#[tokio::test]
+async fn what_others_made_is_not_taken_away() {
+    let world = World::new();
+    let labelled = |kind: &str, name: &str| {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {
+            "name": name, "labels": {"app.kubernetes.io/part-of": "kite"}}})
+    };
+    let namespaces = Api::<Namespace>::all(world.client.clone());
+    let params = PatchParams::apply("somebody");
+    for name in ["kite-images", "theirs"] {
+        let theirs = Patch::Apply(labelled("Namespace", name));
+        namespaces.patch(name, &params, &theirs).await.unwrap();
+    }
+    world.apply(&small(), false).await;
+    let refused = require_here(&world.client, "elsewhere").await;
+    let error = refused.unwrap_err().to_string();
+    assert!(
+        error.contains("kite/kite-") && error.contains("elsewhere"),
+        "{error}"
+    );
+    require_here(&world.client, "kite").await.unwrap();
+
+    remove(&world.client, "kite", Data::Delete, false, LONG, |_, _| {})
+        .await
+        .unwrap();
+    let find = async |name: &str| namespaces.get_opt(name).await.unwrap();
+    assert!(find("kite").await.is_none());
+    assert!(find("kite-images").await.is_some(), "it was there before");
+    assert!(find("theirs").await.is_some());
+}
+
+/// A Secret that Kubernetes fills in with the token of an account.
+fn token_of(account: &str) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+           "metadata": {"name": "kite-bootstrap", "namespace": "kite",
+                        "annotations": {"kubernetes.io/service-account.name": account}}})
+}
+
+#[tokio::test]
+async fn no_process_becomes_another_or_takes_the_lead() {
+    let world = World::new();
+    world.apply(&small(), false).await;
+    for process in Process::ALL {
+        let client = world.fake.client_as(&process.username("kite"));
+        let cluster = KubeCluster::new(client);
+        let token: Secret = serde_json::from_value(token_of("kite-controller")).unwrap();
+        let refused = cluster.create(&token).await.unwrap_err().to_string();
+        assert!(refused.contains("kite-secrets"), "{process:?}: {refused}");
+        let lease: Lease = serde_json::from_value(json!({
+            "metadata": {"name": "kite-controller", "namespace": "kite"}}))
+        .unwrap();
+        let written = cluster.create(&lease).await;
+        if process == Process::Controller {
+            cluster
+                .remove(&written.unwrap(), kube::api::PropagationPolicy::Background)
+                .await
+                .unwrap();
+        } else {
+            let refused = written.unwrap_err().to_string();
+            assert!(refused.contains("kite-leases"), "{process:?}: {refused}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -377,13 +460,22 @@ async fn without_a_controller_users_are_not_given_up_half_way() {
     let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
     ann.metadata.finalizers = Some(vec!["hy3ons.github.io/kite-user-cleanup".to_owned()]);
     cluster.create(&ann).await.unwrap();
+    let roles = world.count::<ClusterRole>().await;
     let short = Duration::from_secs(1);
-    let late = remove(&world.client, Data::Delete, false, short, |_, _| {}).await;
+    let late = remove(&world.client, "kite", Data::Delete, false, short, |_, _| {}).await;
     let error = late.unwrap_err().to_string();
     assert!(error.contains("KiteUser ann is still there"), "{error}");
+    let left = Api::<Deployment>::namespaced(world.client.clone(), "kite");
+    let left = left.list(&ListParams::default()).await.unwrap();
+    let left: Vec<_> = left
+        .items
+        .into_iter()
+        .filter_map(|it| it.metadata.name)
+        .collect();
     assert_eq!(
-        world.count::<Deployment>().await,
-        3,
+        left,
+        ["kite-controller"],
         "who clears away is not taken away"
     );
+    assert_eq!(world.count::<ClusterRole>().await, roles);
 }

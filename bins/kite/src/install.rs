@@ -12,7 +12,7 @@ use kite_admin::{
     doctor::{Aim, examine},
     install::{
         Change, Data, FirstAdmin, ObjectName, Removed, Workload, apply, first_admin, prune, remove,
-        wait_until_ready,
+        require_here, wait_until_ready,
     },
 };
 use kite_core::{crd::KitePlatform, names};
@@ -34,7 +34,7 @@ enum DryRun {
 }
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct InstallOptions {
     /// Let the API server judge all of it, and store nothing.
     #[arg(long, value_enum, default_value = "none")]
     dry_run: DryRun,
@@ -54,7 +54,7 @@ pub(crate) struct Options {
 }
 
 /// Applies an installation and waits until it is up.
-pub(crate) async fn install(options: Box<Options>) -> anyhow::Result<ExitCode> {
+pub(crate) async fn install(options: Box<InstallOptions>) -> anyhow::Result<ExitCode> {
     let client = options.cluster.client_without_retries().await?;
     let installation = options.installation.installation();
     let manifests = installation.manifests();
@@ -62,6 +62,7 @@ pub(crate) async fn install(options: Box<Options>) -> anyhow::Result<ExitCode> {
     if !options.without_doctor {
         require_fit(&client, &installation).await?;
     }
+    require_here(&client, &installation.namespace).await?;
     let mut told = Told::new(options.output, manifests.len());
     apply(&client, &manifests, dry_run, |object, change| {
         told.applied(object, change);
@@ -148,9 +149,16 @@ pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCod
     let mut told = Told::new(options.output, 0);
     let longest = Duration::from_secs(options.timeout);
     let dry_run = options.dry_run == DryRun::Server;
-    remove(&client, data, dry_run, longest, |object, removed| {
-        told.removed(object, removed);
-    })
+    remove(
+        &client,
+        &options.namespace,
+        data,
+        dry_run,
+        longest,
+        |object, removed| {
+            told.removed(object, removed);
+        },
+    )
     .await?;
     told.gone(data)?;
     Ok(ExitCode::SUCCESS)
@@ -275,6 +283,13 @@ impl Told {
             let all = json!({ "objects": self.rows });
             let mut out = std::io::stdout().lock();
             writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            return Ok(());
+        }
+        if self.rows.is_empty() {
+            self.line(
+                "There is nothing here that kite install made. What another tool installed is \
+                 removed with that tool",
+            );
             return Ok(());
         }
         self.line(match data {

@@ -40,10 +40,10 @@ enum Command {
     Manifests(Box<manifests::Options>),
     /// Install Kite on a cluster: apply what `kite manifests` prints for the same
     /// options, and wait until it is up.
-    Install(Box<install::Options>),
+    Install(Box<install::InstallOptions>),
     /// Bring an installation to this version and these options. It is the same as
     /// install: what is as it should be stays untouched.
-    Upgrade(Box<install::Options>),
+    Upgrade(Box<install::InstallOptions>),
     /// Take Kite off a cluster. Users, VMs and their disks stay and run on, unless
     /// they are asked for by name.
     Uninstall(install::RemovalOptions),
@@ -99,4 +99,14 @@ fn served<T>(
     // A blocking task, such as a password hash, must not hold up the end.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_options_of_all_commands_go_together() {
+        super::Cli::command().debug_assert();
+    }
 }

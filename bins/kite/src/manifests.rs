@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use kite_render::install::Manifest;
 use serde_json::json;
 
-pub(crate) use self::options::Options as InstallationOptions;
+pub(crate) use self::options::InstallationOptions;
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -199,7 +199,10 @@ fn secrets(namespace: &str) -> Policy {
         about: vec![("", vec!["secrets"], vec!["CREATE", "UPDATE"])],
         when: vec![(
             "by-kite",
-            format!("request.userInfo.username in [{}]", usernames(&Process::ALL, namespace)),
+            format!(
+                "request.userInfo.username in [{}]",
+                usernames(&Process::ALL, namespace)
+            ),
         )],
         rules: vec![(
             format!("!has(object.type) || object.type in [{}]", types.join(", ")),

@@ -6,7 +6,7 @@ use http::header;
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use k8s_openapi::{
     api::{
-        apps::v1::{DaemonSet, Deployment},
+        apps::v1::{DaemonSet, Deployment, StatefulSet},
         core::v1::{Node, Service},
         networking::v1::IngressClass,
         storage::v1::StorageClass,
@@ -97,6 +97,8 @@ pub struct Facts {
     pub gateway_service: Seen<Service>,
     /// Kite's processes.
     pub deployments: Seen<Vec<Deployment>>,
+    /// The same where they keep something, such as recordings.
+    pub stateful_sets: Seen<Vec<StatefulSet>>,
     /// What names of the platform resolve to.
     pub names: BTreeMap<String, Resolved>,
     /// Whether whoever asks may do what installing takes. `None` where that could
@@ -141,6 +143,7 @@ impl Facts {
             issuer: issuer(client, platform.known()).await,
             gateway_service: of(client, namespace, names::GATEWAY_EXTERNAL_SERVICE).await,
             deployments: in_namespace(client, namespace).await,
+            stateful_sets: in_namespace(client, namespace).await,
             names: resolve(platform.known()).await,
             platform,
             rights: ask(client, needed_to_install()).await,
@@ -166,6 +169,7 @@ impl Facts {
             platform: Seen::Absent,
             gateway_service: Seen::Absent,
             deployments: Seen::Absent,
+            stateful_sets: Seen::Absent,
             names: BTreeMap::new(),
             rights: Vec::new(),
         }

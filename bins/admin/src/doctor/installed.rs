@@ -1,7 +1,7 @@
 //! What of Kite is there.
 
 use k8s_openapi::{
-    api::apps::v1::Deployment,
+    api::apps::v1::{Deployment, StatefulSet},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_core::{
@@ -76,31 +76,47 @@ fn schema_of(definition: &CustomResourceDefinition) -> Vec<(String, Option<serde
 /// Whether Kite's processes run, and what the platform says of itself.
 pub(super) fn processes(facts: &Facts, aim: &Aim) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Seen::Known(deployments) = &facts.deployments {
-        let by_name = |name: &str| deployments.iter().find(|it| it.name_any() == name);
-        let found = PROCESSES.map(|name| (name, by_name(name)));
+    if let (Seen::Known(deployments), Seen::Known(sets)) =
+        (&facts.deployments, &facts.stateful_sets)
+    {
+        let counts = |name: &str| {
+            let deployment = deployments.iter().find(|it| it.name_any() == name);
+            let set = sets.iter().find(|it| it.name_any() == name);
+            deployment.map(pods_of_deployment).or(set.map(pods_of_set))
+        };
+        let found = PROCESSES.map(|name| (name, counts(name)));
         // Somebody may run them elsewhere, or nothing is installed yet.
-        if found.iter().any(|(_, deployment)| deployment.is_some()) {
-            findings.extend(found.map(|(name, deployment)| process(name, deployment, aim)));
+        if found.iter().any(|(_, pods)| pods.is_some()) {
+            findings.extend(found.map(|(name, pods)| process(name, pods, aim)));
         }
     }
     findings.extend(platform(facts));
     findings
 }
 
-fn process(name: &'static str, deployment: Option<&Deployment>, aim: &Aim) -> Finding {
+/// How many pods are ready, and how many shall be.
+type Pods = (i32, i32);
+
+fn pods_of_deployment(deployment: &Deployment) -> Pods {
+    let ready = deployment.status.as_ref().and_then(|it| it.ready_replicas);
+    (ready.unwrap_or(0), deployment.spec.replicas.unwrap_or(1))
+}
+
+fn pods_of_set(set: &StatefulSet) -> Pods {
+    let ready = set.status.as_ref().and_then(|it| it.ready_replicas);
+    (ready.unwrap_or(0), set.spec.replicas.unwrap_or(1))
+}
+
+fn process(name: &'static str, pods: Option<Pods>, aim: &Aim) -> Finding {
     let namespace = &aim.namespace;
-    let Some(deployment) = deployment else {
+    let Some((ready, wanted)) = pods else {
         return Finding::of(
             name,
             State::Unfit,
-            format!("there is no Deployment {name} in {namespace}"),
+            format!("there is no Deployment or StatefulSet {name} in {namespace}"),
             "apply the whole of kite manifests",
         );
     };
-    let wanted = deployment.spec.replicas.unwrap_or(1);
-    let ready = deployment.status.as_ref().and_then(|it| it.ready_replicas);
-    let ready = ready.unwrap_or(0);
     let message = format!("{ready} of {wanted} are ready");
     let look =
         format!("look at kubectl -n {namespace} describe pods -l app.kubernetes.io/name={name}");

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Error, MANAGER,
+    Error, MADE_HERE, MANAGER,
     object::{ObjectName, is_absent},
 };
 
@@ -78,7 +78,12 @@ async fn apply_one(
         Err(error) if dry_run && is_absent(&error) => None,
         Err(error) => return Err(failed(error)),
     };
-    let wanted = Patch::Apply(serde_json::to_value(manifest)?);
+    let mut wanted = serde_json::to_value(manifest)?;
+    let is_new = |before: &DynamicObject| before.annotations().contains_key(MADE_HERE);
+    if matches!(manifest, Manifest::Namespace(_)) && before.as_ref().is_none_or(is_new) {
+        wanted["metadata"]["annotations"][MADE_HERE] = "true".into();
+    }
+    let wanted = Patch::Apply(wanted);
     let mut params = PatchParams::apply(MANAGER);
     params.dry_run = dry_run;
     params.force = !is_setting(manifest);

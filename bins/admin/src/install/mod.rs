@@ -13,12 +13,16 @@ pub use self::{
     apply::{Change, apply},
     object::ObjectName,
     ready::{Workload, wait_until_ready},
-    remove::{Data, Removed, prune, remove},
+    remove::{Data, Removed, prune, remove, require_here},
     token::{FirstAdmin, first_admin},
 };
 
 /// The field manager of what is installed.
 pub const MANAGER: &str = "kite-install";
+
+/// Annotation of namespaces that were made by an installation: others were there
+/// before, and are not its to delete.
+const MADE_HERE: &str = "hy3ons.github.io/made-by-install";
 
 /// Why an installation could not be applied or removed.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,17 @@ pub enum Error {
         seconds: u64,
         /// What to do.
         remedy: String,
+    },
+    /// There is an installation in another namespace, of which a cluster has one.
+    #[error(
+        "Kite is installed elsewhere: {object}. Name its namespace with --namespace instead of \
+         {namespace}, or uninstall it first"
+    )]
+    Elsewhere {
+        /// What there is of it.
+        object: Box<ObjectName>,
+        /// Where it was looked for.
+        namespace: String,
     },
     /// An object cannot be written as JSON.
     #[error("{0}")]

@@ -19,16 +19,16 @@ use kite_core::{
     gateway_api::HttpRoute,
     labels,
 };
-use kite_render::install::{Manifest, PART_OF, ServiceMonitor};
+use kite_render::install::{Manifest, PART_OF, Process, ServiceMonitor};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Preconditions},
 };
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Error, MANAGER,
+    Error, MADE_HERE, MANAGER,
     object::{ObjectName, is_absent},
 };
 
@@ -85,50 +85,126 @@ fn installed() -> [Vec<ApiResource>; 2] {
 struct Removal<'a, T> {
     client: &'a Client,
     dry_run: bool,
-    deadline: Instant,
     longest: Duration,
     told: T,
 }
 
-/// Removes what was installed, and tells of each object. Each wait is for `longest`
-/// at most; what was not reached by then stays, and a repeated request goes on.
+/// What selects objects.
+#[derive(Clone, Copy)]
+enum Which {
+    /// Those that [`super::apply`] made.
+    Installed,
+    /// The workloads among them of every process but the controller.
+    BesideController,
+    /// Namespaces among them that were not there before.
+    NewNamespaces,
+    /// Those that the controller made so that people reach the platform.
+    OfPlatform,
+    /// All of the kind.
+    All,
+}
+
+impl Which {
+    fn labels(self) -> Option<String> {
+        match self {
+            Self::Installed | Self::BesideController | Self::NewNamespaces => {
+                Some(format!("{}={}", PART_OF.0, PART_OF.1))
+            }
+            Self::OfPlatform => Some(labels::PLATFORM_NAME.to_owned()),
+            Self::All => None,
+        }
+    }
+
+    fn includes(self, object: &DynamicObject) -> bool {
+        let controller = Some(Process::Controller.name());
+        match self {
+            Self::Installed => is_installed(object),
+            Self::BesideController => {
+                is_installed(object) && object.metadata.name.as_deref() != controller
+            }
+            Self::NewNamespaces => {
+                is_installed(object) && object.annotations().contains_key(MADE_HERE)
+            }
+            Self::OfPlatform | Self::All => true,
+        }
+    }
+}
+
+/// Whether [`super::apply`] made it: who installs by other means looks after that.
+fn is_installed(object: &DynamicObject) -> bool {
+    let fields = object.metadata.managed_fields.as_deref();
+    let mut managers = fields.unwrap_or_default().iter();
+    managers.any(|it| it.manager.as_deref() == Some(MANAGER))
+}
+
+/// That no installation is in another namespace than `namespace`.
+pub async fn require_here(client: &Client, namespace: &str) -> Result<(), Error> {
+    let removal = Removal::new(client, true, Duration::ZERO, |_: &ObjectName, _| {});
+    for kind in &installed()[0] {
+        for object in removal.find(kind, Which::Installed).await? {
+            let name = ObjectName::found(kind, &object);
+            if name.namespace.as_deref() != Some(namespace) {
+                return Err(Error::Elsewhere {
+                    object: Box::new(name),
+                    namespace: namespace.to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes what [`super::apply`] made in `namespace` and beside it, and tells of each
+/// object. Each wait is for `longest` at most; what was not reached by then stays, and
+/// a repeated request goes on.
 pub async fn remove(
     client: &Client,
+    namespace: &str,
     data: Data,
     dry_run: bool,
     longest: Duration,
     told: impl FnMut(&ObjectName, Removed),
 ) -> Result<(), Error> {
-    let mut removal = Removal {
-        client,
-        dry_run,
-        deadline: Instant::now() + longest,
-        longest,
-        told,
-    };
-    let part_of = format!("{}={}", PART_OF.0, PART_OF.1);
-    if data == Data::Delete {
-        // While the controller is there to clear away behind them.
-        removal.clear(&kind::<KiteUser>(), None).await?;
-        removal.wait(&kind::<KiteVirtualMachine>(), None).await?;
-        removal.clear(&kind::<KiteImage>(), None).await?;
-    }
+    require_here(client, namespace).await?;
+    let mut removal = Removal::new(client, dry_run, longest, told);
+    let definitions = kind::<CustomResourceDefinition>();
+    let is_here = !removal.definitions().await?.is_empty();
     let [workloads, rest] = installed();
-    for kind in &workloads {
-        removal.clear(kind, Some(&part_of)).await?;
+    if data == Data::Delete && is_here {
+        // Nobody signs up any more, and the controller clears away behind them.
+        for kind in &workloads {
+            removal.clear(kind, Which::BesideController).await?;
+        }
+        for kind in [
+            kind::<KiteUser>(),
+            kind::<KiteVirtualMachine>(),
+            kind::<KiteImage>(),
+        ] {
+            removal.clear(&kind, Which::All).await?;
+        }
     }
-    // What the controller made so that people reach the platform.
+    // With their pods: what is taken away next must not be made again, and nobody is to
+    // be left without a right in the midst of something.
+    for kind in &workloads {
+        removal.clear(kind, Which::Installed).await?;
+    }
     for kind in [kind::<Service>(), kind::<Ingress>(), kind::<HttpRoute>()] {
-        removal.delete(&kind, Some(labels::PLATFORM_NAME)).await?;
+        removal.clear(&kind, Which::OfPlatform).await?;
     }
     for kind in &rest {
-        removal.delete(kind, Some(&part_of)).await?;
+        removal.clear(kind, Which::Installed).await?;
     }
     if data == Data::Delete {
-        removal.clear_definitions().await?;
-        for kind in [kind::<StorageClass>(), kind::<Namespace>()] {
-            removal.clear(&kind, Some(&part_of)).await?;
+        for definition in removal.definitions().await? {
+            removal.delete_one(&definitions, &definition).await?;
         }
+        removal.until_no_definitions().await?;
+        removal
+            .clear(&kind::<StorageClass>(), Which::Installed)
+            .await?;
+        removal
+            .clear(&kind::<Namespace>(), Which::NewNamespaces)
+            .await?;
     }
     Ok(())
 }
@@ -143,20 +219,10 @@ pub async fn prune(
     told: impl FnMut(&ObjectName, Removed),
 ) -> Result<(), Error> {
     let wanted: Vec<_> = wanted.iter().map(ObjectName::of).collect();
-    let mut removal = Removal {
-        client,
-        dry_run,
-        deadline: Instant::now(),
-        longest: Duration::ZERO,
-        told,
-    };
-    let part_of = format!("{}={}", PART_OF.0, PART_OF.1);
+    let mut removal = Removal::new(client, dry_run, Duration::ZERO, told);
     for kind in installed().iter().flatten() {
-        for object in removal.find(kind, Some(&part_of)).await? {
-            let fields = object.metadata.managed_fields.as_deref();
-            let mut managers = fields.unwrap_or_default().iter();
-            let is_own = managers.any(|it| it.manager.as_deref() == Some(MANAGER));
-            if is_own && !wanted.contains(&ObjectName::found(kind, &object)) {
+        for object in removal.find(kind, Which::Installed).await? {
+            if !wanted.contains(&ObjectName::found(kind, &object)) {
                 removal.delete_one(kind, &object).await?;
             }
         }
@@ -164,20 +230,29 @@ pub async fn prune(
     Ok(())
 }
 
-impl<T: FnMut(&ObjectName, Removed)> Removal<'_, T> {
-    /// The objects of a kind that `selector` selects; none of a kind that is not served.
-    async fn find(
-        &self,
-        kind: &ApiResource,
-        selector: Option<&str>,
-    ) -> Result<Vec<DynamicObject>, Error> {
+impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
+    fn new(client: &'a Client, dry_run: bool, longest: Duration, told: T) -> Self {
+        Self {
+            client,
+            dry_run,
+            longest,
+            told,
+        }
+    }
+
+    /// The objects of a kind that are meant; none of a kind that is not served.
+    async fn find(&self, kind: &ApiResource, which: Which) -> Result<Vec<DynamicObject>, Error> {
         let params = ListParams {
-            label_selector: selector.map(str::to_owned),
+            label_selector: which.labels(),
             ..ListParams::default()
         };
         let api = Api::<DynamicObject>::all_with(self.client.clone(), kind);
         match api.list(&params).await {
-            Ok(list) => Ok(list.items),
+            Ok(list) => Ok(list
+                .items
+                .into_iter()
+                .filter(|it| which.includes(it))
+                .collect()),
             Err(error) if is_absent(&error) => Ok(Vec::new()),
             Err(error) => {
                 let all = ObjectName {
@@ -190,10 +265,24 @@ impl<T: FnMut(&ObjectName, Removed)> Removal<'_, T> {
         }
     }
 
-    /// Deletes them.
-    async fn delete(&mut self, kind: &ApiResource, selector: Option<&str>) -> Result<(), Error> {
-        for object in self.find(kind, selector).await? {
-            self.delete_one(kind, &object).await?;
+    /// The definitions of Kite's kinds that were installed.
+    async fn definitions(&self) -> Result<Vec<DynamicObject>, Error> {
+        let own: Vec<_> = crd::all().into_iter().map(|it| it.metadata.name).collect();
+        let mut found = self
+            .find(&kind::<CustomResourceDefinition>(), Which::All)
+            .await?;
+        found.retain(|it| is_installed(it) && own.contains(&it.metadata.name));
+        Ok(found)
+    }
+
+    async fn until_no_definitions(&mut self) -> Result<(), Error> {
+        let started = Instant::now();
+        while let Some(first) = self.definitions().await?.first()
+            && !self.dry_run
+        {
+            let name = ObjectName::found(&kind::<CustomResourceDefinition>(), first);
+            self.check(started, &name, 1)?;
+            sleep(PAUSE).await;
         }
         Ok(())
     }
@@ -209,7 +298,7 @@ impl<T: FnMut(&ObjectName, Removed)> Removal<'_, T> {
         let name = ObjectName::found(kind, object);
         let params = DeleteParams {
             dry_run: self.dry_run,
-            ..DeleteParams::background().preconditions(Preconditions {
+            ..DeleteParams::foreground().preconditions(Preconditions {
                 uid: object.metadata.uid.clone(),
                 resource_version: None,
             })
@@ -223,55 +312,47 @@ impl<T: FnMut(&ObjectName, Removed)> Removal<'_, T> {
         Ok(())
     }
 
-    /// Deletes Kite's kinds, and with them what is left of them, such as sessions.
-    async fn clear_definitions(&mut self) -> Result<(), Error> {
-        let kind = kind::<CustomResourceDefinition>();
-        let own: Vec<_> = crd::all().into_iter().map(|it| it.metadata.name).collect();
-        for definition in self.find(&kind, None).await? {
-            if own.contains(&definition.metadata.name) {
-                self.delete_one(&kind, &definition).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Deletes them and waits until they are gone.
-    async fn clear(&mut self, kind: &ApiResource, selector: Option<&str>) -> Result<(), Error> {
-        self.delete(kind, selector).await?;
-        self.wait(kind, selector).await
-    }
-
-    /// Waits until there are none.
-    async fn wait(&mut self, kind: &ApiResource, selector: Option<&str>) -> Result<(), Error> {
-        if self.dry_run {
-            return Ok(());
-        }
-        let mut before = Vec::new();
+    /// Deletes them, also those that come meanwhile, and waits until there are none.
+    async fn clear(&mut self, kind: &ApiResource, which: Which) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut before: Vec<ObjectName> = Vec::new();
         loop {
-            let left = self.find(kind, selector).await?;
-            let left: Vec<_> = left.iter().map(|it| ObjectName::found(kind, it)).collect();
-            let gone = before.iter().filter(|name| !left.contains(name));
-            for name in gone {
+            let found = self.find(kind, which).await?;
+            let left: Vec<_> = found.iter().map(|it| ObjectName::found(kind, it)).collect();
+            for name in before.iter().filter(|name| !left.contains(name)) {
                 (self.told)(name, Removed::Gone);
             }
+            for object in &found {
+                self.delete_one(kind, object).await?;
+            }
             let Some(first) = left.first() else {
-                // Each wait begins anew: the longest of them may take long.
-                self.deadline = Instant::now() + self.longest;
                 return Ok(());
             };
-            if Instant::now() > self.deadline {
-                return Err(Error::Late {
-                    what: format!("{} is still there, of {} in all", first, left.len()),
-                    seconds: self.longest.as_secs(),
-                    remedy: format!(
-                        "look at kubectl get {} {} -o yaml, whose finalizers and status say what \
-                         it waits for, and repeat this",
-                        kind.plural, first.name
-                    ),
-                });
+            if self.dry_run {
+                return Ok(());
             }
+            self.check(started, first, left.len())?;
             before = left;
             sleep(PAUSE).await;
         }
+    }
+
+    /// That it has not been waited for too long.
+    fn check(&self, started: Instant, first: &ObjectName, count: usize) -> Result<(), Error> {
+        if started.elapsed() <= self.longest {
+            return Ok(());
+        }
+        let place = first.namespace.as_ref();
+        let place = place.map(|it| format!(" -n {it}")).unwrap_or_default();
+        Err(Error::Late {
+            what: format!("{first} is still there, of {count} in all"),
+            seconds: self.longest.as_secs(),
+            remedy: format!(
+                "look at kubectl get{place} {} {} -o yaml, whose finalizers and status say what \
+                 it waits for, and repeat this",
+                first.kind.to_lowercase(),
+                first.name
+            ),
+        })
     }
 }

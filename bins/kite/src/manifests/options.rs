@@ -17,7 +17,7 @@ use kite_render::{
 };
 
 #[derive(Args)]
-pub(crate) struct Options {
+pub(crate) struct InstallationOptions {
     /// Kind of cluster, which the other options change in part: plain is any, with two
     /// pods of each process; k3s has its Traefik, Longhorn and the gateway on port
     /// 2222; single-node one pod of each; high-availability three of each, on different
@@ -340,7 +340,7 @@ fn range(text: &str) -> Result<String, String> {
     })
 }
 
-impl Options {
+impl InstallationOptions {
     /// The installation that they ask for.
     pub(crate) fn installation(&self) -> Installation {
         let mut installation = self.profile.installation();
