@@ -43,7 +43,7 @@
 //! | [`disk`], [`machine`] | the VM itself |
 //! | [`windows`] | what is different for Windows guests |
 //! | [`service`], [`exposure`] | how it is reached |
-//! | [`install`] | what has to be there before Kite starts |
+//! | [`install`] | an installation of Kite: its processes, their rights, policies, settings |
 //! | [`reservation`] | claims of which there can be one |
 
 pub mod cloud_init;
