@@ -419,6 +419,30 @@ async fn what_others_made_is_not_taken_away() {
     assert!(find("theirs").await.is_some());
 }
 
+#[tokio::test]
+async fn what_another_tool_installed_is_left_to_it() {
+    let world = World::new();
+    let theirs = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kite-gateway-external", "namespace": "default",
+                     "labels": {"hy3ons.github.io/platform-name": "default"}},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 22}]}});
+    let services = Api::<Service>::namespaced(world.client.clone(), "default");
+    let params = PatchParams::apply("kite-controller");
+    services
+        .patch("kite-gateway-external", &params, &Patch::Apply(theirs))
+        .await
+        .unwrap();
+    for data in [Data::Keep, Data::Delete] {
+        remove(&world.client, "kite", data, false, LONG, |object, _| {
+            panic!("{object}")
+        })
+        .await
+        .unwrap();
+    }
+    let found = services.get_opt("kite-gateway-external").await.unwrap();
+    assert!(found.is_some());
+}
+
 /// A Secret that Kubernetes fills in with the token of an account.
 fn token_of(account: &str) -> serde_json::Value {
     json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",

@@ -160,7 +160,7 @@ pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCod
         },
     )
     .await?;
-    told.gone(data)?;
+    told.gone(data, dry_run)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -265,6 +265,9 @@ impl Told {
             count("kept")
         );
         self.line(&summary);
+        if admin.is_none() {
+            self.line("Nothing was written: the above is what would be");
+        }
         if let Some(url) = url {
             writeln!(out, "The web page: {url}")?;
         }
@@ -278,7 +281,7 @@ impl Told {
     }
 
     /// Says what was removed, and what was not.
-    fn gone(&mut self, data: Data) -> anyhow::Result<()> {
+    fn gone(&mut self, data: Data, dry_run: bool) -> anyhow::Result<()> {
         if self.output == Output::Json {
             let all = json!({ "objects": self.rows });
             let mut out = std::io::stdout().lock();
@@ -290,6 +293,10 @@ impl Told {
                 "There is nothing here that kite install made. What another tool installed is \
                  removed with that tool",
             );
+            return Ok(());
+        }
+        if dry_run {
+            self.line("Nothing was deleted: the above is what would be");
             return Ok(());
         }
         self.line(match data {

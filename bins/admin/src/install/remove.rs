@@ -170,6 +170,14 @@ pub async fn remove(
     let definitions = kind::<CustomResourceDefinition>();
     let is_here = !removal.definitions().await?.is_empty();
     let [workloads, rest] = installed();
+    let mut is_installed_here = is_here;
+    for kind in workloads.iter().chain(&rest) {
+        is_installed_here |= !removal.find(kind, Which::Installed).await?.is_empty();
+    }
+    if !is_installed_here {
+        // What a controller made that somebody else looks after it would make again.
+        return Ok(());
+    }
     if data == Data::Delete && is_here {
         // Nobody signs up any more, and the controller clears away behind them.
         for kind in &workloads {
