@@ -53,6 +53,20 @@ export function vmState(vm: Vm): VmState {
 export const isRunning = (vm: Vm): boolean =>
   !vm.deleting && (vm.status.phase === "Running" || vm.status.phase === "Migrating" || vm.status.phase === "Paused");
 
+/** Whether nodes give it CPUs and memory now, or are about to. */
+export const hasMachine = (vm: Vm): boolean => {
+  switch (vm.status.phase) {
+    case "Starting":
+    case "Running":
+    case "Migrating":
+    case "Paused":
+    case "Stopping":
+      return true;
+    default:
+      return false;
+  }
+};
+
 /** Whether it is asked to be on: then it can be stopped, else started. */
 export const isWanted = (vm: Vm): boolean => vm.powerState === "On" && !vm.status.idle;
 

@@ -5,7 +5,7 @@ import type { Tone } from "../../components/Notice";
 import { Page, Section } from "../../components/Page";
 import { useT, type Key } from "../../i18n";
 import { bytes, sizeText, sum } from "../../lib/sizes";
-import { vmState } from "../../lib/vm";
+import { hasMachine, vmState } from "../../lib/vm";
 import { BarChart } from "./BarChart";
 import { StackedBar } from "./StackedBar";
 
@@ -99,10 +99,10 @@ function Promised({ vms, users }: { vms: readonly Vm[]; users: readonly User[] }
   return <Shares label={t("admin.promised")} rows={rows} />;
 }
 
-/** What VMs that are on have of what the cluster's nodes have. */
+/** What VMs that run have of what the cluster's nodes have. */
 function OfCluster({ vms, capacity }: { vms: readonly Vm[]; capacity: Capacity }) {
   const t = useT();
-  const on = sum(vms.filter((vm) => vm.powerState === "On"));
+  const on = sum(vms.filter(hasMachine));
   const rows = [
     { label: t("quota.cpu"), value: on.cpu, most: capacity.cpu, text: String },
     { label: t("quota.memory"), value: on.memory, most: bytes(capacity.memory), text: sizeText },
