@@ -126,18 +126,20 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     parts.spawn(parts::controller(fake.client(), shutdown.clone()));
     let routes = RouteTable::default();
     let record_to = options.record.then(|| state.path("recordings"));
+    let recordings = parts::recordings(record_to.as_deref())?;
     parts.spawn(parts::api(
         fake.client(),
         api,
         routes.clone(),
-        record_to.clone(),
+        record_to,
+        recordings.clone(),
         shutdown.clone(),
     ));
     parts.spawn(parts::gateway(
         fake.client(),
         gateway,
         routes,
-        record_to,
+        recordings,
         shutdown.clone(),
     ));
 

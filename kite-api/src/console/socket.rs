@@ -258,6 +258,10 @@ impl Visit {
         let _ = grounds.number.set(place.number);
         metrics.console_opened(grant.kind);
         self.record(&grant, place.number, ConsoleEvent::ConsoleOpened);
+        if let Some(recording) = stream.recording.clone() {
+            let recorded = ConsoleEvent::ConsoleRecorded { recording };
+            self.record(&grant, place.number, recorded);
+        }
         let (traffic, started) = (Traffic::new(), Instant::now());
         let limits = &self.state.consoles().limits;
         let (mut sink, mut source) = socket.split();
@@ -439,7 +443,7 @@ async fn carry(
     if sink.send(Message::text(ready)).await.is_err() {
         return End::ended("the client left");
     }
-    let ConsoleStream { input, output } = stream;
+    let ConsoleStream { input, output, .. } = stream;
     tokio::select! {
         end = downwards(sink, output, traffic) => end,
         end = upwards(source, input, traffic) => end,

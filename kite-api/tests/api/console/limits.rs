@@ -104,6 +104,7 @@ impl Terminals for Endless {
         Ok(ConsoleStream {
             input: Box::new(self.clone()),
             output: Box::new(self.clone()),
+            recording: Some("web.cast".to_owned()),
         })
     }
 }
@@ -182,10 +183,13 @@ async fn who_does_not_read_holds_up_whoever_prints() {
 
     assert!(!stage.world.state.has_console(number));
     let records = records.0.lock();
-    let [opened, ended] = records.as_slice() else {
+    let [opened, recorded, ended] = records.as_slice() else {
         panic!("{records:?}");
     };
     assert!(matches!(opened.event, ConsoleEvent::ConsoleOpened));
+    assert!(matches!(&recorded.event,
+        ConsoleEvent::ConsoleRecorded { recording } if recording == "web.cast"));
+    assert_eq!(recorded.console, opened.console);
     assert_eq!((ended.user.as_str(), ended.vm.as_str()), ("ann", "web"));
     let text = serde_json::to_value(ended).unwrap();
     assert_eq!(text["event"], "console_ended");
