@@ -14,7 +14,7 @@ use kite_core::{
     crd::{
         Exposure, GatewayExposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
         KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
-        OsFamily, RegistrySource, SignUp,
+        OsFamily, RegistrySource, SignUp, WebExposure,
     },
     names,
 };
@@ -78,6 +78,11 @@ fn platform(gateway: SocketAddr) -> KitePlatform {
             exposure: Exposure {
                 ingress_class_name: Some("demo".to_owned()),
                 ..Exposure::default()
+            },
+            // The page is at an address of this machine, and not at the domain.
+            web: WebExposure {
+                enabled: false,
+                ..WebExposure::default()
             },
             sign_up: SignUp::Open,
             gateway: GatewayExposure {

@@ -7,6 +7,7 @@ import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
 import { dateTime, duration, relative } from "../../lib/time";
 import { vmState } from "../../lib/vm";
+import { HostKeys } from "./HostKeys";
 import { Timeline } from "./Timeline";
 import { VmFacts } from "./VmFacts";
 import { VmProgress } from "./VmProgress";
@@ -37,6 +38,7 @@ export function Overview({ vm }: { vm: Vm }) {
             {vm.hasSshPassword ? t("overview.password") : t("overview.noPassword")}{" "}
             {t("overview.keys", { count: vm.sshPublicKeys.length })}
           </p>
+          <HostKeys />
         </Section>
         <Section title={t("overview.facts")}>
           <VmFacts vm={vm} />
