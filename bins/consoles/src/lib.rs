@@ -162,6 +162,7 @@ impl<S: AuditSink> ConsoleAudit for GatewayAudit<S> {
                 bytes_down,
                 seconds,
                 ended,
+                code: _,
             } => console(
                 "ended",
                 *bytes_up,

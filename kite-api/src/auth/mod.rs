@@ -10,6 +10,7 @@ mod origin;
 mod passwords;
 mod permit;
 mod personal;
+mod presence;
 mod refresh;
 mod rotation;
 mod routes;

@@ -60,6 +60,8 @@ pub enum ConsoleEvent {
         seconds: f64,
         /// Why it ended.
         ended: String,
+        /// The close code that says so.
+        code: u16,
     },
 }
 

@@ -76,7 +76,7 @@ async fn of_time() {
         let stage = Stage::with(|builder| builder.consoles(limits)).await;
         let mut client = stage.open("Serial").await;
         let (code, reason) = client.end().await;
-        assert_eq!(code, 4500);
+        assert_eq!(code, 4408);
         assert!(reason.contains(why), "{reason}");
     }
 }
@@ -193,6 +193,10 @@ async fn who_does_not_read_holds_up_whoever_prints() {
     assert_eq!((ended.user.as_str(), ended.vm.as_str()), ("ann", "web"));
     let text = serde_json::to_value(ended).unwrap();
     assert_eq!(text["event"], "console_ended");
+    assert_eq!(
+        (&text["ended"], &text["code"]),
+        (&json!("ended with status 7"), &json!(1000))
+    );
     assert_eq!(text["kind"], "Terminal");
     assert_eq!(text["bytes_up"], "typed".len() + "exit 7".len());
     assert!(text["bytes_down"].as_u64().unwrap() >= before as u64);

@@ -24,7 +24,7 @@ export default function OverviewPage() {
             {(users) => (
               <>
                 <Figures vms={vms} users={users} images={images.data?.length ?? 0} />
-                <div className="columns">
+                <div className="columns filled">
                   <Section title={t("admin.byState")}>
                     <ByState vms={vms} />
                   </Section>
@@ -153,7 +153,7 @@ function ByOwner({ vms }: { vms: readonly Vm[] }) {
     );
   };
   return (
-    <div className="columns">
+    <div className="columns filled">
       {chart("vms", String)}
       {chart("cpu", String)}
       {chart("memory", sizeText)}
