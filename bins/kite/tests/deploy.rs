@@ -265,7 +265,9 @@ fn what_is_committed_is_what_is_rendered() {
     }
     let mut all = BTreeSet::new();
     found(&directory, Path::new(""), &mut all);
+    // Another test writes the first; the rest is not rendered.
     all.remove(Path::new("crds/kite.yaml"));
+    all.retain(|path| !path.starts_with("images") && !path.starts_with("release"));
     assert_eq!(all, files.into_keys().collect(), "remove what is too much");
 }
 

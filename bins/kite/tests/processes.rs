@@ -5,15 +5,20 @@
 
 #[path = "support/flow.rs"]
 mod flow;
+#[path = "support/images.rs"]
+mod images;
 #[path = "support/queries.rs"]
 mod queries;
 mod support;
 
 use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
 
+use images::Images;
 use queries::Exposed;
 use serde_json::json;
 use support::{Platform, Process, clients_present, eventually, run, show};
@@ -176,6 +181,58 @@ fn the_three_processes_do_what_the_demo_does() {
         let (code, took) = part.process.terminate();
         assert_eq!(code, Some(0));
         println!("ended in {took:?}");
+    }
+    assert_eq!(apiserver.terminate().0, Some(0));
+}
+
+#[test]
+fn images_have_all_that_the_processes_need() {
+    if !clients_present() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let binaries = Path::new(env!("CARGO_BIN_EXE_kite")).parent().unwrap();
+    let Some(images) = Images::unpacked(&dir.path().join("images"), binaries) else {
+        return;
+    };
+    let (apiserver, _platform) = cluster(dir.path());
+    for (name, serving) in [
+        ("kite-controller", "the admin port serves"),
+        ("kite-gateway", "gateway accepts connections"),
+        ("kite-api", "the HTTP API serves"),
+    ] {
+        let (root, config) = images.root(name);
+        assert!(!root.join("bin/sh").exists(), "{name} has a shell");
+        let config = &config["config"];
+        assert_eq!(config["User"], format!("{0}:{0}", images::USER));
+        let program = config["Entrypoint"][0].as_str().unwrap();
+        let mut version = images::in_root(&root, program);
+        version.arg("--version");
+        let output = run(version, "");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.starts_with(name), "{}", show(&output));
+
+        std::fs::copy(
+            dir.path().join("state/kubeconfig"),
+            root.join("etc/kubeconfig"),
+        )
+        .unwrap();
+        let readable = Permissions::from_mode(0o644);
+        std::fs::set_permissions(root.join("etc/kubeconfig"), readable).unwrap();
+        let mut command = images::in_root(&root, program);
+        command.env("KUBECONFIG", "/etc/kubeconfig");
+        let part = started(name, command, dir.path(), serving);
+        let proc = PathBuf::from(format!("/proc/{}", part.process.id()));
+        let status = std::fs::read_to_string(proc.join("status")).unwrap();
+        let user = format!("Uid:\t{0}\t{0}\t{0}\t{0}\n", images::USER);
+        assert!(status.contains(&user), "{status}");
+        let mounts = std::fs::read_to_string(proc.join("mountinfo")).unwrap();
+        let is_read_only = |line: &str| {
+            let fields: Vec<_> = line.split(' ').collect();
+            fields[4] == "/" && fields[5].starts_with("ro,")
+        };
+        assert!(mounts.lines().any(is_read_only), "{mounts}");
+        assert_eq!(part.process.terminate().0, Some(0), "{name}");
     }
     assert_eq!(apiserver.terminate().0, Some(0));
 }
