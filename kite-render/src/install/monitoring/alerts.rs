@@ -37,7 +37,7 @@ pub struct RuleGroup {
 pub struct AlertingRule {
     /// Name of the alert.
     pub alert: String,
-    /// PromQL: an alert for each series in its result.
+    /// `PromQL`: an alert for each series in its result.
     pub expr: String,
     /// How long that has to last, such as `5m`; without it, at once.
     #[serde(rename = "for", default, skip_serializing_if = "Option::is_none")]
