@@ -185,6 +185,7 @@ mod tests {
             "NetworkPolicy",
             "ValidatingAdmissionPolicy",
             "ServiceMonitor",
+            "PrometheusRule",
         ] {
             assert!(objects.iter().all(|it| it["kind"] != kind), "{kind}");
         }
