@@ -9,6 +9,7 @@ mod install;
 mod keep;
 mod listen;
 mod manifests;
+mod output;
 mod password;
 mod state;
 
