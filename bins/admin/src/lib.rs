@@ -2,6 +2,8 @@
 //!
 //! - [`doctor`] looks whether a cluster is fit for Kite and says what is missing.
 //! - [`install`] applies an installation, waits until it is up, and removes it again.
+//! - [`smoke`] goes the whole way of a user through an installation.
 
 pub mod doctor;
 pub mod install;
+pub mod smoke;

@@ -52,10 +52,7 @@ pub(crate) fn read_crds(text: &str) -> anyhow::Result<Vec<CustomResourceDefiniti
 /// Kinds and objects by which a cluster shows that it is one on which VMs can run:
 /// `KubeVirt` and CDI are installed, and there are classes for volumes and Ingresses.
 /// Definitions that are `given` stay as they are.
-pub(crate) fn furnished(
-    builder: Builder,
-    given: &[CustomResourceDefinition],
-) -> Builder {
+pub(crate) fn furnished(builder: Builder, given: &[CustomResourceDefinition]) -> Builder {
     let is_given = |name: &Option<String>| given.iter().any(|it| it.metadata.name == *name);
     let mut definitions = crds::foreign();
     definitions.extend(operator_definitions());
@@ -66,7 +63,8 @@ pub(crate) fn furnished(
 }
 
 fn furniture() -> [serde_json::Value; 6] {
-    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let namespace =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     [
         namespace("kubevirt"),
         namespace("cdi"),

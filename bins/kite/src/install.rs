@@ -203,7 +203,8 @@ impl Told {
             .iter()
             .map(|it| format!("{} {}/{}", it.object.name, it.ready, it.wanted))
             .collect();
-        self.lines.step(&format!("pods ready: {}", texts.join(", ")));
+        self.lines
+            .step(&format!("pods ready: {}", texts.join(", ")));
     }
 
     fn removed(&mut self, object: &ObjectName, removed: Removed) {
@@ -282,7 +283,8 @@ impl Told {
             return Ok(());
         }
         if dry_run {
-            self.lines.line("Nothing was deleted: the above is what would be");
+            self.lines
+                .line("Nothing was deleted: the above is what would be");
             return Ok(());
         }
         self.lines.line(match data {

@@ -11,6 +11,7 @@ mod listen;
 mod manifests;
 mod output;
 mod password;
+mod smoke;
 mod state;
 
 use std::process::ExitCode;
@@ -53,6 +54,12 @@ enum Command {
     /// Nothing is written. The exit code is 0 if nothing keeps Kite from working there,
     /// 3 if something does, and 1 if it could not be looked at.
     Doctor(doctor::Options),
+    /// Go the whole way of a user through an installation: a throw-away user signs in,
+    /// makes a VM, logs in to it by SSH, and is taken away with all it had.
+    ///
+    /// The exit code is 0 if all went well, 3 if something did not, and 130 if it was
+    /// broken off.
+    Smoke(smoke::Options),
     /// Take this host's own sshd off the port that the gateway shall have, and put it back.
     HostSshd(kite_host_sshd::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
@@ -78,6 +85,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Uninstall(options) => {
             return served(&cli.logs, QUIET, install::uninstall(options));
         }
+        Command::Smoke(options) => return served(&cli.logs, QUIET, smoke::run(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(&options),
         Command::PasswordHash => password::run(),

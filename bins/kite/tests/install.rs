@@ -127,7 +127,11 @@ fn a_missing_kubeconfig_is_named_once() {
     let output = run(command, "");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert_eq!(error.matches("/nonexistent/kubeconfig").count(), 1, "{error}");
+    assert_eq!(
+        error.matches("/nonexistent/kubeconfig").count(),
+        1,
+        "{error}"
+    );
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 
