@@ -4,10 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
+#[allow(dead_code)]
+#[path = "support/workload.rs"]
+mod workload;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
@@ -15,6 +18,7 @@ use k8s_openapi::api::core::v1::EnvVar;
 use kite_render::install::{Manifest, Process as Kite, Profile, Recordings};
 use serde_json::Value;
 use support::{Platform, Process, clients_present, eventually, run, show};
+use workload::binary;
 
 fn kite(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
@@ -222,17 +226,6 @@ fn an_overlay_is_applied_with_kustomize() {
     ];
     assert_eq!(platform.kubectl_ok(&class), "driver.longhorn.io");
     assert_eq!(process.terminate().0, Some(0));
-}
-
-/// A binary of another package, built by `cargo test --workspace`.
-fn binary(process: Kite) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_BIN_EXE_kite")).with_file_name(process.name());
-    assert!(
-        path.is_file(),
-        "{} is not built: run `cargo test --workspace`",
-        path.display()
-    );
-    path
 }
 
 /// The variables that a process knows.
