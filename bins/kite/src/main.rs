@@ -1,6 +1,7 @@
 //! `kite`: the demo, the CRDs, what is installed, the in-memory API server, a host's sshd.
 
 mod apiserver;
+mod backup;
 mod cluster;
 mod crds;
 mod demo;
@@ -60,6 +61,13 @@ enum Command {
     /// The exit code is 0 if all went well, 3 if something did not, and 130 if it was
     /// broken off.
     Smoke(smoke::Options),
+    /// Keep all that people and administrators have written into an installation in a
+    /// file: users, VMs, offers, images, invites, tokens, settings. No disks.
+    Backup(backup::BackupOptions),
+    /// Bring back what kite backup has kept, into the same cluster or another one.
+    ///
+    /// The exit code is 0 if all of it is back, and 3 if something is not.
+    Restore(backup::RestoreOptions),
     /// Take this host's own sshd off the port that the gateway shall have, and put it back.
     HostSshd(kite_host_sshd::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
@@ -86,6 +94,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             return served(&cli.logs, QUIET, install::uninstall(options));
         }
         Command::Smoke(options) => return served(&cli.logs, QUIET, smoke::run(options)),
+        Command::Backup(options) => return served(&cli.logs, QUIET, backup::backup(options)),
+        Command::Restore(options) => return served(&cli.logs, QUIET, backup::restore(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(&options),
         Command::PasswordHash => password::run(),

@@ -165,10 +165,10 @@ impl Door {
             expected: self.expected.clone(),
             shown: Arc::clone(&shown),
         };
-        let greeted = client::connect_stream(Arc::default(), stream, greeter);
-        let greeted = timeout(GREET, greeted).await;
+        let hello = client::connect_stream(Arc::default(), stream, greeter);
+        let hello = timeout(GREET, hello).await;
         let shown = shown.get().map(fingerprint);
-        match (greeted, shown, &self.expected) {
+        match (hello, shown, &self.expected) {
             (Ok(Ok(handle)), Some(shown), _) => Ok((handle, shown)),
             (Ok(Err(russh::Error::UnknownKey)), Some(shown), Some(expected)) => {
                 Err(Refusal::Stranger(address.clone(), shown, expected.clone()))

@@ -189,7 +189,7 @@ impl Walk<'_> {
     }
 
     async fn gateway(place: &Place) -> Result<((), String), Failure> {
-        let shown = place.door.knock().await.map_err(failed)?;
+        let shown = place.door.knock().await.map_err(|it| failed(&it))?;
         let note = match place.door.expected {
             Some(_) => "the right host key",
             None => "a host key that nothing is known to compare with; give it with --host-key:",
@@ -309,7 +309,7 @@ impl Walk<'_> {
                 }
             };
             if since.elapsed() >= longest {
-                return Err(failed(refusal));
+                return Err(failed(&refusal));
             }
             sleep(PAUSE).await;
         }
@@ -336,7 +336,7 @@ impl Walk<'_> {
     }
 }
 
-fn failed(refusal: Refusal) -> Failure {
+fn failed(refusal: &Refusal) -> Failure {
     let message = refusal.to_string();
     match refusal {
         Refusal::Stranger(..) => Failure::with_remedy(

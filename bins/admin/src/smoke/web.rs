@@ -13,6 +13,7 @@ use hyper_util::{
 use serde_json::Value;
 
 use super::report::Failure;
+use crate::causes::causes;
 
 /// Longest time for a request with its answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -125,18 +126,4 @@ impl Web {
             fields.join(", ")
         )))
     }
-}
-
-/// An error with its causes, in one line.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
