@@ -24,7 +24,10 @@ mod sweep;
 mod throttle;
 mod token;
 
-pub use self::caller::{Caller, Principal};
+pub use self::{
+    caller::{Caller, Principal},
+    seal::Seal,
+};
 pub(crate) use self::{
     caller::{Client, check_socket_origin},
     everyone::new_epoch,

@@ -21,6 +21,8 @@ use kite_core::{
 use kube::api::ObjectMeta;
 use serde::Serialize;
 
+use crate::cluster;
+
 /// Name of the user and of the VM that the demo starts with.
 pub(super) const USER: &str = "demo";
 pub(super) const VM: &str = "hello";
@@ -43,7 +45,7 @@ pub(super) fn objects(seed: &Seed<'_>) -> anyhow::Result<Vec<serde_json::Value>>
     }
     all.push(&StorageClass {
         metadata: named(names::STORAGE_CLASS),
-        provisioner: "demo.hy3ons.github.io/memory".to_owned(),
+        provisioner: cluster::PROVISIONER.to_owned(),
         allow_volume_expansion: Some(true),
         ..StorageClass::default()
     })?;
@@ -76,7 +78,7 @@ fn platform(gateway: SocketAddr) -> KitePlatform {
         KitePlatformSpec {
             base_domain: Some("vm.kite.test".to_owned()),
             exposure: Exposure {
-                ingress_class_name: Some("demo".to_owned()),
+                ingress_class_name: Some(cluster::INGRESS_CLASS.to_owned()),
                 ..Exposure::default()
             },
             // The page is at an address of this machine, and not at the domain.
