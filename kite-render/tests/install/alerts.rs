@@ -1,4 +1,4 @@
-//! Alerts: asked of Prometheus' own tool, and explained in `docs/monitoring.md`.
+//! Alerts and dashboard: asked of Prometheus' own tool, and explained in `docs/monitoring.md`.
 
 use std::{
     collections::BTreeSet,
@@ -6,7 +6,8 @@ use std::{
     process::Command,
 };
 
-use kite_render::install::alerts;
+use kite_render::install::{alerts, dashboard};
+use serde_json::json;
 
 fn path(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
@@ -37,6 +38,34 @@ fn prometheus_takes_them() {
     if let Some(said) = promtool(&["check", "rules"], &file) {
         let rules: usize = alerts().groups.iter().map(|group| group.rules.len()).sum();
         assert!(said.contains(&format!("{rules} rules found")), "{said}");
+    }
+}
+
+/// As recording rules, which JSON can say, too.
+#[test]
+fn prometheus_takes_the_queries_of_the_dashboard() {
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array());
+    let rules: Vec<_> = targets
+        .flatten()
+        .zip(1..)
+        .map(|(target, number)| {
+            // Grafana's, of which Prometheus does not know.
+            let query = target["expr"].as_str().unwrap();
+            let query = query.replace("$__rate_interval", "5m");
+            json!({"record": format!("query:{number}"), "expr": query})
+        })
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rules.yaml");
+    let groups = json!({"groups": [{"name": "dashboard", "rules": rules}]});
+    std::fs::write(&file, groups.to_string()).unwrap();
+    if let Some(said) = promtool(&["check", "rules"], &file) {
+        assert!(
+            said.contains(&format!("{} rules found", rules.len())),
+            "{said}"
+        );
     }
 }
 
