@@ -68,8 +68,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     };
     let mut lines = Lines::new(options.output);
     let report = smoke::run(&client, &smoke, stop.cancelled(), |news| match news {
-        News::Waiting(step, "") => lines.progress(&format!("…        {}", step.name())),
-        News::Waiting(step, what) => lines.step(&format!("…        {:<11}  {what}", step.name())),
+        News::Waiting(at, "") => lines.progress(&format!("…        {}", at.name())),
+        News::Waiting(at, what) => lines.step(&format!("…        {:<11}  {what}", at.name())),
         News::Done(done) => lines.line(&done.to_string()),
         News::Swept(user) => {
             lines.line(&format!(
