@@ -77,7 +77,7 @@ mod vms;
 mod web;
 
 pub use self::{
-    auth::{Caller, Principal},
+    auth::{Caller, Principal, Seal},
     connections::{Recorded, Recordings},
     router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},

@@ -62,6 +62,32 @@ struct SignInLabel {
     outcome: &'static str,
 }
 
+/// Of an outcome that appears with its first sign-in, no increase is seen: all are
+/// there from the start, as 0.
+fn sign_ins_from_the_start() -> Family<SignInLabel, Counter> {
+    let sign_ins = Family::default();
+    for outcome in [
+        "success",
+        "wrong_credentials",
+        "second_factor_required",
+        "throttled",
+        "suspended",
+        "error",
+    ] {
+        drop(sign_ins.get_or_create(&SignInLabel { outcome }));
+    }
+    sign_ins
+}
+
+/// None of each kind, which is not the same as nothing to tell.
+fn no_consoles() -> Family<ConsoleLabel, Gauge> {
+    let consoles = Family::default();
+    for kind in [ConsoleKind::Serial, ConsoleKind::Vnc, ConsoleKind::Terminal] {
+        drop(consoles.get_or_create(&ConsoleLabel { kind }));
+    }
+    consoles
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self {
@@ -69,8 +95,8 @@ impl Default for Metrics {
             duration: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.001, 2.0, 14))
             }),
-            sign_ins: Family::default(),
-            consoles: Family::default(),
+            sign_ins: sign_ins_from_the_start(),
+            consoles: no_consoles(),
             consoles_opened: Family::default(),
             consoles_refused: Family::default(),
             console_bytes: Family::default(),

@@ -3,7 +3,7 @@
 
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
-use kite_core::crd::SignUp;
+use kite_core::crd::{GatewayHostKey, SignUp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -76,6 +76,7 @@ struct ProviderView {
 
 /// Where `ssh` connects to.
 #[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct Gateway {
     /// Absent while neither a public host nor a base domain is set and the
     /// gateway has no address yet.
@@ -84,6 +85,8 @@ struct Gateway {
     /// Absent while Kubernetes has not picked a port.
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
+    /// What its host key is known by. None while that is not made.
+    host_keys: Vec<GatewayHostKey>,
 }
 
 /// `GET /api/v1/config`
@@ -103,6 +106,7 @@ async fn config(State(state): State<ApiState>) -> Result<Answer<Config>, Problem
             .collect(),
         bootstrap_open,
         gateway: platform.gateway.enabled.then(|| Gateway {
+            host_keys: seen.gateway_host_keys,
             port: platform.gateway.port_of_users(seen.gateway_port),
             host: platform
                 .gateway

@@ -18,6 +18,17 @@ pub const MAX_PASSWORD_BYTES: usize = 1024;
 
 /// Bytes of a password that bcrypt looks at.
 const BCRYPT_BYTES: usize = 72;
+/// What a hash looks like that may verify something: whole ones only, no place
+/// holders, no longer salts and hashes than argon2 makes, and the parameters in the
+/// order of its encoded form.
+const PATTERN: &str = concat!(
+    r"^(\$argon2id\$v=19",
+    // At most 262144.
+    r"\$m=([1-9][0-9]{0,4}|1[0-9]{5}|2[0-5][0-9]{4}|26[01][0-9]{3}|2620[0-9]{2}|2621[0-3][0-9]|26214[0-4])",
+    r",t=([1-9]|10),p=([1-9]|1[0-6])",
+    r"\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{14,86}",
+    r"|\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{53})$",
+);
 /// Highest bcrypt cost that is verified: 2^14 rounds take about a second.
 const BCRYPT_MAX_COST: u32 = 14;
 
@@ -118,7 +129,11 @@ impl JsonSchema for PasswordHash {
         json_schema!({
             "type": "string",
             "maxLength": 512,
-            "pattern": r"^\$(argon2id|2[aby])\$[^\s]+$",
+            // A pattern's message would repeat the hash.
+            "x-kubernetes-validations": [{
+                "rule": format!("self.matches(r'{PATTERN}')"),
+                "message": "must be a whole argon2id or bcrypt hash: make one with \"kite password-hash\"",
+            }],
         })
     }
 }
@@ -161,6 +176,32 @@ mod tests {
             "$2b$",
         ] {
             assert!(!PasswordHash::from_phc(hash).verify(""), "{hash}");
+        }
+    }
+
+    #[test]
+    fn the_schema_takes_what_can_verify_something() {
+        let taken = regex::Regex::new(PATTERN).unwrap();
+        let argon = PasswordHash::create("correct horse").unwrap();
+        let made = argon.as_str().to_owned();
+        let with = |from: &str, to: &str| made.replace(from, to);
+        let parameters = made.split('$').nth(3).unwrap().to_owned();
+        assert!(taken.is_match(&made), "{made}");
+        assert!(taken.is_match(&bcrypt::hash("secret", 4).unwrap()));
+        assert!(taken.is_match(&with(&parameters, "m=262144,t=10,p=16")));
+        for bad in [
+            "$argon2id$…".to_owned(),
+            "secret".to_owned(),
+            with(&parameters, "m=262145,t=1,p=1"),
+            with(&parameters, "m=8,t=11,p=1"),
+            with(&parameters, "m=8,t=1,p=17"),
+            with("argon2id", "argon2d"),
+            format!("{made}\n"),
+            format!(" {made}"),
+            bcrypt::hash("secret", 4).unwrap().replace("$04$", "$15$"),
+            "$2b$04$x".to_owned(),
+        ] {
+            assert!(!taken.is_match(&bad), "{bad:?}");
         }
     }
 

@@ -24,6 +24,9 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
+    /// All words for metrics.
+    pub(crate) const KINDS: [&str; 5] = ["total", "address", "denied", "banned", "proxy"];
+
     /// A word for metrics.
     pub(crate) fn kind(self) -> &'static str {
         match self {

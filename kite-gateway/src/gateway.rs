@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
 use crate::metrics::{KindLabels, Metrics};
 use crate::proxy::read_header;
-use crate::recording::{Recordings, Uploader};
+use crate::recording::Recordings;
 use crate::route::Routes;
 use crate::sessions::Sessions;
 use crate::start::{Starter, Starts};
@@ -209,9 +209,9 @@ impl Gateway {
             shared.config.max_connections_per_address,
         );
         let tasks = TaskTracker::new();
-        let uploader = shared.recordings.as_ref().and_then(Uploader::of);
         let is_over = CancellationToken::new();
-        let uploading = uploader.map(|it| tokio::spawn(it.run(is_over.clone())));
+        let recordings = shared.recordings.clone();
+        let keeping = recordings.map(|it| tokio::spawn(it.keep(is_over.clone())));
         let closed = async {
             shutdown.cancelled().await;
             tokio::time::sleep(shared.config.drain_delay).await;
@@ -256,12 +256,9 @@ impl Gateway {
         {
             tracing::warn!(channels = shared.tasks.len(), "channels do not end");
         }
-        if let Some(recordings) = &shared.recordings {
-            recordings.finish().await;
-        }
         is_over.cancel();
-        if let Some(uploading) = uploading {
-            uploading.await?;
+        if let Some(keeping) = keeping {
+            keeping.await?;
         }
         tracing::info!("gateway ended");
         Ok(())

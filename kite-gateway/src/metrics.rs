@@ -7,6 +7,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::{admission::Refusal, vm::DialError};
+
 /// Outcome of a login.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, EncodeLabelValue)]
 pub(crate) enum Outcome {
@@ -77,18 +79,34 @@ pub struct Metrics {
     pub(crate) backend_seconds: Histogram,
 }
 
+/// What is counted from the start, as 0: of what appears with its first event, no
+/// increase is seen.
+fn from_zero<L: Clone + Eq + std::hash::Hash>(
+    all: impl IntoIterator<Item = L>,
+) -> Family<L, Counter> {
+    let family = Family::default();
+    for labels in all {
+        drop(family.get_or_create(&labels));
+    }
+    family
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let seconds = || Histogram::new(exponential_buckets(0.001, 2.5, 11));
+        let kinds = |kinds: &'static [&'static str]| {
+            from_zero(kinds.iter().map(|kind| KindLabels { kind }))
+        };
+        let banned = [Banned::Address, Banned::Name, Banned::Relay];
         Self {
             connections: Gauge::default(),
             connections_total: Counter::default(),
-            refused_total: Family::default(),
+            refused_total: kinds(&Refusal::KINDS),
             logins_total: Family::default(),
             channels: Family::default(),
             channels_total: Family::default(),
-            backend_failures_total: Family::default(),
-            bans_total: Family::default(),
+            backend_failures_total: kinds(&DialError::KINDS),
+            bans_total: from_zero(banned.map(|banned| BanLabels { banned })),
             bytes_total: Family::default(),
             held_back: Family::default(),
             held_back_seconds: Family::new_with_constructor(|| {

@@ -332,6 +332,11 @@ pub struct TerminalOutput {
 }
 
 impl TerminalOutput {
+    /// Name of the recording, if there is one.
+    pub fn recording(&self) -> Option<&str> {
+        self.recording.as_deref().map(Recording::name)
+    }
+
     /// What comes next. What is not asked for holds up the machine; dropping the
     /// future loses nothing. After anything but [`Output::Data`] it is over.
     pub async fn next(&mut self) -> Output {

@@ -21,6 +21,7 @@ use kite_gateway::{LoginName, Route, Routes, Starter, VmState};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use russh::keys::ssh_key::LineEnding;
+use russh::keys::{Algorithm, PrivateKey};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -313,27 +314,35 @@ async fn defect_4_replicas_that_start_at_once_have_one_host_key() {
 async fn an_unusable_host_key_is_not_replaced() {
     let cluster = cluster().await;
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), "kite");
-    let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some("broken".into()),
-            ..ObjectMeta::default()
-        },
-        data: Some(
-            [(
-                "ssh_host_ed25519_key".to_owned(),
-                ByteString(b"no key".to_vec()),
-            )]
-            .into(),
-        ),
-        ..Secret::default()
-    };
-    secrets
-        .create(&PostParams::default(), &secret)
-        .await
-        .unwrap();
-    let error = host_key(cluster.client(), "kite", "broken")
-        .await
-        .unwrap_err();
-    assert!(matches!(error, HostKeyError::Unusable { .. }));
-    assert!(error.to_string().contains("kite/broken"), "{error}");
+    let [key, other] = [0, 1].map(|_| PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519));
+    let private = key.unwrap().to_openssh(LineEnding::LF).unwrap();
+    let other = other.unwrap().public_key().to_openssh().unwrap();
+    let cases = [
+        ("no key", None, "delete the Secret"),
+        (private.as_str(), Some("no key"), "ssh_host_ed25519_key.pub"),
+        (private.as_str(), Some(other.as_str()), "of another key"),
+    ];
+    for (number, (private, public, why)) in cases.into_iter().enumerate() {
+        let name = format!("broken-{number}");
+        let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
+        let data = [
+            Some(("ssh_host_ed25519_key".to_owned(), bytes(private))),
+            public.map(|it| ("ssh_host_ed25519_key.pub".to_owned(), bytes(it))),
+        ];
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                ..ObjectMeta::default()
+            },
+            data: Some(data.into_iter().flatten().collect()),
+            ..Secret::default()
+        };
+        let params = PostParams::default();
+        secrets.create(&params, &secret).await.unwrap();
+        let made = host_key(cluster.client(), "kite", &name).await;
+        let error = made.unwrap_err();
+        assert!(matches!(error, HostKeyError::Unusable { .. }));
+        let error = error.to_string();
+        assert!(error.contains(&name) && error.contains(why), "{error}");
+    }
 }

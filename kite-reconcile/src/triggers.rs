@@ -275,6 +275,13 @@ pub fn platforms<L: Listener<KitePlatform>>(listener: L) -> L {
                 })
             }
         })
+        .on(everything(), || {
+            |secret: &Secret, _: &_| {
+                let is_host_key = secret.name_any() == names::GATEWAY_HOST_KEY_SECRET;
+                let platform = is_host_key.then(|| ObjectRef::new(names::PLATFORM));
+                platform.into_iter().collect()
+            }
+        })
 }
 
 /// A watch of objects that Kite made.

@@ -14,7 +14,7 @@ use kite_api::console::{
     ConsoleStream, TerminalError, TerminalRequest, TerminalSize, Terminals,
 };
 use kite_gateway::{
-    AuditSink, Routes as _, VmKey,
+    AuditSink, LoginName, Routes as _, VmKey,
     audit::{Event, Record},
     kubernetes::RouteTable,
     terminal::{self, Output, Size, TerminalInput, TerminalOutput},
@@ -76,6 +76,7 @@ impl Terminals for GatewayTerminals {
             }
         })?;
         Ok(ConsoleStream {
+            recording: output.recording().map(str::to_owned),
             input: Box::new(Input(input)),
             output: Box::new(Printed(output)),
         })
@@ -139,6 +140,20 @@ impl<S: AuditSink> ConsoleAudit for GatewayAudit<S> {
         };
         let event = match &record.event {
             ConsoleEvent::ConsoleOpened => console("opened", 0, 0, 0.0, None),
+            ConsoleEvent::ConsoleRecorded { recording } => {
+                // Names of accounts are names for logins, too.
+                let Some(login) = LoginName::parse(&record.user) else {
+                    return;
+                };
+                Event::Recording {
+                    login,
+                    vm: VmKey {
+                        namespace: record.namespace.clone(),
+                        name: record.vm.clone(),
+                    },
+                    name: recording.clone(),
+                }
+            }
             ConsoleEvent::ConsoleRefused { why } => {
                 console("refused", 0, 0, 0.0, Some(why.clone()))
             }
@@ -147,6 +162,7 @@ impl<S: AuditSink> ConsoleAudit for GatewayAudit<S> {
                 bytes_down,
                 seconds,
                 ended,
+                code: _,
             } => console(
                 "ended",
                 *bytes_up,

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use kite_api::{Recorded, Recordings};
+use kite_gateway::recording::store_at;
 use object_store::{Error, ObjectStore, ObjectStoreExt as _, path::Path};
 use url::Url;
 
@@ -18,23 +19,14 @@ pub struct StoredRecordings {
 }
 
 impl StoredRecordings {
-    /// Below `url`; credentials are taken from the environment as by the provider's
-    /// tools. Nothing is asked of it yet.
+    /// Below `url`, as [`store_at`] finds it.
     ///
     /// # Errors
     ///
     /// When this build does not know such a store, or its settings are missing.
     pub fn at(url: &Url) -> anyhow::Result<Self> {
-        // As the stores know their own variables: AWS_REGION and the like.
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            // What is no text is no setting of a store.
-            Some((
-                name.into_string().ok()?.to_lowercase(),
-                value.into_string().ok()?,
-            ))
-        });
-        let (store, prefix) = object_store::parse_url_opts(url, environment)
-            .with_context(|| format!("recordings cannot be read from {url}"))?;
+        let (store, prefix) =
+            store_at(url).with_context(|| format!("recordings cannot be read from {url}"))?;
         Ok(Self { store, prefix })
     }
 }

@@ -1,6 +1,8 @@
 //! Consoles in the browser, as options of the process.
 
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::PathBuf, time::Duration};
+use std::{
+    fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -10,6 +12,7 @@ use kite_gateway::{
     AuditSink, Config, Recordings, TcpConnector,
     audit::{JsonLines, LogSink},
     kubernetes::{Reporter, RouteTable, watch_routes},
+    recording::store_at,
     terminal::Terminals,
 };
 use kube::Client;
@@ -32,6 +35,15 @@ pub(crate) struct ConsoleArgs {
         requires = "terminals"
     )]
     record_to: Option<PathBuf>,
+    /// Carries these recordings on from the directory to an object store, where
+    /// --recordings-from finds them, such as `s3://bucket/recordings`.
+    #[arg(
+        long,
+        env = "KITE_RECORD_UPLOAD",
+        value_name = "URL",
+        requires = "record_to"
+    )]
+    record_upload: Option<Url>,
     /// Where recordings of terminals are read from, for administrators to replay them
     /// in the browser: what the gateways' --record-to or --record-upload is, such as
     /// `file:///var/lib/kite/recordings` or `s3://bucket/recordings`. Which stores it
@@ -84,14 +96,15 @@ pub(crate) struct ConsoleArgs {
 }
 
 impl ConsoleArgs {
-    /// Sets up consoles as the options say.
+    /// Sets up consoles as the options say; what is recorded has to be
+    /// [kept](Recordings::keep).
     pub(crate) fn set_up(
         &self,
         builder: ApiStateBuilder,
         client: &Client,
         reporter: Reporter,
         shutdown: &CancellationToken,
-    ) -> anyhow::Result<ApiStateBuilder> {
+    ) -> anyhow::Result<(ApiStateBuilder, Option<Recordings>)> {
         let builder = builder
             .consoles(ConsoleLimits {
                 per_user: self.consoles_per_user,
@@ -111,19 +124,32 @@ impl ConsoleArgs {
             None => builder,
         };
         if !self.terminals {
-            return Ok(builder);
+            return Ok((builder, None));
         }
+        let recordings = self.recordings()?;
         let mut terminals = Terminals::new(TcpConnector::default(), &Config::default());
-        if let Some(directory) = &self.record_to {
-            let recordings = Recordings::to(directory).with_context(|| {
-                format!("--record-to {} cannot be written to", directory.display())
-            })?;
+        if let Some(recordings) = recordings.clone() {
             terminals = terminals.recordings(recordings);
         }
         let routes = RouteTable::default();
         let (client, shutdown) = (client.clone(), shutdown.clone());
         tokio::spawn(watch_routes(client, routes.clone(), shutdown));
-        Ok(builder.terminals(GatewayTerminals::new(routes, terminals)))
+        let builder = builder.terminals(GatewayTerminals::new(routes, terminals));
+        Ok((builder, recordings))
+    }
+
+    fn recordings(&self) -> anyhow::Result<Option<Recordings>> {
+        let Some(directory) = &self.record_to else {
+            return Ok(None);
+        };
+        let recordings = Recordings::to(directory)
+            .with_context(|| format!("--record-to {} cannot be written to", directory.display()))?;
+        let Some(url) = &self.record_upload else {
+            return Ok(Some(recordings));
+        };
+        let (store, prefix) =
+            store_at(url).with_context(|| format!("--record-upload {url} cannot be used"))?;
+        Ok(Some(recordings.upload_to(Arc::from(store), prefix)))
     }
 
     fn sinks(&self, reporter: Reporter) -> anyhow::Result<Vec<Box<dyn AuditSink>>> {

@@ -110,11 +110,10 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         .session_lifetime(Duration::from_secs(u64::from(cli.session_hours) * 3600))
         .access_lifetime(Duration::from_secs(u64::from(cli.access_minutes) * 60));
     let reporter = Reporter::of_process(kite_process::server_name());
-    let state = cli
-        .consoles
-        .set_up(builder, &client, reporter.clone(), &shutdown)?
-        .build()
-        .await?;
+    let (builder, recordings) =
+        cli.consoles
+            .set_up(builder, &client, reporter.clone(), &shutdown)?;
+    let state = builder.build().await?;
 
     let readiness = Readiness::default();
     let watched = (state.clone(), readiness.clone());
@@ -130,6 +129,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     reporter.register_metrics(&mut registry);
     // Who was at consoles is told until the last one has ended.
     let reporting = CancellationToken::new();
+    let keeping = recordings.map(|it| tokio::spawn(it.keep(reporting.clone())));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let reports = tokio::spawn(reporter.run(
         KubeCluster::new(client),
@@ -144,5 +144,8 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     kite_process::serve_and_drain(listener, router, shutdown.clone(), state.drain()).await?;
     reporting.cancel();
     reports.await?;
+    if let Some(keeping) = keeping {
+        keeping.await?;
+    }
     admin.await?
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Args;
-use kite_gateway::Recordings;
+use kite_gateway::{Recordings, recording::store_at};
 use url::Url;
 
 /// Whether terminal sessions are recorded, and where to.
@@ -37,16 +37,8 @@ impl RecordArgs {
         let Some(url) = &self.record_upload else {
             return Ok(Some(recordings));
         };
-        // As the stores know their own variables: AWS_REGION and the like.
-        let environment = std::env::vars_os().filter_map(|(name, value)| {
-            // What is no text is no setting of a store.
-            Some((
-                name.into_string().ok()?.to_lowercase(),
-                value.into_string().ok()?,
-            ))
-        });
-        let (store, prefix) = object_store::parse_url_opts(url, environment)
-            .with_context(|| format!("--record-upload {url} cannot be used"))?;
+        let (store, prefix) =
+            store_at(url).with_context(|| format!("--record-upload {url} cannot be used"))?;
         Ok(Some(recordings.upload_to(Arc::from(store), prefix)))
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::json;
 
-use crate::{cluster, crds, keep, listen, state::StateDir};
+use crate::{cluster, keep, listen, state::StateDir};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -38,7 +38,8 @@ pub(crate) struct Options {
     #[arg(long, env = "KITE_KEEP")]
     keep: bool,
     /// Also start the actors that play the rest of a cluster: KubeVirt and CDI
-    /// (with their CRDs, unless --crds brings them), namespaces, garbage collection, guests.
+    /// (with their CRDs, unless --crds brings them), namespaces, garbage collection,
+    /// guests; with a default StorageClass, standard, and a default IngressClass, demo.
     #[arg(long, env = "KITE_ACTORS")]
     actors: bool,
     /// Let RBAC decide what a request may do, as in a real cluster. Requests need
@@ -62,17 +63,10 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
             given.extend(crds);
         }
     }
+    builder = builder.crds(given.clone()).rbac(options.rbac);
     if options.actors {
-        for crd in crds::foreign() {
-            if !given
-                .iter()
-                .any(|have| have.metadata.name == crd.metadata.name)
-            {
-                given.push(crd);
-            }
-        }
+        builder = cluster::furnished(builder, &given);
     }
-    builder = builder.crds(given).rbac(options.rbac);
     if options.keep
         && let Some(kept) = keep::load(&state)?
     {
@@ -86,7 +80,11 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let kubeconfig = cluster::write_kubeconfig(&state, &fake, &served)?;
     state.write_json(
         "ready.json",
-        &json!({ "apiserver": served.url(), "kubeconfig": kubeconfig }),
+        &json!({
+            "apiserver": served.url(),
+            "kubeconfig": kubeconfig,
+            "pid": std::process::id(),
+        }),
     )?;
     eprintln!(
         "The API server serves {}.\n\n  export KUBECONFIG={}\n",

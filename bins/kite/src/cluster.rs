@@ -9,19 +9,25 @@ use std::{
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_fake::{
-    FakeCluster,
-    actors::{Actors, Rules, play},
+    Builder, FakeCluster,
+    actors::{Actors, Rules, operator_definitions, play},
     serve::Served,
 };
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::state::StateDir;
+use crate::{crds, state::StateDir};
+
+/// Who makes volumes in memory.
+pub(crate) const PROVISIONER: &str = "demo.hy3ons.github.io/memory";
+/// The class of Ingresses that somebody plays.
+pub(crate) const INGRESS_CLASS: &str = "demo";
 
 /// How long connections and tasks get to end after a signal.
 pub(crate) const GRACE: Duration = Duration::from_millis(1500);
 
 /// A cluster whose uids and tokens nobody can guess.
-pub(crate) fn builder() -> kite_fake::Builder {
+pub(crate) fn builder() -> Builder {
     FakeCluster::builder().seed(rand::random())
 }
 
@@ -41,6 +47,55 @@ pub(crate) fn read_crds(text: &str) -> anyhow::Result<Vec<CustomResourceDefiniti
                 .context("not a CustomResourceDefinition of apiextensions.k8s.io/v1")
         })
         .collect()
+}
+
+/// Kinds and objects by which a cluster shows that it is one on which VMs can run:
+/// `KubeVirt` and CDI are installed, and there are classes for volumes and Ingresses.
+/// Definitions that are `given` stay as they are.
+pub(crate) fn furnished(builder: Builder, given: &[CustomResourceDefinition]) -> Builder {
+    let is_given = |name: &Option<String>| given.iter().any(|it| it.metadata.name == *name);
+    let mut definitions = crds::foreign();
+    definitions.extend(operator_definitions());
+    definitions.retain(|it| !is_given(&it.metadata.name));
+    furniture()
+        .into_iter()
+        .fold(builder.crds(definitions), Builder::object)
+}
+
+fn furniture() -> [serde_json::Value; 6] {
+    let namespace =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    [
+        namespace("kubevirt"),
+        namespace("cdi"),
+        json!({
+            "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
+            "metadata": {"name": "kubevirt", "namespace": "kubevirt"},
+            "spec": {},
+        }),
+        json!({
+            "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI",
+            "metadata": {"name": "cdi"},
+            "spec": {},
+        }),
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+            "metadata": {
+                "name": "standard",
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+            "provisioner": PROVISIONER,
+            "allowVolumeExpansion": true,
+        }),
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+            "metadata": {
+                "name": INGRESS_CLASS,
+                "annotations": {"ingressclass.kubernetes.io/is-default-class": "true"},
+            },
+            "spec": {"controller": "demo.hy3ons.github.io/played"},
+        }),
+    ]
 }
 
 /// Starts everybody who plays the rest of a cluster, at a pace that a person can

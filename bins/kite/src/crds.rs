@@ -1,9 +1,9 @@
 //! `kite crds`: Kite's CRDs as YAML.
 
-use std::io::Write as _;
-
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use crate::output::print;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -18,9 +18,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     if options.with_kubevirt {
         crds.extend(foreign());
     }
-    std::io::stdout()
-        .lock()
-        .write_all(yaml(&crds)?.as_bytes())?;
+    print(&yaml(&crds)?)?;
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use kite_gateway::kubernetes::RouteTable;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use crate::{cluster, crds, listen, state::StateDir};
+use crate::{cluster, listen, state::StateDir};
 
 /// How long the first VM may take before the demo says what is wrong with it.
 const FIRST_VM: Duration = Duration::from_secs(60);
@@ -89,9 +89,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let user_key = keys::load_or_create(&state, "id_ed25519", "kite-demo")?;
     let bootstrap_token = format!("{:032x}", rand::random::<u128>());
     let user_public = user_key.public_key().to_openssh()?;
-    let mut builder = cluster::builder()
-        .crds(kite_core::crd::all())
-        .crds(crds::foreign());
+    let builder = cluster::builder().crds(kite_core::crd::all());
+    let mut builder = cluster::furnished(builder, &[]);
     let seed = seed::Seed {
         gateway: gateway_address,
         bootstrap_token: &bootstrap_token,
@@ -126,18 +125,20 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     parts.spawn(parts::controller(fake.client(), shutdown.clone()));
     let routes = RouteTable::default();
     let record_to = options.record.then(|| state.path("recordings"));
+    let recordings = parts::recordings(record_to.as_deref())?;
     parts.spawn(parts::api(
         fake.client(),
         api,
         routes.clone(),
-        record_to.clone(),
+        record_to,
+        recordings.clone(),
         shutdown.clone(),
     ));
     parts.spawn(parts::gateway(
         fake.client(),
         gateway,
         routes,
-        record_to,
+        recordings,
         shutdown.clone(),
     ));
 

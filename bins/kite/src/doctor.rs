@@ -1,20 +1,13 @@
 //! `kite doctor`: whether a cluster is fit for Kite.
 
-use std::{io::Write as _, process::ExitCode};
+use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kite_admin::doctor::{Aim, Report, examine};
 use kite_core::names;
 use kite_process::ClusterArgs;
 
-/// How an answer is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// For people.
-    Text,
-    /// For scripts.
-    Json,
-}
+use crate::output::{Output, print};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -55,6 +48,6 @@ fn write(report: &Report, output: Output) -> anyhow::Result<()> {
         Output::Text => report.to_string(),
         Output::Json => serde_json::to_string_pretty(report)?,
     };
-    writeln!(std::io::stdout().lock(), "{text}")?;
+    print(&(text + "\n"))?;
     Ok(())
 }

@@ -1,31 +1,33 @@
 //! `kite install`, `kite upgrade` and `kite uninstall`.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use kite_admin::{
     doctor::{Aim, examine},
     install::{
-        Change, Data, FirstAdmin, ObjectName, Removed, Workload, apply, first_admin, prune, remove,
-        require_here, wait_until_ready,
+        Change, Data, FirstAdmin, ObjectName, Page, Removed, Workload, apply, first_admin, page,
+        prune, remove, require_here, wait_until_ready,
     },
 };
-use kite_core::{crd::KitePlatform, names};
+use kite_core::names;
 use kite_process::ClusterArgs;
 use kite_render::install::Installation;
-use kube::{Api, Client};
+use kube::Client;
 use serde_json::{Value, json};
 
-use crate::{doctor::Output, manifests::InstallationOptions};
+use crate::{
+    manifests::InstallationOptions,
+    output::{Lines, Output, print},
+};
+
+/// How long the controller gets to say where the web page is.
+const PAGE: Duration = Duration::from_secs(20);
 
 /// Whether something is done, or only tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum DryRun {
+pub(crate) enum DryRun {
     /// It is done.
     #[default]
     None,
@@ -73,7 +75,7 @@ pub(crate) async fn install(options: Box<InstallOptions>) -> anyhow::Result<Exit
     })
     .await?;
     if dry_run {
-        told.end(None, None)?;
+        told.end(None, &installation.namespace)?;
         return Ok(ExitCode::SUCCESS);
     }
     let admin = first_admin(&client, &installation.namespace).await?;
@@ -84,10 +86,9 @@ pub(crate) async fn install(options: Box<InstallOptions>) -> anyhow::Result<Exit
         })
         .await?;
     }
-    let platform = Api::<KitePlatform>::all(client);
-    let platform = platform.get_opt(names::PLATFORM).await?;
-    let url = platform.and_then(|it| it.status?.url);
-    told.end(Some(&admin), url.as_deref())?;
+    let longest = PAGE.min(Duration::from_secs(options.timeout));
+    let page = page(&client, longest).await?;
+    told.end(Some((&admin, &page)), &installation.namespace)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -167,39 +168,18 @@ pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCod
 /// Tells people line by line, and scripts all of it at the end.
 struct Told {
     output: Output,
+    lines: Lines,
     all: usize,
     rows: Vec<Value>,
-    /// Whether the last line is one that is written over.
-    is_open: bool,
 }
 
 impl Told {
     fn new(output: Output, all: usize) -> Self {
         Self {
             output,
+            lines: Lines::new(output),
             all,
             rows: Vec::new(),
-            is_open: false,
-        }
-    }
-
-    fn line(&mut self, text: &str) {
-        if self.output == Output::Text {
-            let mut out = std::io::stderr().lock();
-            let cleared = if self.is_open { "\r\x1b[K" } else { "" };
-            // Nobody may be there to read it any more.
-            let _ = writeln!(out, "{cleared}{text}");
-            self.is_open = false;
-        }
-    }
-
-    /// A line that the next one is written over, where somebody looks on.
-    fn progress(&mut self, text: &str) {
-        if self.output == Output::Text && std::io::stderr().is_terminal() {
-            let mut out = std::io::stderr().lock();
-            let _ = write!(out, "\r\x1b[K{text}");
-            let _ = out.flush();
-            self.is_open = true;
         }
     }
 
@@ -208,14 +188,14 @@ impl Told {
             .push(json!({ "object": object, "change": change }));
         let bar = bar(self.rows.len(), self.all);
         match change {
-            Change::Created => self.line(&format!("created    {object}")),
-            Change::Changed => self.line(&format!("changed    {object}")),
-            Change::Kept => self.line(&format!(
+            Change::Created => self.lines.line(&format!("created    {object}")),
+            Change::Changed => self.lines.line(&format!("changed    {object}")),
+            Change::Kept => self.lines.line(&format!(
                 "kept       {object}, which an administrator has changed"
             )),
             Change::Unchanged => {}
         }
-        self.progress(&format!("{bar} {object}"));
+        self.lines.progress(&format!("{bar} {object}"));
     }
 
     fn waiting(&mut self, workloads: &[Workload]) {
@@ -223,33 +203,32 @@ impl Told {
             .iter()
             .map(|it| format!("{} {}/{}", it.object.name, it.ready, it.wanted))
             .collect();
-        let text = format!("pods ready: {}", texts.join(", "));
-        if std::io::stderr().is_terminal() {
-            self.progress(&text);
-        } else {
-            self.line(&text);
-        }
+        self.lines
+            .step(&format!("pods ready: {}", texts.join(", ")));
     }
 
     fn removed(&mut self, object: &ObjectName, removed: Removed) {
         self.rows
             .push(json!({ "object": object, "change": removed }));
         match removed {
-            Removed::Deleted => self.line(&format!("deleted    {object}")),
-            Removed::Gone => self.progress(&format!("gone: {object}")),
+            Removed::Deleted => self.lines.line(&format!("deleted    {object}")),
+            Removed::Gone => self.lines.progress(&format!("gone: {object}")),
         }
     }
 
-    /// Says what came of it.
-    fn end(&mut self, admin: Option<&FirstAdmin>, url: Option<&str>) -> anyhow::Result<()> {
-        let token = match admin {
-            Some(FirstAdmin::Token(token)) => Some(token),
-            Some(FirstAdmin::IsThere) | None => None,
+    /// Says what came of it, but of a dry run what would.
+    fn end(&mut self, made: Option<(&FirstAdmin, &Page)>, namespace: &str) -> anyhow::Result<()> {
+        let token = match made {
+            Some((FirstAdmin::Token(token), _)) => Some(token),
+            Some((FirstAdmin::IsThere, _)) | None => None,
         };
-        let mut out = std::io::stdout().lock();
         if self.output == Output::Json {
+            let url = match made {
+                Some((_, Page::At(url))) => Some(url),
+                Some((_, Page::Nowhere(_))) | None => None,
+            };
             let all = json!({ "objects": self.rows, "bootstrapToken": token, "url": url });
-            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
             return Ok(());
         }
         let count = |change: &str| {
@@ -264,19 +243,28 @@ impl Told {
             count("unchanged"),
             count("kept")
         );
-        self.line(&summary);
-        if admin.is_none() {
-            self.line("Nothing was written: the above is what would be");
-        }
-        if let Some(url) = url {
-            writeln!(out, "The web page: {url}")?;
-        }
+        self.lines.line(&summary);
+        let Some((_, page)) = made else {
+            self.lines
+                .line("Nothing was written: the above is what would be");
+            return Ok(());
+        };
+        let mut text = match page {
+            Page::At(url) => format!("The web page: {url}\n"),
+            Page::Nowhere(why) => format!(
+                "The web page has no address yet: {why}\nUntil then: kubectl port-forward -n \
+                 {namespace} svc/{} {}, and http://localhost:{1}\n",
+                names::API_SERVICE,
+                names::API_PORT
+            ),
+        };
         if let Some(token) = token {
             writeln!(
-                out,
+                text,
                 "The first administrator signs up with this token, once: {token}"
             )?;
         }
+        print(&text)?;
         Ok(())
     }
 
@@ -284,22 +272,22 @@ impl Told {
     fn gone(&mut self, data: Data, dry_run: bool) -> anyhow::Result<()> {
         if self.output == Output::Json {
             let all = json!({ "objects": self.rows });
-            let mut out = std::io::stdout().lock();
-            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
             return Ok(());
         }
         if self.rows.is_empty() {
-            self.line(
+            self.lines.line(
                 "There is nothing here that kite install made. What another tool installed is \
                  removed with that tool",
             );
             return Ok(());
         }
         if dry_run {
-            self.line("Nothing was deleted: the above is what would be");
+            self.lines
+                .line("Nothing was deleted: the above is what would be");
             return Ok(());
         }
-        self.line(match data {
+        self.lines.line(match data {
             Data::Keep => {
                 "Kite is gone. Its users, VMs with their disks, images and settings are still \
                  there, VMs run on, and kite install takes them up again"

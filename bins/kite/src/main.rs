@@ -1,6 +1,7 @@
 //! `kite`: the demo, the CRDs, what is installed, the in-memory API server, a host's sshd.
 
 mod apiserver;
+mod backup;
 mod cluster;
 mod crds;
 mod demo;
@@ -9,7 +10,9 @@ mod install;
 mod keep;
 mod listen;
 mod manifests;
+mod output;
 mod password;
+mod smoke;
 mod state;
 
 use std::process::ExitCode;
@@ -52,6 +55,19 @@ enum Command {
     /// Nothing is written. The exit code is 0 if nothing keeps Kite from working there,
     /// 3 if something does, and 1 if it could not be looked at.
     Doctor(doctor::Options),
+    /// Go the whole way of a user through an installation: a throw-away user signs in,
+    /// makes a VM, logs in to it by SSH, and is taken away with all it had.
+    ///
+    /// The exit code is 0 if all went well, 3 if something did not, and 130 if it was
+    /// broken off.
+    Smoke(smoke::Options),
+    /// Keep all that people and administrators have written into an installation in a
+    /// file: users, VMs, offers, images, invites, tokens, settings. No disks.
+    Backup(backup::BackupOptions),
+    /// Bring back what kite backup has kept, into the same cluster or another one.
+    ///
+    /// The exit code is 0 if all of it is back, and 3 if something is not.
+    Restore(backup::RestoreOptions),
     /// Take this host's own sshd off the port that the gateway shall have, and put it back.
     HostSshd(kite_host_sshd::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
@@ -77,6 +93,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Uninstall(options) => {
             return served(&cli.logs, QUIET, install::uninstall(options));
         }
+        Command::Smoke(options) => return served(&cli.logs, QUIET, smoke::run(options)),
+        Command::Backup(options) => return served(&cli.logs, QUIET, backup::backup(options)),
+        Command::Restore(options) => return served(&cli.logs, QUIET, backup::restore(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(&options),
         Command::PasswordHash => password::run(),

@@ -2,13 +2,12 @@
 
 mod options;
 
-use std::io::Write as _;
-
 use clap::{Args, ValueEnum};
 use kite_render::install::Manifest;
 use serde_json::json;
 
 pub(crate) use self::options::InstallationOptions;
+use crate::output::print;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -34,7 +33,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         &options.installation.installation().manifests(),
         options.output,
     )?;
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    print(&text)?;
     Ok(())
 }
 
@@ -185,6 +184,7 @@ mod tests {
             "NetworkPolicy",
             "ValidatingAdmissionPolicy",
             "ServiceMonitor",
+            "PrometheusRule",
         ] {
             assert!(objects.iter().all(|it| it["kind"] != kind), "{kind}");
         }

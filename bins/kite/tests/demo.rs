@@ -78,6 +78,14 @@ fn what_it_prints_works_as_pasted() {
             format!("{}\n{}", line("export KUBECONFIG="), line("kubectl ")),
             "Running",
         ),
+        (
+            format!(
+                "{}\n'{}' doctor",
+                line("export KUBECONFIG="),
+                env!("CARGO_BIN_EXE_kite")
+            ),
+            "Nothing keeps Kite from working",
+        ),
         (format!("{} hostname", line("ssh ")), "hello"),
     ] {
         let mut shell = Command::new("sh");

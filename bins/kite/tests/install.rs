@@ -4,17 +4,21 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
+#[allow(dead_code)]
+#[path = "support/workload.rs"]
+mod workload;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
 use k8s_openapi::api::core::v1::EnvVar;
 use kite_render::install::{Manifest, Process as Kite, Profile, Recordings};
 use serde_json::Value;
-use support::{Platform, Process, clients_present, run, show};
+use support::{Platform, Process, clients_present, eventually, run, show};
+use workload::binary;
 
 fn kite(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
@@ -47,6 +51,19 @@ spec:
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: prometheusrules.monitoring.coreos.com}
+spec:
+  group: monitoring.coreos.com
+  scope: Namespaced
+  names: {kind: PrometheusRule, plural: prometheusrules}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
     std::fs::write(crds.join("monitors.yaml"), monitors).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
@@ -56,6 +73,83 @@ spec:
     let mut process = Process::start("kite apiserver", command, directory.join("apiserver.log"));
     let platform = Platform::wait(&state, &mut process);
     (process, platform)
+}
+
+#[test]
+fn the_cluster_that_is_played_is_fit_for_an_installation() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.args(["apiserver", "--actors", "--apiserver-listen=127.0.0.1:0"]);
+    command.arg("--state-dir").arg(&state);
+    let mut process = Process::start("kite apiserver", command, directory.path().join("log"));
+    let platform = Platform::wait(&state, &mut process);
+    assert!(platform.ready["pid"].as_u64().is_some_and(|pid| pid > 0));
+    let kite = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+        command.args(arguments);
+        command.env("KUBECONFIG", state.join("kubeconfig"));
+        run(command, "")
+    };
+    // What is played takes a moment to say that it is there.
+    let report: Value = eventually("fit", || {
+        let output = kite(&["doctor", "--output=json"]);
+        if output.status.success() {
+            Ok(serde_json::from_slice(&output.stdout).unwrap())
+        } else {
+            Err(show(&output))
+        }
+    });
+    let states: BTreeMap<_, _> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["check"].as_str().unwrap(), it["state"].as_str().unwrap()))
+        .collect();
+    for check in ["kubevirt", "cdi", "nodes", "rights"] {
+        assert_eq!(states[check], "Fit", "{report:#}");
+    }
+    // Nobody has chosen a class yet.
+    assert_eq!(states["storageClass"], "Warning", "{report:#}");
+    for options in [&["--storage-class=standard"][..], &["--profile=k3s"]] {
+        let output = kite(&[&["install", "--dry-run=server"], options].concat());
+        assert!(output.status.success(), "{}", show(&output));
+    }
+    let output = kite(&["install", "--dry-run=server"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{}", show(&output));
+    assert!(error.contains("kite-vm-storage"), "{error}");
+    assert_eq!(process.terminate().0, Some(0));
+}
+
+#[test]
+fn nobody_has_to_read_all_that_is_printed() {
+    for what in ["manifests", "crds"] {
+        let mut shell = Command::new("bash");
+        let line = format!("'{}' {what} | head -n1", env!("CARGO_BIN_EXE_kite"));
+        shell.args(["-o", "pipefail", "-c", &line]);
+        let output = run(shell, "");
+        assert!(output.status.success(), "{what}: {}", show(&output));
+        assert_eq!(output.stderr, b"", "{what}: {}", show(&output));
+    }
+}
+
+#[test]
+fn a_missing_kubeconfig_is_named_once() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command
+        .arg("doctor")
+        .env("KUBECONFIG", "/nonexistent/kubeconfig")
+        .env("HOME", "/nonexistent");
+    let output = run(command, "");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(
+        error.matches("/nonexistent/kubeconfig").count(),
+        1,
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1, "{error}");
 }
 
 /// The versions of all objects of a manifest, as they are stored.
@@ -145,17 +239,6 @@ fn an_overlay_is_applied_with_kustomize() {
     ];
     assert_eq!(platform.kubectl_ok(&class), "driver.longhorn.io");
     assert_eq!(process.terminate().0, Some(0));
-}
-
-/// A binary of another package, built by `cargo test --workspace`.
-fn binary(process: Kite) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_BIN_EXE_kite")).with_file_name(process.name());
-    assert!(
-        path.is_file(),
-        "{} is not built: run `cargo test --workspace`",
-        path.display()
-    );
-    path
 }
 
 /// The variables that a process knows.

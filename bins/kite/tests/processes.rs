@@ -5,13 +5,21 @@
 
 #[path = "support/flow.rs"]
 mod flow;
+#[path = "support/images.rs"]
+mod images;
+#[path = "support/queries.rs"]
+mod queries;
 mod support;
 
 use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
 
+use images::Images;
+use queries::Exposed;
 use serde_json::json;
 use support::{Platform, Process, clients_present, eventually, run, show};
 
@@ -59,6 +67,17 @@ fn binary(name: &str) -> Command {
 struct Part {
     process: Process,
     address: String,
+    admin: String,
+}
+
+impl Part {
+    /// What it tells Prometheus.
+    fn metrics(&self) -> String {
+        let output = curl(&["-sSf", &format!("http://{}/metrics", self.admin)]);
+        let ends = output.stdout.ends_with(b"# EOF\n");
+        assert!(output.status.success() && ends, "{}", show(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
 }
 
 fn curl(args: &[&str]) -> std::process::Output {
@@ -67,12 +86,17 @@ fn curl(args: &[&str]) -> std::process::Output {
     run(curl, "")
 }
 
-/// Starts `name` on free ports and waits until it is ready; `serving` is what it
-/// logs with its address.
+/// Starts `name` and waits until it is ready; `serving` is what it logs with its
+/// address.
 fn part(name: &'static str, dir: &Path, serving: &str) -> Part {
     let mut command = binary(name);
+    command.env("KUBECONFIG", dir.join("state/kubeconfig"));
+    started(name, command, dir, serving)
+}
+
+/// The same by a command, which gets free ports.
+fn started(name: &'static str, mut command: Command, dir: &Path, serving: &str) -> Part {
     command
-        .env("KUBECONFIG", dir.join("state/kubeconfig"))
         .env("KITE_ADMIN_LISTEN", "127.0.0.1:0")
         .env("KITE_LISTEN", "127.0.0.1:0")
         .env("KITE_LOG_FORMAT", "json");
@@ -87,20 +111,17 @@ fn part(name: &'static str, dir: &Path, serving: &str) -> Part {
             _ => Err(show(&output)),
         }
     });
-    let metrics = curl(&["-sSf", &format!("http://{admin}/metrics")]);
-    let ends = metrics.stdout.ends_with(b"# EOF\n");
-    assert!(metrics.status.success() && ends, "{}", show(&metrics));
     let address = process.logged_address(serving);
-    Part { process, address }
+    Part {
+        process,
+        address,
+        admin,
+    }
 }
 
-#[test]
-fn the_three_processes_do_what_the_demo_does() {
-    if !clients_present() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let crds = dir.path().join("crds");
+/// An API server with Kite's kinds, whose state is below `dir`.
+fn cluster(dir: &Path) -> (Process, Platform) {
+    let crds = dir.join("crds");
     std::fs::create_dir(&crds).unwrap();
     let printed = Command::new(env!("CARGO_BIN_EXE_kite"))
         .arg("crds")
@@ -109,7 +130,7 @@ fn the_three_processes_do_what_the_demo_does() {
     assert!(printed.status.success(), "{}", show(&printed));
     std::fs::write(crds.join("kite.yaml"), printed.stdout).unwrap();
 
-    let state = dir.path().join("state");
+    let state = dir.join("state");
     let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
     command.args(["apiserver", "--actors", "--apiserver-listen=127.0.0.1:0"]);
     command
@@ -117,10 +138,19 @@ fn the_three_processes_do_what_the_demo_does() {
         .arg(&state)
         .arg("--crds")
         .arg(&crds);
-    let mut apiserver = Process::start("kite apiserver", command, dir.path().join("apiserver.log"));
-    let mut platform = Platform::wait(&state, &mut apiserver);
+    let mut apiserver = Process::start("kite apiserver", command, dir.join("apiserver.log"));
+    let platform = Platform::wait(&state, &mut apiserver);
     platform.apply_ok(START);
+    (apiserver, platform)
+}
 
+#[test]
+fn the_three_processes_do_what_the_demo_does() {
+    if !clients_present() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (apiserver, mut platform) = cluster(dir.path());
     let controller = part("kite-controller", dir.path(), "the admin port serves");
     let gateway = part("kite-gateway", dir.path(), "gateway accepts connections");
     let api = part("kite-api", dir.path(), "the HTTP API serves");
@@ -137,14 +167,72 @@ fn the_three_processes_do_what_the_demo_does() {
         "{}",
         show(&keys)
     );
-    std::fs::write(state.join("known_hosts"), keys.stdout).unwrap();
+    std::fs::write(platform.state.join("known_hosts"), keys.stdout).unwrap();
 
     flow::from_bootstrap_to_nothing_left(&platform, TOKEN);
+
+    let mut exposed = Exposed::default();
+    for part in [&controller, &gateway, &api] {
+        exposed.read(&part.metrics());
+    }
+    queries::assert_all_can_be_asked(&exposed);
 
     for part in [controller, gateway, api] {
         let (code, took) = part.process.terminate();
         assert_eq!(code, Some(0));
         println!("ended in {took:?}");
+    }
+    assert_eq!(apiserver.terminate().0, Some(0));
+}
+
+#[test]
+fn images_have_all_that_the_processes_need() {
+    if !clients_present() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let binaries = Path::new(env!("CARGO_BIN_EXE_kite")).parent().unwrap();
+    let Some(images) = Images::unpacked(&dir.path().join("images"), binaries) else {
+        return;
+    };
+    let (apiserver, _platform) = cluster(dir.path());
+    for (name, serving) in [
+        ("kite-controller", "the admin port serves"),
+        ("kite-gateway", "gateway accepts connections"),
+        ("kite-api", "the HTTP API serves"),
+    ] {
+        let (root, config) = images.root(name);
+        assert!(!root.join("bin/sh").exists(), "{name} has a shell");
+        let config = &config["config"];
+        assert_eq!(config["User"], format!("{0}:{0}", images::USER));
+        let program = config["Entrypoint"][0].as_str().unwrap();
+        let mut version = images::in_root(&root, program);
+        version.arg("--version");
+        let output = run(version, "");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.starts_with(name), "{}", show(&output));
+
+        std::fs::copy(
+            dir.path().join("state/kubeconfig"),
+            root.join("etc/kubeconfig"),
+        )
+        .unwrap();
+        let readable = Permissions::from_mode(0o644);
+        std::fs::set_permissions(root.join("etc/kubeconfig"), readable).unwrap();
+        let mut command = images::in_root(&root, program);
+        command.env("KUBECONFIG", "/etc/kubeconfig");
+        let part = started(name, command, dir.path(), serving);
+        let proc = PathBuf::from(format!("/proc/{}", part.process.id()));
+        let status = std::fs::read_to_string(proc.join("status")).unwrap();
+        let user = format!("Uid:\t{0}\t{0}\t{0}\t{0}\n", images::USER);
+        assert!(status.contains(&user), "{status}");
+        let mounts = std::fs::read_to_string(proc.join("mountinfo")).unwrap();
+        let is_read_only = |line: &str| {
+            let fields: Vec<_> = line.split(' ').collect();
+            fields[4] == "/" && fields[5].starts_with("ro,")
+        };
+        assert!(mounts.lines().any(is_read_only), "{mounts}");
+        assert_eq!(part.process.terminate().0, Some(0), "{name}");
     }
     assert_eq!(apiserver.terminate().0, Some(0));
 }

@@ -1,6 +1,7 @@
 //! The admin port: `/livez`, `/readyz`, `/metrics`.
 
 use std::{
+    fmt,
     net::SocketAddr,
     sync::{
         Arc,
@@ -15,7 +16,12 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use prometheus_client::{encoding::text::encode, registry::Registry};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _, text::encode},
+    metrics::gauge::ConstGauge,
+    registry::Registry,
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -54,6 +60,41 @@ impl Readiness {
     }
 }
 
+/// Readiness until the process ends, as `/readyz` and `kite_ready` tell it.
+#[derive(Clone)]
+struct Standing {
+    readiness: Readiness,
+    ending: CancellationToken,
+}
+
+impl Standing {
+    fn get(&self) -> Result<String, String> {
+        if self.ending.is_cancelled() {
+            return Err("not ready: the process ends".to_owned());
+        }
+        self.readiness.get()
+    }
+}
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Standing").field(&self.get()).finish()
+    }
+}
+
+impl Collector for Standing {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let gauge = ConstGauge::new(i64::from(self.get().is_ok()));
+        let metric = encoder.encode_descriptor(
+            "kite_ready",
+            "1 while the process can do its work, as /readyz says",
+            None,
+            gauge.metric_type(),
+        )?;
+        gauge.encode(metric)
+    }
+}
+
 /// The admin port of a process.
 pub struct Admin {
     listener: TcpListener,
@@ -88,30 +129,29 @@ impl Admin {
         self.address
     }
 
-    /// Serves until `shutdown`. Not ready as soon as `shutdown` is cancelled.
+    /// Serves until `shutdown`. Not ready as soon as `shutdown` is cancelled. Whether
+    /// it is ready is among the metrics, too.
     pub async fn serve(
         self,
         readiness: Readiness,
-        registry: Registry,
+        mut registry: Registry,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
         tracing::info!(address = %self.address, "the admin port serves");
+        let standing = Standing {
+            readiness,
+            ending: shutdown.clone(),
+        };
+        registry.register_collector(Box::new(standing.clone()));
         let registry = Arc::new(registry);
-        let ending = shutdown.clone();
         let router = self
             .more
             .route("/livez", get(async || "ok"))
             .route(
                 "/readyz",
-                get(async move || {
-                    if ending.is_cancelled() {
-                        let text = "not ready: the process ends".to_owned();
-                        return (StatusCode::SERVICE_UNAVAILABLE, text);
-                    }
-                    match readiness.get() {
-                        Ok(text) => (StatusCode::OK, text),
-                        Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
-                    }
+                get(async move || match standing.get() {
+                    Ok(text) => (StatusCode::OK, text),
+                    Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
                 }),
             )
             .route(

@@ -80,8 +80,38 @@ pub fn exit_code(result: anyhow::Result<()>) -> std::process::ExitCode {
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", told(&error));
             std::process::ExitCode::FAILURE
         }
+    }
+}
+
+/// An error with all that led to it, in one line. What a cause says that was said
+/// already is left out.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let more = cause.to_string();
+        if text.contains(&more) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&more);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_nothing_twice() {
+        let error = anyhow::anyhow!("no such file");
+        let error = error.context("/a cannot be read: no such file");
+        let error = error.context("no cluster");
+        assert_eq!(told(&error), "no cluster: /a cannot be read: no such file");
     }
 }

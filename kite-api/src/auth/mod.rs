@@ -10,6 +10,7 @@ mod origin;
 mod passwords;
 mod permit;
 mod personal;
+mod presence;
 mod refresh;
 mod rotation;
 mod routes;
@@ -23,7 +24,10 @@ mod sweep;
 mod throttle;
 mod token;
 
-pub use self::caller::{Caller, Principal};
+pub use self::{
+    caller::{Caller, Principal},
+    seal::Seal,
+};
 pub(crate) use self::{
     caller::{Client, check_socket_origin},
     everyone::new_epoch,

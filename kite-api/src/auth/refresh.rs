@@ -60,6 +60,14 @@ impl Presented {
         let session = state.cluster().find::<KiteSession>(&key).await?;
         Ok(session.filter(is_open))
     }
+
+    /// Whether it may renew a session. That it was used already is not looked at.
+    pub(super) async fn opens(&self, state: &ApiState) -> Result<bool, Problem> {
+        Ok(match self.session(state).await? {
+            Some(session) => find_user(state, &session).await?.is_some(),
+            None => false,
+        })
+    }
 }
 
 impl Pair {

@@ -9,6 +9,7 @@ use super::{
     bootstrap::bootstrap,
     everyone::sign_everyone_out,
     oidc::{callback, start},
+    presence::session,
     refresh::refresh,
     sign_in::{sign_in, sign_out},
     sign_up::sign_up,
@@ -84,6 +85,13 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
             ),
         )
         .merge(provider_routes())
+        .api_route(
+            "/auth/session",
+            get_with(
+                session,
+                about(TAG, "getPresence", "Whether somebody is signed in", &[]),
+            ),
+        )
         .api_route(
             "/auth/refresh",
             post_with(

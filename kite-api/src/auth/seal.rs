@@ -24,8 +24,14 @@ const KEY: &str = "key";
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
-/// Seals and opens (AES-256-GCM).
-pub(super) struct Seal(RandomizedNonceKey);
+/// Seals and opens what is stored in objects (AES-256-GCM), with a key of a cluster.
+pub struct Seal(RandomizedNonceKey);
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seal(…)")
+    }
+}
 
 impl Seal {
     /// With the key of this cluster, which is made if there is none.
@@ -38,9 +44,14 @@ impl Seal {
                 made => made?,
             },
         };
-        let data = secret.data.unwrap_or_default();
-        let bytes = data.get(KEY).map(|key| key.0.as_slice());
-        Self::new(bytes.unwrap_or_default())
+        Self::of_secret(&secret)
+    }
+
+    /// With the key in a Secret like [`names::SEAL_SECRET`].
+    pub fn of_secret(secret: &Secret) -> Result<Self, Problem> {
+        let data = secret.data.as_ref();
+        let bytes = data.and_then(|data| data.get(KEY));
+        Self::new(bytes.map(|key| key.0.as_slice()).unwrap_or_default())
     }
 
     fn new(key: &[u8]) -> Result<Self, Problem> {
@@ -54,7 +65,7 @@ impl Seal {
     }
 
     /// Seals `secret` for `whose`, and for nobody else's place.
-    pub(super) fn seal(&self, whose: &str, secret: &[u8]) -> Result<String, Problem> {
+    pub fn seal(&self, whose: &str, secret: &[u8]) -> Result<String, Problem> {
         let mut sealed = secret.to_vec();
         let nonce = self
             .0
@@ -64,7 +75,7 @@ impl Seal {
     }
 
     /// Opens what was sealed for `whose`.
-    pub(super) fn open(&self, whose: &str, sealed: &str) -> Result<Vec<u8>, Problem> {
+    pub fn open(&self, whose: &str, sealed: &str) -> Result<Vec<u8>, Problem> {
         let bytes = STANDARD.decode(sealed).map_err(|_| broken())?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_LEN).ok_or_else(broken)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| broken())?;

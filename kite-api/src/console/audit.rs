@@ -40,6 +40,11 @@ pub struct ConsoleRecord {
 pub enum ConsoleEvent {
     /// The console is open.
     ConsoleOpened,
+    /// What is done in it is recorded from its beginning.
+    ConsoleRecorded {
+        /// Name of the recording.
+        recording: String,
+    },
     /// It was refused.
     ConsoleRefused {
         /// What the person was told.
@@ -55,6 +60,8 @@ pub enum ConsoleEvent {
         seconds: f64,
         /// Why it ended.
         ended: String,
+        /// The close code that says so.
+        code: u16,
     },
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The first message is text, `{"ticket": …, "cols": …, "rows": …}`. The answer is
 //! `{"ready": true}` or `{"error": <problem>}` and the end. Afterwards binary
-//! messages are the console's bytes; text of the client is `{"resize": …}`.
+//! messages are the console's bytes; text of the client is `{"resize": …}`, and of the
+//! server `{"ended": {"by": …, "reason": …}}` before the end that somebody wished.
 
 use std::{
     borrow::Cow,
@@ -24,7 +25,7 @@ use jiff::Timestamp;
 use kite_core::cluster::ObjectKey;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -61,43 +62,81 @@ const MOMENT: Duration = Duration::from_millis(500);
 pub(super) struct End {
     code: u16,
     reason: Cow<'static, str>,
+    /// Who wished it, where somebody did.
+    wish: Option<Wish>,
+}
+
+/// Who wants a console to end, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Wish {
+    pub(super) by: String,
+    pub(super) reason: String,
 }
 
 impl End {
+    fn new(code: u16, reason: impl Into<Cow<'static, str>>) -> Self {
+        let reason = reason.into();
+        Self {
+            code,
+            reason,
+            wish: None,
+        }
+    }
+
     /// It has come to its end.
     pub(super) fn ended(reason: impl Into<Cow<'static, str>>) -> Self {
-        let reason = reason.into();
-        Self { code: 1000, reason }
+        Self::new(1000, reason)
     }
 
     /// The process is about to end, and another one may be there.
     pub(super) fn going_away() -> Self {
-        Self {
-            code: 1001,
-            reason: "the server is about to end: connect again".into(),
-        }
+        Self::new(1001, "the server is about to end: connect again")
     }
 
     /// The session or the account is over.
     pub(super) fn session_over(reason: &'static str) -> Self {
-        Self {
-            code: 4401,
-            reason: reason.into(),
-        }
+        Self::new(4401, reason)
+    }
+
+    /// The account may not have it open any more.
+    pub(super) fn forbidden() -> Self {
+        Self::new(4403, "the account may not open this console any more")
+    }
+
+    /// It was open, or idle, for as long as one may be.
+    pub(super) fn timed_out(reason: &'static str) -> Self {
+        Self::new(4408, reason)
     }
 
     /// Somebody else is at the console now.
     pub(super) fn taken() -> Self {
+        Self::new(4409, "somebody else opened this console")
+    }
+
+    /// Somebody wished it away.
+    pub(super) fn wished(wish: Wish) -> Self {
+        let Wish { by, reason } = &wish;
+        let words = if reason.is_empty() {
+            format!("ended by {by}")
+        } else {
+            format!("ended by {by}: {reason}")
+        };
         Self {
-            code: 4409,
-            reason: "somebody else opened this console".into(),
+            wish: Some(wish),
+            ..Self::new(4410, words)
         }
     }
 
     /// Anything else.
     pub(super) fn failed(reason: impl Into<Cow<'static, str>>) -> Self {
-        let reason = reason.into();
-        Self { code: 4500, reason }
+        Self::new(4500, reason)
+    }
+
+    /// What is told before the end: a close frame has no room for all that somebody
+    /// may have written.
+    fn words(&self) -> Option<Message> {
+        let wish = self.wish.as_ref()?;
+        Some(Message::text(json!({ "ended": wish }).to_string()))
     }
 
     fn frame(&self) -> CloseFrame {
@@ -258,6 +297,10 @@ impl Visit {
         let _ = grounds.number.set(place.number);
         metrics.console_opened(grant.kind);
         self.record(&grant, place.number, ConsoleEvent::ConsoleOpened);
+        if let Some(recording) = stream.recording.clone() {
+            let recorded = ConsoleEvent::ConsoleRecorded { recording };
+            self.record(&grant, place.number, recorded);
+        }
         let (traffic, started) = (Traffic::new(), Instant::now());
         let limits = &self.state.consoles().limits;
         let (mut sink, mut source) = socket.split();
@@ -268,9 +311,9 @@ impl Visit {
                 end = carried => end,
                 end = &mut gone => end,
                 () = place.taken.cancelled() => End::taken(),
-                () = traffic.idle(limits.idle) => End::failed("nothing was done for too long"),
+                () = traffic.idle(limits.idle) => End::timed_out("nothing was done for too long"),
                 () = tokio::time::sleep(limits.longest) => {
-                    End::failed("the console was open for as long as one may be")
+                    End::timed_out("the console was open for as long as one may be")
                 }
                 () = reporting => End::going_away(),
             }
@@ -294,7 +337,8 @@ impl Visit {
             bytes_up,
             bytes_down,
             seconds: started.elapsed().as_secs_f64(),
-            ended: format!("{} ({})", end.reason, end.code),
+            ended: end.reason.to_string(),
+            code: end.code,
         };
         self.record(&grant, place.number, ended);
         drop(place);
@@ -350,6 +394,10 @@ async fn part(
     end: &End,
 ) {
     let parting = async {
+        if let Some(words) = end.words() {
+            // Where this does not get through, the close does not either.
+            let _ = sink.send(words).await;
+        }
         if sink.send(Message::Close(Some(end.frame()))).await.is_err() {
             // The client was first; the answer to its close is to be sent.
             let _ = sink.flush().await;
@@ -439,7 +487,7 @@ async fn carry(
     if sink.send(Message::text(ready)).await.is_err() {
         return End::ended("the client left");
     }
-    let ConsoleStream { input, output } = stream;
+    let ConsoleStream { input, output, .. } = stream;
     tokio::select! {
         end = downwards(sink, output, traffic) => end,
         end = upwards(source, input, traffic) => end,
@@ -518,6 +566,20 @@ mod tests {
         let frame = end.frame();
         assert_eq!(frame.reason.len(), 122, "whole letters");
         assert_eq!(End::taken().frame().code, 4409);
+    }
+
+    #[test]
+    fn what_somebody_wrote_is_told_in_whole() {
+        let reason = "ä".repeat(200);
+        let by = "ann".to_owned();
+        let end = End::wished(Wish { by, reason });
+        let words = end.words();
+        let text = words.as_ref().and_then(|words| words.to_text().ok());
+        assert!(
+            text.is_some_and(|text| text.contains(&"ä".repeat(200))),
+            "{words:?}"
+        );
+        assert!(End::taken().words().is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -59,4 +59,7 @@ pub struct ConsoleStream {
     pub input: Box<dyn ConsoleInput>,
     /// From the VM.
     pub output: Box<dyn ConsoleOutput>,
+    /// Name of its recording, if it is recorded: what
+    /// [`Recordings::read`](crate::connections::Recordings::read) finds it by.
+    pub recording: Option<String>,
 }

@@ -100,6 +100,7 @@ async fn ask(state: &ApiState, grant: &Grant) -> Result<ConsoleStream, Problem> 
     Ok(ConsoleStream {
         input: Box::new(Input(input)),
         output: Box::new(Output(output)),
+        recording: None,
     })
 }
 

@@ -14,7 +14,10 @@ use kite_core::{
 };
 use kube::ResourceExt as _;
 
-use super::{socket::End, ticket::Grant};
+use super::{
+    socket::{End, Wish},
+    ticket::Grant,
+};
 use crate::{
     auth::{Principal, belongs_to, is_open},
     policy::{self, Action, Whose},
@@ -116,9 +119,7 @@ impl Grounds<'_> {
             None => return Some(End::ended("the VM's owner is gone")),
         };
         if !policy::allows(user.spec.access_level, Action::OpenConsole, whose) {
-            return Some(End::failed(
-                "the account may not open this console any more",
-            ));
+            return Some(End::forbidden());
         }
         self.wished_away().or_else(|| self.vm_gone())
     }
@@ -129,12 +130,8 @@ impl Grounds<'_> {
         let name = names::connection(self.state.instance().id(), number);
         let key = ObjectKey::namespaced(&self.grant.namespace, name);
         let connection = self.state.caches().connections.get(&key)?;
-        let EndWish { by, reason, .. } = connection.spec.end.as_ref()?;
-        Some(End::failed(if reason.is_empty() {
-            format!("ended by {by}")
-        } else {
-            format!("ended by {by}: {reason}")
-        }))
+        let EndWish { by, reason, .. } = connection.spec.end.clone()?;
+        Some(End::wished(Wish { by, reason }))
     }
 
     fn vm_gone(&self) -> Option<End> {

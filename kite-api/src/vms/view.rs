@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
-    crd::{KiteVirtualMachine, PowerState, SshLogin, VmPhase},
+    crd::{Charge, KiteVirtualMachine, PowerState, SshLogin, VmPhase},
     names,
     quantity::Bytes,
 };
@@ -49,7 +49,19 @@ pub(crate) struct VmView {
     #[serde(skip_serializing_if = "Option::is_none")]
     created_at: Option<String>,
     deleting: bool,
+    charge: ChargeView,
     status: StatusView,
+}
+
+/// What the VM takes of its owner's quota: not what it asks for in vain.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VmCharge")]
+struct ChargeView {
+    cpu: u64,
+    /// In bytes.
+    memory: u64,
+    /// In bytes.
+    disk: u64,
 }
 
 /// What was seen.
@@ -136,8 +148,16 @@ impl VmView {
             offer: vm.spec.offer.clone(),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
             deleting: vm.metadata.deletion_timestamp.is_some(),
+            charge: ChargeView::of(vm),
             status: StatusView::of(vm),
         }
+    }
+}
+
+impl ChargeView {
+    fn of(vm: &KiteVirtualMachine) -> Self {
+        let Charge { cpu, memory, disk } = vm.expected_charge();
+        Self { cpu, memory, disk }
     }
 }
 

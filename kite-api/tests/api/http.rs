@@ -4,7 +4,7 @@ use axum::body::Body;
 use http::{Method, Request, header};
 use kite_core::{
     cluster::{Cluster as _, FieldManager, ObjectKey},
-    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus},
+    crd::{AccessLevel, GatewayHostKey, KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
 };
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn health_and_config_are_for_everybody() {
     assert_eq!(config.text("/baseDomain"), "vm.test");
     assert_eq!(
         config.body["gateway"],
-        json!({"host": "vm.test", "port": 22})
+        json!({"host": "vm.test", "port": 22, "hostKeys": []})
     );
     assert_eq!(config.headers[header::CACHE_CONTROL], "no-store");
 }
@@ -43,11 +43,16 @@ async fn the_gateway_is_where_the_cluster_put_it() {
         .platforms
         .caught_up_with(&platform)
         .await;
-    assert_eq!(port().await, json!({}), "not known yet");
+    assert_eq!(port().await, json!({"hostKeys": []}), "not known yet");
+    let host_key = GatewayHostKey {
+        public_key: "ssh-ed25519 AAAA".to_owned(),
+        fingerprint: "SHA256:UCUi".to_owned(),
+    };
     let mut seen = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
     seen.status = Some(KitePlatformStatus {
         gateway_port: Some(30_022),
         gateway_addresses: vec!["192.0.2.7".to_owned()],
+        gateway_host_keys: vec![host_key],
         ..KitePlatformStatus::default()
     });
     let platform = world
@@ -61,7 +66,11 @@ async fn the_gateway_is_where_the_cluster_put_it() {
         .platforms
         .caught_up_with(&platform)
         .await;
-    assert_eq!(port().await, json!({"host": "192.0.2.7", "port": 30_022}));
+    let keys = json!([{"publicKey": "ssh-ed25519 AAAA", "fingerprint": "SHA256:UCUi"}]);
+    assert_eq!(
+        port().await,
+        json!({"host": "192.0.2.7", "port": 30_022, "hostKeys": keys})
+    );
 }
 
 #[tokio::test]

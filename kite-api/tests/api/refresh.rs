@@ -156,6 +156,39 @@ async fn an_access_token_ends_by_itself_and_the_session_goes_on() {
 }
 
 #[tokio::test]
+async fn nobody_is_refused_who_asks_whether_they_are_signed_in() {
+    let world = World::with(|builder| {
+        builder
+            .secure_cookies(true)
+            .access_lifetime(Duration::from_millis(1))
+    })
+    .await;
+    world.user("ann", AccessLevel::User).await;
+    let signed_in_is = async |jar: &Jar| {
+        let ask = jar.request(Method::GET, "/api/v1/auth/session", None);
+        let answer = send(&world.router, ask).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body["signedIn"].as_bool().unwrap()
+    };
+    assert!(!signed_in_is(&Jar::default()).await);
+    let mut jar = signed_in(&world).await;
+    world
+        .until("the access token ends", async || {
+            jar.me(&world.router).await == 401
+        })
+        .await;
+    assert!(signed_in_is(&jar).await, "it can be renewed");
+    let mut half = jar.clone();
+    half.0.remove(RENEW);
+    assert!(!signed_in_is(&half).await, "it cannot be renewed");
+    let before = jar.clone();
+    let out = jar.request(Method::POST, "/api/v1/auth/sign-out", None);
+    jar.take(&send(&world.router, out).await);
+    assert!(!signed_in_is(&jar).await);
+    assert!(!signed_in_is(&before).await, "the session is over");
+}
+
+#[tokio::test]
 async fn it_works_on_every_replica_at_once() {
     let world = secure().await;
     let other = world

@@ -34,7 +34,7 @@ async fn administrators_change_the_settings_and_they_hold_at_once() {
     // An object is merged: the port stays.
     assert_eq!(
         config.body["gateway"],
-        json!({"host": "ssh.test", "port": 22})
+        json!({"host": "ssh.test", "port": 22, "hostKeys": []})
     );
     let undone = world
         .patch(PATH, &root, json!({"gateway": null, "baseDomain": null}))

@@ -18,6 +18,7 @@ const somebody_looks_after_their_account = async () => {
     await page.reload();
     await page.locator("textarea", { hasText: "ssh-ed25519" }).waitFor();
 
+    await says(page, /^This one · signed in (now|[0-9]+ (second|minute)s? ago) · ends in [0-9]+ hours$/);
     await button(page, "End all others").click();
     await says(page, "All other sessions are over.");
     await button(page, "End all others").waitFor({ state: "detached" });

@@ -76,6 +76,8 @@ const invited_people_sign_up_by_a_link = () =>
       await dialog.getByRole("button", { name: "Done" }).click();
       const row = page.getByRole("row", { name: /Dora/ });
       await row.getByText("Open").waitFor();
+      await row.getByText("in 7 days").waitFor();
+      await row.getByRole("button", { name: "Withdraw the invite for Dora" }).waitFor();
       assert.ok(!(await page.content()).includes("kite_invite_"));
 
       await signUpBy(link, async (page) => {
@@ -89,7 +91,10 @@ const invited_people_sign_up_by_a_link = () =>
         assert.ok(!page.url().includes("invite"));
       });
       await row.getByText("Used", { exact: true }).waitFor();
-      await row.getByText("dora", { exact: true }).waitFor();
+      // Who used it and when, and nothing of what it could still be used for.
+      await row.getByText(/^dora (now|[0-9]+ seconds? ago)$/).waitFor();
+      assert.equal(await row.getByText("in 7 days").count(), 0);
+      assert.equal(await row.getByRole("button", { name: /Withdraw/ }).count(), 0);
       await signUpBy(link, async (page) => {
         await fill(page, "Username", "eve");
         await fill(page, "Password", PASSWORD);
@@ -97,9 +102,9 @@ const invited_people_sign_up_by_a_link = () =>
         await says(page, "Was used: if that was you, sign in");
       });
 
-      await row.getByRole("button", { name: "Withdraw the invite for Dora" }).click();
+      await row.getByRole("button", { name: "Remove the invite for Dora" }).click();
       await page.getByRole("dialog").getByText("The account that was made with it stays").waitFor();
-      await page.getByRole("dialog").getByRole("button", { name: "Withdraw", exact: true }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Remove", exact: true }).click();
       await says(page, "The invite for Dora is gone.");
       await row.waitFor({ state: "detached" });
     } finally {
@@ -200,7 +205,7 @@ const sign_in_providers_are_added_edited_and_removed = () =>
     await save();
     // What the API says stands at the fields, the first of which has the focus.
     await dialog.getByText("Issuer must be a URL such as").waitFor();
-    await dialog.getByText("Write the client id").waitFor();
+    await dialog.getByText("Fill this in.").waitFor();
     await invalid("accessLevels[1].group");
     await page.waitForFunction(() => document.activeElement?.getAttribute("name") === "issuer");
     await accessible(page, "a sign-in provider");

@@ -45,6 +45,20 @@ const a_user_signs_up_signs_out_and_in_again = () =>
     await heading(page, "Virtual machines");
   });
 
+const who_is_signed_out_finds_no_errors = () =>
+  scene({}, async (page) => {
+    const errors = [];
+    page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+    const refused = [];
+    page.on("response", (answer) => answer.status() >= 400 && refused.push(`${answer.status()} ${answer.url()}`));
+    for (const path of ["/sign-in", "/", "/vms/web"]) {
+      await page.goto(path);
+      await heading(page, "Sign in");
+      await page.waitForLoadState("networkidle");
+    }
+    assert.deepEqual([errors, refused], [[], []]);
+  });
+
 const language_and_theme_are_chosen_and_remembered = () =>
   scene({ locale: "ko-KR" }, async (page) => {
     await page.goto("/sign-in");
@@ -82,6 +96,7 @@ const the_first_load_is_small = () =>
 export default {
   the_first_visitor_becomes_the_administrator,
   a_user_signs_up_signs_out_and_in_again,
+  who_is_signed_out_finds_no_errors,
   language_and_theme_are_chosen_and_remembered,
   the_first_load_is_small,
 };

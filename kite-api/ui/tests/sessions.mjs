@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { accessible, button, heading, says, scene } from "./world.mjs";
+import { PASSWORD, accessible, api, button, heading, says, scene, tokenOf } from "./world.mjs";
 
 const { KITE_STATE, KITE_GATEWAY } = process.env;
 
@@ -147,8 +147,29 @@ const a_console_is_a_session_too = () =>
     const live = row(other, "Connected now", /ann terminal/);
     await live.getByRole("button", { name: /^End the session of ann/ }).click();
     await other.getByRole("dialog").getByRole("button", { name: "End session" }).click();
-    await says(page, "ended by ann");
-    await row(other, "Ended", /ended by ann/).waitFor();
+    await says(page, "You have ended this session.");
+    const ended = row(other, "Ended", /ended by ann/);
+    await ended.waitFor();
+    assert.doesNotMatch(await ended.innerText(), /\([0-9]+\)/);
+  });
+
+const who_is_cut_off_reads_by_whom_and_why = () =>
+  scene({ user: "ann" }, async (page) => {
+    const ann = await tokenOf("ann");
+    await api("POST", "/admin/users", ann, { username: "mia", password: PASSWORD, accessLevel: "Admin" });
+    await page.goto("/vms/web?tab=terminal");
+    await button(page, "Connect").click();
+    await page.locator(".text-console .xterm").waitFor();
+    const mia = await tokenOf("mia");
+    const live = async () => (await api("GET", "/vms/web/sessions?owner=ann&live=true", mia)).items[0];
+    let session = await live();
+    while (session === undefined) session = await live();
+    // More than a close frame has room for.
+    const reason = "정기 점검입니다. ".repeat(18).trim();
+    await api("DELETE", `/admin/sessions/${session.name}?reason=${encodeURIComponent(reason)}`, mia);
+    await says(page, `mia has ended this session. Reason: ${reason}`);
+    assert.equal(await page.getByRole("alert").count(), 0, "nothing is broken");
+    await api("DELETE", "/admin/users/mia", ann);
   });
 
 export default {
@@ -157,4 +178,5 @@ export default {
   what_was_recorded_is_replayed,
   a_recording_that_is_too_long_is_played_in_part_and_downloaded,
   a_console_is_a_session_too,
+  who_is_cut_off_reads_by_whom_and_why,
 };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, accessible, api, button, fill, focused, heading, marked, says, scene, tokenOf } from "./world.mjs";
 
 const a_vm_is_created_and_runs = () =>
   scene({ user: "ann" }, async (page) => {
@@ -8,12 +8,31 @@ const a_vm_is_created_and_runs = () =>
     const dialog = page.getByRole("dialog");
     await dialog.getByText("Debian 12").click();
     await accessible(page, "the dialog that creates a VM");
-    await dialog.getByLabel("Name", { exact: true }).fill("Not a name");
-    await dialog.getByRole("button", { name: "Create VM" }).click();
+    // All that is missing is said at once, and the first of it has the focus.
+    const create = dialog.getByRole("button", { name: "Create VM" });
+    await create.click();
+    await dialog.getByText("Fill this in.").waitFor();
     await dialog.getByText("Give a password or a public key", { exact: false }).waitFor();
+    await marked(dialog, "name");
+    await marked(dialog, "sshPassword");
+    await focused(page, "name");
+    // So is what is wrong, whoever finds it, also where it is folded away.
+    await dialog.getByText("Custom", { exact: true }).click();
+    await dialog.getByLabel("Memory", { exact: true }).fill("much");
+    await dialog.getByLabel("Name", { exact: true }).fill("Not a name");
+    await button(dialog, "More options").click();
+    await dialog.getByLabel("Switch off when unused for").fill("a while");
+    await button(dialog, "More options").click();
+    await dialog.getByLabel("Switch off when unused for").waitFor({ state: "hidden" });
+    await create.click();
+    for (const name of ["name", "memory", "sshPassword", "idleTimeout"]) await marked(dialog, name);
+    await accessible(page, "the dialog that says what is wrong");
+    await dialog.getByLabel("Switch off when unused for").fill("");
+    await dialog.getByText("Medium", { exact: true }).click();
     await dialog.getByRole("button", { name: "Generate" }).click();
-    await dialog.getByRole("button", { name: "Create VM" }).click();
-    await dialog.locator("input[name=name][aria-invalid=true]").waitFor();
+    await create.click();
+    await dialog.getByLabel("Switch off when unused for").and(dialog.locator("[aria-invalid=true]")).waitFor({ state: "detached" });
+    await marked(dialog, "name");
     await dialog.getByLabel("Name", { exact: true }).fill("web");
     await dialog.getByRole("button", { name: "Create VM" }).click();
     await heading(page, "web");
@@ -23,6 +42,7 @@ const a_vm_is_created_and_runs = () =>
     await says(page, "Copied.");
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^ssh .*web-/);
     await says(page, "Ready to use");
+    await says(page, "It can be reached now.");
   });
 
 const a_vm_is_stopped_started_and_changed = () =>
@@ -46,6 +66,66 @@ const a_vm_is_stopped_started_and_changed = () =>
     await page.getByRole("tab", { name: "Overview" }).click();
     await says(page, "30 GiB disk");
     await says(page, "2 hours");
+  });
+
+/** The VM web as if it were in this state, for what passes too fast to be looked at. */
+const pretend = async (page, status) => {
+  await page.route("**/api/v1/events*", (route) => route.abort());
+  await page.route("**/api/v1/vms?*", async (route) => {
+    const answer = await (await route.fetch()).json();
+    answer.items = answer.items.map((vm) => (vm.name === "web" ? { ...vm, status } : vm));
+    await route.fulfill({ json: answer });
+  });
+};
+
+/** A VM whose disk is being made, for so many minutes. */
+const inTheMaking = (minutes) => {
+  const lastTransitionTime = new Date(Date.now() - minutes * 60_000).toISOString();
+  const condition = (type, status, reason, message) => ({ type, status, reason, message, lastTransitionTime });
+  const cloning = ["False", "Cloning", "the disk is being cloned from debian-12"];
+  return {
+    phase: "Provisioning",
+    upToDate: true,
+    conditions: [
+      condition("Ready", ...cloning),
+      condition("Reserved", "True", "Reserved", "its names belong to the VM"),
+      condition("DiskReady", ...cloning),
+      condition("VirtualMachineReady", "False", "DiskNotReady", "waiting for the disk"),
+    ],
+  };
+};
+
+const what_is_under_way_is_no_warning = () =>
+  scene({ user: "ann" }, async (page) => {
+    await pretend(page, inTheMaking(0));
+    await page.goto("/vms/web");
+    await says(page, "Not yet (Making the disk).");
+    await says(page, "The ssh command appears here when it is ready.");
+    const steps = page.locator(".timeline li");
+    assert.deepEqual(
+      await steps.evaluateAll((all) => all.map((it) => it.dataset.tone).sort()),
+      ["busy", "busy", "busy", "good"],
+    );
+    assert.equal(await page.locator(".remedy").count(), 0);
+    await accessible(page, "a VM in the making");
+  });
+
+const what_hangs_is_one = () =>
+  scene({ user: "ann" }, async (page) => {
+    await pretend(page, inTheMaking(60));
+    await page.goto("/vms/web");
+    await says(page, "It cannot be reached now (Needs attention).");
+    await says(page, "Ask an administrator to look at the storage.");
+    assert.equal(await page.locator(".timeline li[data-tone=warn]").count(), 3);
+  });
+
+const all_tabs_are_seen_on_a_phone = () =>
+  scene({ user: "ann", width: 390 }, async (page) => {
+    await page.goto("/vms/web");
+    for (const tab of ["Overview", "Terminal", "Screen", "Serial console", "Sessions", "Settings"]) {
+      const { x, width } = await page.getByRole("tab", { name: tab }).boundingBox();
+      assert.ok(x >= 0 && x + width <= 390, `${tab}: ${x} to ${x + width}`);
+    }
   });
 
 const what_is_above_the_quota_is_said_before_and_after = () =>
@@ -194,6 +274,9 @@ const a_vm_is_deleted_once_its_name_is_typed = () =>
 
 export default {
   a_vm_is_created_and_runs,
+  what_is_under_way_is_no_warning,
+  what_hangs_is_one,
+  all_tabs_are_seen_on_a_phone,
   a_vm_is_stopped_started_and_changed,
   what_is_above_the_quota_is_said_before_and_after,
   two_users_cannot_see_each_other,

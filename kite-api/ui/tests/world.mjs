@@ -97,4 +97,9 @@ export async function fitsWidth(page, what) {
 export const heading = (page, name) => page.getByRole("heading", { level: 1, name }).waitFor();
 export const button = (page, name, exact = true) => page.getByRole("button", { name, exact });
 export const fill = (page, label, text) => page.getByLabel(label, { exact: true }).fill(text);
+/** Waits until a field is marked as wrong. */
+export const marked = (scope, name) => scope.locator(`[name='${name}'][aria-invalid=true]`).waitFor();
+/** Waits until a field has the focus. */
+export const focused = (page, name) =>
+  page.waitForFunction((name) => document.activeElement?.getAttribute("name") === name, name);
 export const says = (page, text) => page.getByText(text).first().waitFor();

@@ -368,10 +368,28 @@ pub struct KitePlatformStatus {
     /// Port at those addresses, or at every node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_port: Option<u16>,
+    /// Host keys of the SSH gateway: who connects for the first time compares them
+    /// with what the client shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub gateway_host_keys: Vec<GatewayHostKey>,
     /// `Ready`, `GatewayExposed`, `WebExposed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A host key of the SSH gateway, the public half.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayHostKey {
+    /// The key in OpenSSH's format, as it stands in `known_hosts` after the host:
+    /// its type and base64.
+    #[schemars(length(max = 1024))]
+    pub public_key: String,
+    /// Its fingerprint, as `ssh` shows it: `SHA256:` and base64.
+    #[schemars(length(max = 128))]
+    pub fingerprint: String,
 }
 
 /// Types of the conditions in [`KitePlatformStatus::conditions`].

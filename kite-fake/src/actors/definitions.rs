@@ -9,10 +9,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::core::ObjectMeta;
 
 use super::kind::{
-    CERTIFICATE, CLUSTER_INSTANCETYPE, CLUSTER_PREFERENCE, DATA_IMPORT_CRON, DATA_SOURCE,
-    DATA_VOLUME, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, INSTANCE, INSTANCETYPE, Kind, MIGRATION,
-    PREFERENCE, STORAGE_PROFILE, VIRTUAL_MACHINE, VM_CLONE, VM_EXPORT, VM_RESTORE, VM_SNAPSHOT,
-    VM_SNAPSHOT_CONTENT, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
+    CDI_CR, CERTIFICATE, CLUSTER_INSTANCETYPE, CLUSTER_PREFERENCE, DATA_IMPORT_CRON, DATA_SOURCE,
+    DATA_VOLUME, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, INSTANCE, INSTANCETYPE, KUBEVIRT_CR, Kind,
+    MIGRATION, PREFERENCE, STORAGE_PROFILE, VIRTUAL_MACHINE, VM_CLONE, VM_EXPORT, VM_RESTORE,
+    VM_SNAPSHOT, VM_SNAPSHOT_CONTENT, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS,
+    VOLUME_SNAPSHOT_CONTENT,
 };
 
 /// Name, type and path of a printer column.
@@ -131,6 +132,11 @@ const SNAPSHOTS: &[Row] = &[
     Row(&VOLUME_SNAPSHOT_CONTENT, &["vsc"], &[AGE]),
 ];
 
+const OPERATORS: &[Row] = &[
+    Row(&KUBEVIRT_CR, &["kv", "kvs"], &[AGE, PHASE]),
+    Row(&CDI_CR, &["cdi", "cdis"], &[AGE, PHASE]),
+];
+
 const ROUTES: &[Row] = &[
     Row(&CERTIFICATE, &["cert", "certs"], &[READY, AGE]),
     Row(&GATEWAY_CLASS, &["gc"], &[AGE]),
@@ -172,6 +178,11 @@ pub fn cdi_definitions() -> Vec<CustomResourceDefinition> {
 /// The kinds of the CSI external-snapshotter.
 pub fn snapshot_definitions() -> Vec<CustomResourceDefinition> {
     all(SNAPSHOTS)
+}
+
+/// The kinds by which `KubeVirt` and CDI are installed.
+pub fn operator_definitions() -> Vec<CustomResourceDefinition> {
+    all(OPERATORS)
 }
 
 /// cert-manager's `Certificate` and the kinds of the Gateway API that are played.

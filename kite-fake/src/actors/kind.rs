@@ -309,6 +309,10 @@ pub const EVENT: Kind = Kind::namespaced("", "v1", "Event", "events");
 /// cert-manager's `Certificate`.
 pub const CERTIFICATE: Kind =
     Kind::namespaced("cert-manager.io", "v1", "Certificate", "certificates");
+/// The object by which `KubeVirt` is installed.
+pub const KUBEVIRT_CR: Kind = Kind::namespaced("kubevirt.io", "v1", "KubeVirt", "kubevirts");
+/// The object by which CDI is installed.
+pub const CDI_CR: Kind = Kind::cluster("cdi.kubevirt.io", "v1beta1", "CDI", "cdis");
 /// The Gateway API's `GatewayClass`.
 pub const GATEWAY_CLASS: Kind = Kind::cluster(
     "gateway.networking.k8s.io",

@@ -27,6 +27,7 @@
 //! | [`Nodes`], [`Pods`], [`Deployments`] | one node, a scheduler and kubelet, readiness |
 //! | [`DataVolumes`], [`DataSources`], [`DataImportCrons`], [`StorageProfiles`], [`CdiAdmission`] | CDI |
 //! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
+//! | [`Operators`] | the operators that install `KubeVirt` and CDI |
 //! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
 //! | [`Snapshots`], [`SnapshotContents`], [`Restores`], [`Clones`], [`VolumeSnapshots`] | snapshots of VMs and of claims, and what is made from them |
 //! | [`Migrations`], [`MigrationAgent`], [`MigrationTriggers`], [`HotplugVolumes`] | live migration; disks that are plugged in |
@@ -66,7 +67,8 @@ pub use catalog::Catalog;
 pub use cdi::{CdiAdmission, DataImportCrons, DataSources, DataVolumes, StorageProfiles};
 pub use crds::CrdCleanup;
 pub use definitions::{
-    cdi_definitions, kubevirt_definitions, route_definitions, snapshot_definitions,
+    cdi_definitions, kubevirt_definitions, operator_definitions, route_definitions,
+    snapshot_definitions,
 };
 pub use driver::Actors;
 pub use garbage::GarbageCollector;
@@ -78,7 +80,7 @@ pub use kubevirt::{
     VirtualMachines, VmSubresources,
 };
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};
-pub use others::{Certificates, Gateways, LeaseHolder};
+pub use others::{Certificates, Gateways, LeaseHolder, Operators};
 pub use rules::{Failure, Gate, Outcome, Rule, Rules, Selector, Stage};
 pub use services::{EndpointSlices, HOST_PORTS, LoadBalancers};
 pub use snapshots::VolumeSnapshots;

@@ -11,7 +11,7 @@ use super::{
     DataSources, DataVolumes, Deployments, EndpointSlices, GarbageCollector, Gateways, Guests,
     HotplugVolumes, Instances, Jobs, KubeVirtAdmission, LoadBalancers, MigrationAdmission,
     MigrationAgent, MigrationTriggers, Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests,
-    NodeAgent, Nodes, Pods, Replicas, Restores, Rules, SUBRESOURCES, SnapshotAdmission,
+    NodeAgent, Nodes, Operators, Pods, Replicas, Restores, Rules, SUBRESOURCES, SnapshotAdmission,
     SnapshotContents, Snapshots, SshGuests, StorageProfiles, VirtualMachines, VmSubresources,
     VolumeSnapshots,
 };
@@ -67,6 +67,7 @@ fn everything_with(guests: bool, machines: Arc<dyn Guests>) -> Vec<Arc<dyn Actor
         Arc::new(StorageProfiles),
         Arc::new(Certificates),
         Arc::new(Gateways::default()),
+        Arc::new(Operators),
         Arc::new(VirtualMachines::default()),
         Arc::new(instances),
         Arc::new(HotplugVolumes::default()),

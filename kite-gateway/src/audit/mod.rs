@@ -111,7 +111,7 @@ pub enum Event {
     },
     /// A terminal session begins to be recorded.
     Recording {
-        /// The login name.
+        /// The login name; of a terminal in the browser the name of the account.
         login: LoginName,
         /// The machine.
         vm: VmKey,

@@ -1,5 +1,7 @@
 //! The gateway's own host key, the same on every replica.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::cluster::ClusterError;
@@ -8,7 +10,7 @@ use kite_core::names::key_secret;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use russh::keys::ssh_key::{self, LineEnding};
-use russh::keys::{Algorithm, PrivateKey};
+use russh::keys::{Algorithm, PrivateKey, PublicKey};
 
 /// Why there is no host key.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +22,8 @@ pub enum HostKeyError {
     /// would take a new key for an attack.
     #[error(
         "Secret {namespace}/{name}: {why}; put an OpenSSH private key under \
-         \"ssh_host_ed25519_key\", or delete the Secret to have one made"
+         \"ssh_host_ed25519_key\" (and its public half under \"ssh_host_ed25519_key.pub\"), or \
+         delete the Secret to have one made"
     )]
     Unusable {
         /// The Secret's namespace.
@@ -99,10 +102,23 @@ fn read(secret: &Secret, namespace: &str, name: &str) -> Result<PrivateKey, Host
         name: name.to_owned(),
         why,
     };
-    let bytes = secret
-        .data
-        .as_ref()
-        .and_then(|data| data.get(key_secret::HOST_PRIVATE))
+    let none = BTreeMap::new();
+    let data = secret.data.as_ref().unwrap_or(&none);
+    let bytes = data
+        .get(key_secret::HOST_PRIVATE)
         .ok_or_else(|| unusable("it has no key \"ssh_host_ed25519_key\"".to_owned()))?;
-    PrivateKey::from_openssh(&bytes.0).map_err(|error| unusable(error.to_string()))
+    let key = PrivateKey::from_openssh(&bytes.0).map_err(|error| unusable(error.to_string()))?;
+    // People compare what the gateway shows with what is told of the public half.
+    let told = data.get(key_secret::HOST_PUBLIC).map(|line| {
+        let line = std::str::from_utf8(&line.0).unwrap_or_default();
+        PublicKey::from_openssh(line.trim())
+    });
+    match told {
+        Some(Ok(told)) if told.key_data() != key.public_key().key_data() => {
+            let why = "\"ssh_host_ed25519_key.pub\" is the public half of another key";
+            Err(unusable(why.to_owned()))
+        }
+        Some(Err(error)) => Err(unusable(format!("\"ssh_host_ed25519_key.pub\": {error}"))),
+        Some(Ok(_)) | None => Ok(key),
+    }
 }

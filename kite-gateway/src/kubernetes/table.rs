@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::keys::{VmKeys, public_keys, vm_keys};
 use super::mirror::{Groups, Mirror};
-use super::wanted::Wanted;
+use super::wanted::{Reading, Wanted};
 use crate::route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, VmState};
 
 /// What the names of access Services start with, see [`names::access_service`].
@@ -132,18 +132,31 @@ impl RouteTable {
         &self,
         vm: &VmKey,
         uid: &str,
-        secret: Result<Secret, String>,
+        secret: Result<Option<Secret>, String>,
         now: Instant,
     ) {
-        let keys = secret.and_then(|secret| {
-            if labelled(&secret).as_ref() == Some(vm) {
-                vm_keys(&secret)
-            } else {
-                Err("it is not labelled as the VM's".to_owned())
+        let (keys, reading) = match secret {
+            Ok(Some(secret)) if labelled(&secret).as_ref() == Some(vm) => {
+                let keys = vm_keys(&secret);
+                let is_usable = keys.is_ok();
+                (
+                    keys,
+                    if is_usable {
+                        Reading::Done
+                    } else {
+                        Reading::None
+                    },
+                )
             }
-        });
+            Ok(Some(_)) => (
+                Err("it is not labelled as the VM's".to_owned()),
+                Reading::None,
+            ),
+            Ok(None) => (Err("it is not there".to_owned()), Reading::None),
+            Err(error) => (Err(error), Reading::Failed),
+        };
         let mut objects = self.objects.lock();
-        if !objects.wanted.done(vm, uid, keys.is_ok(), now) {
+        if !objects.wanted.done(vm, uid, reading, now) {
             return;
         }
         match keys {

@@ -15,8 +15,22 @@ use crate::route::VmKey;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest of these times.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// After how many failures nobody waits for the keys any more: 31 seconds at least.
+const GIVEN_UP: u32 = 6;
 /// How long keys are believed that a VM did not take: it may be asked often.
 const BELIEVED: Duration = Duration::from_secs(10);
+
+/// What came of reading a VM's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// They are known.
+    Done,
+    /// There are none, or none that can be used: not yet, or somebody has to act.
+    None,
+    /// Nobody said whether there are any. Such as a right that is on its way, an API
+    /// server that is too busy, or no answer.
+    Failed,
+}
 
 /// The VMs whose keys are wanted.
 #[derive(Default)]
@@ -24,7 +38,7 @@ pub(super) struct Wanted {
     vms: HashMap<VmKey, Want>,
     /// What is to be read, by when; first what was never tried.
     queue: BTreeSet<(Option<Instant>, VmKey)>,
-    /// How many were never tried.
+    /// Of how many nobody knows yet whether there are any.
     untried: usize,
 }
 
@@ -87,14 +101,12 @@ impl Wanted {
         due
     }
 
-    /// Takes in whether the keys were read; `false` if that VM is not there any more.
-    pub(super) fn done(&mut self, vm: &VmKey, uid: &str, read: bool, now: Instant) -> bool {
+    /// Takes in what came of reading the keys; `false` if that VM is not there any more.
+    pub(super) fn done(&mut self, vm: &VmKey, uid: &str, read: Reading, now: Instant) -> bool {
         let Some(want) = self.vms.get_mut(vm).filter(|want| want.uid == uid) else {
             return false;
         };
-        self.untried -= usize::from(!want.tried);
-        want.tried = true;
-        if read {
+        if read == Reading::Done {
             want.failures = 0;
             want.state = State::Read(now);
         } else {
@@ -103,6 +115,10 @@ impl Wanted {
             let at = Some(now + doubled.min(LONGEST_PAUSE));
             want.state = State::Due(at);
             self.queue.insert((at, vm.clone()));
+        }
+        if !want.tried && (read != Reading::Failed || want.failures >= GIVEN_UP) {
+            want.tried = true;
+            self.untried -= 1;
         }
         true
     }
@@ -126,7 +142,7 @@ impl Wanted {
         self.queue.first().and_then(|(at, _)| *at)
     }
 
-    /// Whether all keys were tried once.
+    /// Whether of all VMs it is known whether there are keys, or that cannot be had.
     pub(super) fn all_tried(&self) -> bool {
         self.untried == 0
     }
@@ -155,26 +171,27 @@ mod tests {
         assert!(!wanted.all_tried());
         assert_eq!(due(&mut wanted, now), ["1"]);
         assert!(due(&mut wanted, now).is_empty(), "it is under way");
-        assert!(wanted.done(&web(), "1", true, now));
+        assert!(wanted.done(&web(), "1", Reading::Done, now));
         wanted.set(&web(), Some("1"));
         assert!(due(&mut wanted, now).is_empty() && wanted.all_tried());
         wanted.set(&web(), Some("2"));
         assert_eq!(due(&mut wanted, now), ["2"]);
         // What was asked for before that is of no use.
-        assert!(!wanted.done(&web(), "1", true, now));
+        assert!(!wanted.done(&web(), "1", Reading::Done, now));
         wanted.set(&web(), None);
-        assert!(!wanted.done(&web(), "2", true, now) && wanted.all_tried());
+        assert!(!wanted.done(&web(), "2", Reading::Done, now) && wanted.all_tried());
     }
 
     #[test]
     fn what_failed_is_tried_again_less_and_less_often() {
         let (mut wanted, mut now) = (Wanted::default(), Instant::now());
         wanted.set(&web(), Some("1"));
-        let mut pauses = Vec::new();
+        let (begun, mut pauses) = (now, Vec::new());
         for _ in 0..8 {
             assert_eq!(due(&mut wanted, now), ["1"]);
-            wanted.done(&web(), "1", false, now);
-            assert!(wanted.all_tried(), "nobody waits for ever");
+            wanted.done(&web(), "1", Reading::Failed, now);
+            let has_passed = now - begun >= Duration::from_secs(31);
+            assert_eq!(wanted.all_tried(), has_passed, "nobody waits for ever");
             let next = wanted.next().unwrap_or(now);
             pauses.push((next - now).as_secs());
             now = next;
@@ -183,11 +200,27 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_keys_that_are_not_there() {
+        let (mut wanted, now) = (Wanted::default(), Instant::now());
+        wanted.set(&web(), Some("1"));
+        wanted.due(9, now);
+        wanted.done(&web(), "1", Reading::None, now);
+        assert!(wanted.all_tried());
+        // One that goes before anybody knew is not waited for either.
+        wanted.set(&web(), Some("2"));
+        wanted.due(9, now);
+        wanted.done(&web(), "2", Reading::Failed, now);
+        assert!(!wanted.all_tried());
+        wanted.set(&web(), None);
+        assert!(wanted.all_tried());
+    }
+
+    #[test]
     fn keys_that_a_vm_does_not_take_are_read_again_now_and_then() {
         let (mut wanted, now) = (Wanted::default(), Instant::now());
         wanted.set(&web(), Some("1"));
         wanted.due(9, now);
-        wanted.done(&web(), "1", true, now);
+        wanted.done(&web(), "1", Reading::Done, now);
         assert!(!wanted.doubt(&web(), "2"), "another VM");
         assert!(wanted.doubt(&web(), "1"));
         assert!(!wanted.doubt(&web(), "1"), "that is known");

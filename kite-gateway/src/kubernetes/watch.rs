@@ -81,15 +81,15 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Reads one VM's key Secret.
+/// Reads one VM's key Secret, if there is one.
 async fn read_key(
     client: Client,
     vm: VmKey,
     uid: String,
-) -> (VmKey, String, Result<Secret, String>) {
+) -> (VmKey, String, Result<Option<Secret>, String>) {
     let secrets = Api::<Secret>::namespaced(client, &vm.namespace);
     let name = names::ssh_key_secret(&vm.name);
-    let read = match tokio::time::timeout(PATIENCE, secrets.get(&name)).await {
+    let read = match tokio::time::timeout(PATIENCE, secrets.get_opt(&name)).await {
         Ok(read) => read.map_err(|error| error.to_string()),
         Err(_) => Err("the cluster does not answer".to_owned()),
     };

@@ -11,6 +11,7 @@
 //! the session ends: nobody goes on unrecorded.
 
 pub(crate) mod cast;
+mod store;
 mod upload;
 
 use std::io;
@@ -25,10 +26,12 @@ use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::cast::{Encoder, Env, Event, Header};
-pub(crate) use self::upload::Uploader;
+pub use self::store::store_at;
+use self::upload::Uploader;
 use crate::route::{LoginName, VmKey};
 
 /// Events that wait for the disk; above it the session waits.
@@ -157,8 +160,27 @@ impl Recordings {
         })
     }
 
+    /// Carries recordings to the object store, if there is one, until `over`; then
+    /// waits for what was recorded last to be on the disk, for ten seconds at most,
+    /// and carries that, for twenty. [`Gateway::serve`](crate::Gateway::serve) does so
+    /// for its own; it is for one task.
+    pub async fn keep(self, over: CancellationToken) {
+        let written = CancellationToken::new();
+        let carrying = async {
+            if let Some(uploader) = Uploader::of(&self) {
+                uploader.run(written.clone()).await;
+            }
+        };
+        let finishing = async {
+            over.cancelled().await;
+            self.finish().await;
+            written.cancel();
+        };
+        tokio::join!(carrying, finishing);
+    }
+
     /// Waits until all that was recorded is on the disk.
-    pub(crate) async fn finish(&self) {
+    async fn finish(&self) {
         self.inner.writers.close();
         if tokio::time::timeout(PATIENCE, self.inner.writers.wait())
             .await

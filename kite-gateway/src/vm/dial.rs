@@ -52,6 +52,9 @@ pub(crate) enum DialError {
 }
 
 impl DialError {
+    /// All words for metrics.
+    pub(crate) const KINDS: [&str; 5] = ["connect", "host_key", "refused", "timeout", "ssh"];
+
     /// A word for metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

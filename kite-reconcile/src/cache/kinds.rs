@@ -21,7 +21,8 @@ use kite_core::{
         KiteVirtualMachineOffer,
     },
     kubevirt::VirtualMachineInstance,
-    labels, names,
+    labels,
+    names::{self, key_secret},
 };
 use kube::{ResourceExt as _, runtime::watcher};
 
@@ -174,7 +175,11 @@ fn narrow<K: Object>(object: &mut K) {
                 (status.images, status.conditions) = (None, None);
             }
         } else if let Some(secret) = object.downcast_mut::<Secret>() {
-            secret.data = None;
+            // Who brings the gateway's host key labels it as he likes.
+            if let Some(data) = &mut secret.data {
+                data.retain(|key, _| key == key_secret::HOST_PUBLIC);
+            }
+            secret.data = secret.data.take().filter(|data| !data.is_empty());
             secret.metadata.annotations = None;
         } else if let Some(service) = object.downcast_mut::<Service>() {
             (service.spec, service.status) = (None, None);

@@ -47,11 +47,32 @@ struct ErrorLabels {
     category: &'static str,
 }
 
+/// The kinds that have reconcilers.
+const KINDS: [&str; 5] = [
+    "KiteVirtualMachine",
+    "KiteUser",
+    "KiteImage",
+    "KitePlatform",
+    "KiteVirtualMachineOffer",
+];
+
+/// What an alert is worth the first time it happens, too: an increase is only seen of
+/// what was there before, as 0.
+fn errors_from_the_start() -> Family<ErrorLabels, Counter> {
+    let errors = Family::default();
+    for kind in KINDS {
+        for category in ["panic", "forbidden"] {
+            drop(errors.get_or_create(&ErrorLabels { kind, category }));
+        }
+    }
+    errors
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self {
             reconciles: Family::default(),
-            errors: Family::default(),
+            errors: errors_from_the_start(),
             writes: Family::default(),
             running: Family::default(),
             census: Census::default(),
@@ -140,14 +161,7 @@ impl Metrics {
 
     /// A reconcile of an object of this kind panicked.
     pub(crate) fn panicked(&self, kind: &str, error: &crate::Error) {
-        let known = [
-            "KiteVirtualMachine",
-            "KiteUser",
-            "KiteImage",
-            "KitePlatform",
-            "KiteVirtualMachineOffer",
-        ];
-        let kind = known.into_iter().find(|known| *known == kind);
+        let kind = KINDS.into_iter().find(|known| *known == kind);
         self.error(kind.unwrap_or("other"), error.category());
     }
 
@@ -206,12 +220,12 @@ impl RequestMetrics {
     /// Makes the metrics part of what `registry` shows.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
-            "kite_api_requests",
+            "kite_apiserver_requests",
             "Requests to the API server, by verb, resource and class of status",
             self.requests.clone(),
         );
         registry.register(
-            "kite_api_request_duration_seconds",
+            "kite_apiserver_request_duration_seconds",
             "Time until the API server answered, waiting for the pace of writes included",
             self.duration.clone(),
         );

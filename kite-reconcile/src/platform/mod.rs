@@ -6,12 +6,13 @@
 //! the platform's and stay. Without a platform nothing is exposed, and its
 //! defaults hold for everybody else.
 
+mod host_keys;
 mod plan;
 
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::{
-    core::v1::{Namespace, Service},
+    core::v1::{Namespace, Secret, Service},
     networking::v1::Ingress,
 };
 use kite_core::{
@@ -54,6 +55,9 @@ pub struct Observed {
     pub redirect: Option<HttpRoute>,
     /// The Gateway that the spec names.
     pub gateway: Option<Gateway>,
+    /// The Secret with the SSH gateway's host key. The gateway, or whoever installed
+    /// it, puts it there.
+    pub host_key: Option<Secret>,
 }
 
 /// The reconciler of the platform.
@@ -81,7 +85,8 @@ impl Reconciler for Platforms {
         let redirect = key(names::PLATFORM_REDIRECT);
         let gateway = object.spec.exposure.gateway.as_ref();
         let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
-        let (namespace, service, ingress, route, redirect, gateway) = try_join!(
+        let host_key = key(names::GATEWAY_HOST_KEY_SECRET);
+        let (namespace, service, ingress, route, redirect, gateway, host_key) = try_join!(
             cluster.find(&here),
             cluster.find(&service),
             cluster.find(&web),
@@ -93,6 +98,7 @@ impl Reconciler for Platforms {
                     None => Ok(None),
                 }
             },
+            cluster.find(&host_key),
         )?;
         Ok(Observed {
             namespace,
@@ -101,6 +107,7 @@ impl Reconciler for Platforms {
             route,
             redirect,
             gateway,
+            host_key,
         })
     }
 

@@ -28,7 +28,7 @@ use kube::{
     api::{ObjectMeta, PropagationPolicy},
 };
 
-use super::Observed;
+use super::{Observed, host_keys::host_keys};
 use crate::{
     Error,
     context::Settings,
@@ -80,6 +80,7 @@ pub fn plan(
             addresses: web.addresses,
             gateway_addresses: gateway.addresses,
             gateway_port: gateway.port,
+            gateway_host_keys: host_keys(seen.host_key.as_ref()),
             conditions: Vec::new(),
         },
         steps: [gateway.steps, web.steps].concat(),

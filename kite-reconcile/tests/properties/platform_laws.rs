@@ -102,6 +102,7 @@ prop_compose! {
                 route: place(main, route),
                 redirect: place(back.unwrap(), redirect),
                 gateway: has_gateway.then(|| edge(https, http)),
+                host_key: None,
             }
         };
         (World { object, seen }, how)

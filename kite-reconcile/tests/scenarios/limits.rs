@@ -1,5 +1,6 @@
 //! What the API server itself refuses: each bound of a field, with its remedy.
 
+use kite_core::password::PasswordHash;
 use kite_core::{
     cluster::{ClusterError, Object},
     crd::{KitePlatform, KiteVirtualMachine, KiteVirtualMachineOffer},
@@ -58,11 +59,14 @@ async fn bounds_of_a_vm() {
         [{"idleTimeout": "8785h"}, "idleTimeout must be from 10m to 8784h"],
         [{"sshId": "root"}, "system account: choose another"],
         [{"domainPrefix": "a.b"}, "domainPrefix must be lower-case letters"],
+        [{"sshPasswordHash": "$argon2id$…"}, "make one with \"kite password-hash\""],
+        [{"sshPasswordHash": "secret"}, "must be a whole argon2id or bcrypt hash"],
     ]);
     each_is_refused::<KiteVirtualMachine>(&world, vm(), cases).await;
     let mut widest = vm();
     widest["spec"]["offer"] = json!("gold");
     widest["spec"]["expiryGracePeriod"] = json!("72h");
+    widest["spec"]["sshPasswordHash"] = json!(PasswordHash::create("secret").unwrap());
     let widest = serde_json::from_value::<KiteVirtualMachine>(widest).unwrap();
     world.create(widest).await;
 }

@@ -374,7 +374,7 @@ async fn metrics_have_as_many_lines_for_many_vms_as_for_one() {
     assert!(many.contains("kite_build_info{version=\""), "{many}");
     let created = many
         .lines()
-        .find(|line| line.starts_with("kite_api_requests_total{verb=\"patch\",resource=\"kitevirtualmachines/status\",code=\"2xx\"}"));
+        .find(|line| line.starts_with("kite_apiserver_requests_total{verb=\"patch\",resource=\"kitevirtualmachines/status\",code=\"2xx\"}"));
     assert!(created.is_some(), "{many}");
     controller.end().await;
 }
@@ -433,7 +433,7 @@ async fn a_kind_that_is_not_installed_is_asked_for_rarely_and_noticed_when_it_co
         let metrics = controller.metrics();
         let absent = ["httproutes", "gateways"].map(|resource| {
             format!(
-                "kite_api_requests_total{{verb=\"list\",resource=\"{resource}\",code=\"404\"}} "
+                "kite_apiserver_requests_total{{verb=\"list\",resource=\"{resource}\",code=\"404\"}} "
             )
         });
         let counts = absent.map(|line| {

@@ -1,10 +1,13 @@
 //! The platform: how the gateway, the web page and the API are reached.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::{
-    core::v1::{Namespace, Service},
-    networking::v1::Ingress,
+use k8s_openapi::{
+    ByteString,
+    api::{
+        core::v1::{Namespace, Secret, Service},
+        networking::v1::Ingress,
+    },
 };
 use kite_core::{
     cluster::ClusterError,
@@ -13,6 +16,8 @@ use kite_core::{
     gateway_api::{Gateway, GatewaySpec, HttpRoute, Listener},
 };
 use kite_fake::actors::{Actor, Gateways, LoadBalancers};
+use kite_reconcile::keys::{KeySource as _, RandomKeys};
+use kite_render::keys::VmKeys;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use serde_json::json;
 
@@ -61,6 +66,43 @@ async fn says(world: &World, type_: &str) -> (String, String, String) {
 
 async fn service(world: &World) -> Option<Service> {
     world.find(HERE, "kite-gateway-external").await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gateways_host_key_is_told_whoever_brings_it() {
+    let world = with_platform().await;
+    let keys = async || status(&world).await.gateway_host_keys;
+    assert!(keys().await.is_empty());
+    let pair = RandomKeys.generate("gateway").unwrap();
+    let mut metadata = named("kite-gateway-host-key");
+    metadata.namespace = Some(HERE.to_owned());
+    let data = |pair: &VmKeys| {
+        let halves = [
+            ("ssh_host_ed25519_key", &pair.host_private),
+            ("ssh_host_ed25519_key.pub", &pair.host_public),
+        ];
+        halves.map(|(name, key)| (name.to_owned(), ByteString(key.clone().into_bytes())))
+    };
+    // Without a label of Kite's, as somebody makes it by hand.
+    let secret = Secret {
+        metadata,
+        data: Some(data(&pair).into()),
+        ..Secret::default()
+    };
+    let secret = world.create(secret).await;
+    world.settle().await;
+    let told = keys().await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(pair.host_public.starts_with(&told[0].public_key));
+    assert!(told[0].fingerprint.starts_with("SHA256:"), "{told:?}");
+    let another = RandomKeys.generate("gateway").unwrap();
+    let data: BTreeMap<_, _> = data(&another).into();
+    world.edit(&secret, json!({"data": data})).await;
+    world.settle().await;
+    assert_ne!(keys().await, told);
+    world.delete(&secret).await;
+    world.settle().await;
+    assert!(keys().await.is_empty());
 }
 
 /// A Service that Kite did not make.

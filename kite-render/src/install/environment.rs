@@ -94,14 +94,11 @@ pub(super) fn variables(installation: &Installation, process: Process) -> Vec<En
         options.insert("KITE_RECORD_TO", RECORDINGS_DIRECTORY.to_owned());
     }
     if let Some(url) = installation.store() {
-        match process {
-            Process::Controller => {}
-            Process::Gateway => {
-                options.insert("KITE_RECORD_UPLOAD", url.to_owned());
-            }
-            Process::Api => {
-                options.insert("KITE_RECORDINGS_FROM", url.to_owned());
-            }
+        if installation.records(process) {
+            options.insert("KITE_RECORD_UPLOAD", url.to_owned());
+        }
+        if process == Process::Api {
+            options.insert("KITE_RECORDINGS_FROM", url.to_owned());
         }
     }
     let own = options

@@ -19,7 +19,7 @@ use kube::{
 };
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::{ServiceMonitor, platform};
+use super::{PrometheusRule, ServiceMonitor, platform};
 
 macro_rules! manifest {
     ($($kind:ident),* $(,)?) => {
@@ -84,6 +84,7 @@ manifest!(
     Namespace,
     NetworkPolicy,
     PodDisruptionBudget,
+    PrometheusRule,
     Role,
     RoleBinding,
     Service,

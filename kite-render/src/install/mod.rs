@@ -4,7 +4,7 @@
 //! ```text
 //! Namespaces, CRDs, StorageClass
 //! per process: ServiceAccount, roles ── NetworkPolicy, PodDisruptionBudget ── Deployment
-//! Service kite-api            ValidatingAdmissionPolicies           ServiceMonitor
+//! Service kite-api            ValidatingAdmissionPolicies   ServiceMonitor, PrometheusRule
 //! KitePlatform, KiteImages
 //! ```
 //!
@@ -43,7 +43,10 @@ pub use self::{
     environment::{Options, Recordings, Web},
     manifest::Manifest,
     metadata::PART_OF,
-    monitoring::{Endpoint, Monitoring, ServiceMonitor, ServiceMonitorSpec},
+    monitoring::{
+        AlertingRule, Endpoint, Monitoring, PrometheusRule, PrometheusRuleSpec, RuleGroup,
+        ServiceMonitor, ServiceMonitorSpec, alerts, dashboard,
+    },
     network::Network,
     process::Process,
     profile::Profile,

@@ -2,6 +2,7 @@
 //! admission policies.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod alerts;
 mod applied;
 mod clones;
 mod pods;

@@ -51,24 +51,31 @@ pub fn all() -> Vec<(&'static str, Installation)> {
     all
 }
 
-/// A cluster with the Prometheus operator's kind.
+/// A cluster with the Prometheus operator's kinds.
 pub fn builder() -> kite_fake::Builder {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version = json!({
         "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
     });
-    let monitors = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
-        "spec": {
-            "group": "monitoring.coreos.com",
-            "scope": "Namespaced",
-            "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
-            "versions": [version],
-        },
+    let kinds = [
+        ("ServiceMonitor", "servicemonitors"),
+        ("PrometheusRule", "prometheusrules"),
+    ];
+    let crds = kinds.map(|(kind, plural)| {
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
+            "spec": {
+                "group": "monitoring.coreos.com",
+                "scope": "Namespaced",
+                "names": {"kind": kind, "plural": plural},
+                "versions": [version],
+            },
+        });
+        serde_json::from_value(crd).unwrap()
     });
-    FakeCluster::builder().crds([serde_json::from_value(monitors).unwrap()])
+    FakeCluster::builder().crds(crds)
 }
 
 /// Where a manifest's object is.

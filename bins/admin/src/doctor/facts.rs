@@ -25,6 +25,7 @@ use super::{
     Aim,
     rights::{Access, ask, needed_to_install},
 };
+use crate::causes::causes;
 
 /// What became of a question to the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +54,7 @@ impl<T> Seen<T> {
             Ok(value) => Self::Known(value),
             Err(kube::Error::Api(status)) if status.code == 404 => Self::Absent,
             Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => Self::Refused,
-            Err(error) => Self::Failed(told(&error)),
+            Err(error) => Self::Failed(causes(&error)),
         }
     }
 }
@@ -174,20 +175,6 @@ impl Facts {
             rights: Vec::new(),
         }
     }
-}
-
-/// An error with all that led to it.
-fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// The API server's version, and how far its clock is ahead.

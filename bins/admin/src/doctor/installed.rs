@@ -19,7 +19,11 @@ use super::{
 
 /// What Kite's processes are called.
 const PROCESSES: [&str; 3] = ["kite-controller", "kite-gateway", "kite-api"];
-const APPLY: &str = "kite crds | kubectl apply --server-side -f -";
+/// What to do where nothing is installed.
+const INSTALL: &str = "kite install --profile PROFILE: kite install --help tells which there are";
+/// What to do where an installation lacks something.
+const AGAIN: &str = "repeat kite install with the options of this installation (kite upgrade is \
+                     the same), or apply kite crds and then kite manifests as you did";
 
 /// Whether the kinds are there, and as this version has them.
 pub(super) fn custom_resources(facts: &Facts) -> Finding {
@@ -34,7 +38,7 @@ pub(super) fn custom_resources(facts: &Facts) -> Finding {
     };
     let missing: Vec<_> = own.iter().filter(|own| find(own).is_none()).collect();
     if missing.len() == own.len() {
-        return Finding::of(check, State::Unknown, "Kite is not installed yet", APPLY);
+        return Finding::of(check, State::Unknown, "Kite is not installed yet", INSTALL);
     }
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|it| it.name_any()).collect();
@@ -42,7 +46,7 @@ pub(super) fn custom_resources(facts: &Facts) -> Finding {
             check,
             State::Unfit,
             format!("there is no {}", names.join(", ")),
-            APPLY,
+            AGAIN,
         );
     }
     let differs = |own: &&CustomResourceDefinition| {
@@ -60,7 +64,7 @@ pub(super) fn custom_resources(facts: &Facts) -> Finding {
         check,
         State::Warning,
         format!("another version of Kite made {}", names.join(", ")),
-        format!("use the kite of the version that is installed, or to upgrade: {APPLY}"),
+        format!("use the kite of the version that is installed, or to upgrade {AGAIN}"),
     )
 }
 
@@ -114,7 +118,7 @@ fn process(name: &'static str, pods: Option<Pods>, aim: &Aim) -> Finding {
             name,
             State::Unfit,
             format!("there is no Deployment or StatefulSet {name} in {namespace}"),
-            "apply the whole of kite manifests",
+            AGAIN,
         );
     };
     let message = format!("{ready} of {wanted} are ready");

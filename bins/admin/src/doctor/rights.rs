@@ -3,9 +3,10 @@
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
+use kite_render::install::Manifest;
 use kube::{
     Api, Client,
-    api::{ObjectMeta, PostParams},
+    api::{ApiResource, ObjectMeta, PostParams},
 };
 
 use super::{
@@ -14,46 +15,35 @@ use super::{
 };
 
 /// What somebody may do, or not: a verb on a kind, in all namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The verb.
     pub verb: &'static str,
     /// API group; empty for the core one.
-    pub group: &'static str,
+    pub group: String,
     /// Plural of the kind.
-    pub resource: &'static str,
+    pub resource: String,
 }
 
-/// What installing Kite takes.
+/// What installing Kite takes, and bringing it to another version.
 pub fn needed_to_install() -> Vec<Access> {
-    let kinds = [
-        ("", "namespaces"),
-        ("", "serviceaccounts"),
-        ("", "services"),
-        ("", "secrets"),
-        ("apps", "deployments"),
-        ("apiextensions.k8s.io", "customresourcedefinitions"),
-        ("rbac.authorization.k8s.io", "clusterroles"),
-        ("rbac.authorization.k8s.io", "clusterrolebindings"),
-        ("rbac.authorization.k8s.io", "roles"),
-        ("rbac.authorization.k8s.io", "rolebindings"),
-        ("networking.k8s.io", "networkpolicies"),
-        ("policy", "poddisruptionbudgets"),
-        ("storage.k8s.io", "storageclasses"),
-        ("hy3ons.github.io", "kiteplatforms"),
-        ("hy3ons.github.io", "kiteimages"),
-    ];
+    let kinds = Manifest::resources();
     // Server-side apply is a patch, and creates what is not there.
-    ["create", "patch"]
-        .into_iter()
-        .flat_map(|verb| {
-            kinds.map(|(group, resource)| Access {
-                verb,
-                group,
-                resource,
-            })
-        })
-        .collect()
+    let applied = ["create", "patch", "delete"].into_iter().flat_map(|verb| {
+        let access = move |kind: &ApiResource| Access {
+            verb,
+            group: kind.group.clone(),
+            resource: kind.plural.clone(),
+        };
+        kinds.iter().map(access).collect::<Vec<_>>()
+    });
+    // The first administrator's token.
+    let token = ["create", "get"].map(|verb| Access {
+        verb,
+        group: String::new(),
+        resource: "secrets".to_owned(),
+    });
+    applied.chain(token).collect()
 }
 
 /// Asks for each of them.
@@ -66,8 +56,8 @@ pub(super) async fn ask(client: &Client, needed: Vec<Access>) -> Vec<(Access, Op
             spec: SelfSubjectAccessReviewSpec {
                 resource_attributes: Some(ResourceAttributes {
                     verb: Some(access.verb.to_owned()),
-                    group: Some(access.group.to_owned()),
-                    resource: Some(access.resource.to_owned()),
+                    group: Some(access.group.clone()),
+                    resource: Some(access.resource.clone()),
                     ..ResourceAttributes::default()
                 }),
                 non_resource_attributes: None,

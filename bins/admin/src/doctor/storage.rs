@@ -33,26 +33,47 @@ pub(super) fn storage(facts: &Facts, aim: &Aim) -> Vec<Finding> {
     };
     let Some(class) = classes.iter().find(|class| class.name_any() == wanted) else {
         let names: Vec<_> = classes.iter().map(kube::ResourceExt::name_any).collect();
-        let others = match names.as_slice() {
-            [] => "there is none at all".to_owned(),
-            names => format!("there are {}", names.join(", ")),
-        };
-        return vec![Finding::of(
-            CLASS,
-            State::Unfit,
-            format!("there is no StorageClass {wanted:?}; {others}"),
-            format!(
-                "make it with kite manifests --provisioner DRIVER, or name another in \
-                 spec.storageClass of the KitePlatform {}",
-                names::PLATFORM
-            ),
-        )];
+        return vec![missing(wanted, &names, aim, facts)];
     };
     vec![
         Finding::fit(CLASS, format!("{wanted}, by {}", class.provisioner)),
         expansion(class),
         snapshots(facts, class),
     ]
+}
+
+/// That there is no class of the name that is wanted.
+fn missing(wanted: &str, there: &[String], aim: &Aim, facts: &Facts) -> Finding {
+    let others = match there {
+        [] => "there is none at all".to_owned(),
+        names => format!("there are {}", names.join(", ")),
+    };
+    let message = format!("there is no StorageClass {wanted:?}; {others}");
+    let brought = "--profile k3s, with Longhorn, or with --provisioner DRIVER";
+    match there {
+        // Nobody has chosen one yet.
+        [first, ..] if aim.storage_class.is_none() && facts.platform == Seen::Absent => {
+            Finding::of(
+                CLASS,
+                State::Warning,
+                message,
+                format!(
+                    "have kite install take one that is there, such as with --storage-class \
+                     {first}, or make this one, with {brought}"
+                ),
+            )
+        }
+        _ => Finding::of(
+            CLASS,
+            State::Unfit,
+            message,
+            format!(
+                "have kite install make it, with {brought}, or take one that is there, with \
+                 --storage-class NAME (spec.storageClass of the KitePlatform {})",
+                names::PLATFORM
+            ),
+        ),
+    }
 }
 
 fn expansion(class: &StorageClass) -> Finding {

@@ -5,6 +5,7 @@
 
 mod apply;
 mod object;
+mod page;
 mod ready;
 mod remove;
 mod token;
@@ -12,6 +13,7 @@ mod token;
 pub use self::{
     apply::{Change, apply},
     object::ObjectName,
+    page::{Page, page},
     ready::{Workload, wait_until_ready},
     remove::{Data, Removed, prune, remove, require_here},
     token::{FirstAdmin, first_admin},

@@ -31,7 +31,7 @@ impl ObjectName {
         }
     }
 
-    pub(super) fn found(kind: &ApiResource, object: &DynamicObject) -> Self {
+    pub(crate) fn found(kind: &ApiResource, object: &DynamicObject) -> Self {
         Self {
             kind: kind.kind.clone(),
             namespace: object.metadata.namespace.clone(),
@@ -40,7 +40,7 @@ impl ObjectName {
     }
 
     /// Where objects of this kind and namespace are.
-    pub(super) fn api(&self, client: &Client, kind: &ApiResource) -> Api<DynamicObject> {
+    pub(crate) fn api(&self, client: &Client, kind: &ApiResource) -> Api<DynamicObject> {
         match &self.namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, kind),
             None => Api::all_with(client.clone(), kind),

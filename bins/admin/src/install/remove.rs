@@ -19,7 +19,7 @@ use kite_core::{
     gateway_api::HttpRoute,
     labels,
 };
-use kite_render::install::{Manifest, PART_OF, Process, ServiceMonitor};
+use kite_render::install::{Manifest, PART_OF, Process, PrometheusRule, ServiceMonitor};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Preconditions},
@@ -67,6 +67,7 @@ fn installed() -> [Vec<ApiResource>; 2] {
         vec![kind::<Deployment>(), kind::<StatefulSet>()],
         vec![
             kind::<PodDisruptionBudget>(),
+            kind::<PrometheusRule>(),
             kind::<ServiceMonitor>(),
             kind::<Service>(),
             kind::<NetworkPolicy>(),

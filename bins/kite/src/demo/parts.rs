@@ -1,9 +1,12 @@
 //! The parts of Kite, wired as their own binaries wire them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_api::ApiState;
 use kite_consoles::{ApiConsoles, GatewayAudit, GatewayTerminals, StoredRecordings};
 use kite_core::{cluster::KubeCluster, names};
@@ -24,6 +27,15 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::seed;
+
+/// Recordings in `directory`, if there is one.
+pub(super) fn recordings(directory: Option<&Path>) -> anyhow::Result<Option<Recordings>> {
+    let to = |directory: &Path| {
+        Recordings::to(directory)
+            .with_context(|| format!("{} cannot be written to", directory.display()))
+    };
+    directory.map(to).transpose()
+}
 
 /// Runs the controller until `shutdown`.
 pub(super) async fn controller(
@@ -46,7 +58,7 @@ pub(super) async fn gateway(
     client: Client,
     listener: TcpListener,
     routes: RouteTable,
-    record_to: Option<PathBuf>,
+    recordings: Option<Recordings>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
     let key = host_key(
@@ -62,11 +74,8 @@ pub(super) async fn gateway(
     };
     let reporter = Reporter::of_process(Some("demo".to_owned()));
     let sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter.clone())];
-    let builder = match record_to {
-        Some(directory) => Gateway::builder().recordings(
-            Recordings::to(&directory)
-                .with_context(|| format!("{} cannot be written to", directory.display()))?,
-        ),
+    let builder = match recordings {
+        Some(recordings) => Gateway::builder().recordings(recordings),
         None => Gateway::builder(),
     };
     let gateway = builder
@@ -102,25 +111,33 @@ pub(super) async fn gateway(
 /// The Secret from which the gateway takes its host key.
 pub(super) fn gateway_host_key_secret(key: &PrivateKey) -> anyhow::Result<Secret> {
     let text = key.to_openssh(LineEnding::LF)?;
-    Ok(seed::secret(
+    let mut secret = seed::secret(
         names::GATEWAY_HOST_KEY_SECRET,
         names::key_secret::HOST_PRIVATE,
         &text,
-    ))
+    );
+    let public = ByteString(key.public_key().to_openssh()?.into_bytes());
+    let data = secret.data.get_or_insert_default();
+    data.insert(names::key_secret::HOST_PUBLIC.to_owned(), public);
+    Ok(secret)
 }
 
 /// Runs the HTTP API until `shutdown`. Terminals in the browser find VMs in the
-/// gateway's `routes`.
+/// gateway's `routes`, and are recorded as `recordings`, which lie in `record_to`.
 pub(super) async fn api(
     client: Client,
     listener: TcpListener,
     routes: RouteTable,
     record_to: Option<PathBuf>,
+    recordings: Option<Recordings>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<&'static str> {
     let reporter = Reporter::of_process(Some("demo".to_owned()));
     let sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter.clone())];
-    let terminals = Terminals::new(TcpConnector::default(), &Config::default());
+    let mut terminals = Terminals::new(TcpConnector::default(), &Config::default());
+    if let Some(recordings) = recordings {
+        terminals = terminals.recordings(recordings);
+    }
     let mut builder = ApiState::builder(client.clone());
     if let Some(directory) = record_to {
         let url = Url::from_directory_path(&directory).ok();

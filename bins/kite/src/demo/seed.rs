@@ -14,12 +14,14 @@ use kite_core::{
     crd::{
         Exposure, GatewayExposure, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
         KitePlatformSpec, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec,
-        OsFamily, RegistrySource, SignUp,
+        OsFamily, RegistrySource, SignUp, WebExposure,
     },
     names,
 };
 use kube::api::ObjectMeta;
 use serde::Serialize;
+
+use crate::cluster;
 
 /// Name of the user and of the VM that the demo starts with.
 pub(super) const USER: &str = "demo";
@@ -43,7 +45,7 @@ pub(super) fn objects(seed: &Seed<'_>) -> anyhow::Result<Vec<serde_json::Value>>
     }
     all.push(&StorageClass {
         metadata: named(names::STORAGE_CLASS),
-        provisioner: "demo.hy3ons.github.io/memory".to_owned(),
+        provisioner: cluster::PROVISIONER.to_owned(),
         allow_volume_expansion: Some(true),
         ..StorageClass::default()
     })?;
@@ -76,8 +78,13 @@ fn platform(gateway: SocketAddr) -> KitePlatform {
         KitePlatformSpec {
             base_domain: Some("vm.kite.test".to_owned()),
             exposure: Exposure {
-                ingress_class_name: Some("demo".to_owned()),
+                ingress_class_name: Some(cluster::INGRESS_CLASS.to_owned()),
                 ..Exposure::default()
+            },
+            // The page is at an address of this machine, and not at the domain.
+            web: WebExposure {
+                enabled: false,
+                ..WebExposure::default()
             },
             sign_up: SignUp::Open,
             gateway: GatewayExposure {

@@ -299,8 +299,8 @@ struct NetworkArgs {
     /// run under its `ServiceAccount`.
     #[arg(long)]
     without_admission_policies: bool,
-    /// Namespace of Prometheus: adds a `ServiceMonitor` for its operator, and lets it in
-    /// to the admin ports.
+    /// Namespace of Prometheus: adds a `ServiceMonitor` and a `PrometheusRule` for its
+    /// operator, and lets it in to the admin ports.
     #[arg(
         long,
         env = "KITE_MONITORING",

@@ -14,6 +14,8 @@ mod life;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/workload.rs"]
+mod workload;
 
 use std::{
     collections::BTreeSet,

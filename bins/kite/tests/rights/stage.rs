@@ -2,7 +2,6 @@
 //! account.
 
 use std::{
-    path::Path,
     process::Command,
     sync::{
         Arc, Mutex,
@@ -12,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
-    core::v1::{Secret, ServiceAccount},
-};
+use k8s_openapi::api::core::v1::Secret;
 use kite_core::crd::{KiteUser, KiteUserSpec};
 use kite_fake::{
     FakeCluster,
@@ -26,10 +22,7 @@ use kite_render::{
     install::{Installation, Manifest, Process as Kite},
     namespace,
 };
-use kube::{
-    Api,
-    api::{ListParams, PostParams},
-};
+use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -37,7 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     atoms::{Asked, Atom, without},
-    support::{IN_VAIN, Platform, Process, eventually, run, show},
+    support::{IN_VAIN, Platform, Process, run, show},
+    workload::{Site, token},
 };
 
 /// The token of the first administrator.
@@ -159,14 +153,6 @@ impl Stage {
 
     /// A process as its workload starts it, and where it serves.
     fn process(&self, installation: &Installation, process: Kite) -> (Process, String) {
-        let directory = self.platform.state.parent().unwrap();
-        let path = Path::new(env!("CARGO_BIN_EXE_kite")).with_file_name(process.name());
-        assert!(
-            path.is_file(),
-            "{} is not built: run `cargo test --workspace`",
-            path.display()
-        );
-        let mut command = Command::new(path);
         let template = installation
             .manifests()
             .into_iter()
@@ -176,40 +162,17 @@ impl Stage {
                 }
                 _ => None,
             });
-        for variable in template.unwrap().containers[0].env.iter().flatten() {
-            let value = variable.value.as_deref().unwrap_or("kite");
-            command.env(&variable.name, value);
-        }
-        for option in ["KITE_LISTEN", "KITE_ADMIN_LISTEN"] {
-            command.env(option, "127.0.0.1:0");
-        }
-        let kubeconfig = directory.join(format!("{}.kubeconfig", process.name()));
-        std::fs::write(&kubeconfig, self.kubeconfig(process).to_string()).unwrap();
-        command
-            .env("KUBECONFIG", kubeconfig)
-            .env("HOME", directory)
-            .env("HOSTNAME", format!("{}-0", process.name()));
-        let log = directory.join(format!("{}.log", process.name()));
-        let mut started = Process::start(process.name(), command, log);
-        let serving = match process {
-            Kite::Controller => "the admin port serves",
-            Kite::Gateway => "gateway accepts connections",
-            Kite::Api => "the HTTP API serves",
+        let variables = template.unwrap().containers.remove(0).env;
+        let client = {
+            let _guard = self.runtime.enter();
+            self.fake.client()
         };
-        let admin = started.logged_address("the admin port serves");
-        let address = started.logged_address(serving);
-        eventually(process.name(), || {
-            started.assert_running();
-            let mut curl = Command::new("curl");
-            curl.args(["-sSf", &format!("http://{admin}/readyz")]);
-            let output = run(curl, "");
-            if output.status.success() {
-                Ok(())
-            } else {
-                Err(show(&output))
-            }
-        });
-        (started, address)
+        let token = self.runtime.block_on(token(&client, process));
+        let site = Site {
+            directory: self.platform.state.parent().unwrap(),
+            apiserver: self.platform.ready["apiserver"].as_str().unwrap(),
+        };
+        site.start(process, &variables.unwrap_or_default(), &token)
     }
 
     fn write_known_hosts(&self) {
@@ -220,30 +183,6 @@ impl Stage {
         let keys = run(keyscan, "");
         assert!(keys.status.success(), "{}", show(&keys));
         std::fs::write(self.platform.state.join("known_hosts"), keys.stdout).unwrap();
-    }
-
-    /// A kubeconfig with a token of the process' account.
-    fn kubeconfig(&self, process: Kite) -> Value {
-        let client = {
-            let _guard = self.runtime.enter();
-            self.fake.client()
-        };
-        let accounts: Api<ServiceAccount> = Api::namespaced(client, "kite");
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec::default()),
-            ..TokenRequest::default()
-        };
-        let params = PostParams::default();
-        let answer = accounts.create_token_request(process.name(), &params, &request);
-        let token = self.runtime.block_on(answer).unwrap().status.unwrap().token;
-        json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "kite", "cluster": {"server": self.platform.ready["apiserver"]}}],
-            "users": [{"name": "own", "user": {"token": token}}],
-            "contexts": [{"name": "kite", "context": {"cluster": "kite", "user": "own"}}],
-            "current-context": "kite",
-        })
     }
 
     /// Ann is about to go.

@@ -61,8 +61,10 @@ async fn because_somebody_wants_it() {
             send(&other, end).await.status == 202
         })
         .await;
+    let told = json!({"ended": {"by": "ann", "reason": "over"}});
+    assert_eq!(client.told().await, told);
     let (code, why) = client.end().await;
-    assert_eq!((code, why.as_str()), (4500, "ended by ann: over"));
+    assert_eq!((code, why.as_str()), (4410, "ended by ann: over"));
     second.send(b"RFB 003.008\n").await;
     stage.delete("web").await;
     assert_eq!(second.end().await.0, 1000, "the other one stayed");
@@ -74,7 +76,7 @@ async fn with_the_account_and_its_rights() {
     let root = stage.world.user("root", AccessLevel::Admin).await;
     let path = "/api/v1/admin/users/ann";
     for (edit, code) in [
-        (json!({"accessLevel": "ReadOnly"}), 4500),
+        (json!({"accessLevel": "ReadOnly"}), 4403),
         (json!({"suspended": true}), 4401),
     ] {
         let mut client = stage.open("Vnc").await;

@@ -76,7 +76,7 @@ async fn of_time() {
         let stage = Stage::with(|builder| builder.consoles(limits)).await;
         let mut client = stage.open("Serial").await;
         let (code, reason) = client.end().await;
-        assert_eq!(code, 4500);
+        assert_eq!(code, 4408);
         assert!(reason.contains(why), "{reason}");
     }
 }
@@ -104,6 +104,7 @@ impl Terminals for Endless {
         Ok(ConsoleStream {
             input: Box::new(self.clone()),
             output: Box::new(self.clone()),
+            recording: Some("web.cast".to_owned()),
         })
     }
 }
@@ -182,13 +183,20 @@ async fn who_does_not_read_holds_up_whoever_prints() {
 
     assert!(!stage.world.state.has_console(number));
     let records = records.0.lock();
-    let [opened, ended] = records.as_slice() else {
+    let [opened, recorded, ended] = records.as_slice() else {
         panic!("{records:?}");
     };
     assert!(matches!(opened.event, ConsoleEvent::ConsoleOpened));
+    assert!(matches!(&recorded.event,
+        ConsoleEvent::ConsoleRecorded { recording } if recording == "web.cast"));
+    assert_eq!(recorded.console, opened.console);
     assert_eq!((ended.user.as_str(), ended.vm.as_str()), ("ann", "web"));
     let text = serde_json::to_value(ended).unwrap();
     assert_eq!(text["event"], "console_ended");
+    assert_eq!(
+        (&text["ended"], &text["code"]),
+        (&json!("ended with status 7"), &json!(1000))
+    );
     assert_eq!(text["kind"], "Terminal");
     assert_eq!(text["bytes_up"], "typed".len() + "exit 7".len());
     assert!(text["bytes_down"].as_u64().unwrap() >= before as u64);

@@ -238,6 +238,17 @@ impl Client {
         seen
     }
 
+    /// The next words, whatever the console shows before them.
+    pub async fn told(&mut self) -> Value {
+        loop {
+            match self.next().await {
+                Message::Text(text) => return serde_json::from_str(&text).unwrap(),
+                Message::Binary(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     /// How it ends, whatever comes before.
     pub async fn closed(&mut self) -> CloseFrame {
         loop {

@@ -1,7 +1,7 @@
 // Every request that the pages make, one function each.
 
 import { ask, client, renews } from "./client";
-import type { Body, Capacity, Certificate, Config, ConsoleKind, Identity, Image, Invite, InviteMade, Me, Offer, Platform, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
+import type { Body, Capacity, Certificate, Config, ConsoleKind, Identity, Image, Invite, InviteMade, Me, Offer, Platform, Presence, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -35,6 +35,8 @@ export const signIn = (body: Body) => ask<unknown>(client.POST("/api/v1/auth/sig
 export const signUp = (body: Body) => ask<unknown>(client.POST("/api/v1/auth/sign-up", { body: { ...body, cookie: true } as never }));
 export const signOut = () => ask<unknown>(client.POST("/api/v1/auth/sign-out"));
 
+/** Whether somebody is signed in; nobody is refused. */
+export const isSignedIn = async () => (await ask<Presence>(client.GET("/api/v1/auth/session"))).signedIn;
 export const getMe = () => ask<Me>(client.GET("/api/v1/me"));
 export const editMe = (body: Body, etag?: string) =>
   ask<User>(client.PATCH("/api/v1/me", { params: unless(etag), body: body as never }));

@@ -40,8 +40,11 @@ export const keys = {
   certificate: ["admin", "certificate"],
 } as const;
 
-/** The account, or null where nobody is signed in. */
+/** The account, or null where nobody is signed in. Who was not a moment ago is asked for
+ * first: browsers note each refusal as an error of the page. */
 async function fetchMe(): Promise<Me | null> {
+  const before = queries.getQueryData<Me | null>(keys.me);
+  if (!before && !(await calls.isSignedIn())) return null;
   try {
     return await calls.getMe();
   } catch (error) {

@@ -31,6 +31,7 @@ export type TotpState = Present<Schemas["SecondFactor"]>;
 export type Capacity = Present<Schemas["Capacity"]>;
 export type Platform = Present<Schemas["Platform"]>;
 export type VmSession = Present<Schemas["VmSession"]>;
+export type Presence = Present<Schemas["Presence"]>;
 export type Config = Present<Schemas["Config"]>;
 export type Provider = Config["signInProviders"][number];
 export type SignInProvider = NonNullable<Platform["signInProviders"]>[number];

@@ -20,6 +20,9 @@ interface FieldProps extends Omit<TextFieldProps, "children" | "className"> {
   exact?: boolean;
 }
 
+/** What a name that goes into addresses looks like, as `pattern` of a field. */
+export const LABEL = "[a-z0-9]([a-z0-9\\-]*[a-z0-9])?";
+
 /** A labelled input with room for a hint and for what is wrong with it. */
 export function Field({ label, hint, placeholder = "", rows, after, exact = false, ...rest }: FieldProps) {
   const { message, isInvalid } = useFieldError(rest.name);

@@ -4,7 +4,7 @@
 import { Form as AriaForm } from "react-aria-components/Form";
 import { useMutation } from "@tanstack/react-query";
 import { useRef, useState, type FormEvent, type ReactNode } from "react";
-import { useT } from "../i18n";
+import { useT, type Translate } from "../i18n";
 import { queries } from "../api/queries";
 import { baseField, isProblemOf, ProblemError, sentence, type FieldError } from "../api/problem";
 import { useErrorText } from "./errors";
@@ -14,9 +14,40 @@ import { Notice } from "./Notice";
 
 /** What a form refuses before it asks anybody. */
 export class Refused extends Error {
-  constructor(readonly errors: FieldError[]) {
+  constructor(readonly errors: readonly FieldError[]) {
     super(errors.map((error) => error.message).join(" "));
   }
+}
+
+/** What can be seen of a form without asking anybody. */
+interface Seen {
+  /** Is not there and must be: nobody has to say more about it. */
+  lacking: readonly FieldError[];
+  /** Is not written as it should be; the API may know better what is wrong. */
+  odd: readonly FieldError[];
+}
+
+function look(form: HTMLFormElement, t: Translate): Seen {
+  const inputs = Array.from(form.elements).filter(
+    (element) => element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement,
+  );
+  const isEmpty = (input: (typeof inputs)[number]) => input.value.trim() === "" && !input.validity.badInput;
+  const isLacking = (input: (typeof inputs)[number]) => input.getAttribute("aria-required") === "true" && isEmpty(input);
+  const isOdd = ({ validity }: (typeof inputs)[number]) =>
+    validity.patternMismatch || validity.typeMismatch || validity.badInput;
+  return {
+    lacking: inputs.filter(isLacking).map(({ name }) => ({ field: name, message: t("form.lacking") })),
+    odd: inputs.filter(isOdd).map(({ name }) => ({ field: name, message: t("form.odd") })),
+  };
+}
+
+/** What the API says of fields, and what was seen before: each field by one voice. */
+function together(said: readonly FieldError[], { lacking, odd }: Seen): FieldError[] {
+  const isSame = (a: string, b: string) => a === b || baseField(a) === b || a === baseField(b);
+  const without = (list: readonly FieldError[], others: readonly FieldError[]) =>
+    list.filter(({ field }) => !others.some((other) => isSame(other.field, field)));
+  const rest = without(said, lacking);
+  return [...lacking, ...rest, ...without(odd, [...lacking, ...rest])];
 }
 
 interface Props {
@@ -26,10 +57,17 @@ interface Props {
   /** Beside the button that sends. */
   extra?: ReactNode;
   disabled?: boolean;
+  /** Rules of the page's own. Where they find something, `send` must see to it that the
+   * API refuses: then it says what else is wrong. */
+  check?: (data: FormData) => FieldError[];
+  /** Nothing is sent while something is missing: a wrong password counts. Otherwise it
+   * is, as the API says of all other fields what is wrong with them. */
+  onlyComplete?: boolean;
   send: (data: FormData, form: HTMLFormElement) => Promise<unknown>;
 }
 
-export function Form({ children, submit, look = "primary", extra, disabled = false, send }: Props) {
+export function Form(props: Props) {
+  const { children, submit, look: buttonLook = "primary", extra, disabled = false, check, onlyComplete = false, send } = props;
   const t = useT();
   const errorText = useErrorText();
   const form = useRef<HTMLFormElement>(null);
@@ -37,11 +75,12 @@ export function Form({ children, submit, look = "primary", extra, disabled = fal
   const [rest, setRest] = useState<string | null>(null);
   const mutation = useMutation({ mutationFn: (data: FormData) => send(data, form.current as HTMLFormElement) });
 
-  const show = (error: unknown) => {
+  const show = (error: unknown, seen: Seen) => {
     // Somebody else was faster: the page shows what it is now.
     if (isProblemOf(error, "changed-meanwhile")) void queries.invalidateQueries();
     const known = new Set(Array.from(form.current?.elements ?? [], (element) => element.getAttribute("name")));
-    const list = error instanceof ProblemError || error instanceof Refused ? error.errors : [];
+    const said = error instanceof ProblemError || error instanceof Refused ? error.errors : [];
+    const list = together(said, seen);
     const at: Record<string, string> = {};
     const others: string[] = [];
     for (const { field, message } of list) {
@@ -50,8 +89,10 @@ export function Form({ children, submit, look = "primary", extra, disabled = fal
       else at[name] = at[name] === undefined ? sentence(message) : `${at[name]} ${sentence(message)}`;
     }
     setErrors(at);
+    // What is refused for another reason is said, unless there is something to fill in first.
+    const isOther = said.length === 0 && seen.lacking.length === 0;
     if (others.length > 0) setRest(others.map(sentence).join(" "));
-    else setRest(Object.keys(at).length > 0 ? null : errorText(error));
+    else setRest(isOther || Object.keys(at).length === 0 ? errorText(error) : null);
     const isWrong = (element: Element) => at[element.getAttribute("name") ?? ""] !== undefined;
     const element = Array.from(form.current?.elements ?? []).find(isWrong);
     // Once the fields know that they are invalid.
@@ -63,7 +104,11 @@ export function Form({ children, submit, look = "primary", extra, disabled = fal
     if (mutation.isPending) return;
     setErrors({});
     setRest(null);
-    mutation.mutate(new FormData(event.currentTarget), { onError: show });
+    const data = new FormData(event.currentTarget);
+    const { lacking, odd } = look(event.currentTarget, t);
+    const seen = { lacking: [...lacking, ...(check?.(data) ?? [])], odd };
+    if (onlyComplete && seen.lacking.length > 0) return show(new Refused([]), seen);
+    mutation.mutate(data, { onError: (error) => show(error, seen) });
   };
 
   return (
@@ -71,7 +116,7 @@ export function Form({ children, submit, look = "primary", extra, disabled = fal
       {rest !== null && <Notice tone="bad">{rest}</Notice>}
       <FieldErrors value={errors}>{children}</FieldErrors>
       <div className="form-actions">
-        <Button type="submit" look={look} isPending={mutation.isPending} isDisabled={disabled}>
+        <Button type="submit" look={buttonLook} isPending={mutation.isPending} isDisabled={disabled}>
           {mutation.isPending ? t("form.busy") : submit}
         </Button>
         {extra}

@@ -43,7 +43,7 @@ export function Table<T>({ label, columns, rows, rowKey, empty }: Props<T>) {
                   data-title={column.actions || column.head ? undefined : column.title}
                   className={column.actions ? "cell-actions" : undefined}
                 >
-                  {column.cell(row)}
+                  <div className="value">{column.cell(row)}</div>
                 </Cell>
               );
             })}

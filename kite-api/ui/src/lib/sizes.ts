@@ -71,13 +71,13 @@ export function remaining(
   };
 }
 
-/** Sums up VMs, as quotas count them. */
-export function sum(vms: readonly { cpu: number; memory: string; disk: string }[]): Amounts {
+/** Sums up VMs, as quotas count them: what they have, and not what they ask for in vain. */
+export function sum(vms: readonly { charge: { cpu: number; memory: number; disk: number } }[]): Amounts {
   const total: Amounts = { vms: vms.length, cpu: 0, memory: 0, disk: 0 };
-  for (const vm of vms) {
-    total.cpu += vm.cpu;
-    total.memory += bytes(vm.memory);
-    total.disk += bytes(vm.disk);
+  for (const { charge } of vms) {
+    total.cpu += charge.cpu;
+    total.memory += charge.memory;
+    total.disk += charge.disk;
   }
   return total;
 }

@@ -1,5 +1,21 @@
 // Times and spans for people.
 
+import { signal } from "./signal";
+
+/** How often what time it is becomes another, in milliseconds. */
+const TICK_MS = 10_000;
+
+const now = signal(Date.now());
+setInterval(() => now.set(Date.now()), TICK_MS);
+
+/** What time it is, for a component that says how far away something is. */
+export const useNow = now.use;
+
+/** "3 minutes ago" of what has happened, also where the server's clock is ahead. */
+export function ago(time: string, tag: string, now = Date.now()): string {
+  return relative(time, tag, Math.max(now, Date.parse(time)));
+}
+
 /** "3 minutes ago", "in 2 days". */
 export function relative(time: string, tag: string, now = Date.now()): string {
   const seconds = (Date.parse(time) - now) / 1000;

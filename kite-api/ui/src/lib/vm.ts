@@ -15,30 +15,75 @@ export function condition(vm: Vm, type: string): Condition | undefined {
   return vm.status.conditions.find((condition) => condition.type === type);
 }
 
+/** Conditions that are good news while they do not hold. */
+const WARNINGS = new Set(["RestartRequired", "Expired", "Idle"]);
+
+/** Reasons of what has begun and passes by itself. */
+const UNDER_WAY = new Set([
+  "Reserving",
+  "Waiting",
+  "WaitingForNamespace",
+  "WaitingForQuota",
+  "WaitingForDeletion",
+  "ImageNotReady",
+  "NotMade",
+  "Cloning",
+  "DiskNotReady",
+  "Starting",
+  "WaitingForVolumeBinding",
+  "WaitingForReceiver",
+  "Restarting",
+  "Stopping",
+  "Deleting",
+  "DomainNotReserved",
+  "NotTakenUp",
+  "NotClaimed",
+  "OfferNotFree",
+]);
+
+/** Reasons of what stays as it is, and is no fault. */
+const AT_REST = new Set(["WaitingForStart", "NoAddress", "UnknownStatus"]);
+
+/** How long what passes by itself may take before somebody should look, in milliseconds. */
+const PATIENCE_MS = 15 * 60_000;
+
+/** How a condition stands: every part of the page that speaks of it goes by this. */
+export function standing({ type, status, reason, lastTransitionTime }: Condition, now = Date.now()): Tone {
+  if (WARNINGS.has(type)) return status === "True" ? "warn" : "good";
+  if (status === "True") return "good";
+  if (AT_REST.has(reason)) return "off";
+  if (!UNDER_WAY.has(reason)) return "warn";
+  return now - Date.parse(lastTransitionTime) > PATIENCE_MS ? "warn" : "busy";
+}
+
 /** The state in a word, and what holds it up. */
 export function vmState(vm: Vm): VmState {
   const { status } = vm;
   const ready = condition(vm, "Ready");
-  const detail = ready && ready.status !== "True" ? { detail: ready.message } : {};
+  const isReady = ready?.status === "True";
+  const detail = ready && !isReady ? { detail: ready.message } : {};
+  // What is on its way, unless it does not come on.
+  const onItsWay = (label: Key): VmState => {
+    const isStuck = ready !== undefined && standing(ready) === "warn";
+    return isStuck ? { tone: "warn", label: "state.failed", ...detail } : { tone: "busy", label, ...detail };
+  };
   if (vm.deleting || status.phase === "Deleting") return { tone: "busy", label: "state.deleting" };
   if (!status.phase) return { tone: "busy", label: "state.new" };
   const wanted = vm.powerState === "On";
   switch (status.phase) {
     case "Running":
       if (!wanted) return { tone: "busy", label: "state.stopping" };
-      return ready?.status === "True"
-        ? { tone: "good", label: "state.running" }
-        : { tone: "busy", label: "state.notReady", ...detail };
+      return isReady ? { tone: "good", label: "state.running" } : onItsWay("state.notReady");
     case "Stopped":
       if (condition(vm, "Expired")?.status === "True") return { tone: "warn", label: "state.expired", ...detail };
       if (status.idle) return { tone: "off", label: "state.idle" };
       return wanted ? { tone: "busy", label: "state.starting" } : { tone: "off", label: "state.off" };
     case "Pending":
-      return { tone: ready?.status === "False" ? "warn" : "busy", label: "state.pending", ...detail };
+      return onItsWay("state.pending");
     case "Provisioning":
-      return { tone: "busy", label: "state.provisioning", ...detail };
+      return onItsWay("state.provisioning");
     case "Starting":
-      return { tone: "busy", label: "state.starting", ...detail };
+      return onItsWay("state.starting");
     case "Migrating":
       return { tone: "busy", label: "state.migrating" };
     case "Paused":
@@ -50,8 +95,52 @@ export function vmState(vm: Vm): VmState {
   }
 }
 
+/** Whether somebody can log in, in a word, by what the timeline goes by, too. */
+export type Reach = "now" | "soon" | "login" | "off" | "stuck" | "deleting";
+
+export function reachOf(vm: Vm): Reach {
+  const { tone } = vmState(vm);
+  const { phase } = vm.status;
+  if (vm.deleting) return "deleting";
+  if (phase === undefined) return "soon";
+  switch (phase) {
+    case "Deleting":
+      return "deleting";
+    case "Running":
+    case "Migrating":
+      // Not all that is wrong with a VM is in the way of who logs in.
+      if (condition(vm, "VirtualMachineReady")?.status === "True") return vm.powerState === "On" ? "now" : "off";
+      return tone === "busy" ? "soon" : "stuck";
+    case "Stopped":
+    case "Stopping":
+      if (tone === "warn") return "stuck";
+      if (vm.startOnConnect || vm.status.idle) return "login";
+      return vm.powerState === "On" ? "soon" : "off";
+    case "Pending":
+    case "Provisioning":
+    case "Starting":
+    case "Paused":
+    case "Failed":
+      return tone === "busy" ? "soon" : "stuck";
+  }
+}
+
 export const isRunning = (vm: Vm): boolean =>
   !vm.deleting && (vm.status.phase === "Running" || vm.status.phase === "Migrating" || vm.status.phase === "Paused");
+
+/** Whether nodes give it CPUs and memory now, or are about to. */
+export const hasMachine = (vm: Vm): boolean => {
+  switch (vm.status.phase) {
+    case "Starting":
+    case "Running":
+    case "Migrating":
+    case "Paused":
+    case "Stopping":
+      return true;
+    default:
+      return false;
+  }
+};
 
 /** Whether it is asked to be on: then it can be stopped, else started. */
 export const isWanted = (vm: Vm): boolean => vm.powerState === "On" && !vm.status.idle;

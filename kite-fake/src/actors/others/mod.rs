@@ -3,7 +3,9 @@
 mod certificates;
 mod gateways;
 mod leases;
+mod operators;
 
 pub use certificates::Certificates;
 pub use gateways::Gateways;
 pub use leases::LeaseHolder;
+pub use operators::Operators;

@@ -100,6 +100,7 @@ export function IdentitiesSection() {
       <Dialog title={t("identities.title")} isOpen={linking !== null} onClose={close}>
         {linking !== null && (
           <Form
+            onlyComplete
             submit={t("identities.goTo", { provider: linking.displayName })}
             extra={<Button onPress={close}>{t("cancel")}</Button>}
             send={(data) => link(linking, data)}

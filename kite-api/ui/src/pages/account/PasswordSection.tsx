@@ -25,7 +25,7 @@ export function PasswordSection() {
   };
   return (
     <Section title={t("account.password")} lead={t("account.passwordLead")}>
-      <Form key={round} submit={t("account.passwordSubmit")} send={send}>
+      <Form onlyComplete key={round} submit={t("account.passwordSubmit")} send={send}>
         {hasPassword && (
           <PasswordField
             name="currentPassword"

@@ -6,7 +6,7 @@ import { Loaded } from "../../components/Loaded";
 import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
 import { clientName } from "../../lib/client-name";
-import { relative } from "../../lib/time";
+import { ago, relative, useNow } from "../../lib/time";
 
 const refetch = () => queries.invalidateQueries({ queryKey: keys.sessions });
 
@@ -14,6 +14,7 @@ const refetch = () => queries.invalidateQueries({ queryKey: keys.sessions });
 export function SessionsSection() {
   const { t, tag } = useI18n();
   const sessions = useSessions();
+  useNow();
   const nameOf = (session: Session) =>
     session.client === undefined ? t("sessions.unknown") : clientName(session.client);
   const others = sessions.data?.some((session) => !session.current) ?? false;
@@ -39,7 +40,7 @@ export function SessionsSection() {
                   <small>
                     {session.current && `${t("sessions.current")} · `}
                     {session.createdAt !== undefined &&
-                      `${t("sessions.since", { when: relative(session.createdAt, tag) })} · `}
+                      `${t("sessions.since", { when: ago(session.createdAt, tag) })} · `}
                     {t("sessions.until", { when: relative(session.expiresAt, tag) })}
                   </small>
                 </div>

@@ -64,12 +64,12 @@ export function TotpSection() {
       </Loaded>
       <Dialog title={t("totp.title")} isOpen={step.at !== "closed"} onClose={close}>
         {step.at === "end" && (
-          <Form submit={t("totp.end")} look="danger" extra={cancel} send={end}>
+          <Form onlyComplete submit={t("totp.end")} look="danger" extra={cancel} send={end}>
             <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
           </Form>
         )}
         {step.at === "confirm" && (
-          <Form submit={t("totp.confirm")} extra={cancel} send={confirm}>
+          <Form onlyComplete submit={t("totp.confirm")} extra={cancel} send={confirm}>
             <p>{t("totp.scan")}</p>
             <Suspense fallback={<div className="qr" />}>
               <QrCode text={step.totp.url} label={t("totp.qr")} />

@@ -10,8 +10,8 @@ import { Loaded } from "../../components/Loaded";
 import type { Tone } from "../../components/Notice";
 import { Page } from "../../components/Page";
 import { Table, type Column } from "../../components/Table";
-import { useI18n, useT } from "../../i18n";
-import { relative } from "../../lib/time";
+import { When } from "../../components/When";
+import { useT, type Key } from "../../i18n";
 import { NewInvite } from "./NewInvite";
 
 const TONES: Record<Invite["state"], Tone> = {
@@ -27,12 +27,24 @@ const refetch = () => queries.invalidateQueries({ queryKey: keys.invites });
 /** What people know an invite by. */
 const calledOf = (invite: Invite) => invite.note ?? invite.email ?? invite.name.slice(0, 10);
 
+/** What is taken from whom: only what could still be used is withdrawn. */
+const wayOut = ({ state }: Invite) => (state === "Open" || state === "Claimed" ? "withdraw" : "remove");
+
+/** What comes of it when an invite is gone. */
+const CONSEQUENCES: Record<Invite["state"], Key> = {
+  Open: "invites.withdrawConsequence",
+  Claimed: "invites.withdrawConsequence",
+  Used: "invites.withdrawUsed",
+  Expired: "invites.removeConsequence",
+  Void: "invites.removeConsequence",
+};
+
 /** Who is invited to sign up. */
 export default function InvitesPage() {
-  const { t, tag } = useI18n();
+  const t = useT();
   const invites = useInvites();
   const [creating, setCreating] = useState(false);
-  const [withdrawing, setWithdrawing] = useState<Invite | null>(null);
+  const [leaving, setLeaving] = useState<Invite | null>(null);
   const columns: readonly Column<Invite>[] = [
     { title: t("invites.for"), head: true, cell: calledOf },
     {
@@ -41,19 +53,32 @@ export default function InvitesPage() {
     },
     { title: t("invites.email"), cell: ({ email }) => email ?? t("invites.anyAddress") },
     { title: t("user.level"), cell: ({ accessLevel }) => t(`level.${accessLevel}`) },
-    { title: t("invites.usedBy"), cell: ({ usedBy, claimedFor }) => usedBy ?? claimedFor ?? "–" },
+    {
+      title: t("invites.usedBy"),
+      cell: ({ usedBy, claimedFor, usedAt }) => (
+        <>
+          {usedBy ?? claimedFor ?? "–"}{" "}
+          {usedAt !== undefined && (
+            <small>
+              <When time={usedAt} is="past" />
+            </small>
+          )}
+        </>
+      ),
+    },
     { title: t("invites.createdBy"), cell: ({ createdBy }) => createdBy },
-    { title: t("offer.until"), cell: ({ expiresAt }) => relative(expiresAt, tag) },
+    // Of one that was used it says nothing any more.
+    { title: t("offer.until"), cell: (it) => (it.usedAt === undefined ? <When time={it.expiresAt} /> : "–") },
     {
       title: t("actions"),
       actions: true,
       cell: (invite) => (
         <Button
           small
-          aria-label={t("invites.withdrawOf", { name: calledOf(invite) })}
-          onPress={() => setWithdrawing(invite)}
+          aria-label={t(`invites.${wayOut(invite)}Of`, { name: calledOf(invite) })}
+          onPress={() => setLeaving(invite)}
         >
-          {t("invites.withdraw")}
+          {t(`invites.${wayOut(invite)}`)}
         </Button>
       ),
     },
@@ -82,7 +107,7 @@ export default function InvitesPage() {
         </Loaded>
       </section>
       {creating && <NewInvite onClose={() => setCreating(false)} onCreated={refetch} />}
-      {withdrawing && <Withdraw invite={withdrawing} onClose={() => setWithdrawing(null)} />}
+      {leaving && <Withdraw invite={leaving} onClose={() => setLeaving(null)} />}
     </Page>
   );
 }
@@ -93,9 +118,9 @@ function Withdraw({ invite, onClose }: { invite: Invite; onClose: () => void }) 
   const name = calledOf(invite);
   return (
     <Confirm
-      title={t("invites.withdrawOf", { name })}
-      submit={t("invites.withdraw")}
-      consequence={t(invite.state === "Used" ? "invites.withdrawUsed" : "invites.withdrawConsequence")}
+      title={t(`invites.${wayOut(invite)}Of`, { name })}
+      submit={t(`invites.${wayOut(invite)}`)}
+      consequence={t(CONSEQUENCES[invite.state])}
       done={t("invites.withdrawn", { name })}
       isOpen
       onClose={onClose}

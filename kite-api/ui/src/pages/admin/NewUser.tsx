@@ -2,7 +2,7 @@ import * as calls from "../../api/calls";
 import { keys, queries } from "../../api/queries";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
-import { NameField } from "../../components/Field";
+import { LABEL, NameField } from "../../components/Field";
 import { compact, Form, given } from "../../components/Form";
 import { PasswordField } from "../../components/PasswordField";
 import { useToast } from "../../components/Toasts";
@@ -28,7 +28,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title={t("users.new")} isOpen onClose={onClose}>
       <Form submit={t("users.create")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
-        <NameField name="username" label={t("username")} hint={t("username.hint")} maxLength={32} autoFocus isRequired />
+        <NameField name="username" label={t("username")} hint={t("username.hint")} pattern={LABEL} maxLength={32} autoFocus isRequired />
         <UserFields />
         <PasswordField name="password" label={t("password")} hint={t("users.passwordHint")} generates />
       </Form>

@@ -7,7 +7,7 @@ import { Badge } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Confirm } from "../../components/Confirm";
 import { Dialog } from "../../components/Dialog";
-import { Field, NameField } from "../../components/Field";
+import { Field, LABEL, NameField } from "../../components/Field";
 import { compact, Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
 import type { Tone } from "../../components/Notice";
@@ -15,9 +15,10 @@ import { Page } from "../../components/Page";
 import { Select } from "../../components/Select";
 import { Table, type Column } from "../../components/Table";
 import { useToast } from "../../components/Toasts";
-import { useI18n, useT } from "../../i18n";
+import { When } from "../../components/When";
+import { useT } from "../../i18n";
 import { sizeText } from "../../lib/sizes";
-import { fromLocalInput, relative } from "../../lib/time";
+import { fromLocalInput } from "../../lib/time";
 import { readSizeFields, SizeFields } from "../vms/SizeChoice";
 
 const TONES: Record<NonNullable<Offer["phase"]>, Tone> = {
@@ -31,7 +32,7 @@ const refetch = () => queries.invalidateQueries({ queryKey: keys.allOffers });
 
 /** VMs to give away. */
 export default function AdminOffersPage() {
-  const { t, tag } = useI18n();
+  const t = useT();
   const offers = useAllOffers();
   const [creating, setCreating] = useState(false);
   const [deleting, setDeleting] = useState<string | null>(null);
@@ -51,7 +52,7 @@ export default function AdminOffersPage() {
       title: t("offer.claimedBy"),
       cell: ({ claimedBy }) => (claimedBy ? `${claimedBy.namespace.replace(/^kite-user-/, "")}/${claimedBy.name}` : "–"),
     },
-    { title: t("offer.until"), cell: (offer) => (offer.expiresAt ? relative(offer.expiresAt, tag) : "–") },
+    { title: t("offer.until"), cell: (offer) => (offer.expiresAt ? <When time={offer.expiresAt} /> : "–") },
     {
       title: t("actions"),
       actions: true,
@@ -125,7 +126,7 @@ function NewOffer({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title={t("adminOffers.new")} isOpen onClose={onClose}>
       <Form submit={t("adminOffers.create")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
-        <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} autoFocus isRequired />
+        <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} pattern={LABEL} autoFocus isRequired />
         {images[0] && (
           <Select
             name="image"

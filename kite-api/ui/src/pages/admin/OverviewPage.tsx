@@ -5,7 +5,7 @@ import type { Tone } from "../../components/Notice";
 import { Page, Section } from "../../components/Page";
 import { useT, type Key } from "../../i18n";
 import { bytes, sizeText, sum } from "../../lib/sizes";
-import { vmState } from "../../lib/vm";
+import { hasMachine, vmState } from "../../lib/vm";
 import { BarChart } from "./BarChart";
 import { StackedBar } from "./StackedBar";
 
@@ -24,7 +24,7 @@ export default function OverviewPage() {
             {(users) => (
               <>
                 <Figures vms={vms} users={users} images={images.data?.length ?? 0} />
-                <div className="columns">
+                <div className="columns filled">
                   <Section title={t("admin.byState")}>
                     <ByState vms={vms} />
                   </Section>
@@ -99,10 +99,10 @@ function Promised({ vms, users }: { vms: readonly Vm[]; users: readonly User[] }
   return <Shares label={t("admin.promised")} rows={rows} />;
 }
 
-/** What VMs that are on have of what the cluster's nodes have. */
+/** What VMs that run have of what the cluster's nodes have. */
 function OfCluster({ vms, capacity }: { vms: readonly Vm[]; capacity: Capacity }) {
   const t = useT();
-  const on = sum(vms.filter((vm) => vm.powerState === "On"));
+  const on = sum(vms.filter(hasMachine));
   const rows = [
     { label: t("quota.cpu"), value: on.cpu, most: capacity.cpu, text: String },
     { label: t("quota.memory"), value: on.memory, most: bytes(capacity.memory), text: sizeText },
@@ -153,7 +153,7 @@ function ByOwner({ vms }: { vms: readonly Vm[] }) {
     );
   };
   return (
-    <div className="columns">
+    <div className="columns filled">
       {chart("vms", String)}
       {chart("cpu", String)}
       {chart("memory", sizeText)}

@@ -35,7 +35,7 @@ export function SignIn() {
     <Entrance title={t("signIn.title")} lead={t("signIn.lead")}>
       {state.why === "ended" && <Notice tone="warn">{t("signIn.ended")}</Notice>}
       {state.why === "signed-out" && <Notice tone="good">{t("signIn.signedOut")}</Notice>}
-      <Form submit={t("signIn.submit")} send={send}>
+      <Form onlyComplete submit={t("signIn.submit")} send={send}>
         <NameField name="username" label={t("username")} autoComplete="username" autoFocus isRequired />
         <PasswordField name="password" label={t("password")} autoComplete="current-password" isRequired />
         {needsCode && (

@@ -7,15 +7,15 @@ import type { Offer } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
 import { Empty } from "../../components/Empty";
-import { NameField } from "../../components/Field";
+import { LABEL, NameField } from "../../components/Field";
 import { compact, Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
 import { Page } from "../../components/Page";
 import { useToast } from "../../components/Toasts";
 import { useI18n, useT } from "../../i18n";
 import { mayCreate } from "../../lib/may";
-import { duration, relative } from "../../lib/time";
-import { AccessFields, requireAccess } from "../vm/AccessFields";
+import { dateTime, duration } from "../../lib/time";
+import { AccessFields, checkAccess, readPassword } from "../vm/AccessFields";
 import { MoreFields, readMore } from "../vm/MoreFields";
 import { VmFacts } from "../vm/VmFacts";
 
@@ -41,7 +41,7 @@ export default function OffersPage() {
                   <VmFacts vm={offer} />
                   <p className="quiet-text">
                     {offer.lifetime !== undefined && `${t("offers.lifetime", { lifetime: duration(offer.lifetime, tag) })} `}
-                    {offer.expiresAt !== undefined && t("offers.until", { when: relative(offer.expiresAt, tag) })}
+                    {offer.expiresAt !== undefined && t("offers.until", { when: dateTime(offer.expiresAt, tag) })}
                   </p>
                   <footer>
                     <Button
@@ -71,10 +71,9 @@ function ClaimDialog({ offer, onClose }: { offer: Offer; onClose: () => void }) 
   const navigate = useNavigate();
   const me = useAccount();
   const send = async (data: FormData) => {
-    requireAccess(data, me, t);
     const body = compact({
       name: given(data, "name") ?? "",
-      sshPassword: String(data.get("sshPassword") ?? "") || undefined,
+      sshPassword: readPassword(data, me),
       ...readMore(data),
     });
     const vm = await calls.claimOffer(offer.name, body);
@@ -86,9 +85,14 @@ function ClaimDialog({ offer, onClose }: { offer: Offer; onClose: () => void }) 
   };
   return (
     <Dialog title={t("offers.claimTitle", { name: offer.name })} isOpen onClose={onClose}>
-      <Form submit={t("offers.claim")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
+      <Form
+        submit={t("offers.claim")}
+        extra={<Button onPress={onClose}>{t("cancel")}</Button>}
+        check={(data) => checkAccess(data, me, t)}
+        send={send}
+      >
         <VmFacts vm={offer} />
-        <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} maxLength={52} autoFocus isRequired />
+        <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} pattern={LABEL} maxLength={52} autoFocus isRequired />
         <AccessFields />
         <MoreFields create withoutEnd={offer.lifetime !== undefined} />
       </Form>

@@ -6,9 +6,9 @@ import { useAccount } from "../../api/queries";
 import type { VmSession } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Table, type Column } from "../../components/Table";
-import { useI18n, type Key } from "../../i18n";
+import { When } from "../../components/When";
+import { useT, type Key, type Translate } from "../../i18n";
 import { clientName } from "../../lib/client-name";
-import { dateTime, relative } from "../../lib/time";
 import { vmPath } from "../../lib/vm";
 import { EndSession } from "./EndSession";
 import { Replay } from "./Replay";
@@ -26,7 +26,7 @@ type Asked = { session: VmSession; recording?: string } | null;
 
 /** Sessions in VMs, and what can be done with each. */
 export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: Props) {
-  const { t, tag } = useI18n();
+  const t = useT();
   const me = useAccount();
   const [asked, setAsked] = useState<Asked>(null);
   const ofVm: Column<VmSession> = {
@@ -37,6 +37,20 @@ export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: 
       </>
     ),
   };
+  const ended: Column<VmSession> = {
+    title: t("vmSessions.ended"),
+    cell: (it) => {
+      if (it.endedAt !== undefined) {
+        return (
+          <>
+            <When time={it.endedAt} is="past" /> <small className="under">{whyOf(it, t)}</small>
+          </>
+        );
+      }
+      return it.ending === undefined ? "–" : t("vmSessions.ending", { by: it.ending.by });
+    },
+  };
+  const hasEnd = sessions.some((it) => (it.endedAt ?? it.ending) !== undefined);
   const columns: readonly Column<VmSession>[] = [
     {
       title: t("vmSessions.login"),
@@ -52,24 +66,12 @@ export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: 
       title: t("vmSessions.from"),
       cell: (it) => (
         <>
-          {it.peer ?? "–"} {it.client !== undefined && <small title={it.client}>{clientName(it.client)}</small>}
+          {it.peer ?? "–"} {it.client !== undefined && <small className="under" title={it.client}>{clientName(it.client)}</small>}
         </>
       ),
     },
-    { title: t("vmSessions.opened"), cell: (it) => <Moment time={it.openedAt} tag={tag} /> },
-    {
-      title: t("vmSessions.ended"),
-      cell: (it) => {
-        if (it.endedAt !== undefined) {
-          return (
-            <>
-              <Moment time={it.endedAt} tag={tag} /> <small>{it.why}</small>
-            </>
-          );
-        }
-        return it.ending === undefined ? "–" : t("vmSessions.ending", { by: it.ending.by });
-      },
-    },
+    { title: t("vmSessions.opened"), cell: (it) => <When time={it.openedAt} is="past" /> },
+    ...(hasEnd ? [ended] : []),
     {
       title: t("actions"),
       actions: true,
@@ -116,10 +118,8 @@ export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: 
   );
 }
 
-function Moment({ time, tag }: { time: string; tag: string }) {
-  return (
-    <time dateTime={time} title={dateTime(time, tag)}>
-      {relative(time, tag)}
-    </time>
-  );
+/** Why a session ended: what somebody did in the page's words, the rest in the API's. */
+function whyOf({ why, ending }: VmSession, t: Translate): string | undefined {
+  if (ending === undefined || !why?.startsWith(`ended by ${ending.by}`)) return why;
+  return t(ending.reason ? "vmSessions.endedFor" : "vmSessions.endedBy", { by: ending.by, reason: ending.reason });
 }

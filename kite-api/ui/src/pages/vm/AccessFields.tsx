@@ -1,6 +1,6 @@
+import type { FieldError } from "../../api/problem";
 import type { Me } from "../../api/types";
 import { KeysField, lines } from "../../components/Field";
-import { Refused } from "../../components/Form";
 import { PasswordField } from "../../components/PasswordField";
 import { useAccount } from "../../api/queries";
 import { useT, type Translate } from "../../i18n";
@@ -21,9 +21,16 @@ export function AccessFields() {
   );
 }
 
+const hasAccess = (data: FormData, me: Me) =>
+  String(data.get("sshPassword") ?? "") !== "" || lines(data.get("sshPublicKeys")).length + me.sshPublicKeys.length > 0;
+
 /** Without a password and a key nobody could log in. */
-export function requireAccess(data: FormData, me: Me, t: Translate): void {
-  if (String(data.get("sshPassword") ?? "") || lines(data.get("sshPublicKeys")).length > 0) return;
-  if (me.sshPublicKeys.length > 0) return;
-  throw new Refused([{ field: "sshPassword", message: t("vm.noAccess") }]);
+export const checkAccess = (data: FormData, me: Me, t: Translate): FieldError[] =>
+  hasAccess(data, me) ? [] : [{ field: "sshPassword", message: t("vm.noAccess") }];
+
+/** The password as the API takes it. Where nothing opens the VM it is empty, which the
+ * API refuses, together with all else that is wrong. */
+export function readPassword(data: FormData, me: Me): string | undefined {
+  const password = String(data.get("sshPassword") ?? "");
+  return password === "" && hasAccess(data, me) ? undefined : password;
 }

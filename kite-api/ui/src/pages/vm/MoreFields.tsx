@@ -2,13 +2,18 @@ import { Disclosure, DisclosurePanel } from "react-aria-components/Disclosure";
 import { Button as AriaButton } from "react-aria-components/Button";
 import { Heading } from "react-aria-components/Heading";
 import ChevronRight from "lucide-react/icons/chevron-right";
+import { useContext, useState } from "react";
 import { useConfig } from "../../api/queries";
 import type { Vm } from "../../api/types";
-import { Field, lines, NameField } from "../../components/Field";
+import { Field, LABEL, lines, NameField } from "../../components/Field";
+import { FieldErrors } from "../../components/field-errors";
 import { changed, given } from "../../components/Form";
 import { Switch } from "../../components/Switch";
 import { useT } from "../../i18n";
 import { fromLocalInput, toLocalInput } from "../../lib/time";
+
+/** The fields below. */
+const NAMES = ["sshId", "domainPrefix", "idleTimeout", "expiresAt", "startOnConnect"];
 
 interface Props {
   /** The login name can be chosen, once. */
@@ -21,16 +26,20 @@ interface Props {
 /** What most VMs do well without, folded away. */
 export function MoreFields({ create = false, withoutEnd = false, vm }: Props) {
   const t = useT();
+  const [open, setOpen] = useState(!create);
+  const errors = useContext(FieldErrors);
+  const isWrong = NAMES.some((name) => errors[name] !== undefined);
   return (
-    // Kept in the form while it is closed: what is typed there counts.
-    <Disclosure className="disclosure" defaultExpanded={!create}>
+    // Kept in the form while it is closed: what is typed there counts, and is shown where
+    // it is wrong.
+    <Disclosure className="disclosure" isExpanded={open || isWrong} onExpandedChange={setOpen}>
       <Heading level={3}>
         <AriaButton slot="trigger" className="disclosure-button">
           <ChevronRight aria-hidden /> {t("more.title")}
         </AriaButton>
       </Heading>
       <DisclosurePanel className="disclosure-panel">
-        {create && <NameField name="sshId" label={t("vm.sshId")} hint={t("vm.sshIdHint")} maxLength={32} />}
+        {create && <NameField name="sshId" label={t("vm.sshId")} hint={t("vm.sshIdHint")} pattern={LABEL} maxLength={32} />}
         <DomainField vm={vm} />
         <NameField
           name="idleTimeout"
@@ -64,6 +73,7 @@ function DomainField({ vm }: { vm: Vm | undefined }) {
       name="domainPrefix"
       label={t("vm.domain")}
       hint={t("vm.domainHint", { domain })}
+      pattern={LABEL}
       maxLength={63}
       defaultValue={vm?.domainPrefix ?? ""}
     />

@@ -2,11 +2,12 @@ import type { ReactNode } from "react";
 import { sentence } from "../../api/problem";
 import type { Vm } from "../../api/types";
 import { CopyText } from "../../components/CopyText";
-import { Notice } from "../../components/Notice";
+import { Notice, type Tone } from "../../components/Notice";
 import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
-import { dateTime, duration, relative } from "../../lib/time";
-import { vmState } from "../../lib/vm";
+import { dateTime, duration, relative, useNow } from "../../lib/time";
+import { condition, reachOf, standing, vmState } from "../../lib/vm";
+import { HostKeys } from "./HostKeys";
 import { Timeline } from "./Timeline";
 import { VmFacts } from "./VmFacts";
 import { VmProgress } from "./VmProgress";
@@ -14,14 +15,19 @@ import { VmProgress } from "./VmProgress";
 /** How to reach the VM, how it does, and what happened. */
 export function Overview({ vm }: { vm: Vm }) {
   const { t, tag } = useI18n();
+  // What takes too long becomes a warning by the clock alone.
+  useNow();
   const state = vmState(vm);
   const { status } = vm;
+  const exposed = condition(vm, "Exposed");
+  const web = exposed && WEB[standing(exposed)];
   return (
     <div className="columns">
       <div className="stack">
         <Section title={t("overview.reach")}>
+          <p>{t(`reach.${reachOf(vm)}`, { state: t(state.label) })}</p>
           {status.sshCommand === undefined ? (
-            <p className="quiet-text">{t("overview.noSsh")}</p>
+            <p className="quiet-text">{t(`overview.noSsh.${whyNoSsh(vm)}`)}</p>
           ) : (
             <CopyText text={status.sshCommand} label={t("vm.sshOf", { name: vm.name })} />
           )}
@@ -31,12 +37,14 @@ export function Overview({ vm }: { vm: Vm }) {
               <a href={`http://${status.domain}/`} rel="noreferrer">
                 {status.domain}
               </a>
+              {web !== undefined && web !== "good" && <> {t(`overview.web.${web}`)}</>}
             </p>
           )}
           <p className="quiet-text">
             {vm.hasSshPassword ? t("overview.password") : t("overview.noPassword")}{" "}
             {t("overview.keys", { count: vm.sshPublicKeys.length })}
           </p>
+          <HostKeys />
         </Section>
         <Section title={t("overview.facts")}>
           <VmFacts vm={vm} />
@@ -61,6 +69,16 @@ export function Overview({ vm }: { vm: Vm }) {
       </Section>
     </div>
   );
+}
+
+/** What is said behind a web address, by how its condition stands. */
+const WEB: Record<Tone, "good" | "soon" | "fails"> = { good: "good", busy: "soon", warn: "fails", bad: "fails", off: "good" };
+
+/** Why there is no ssh command yet, by what the timeline says of the login name. */
+function whyNoSsh(vm: Vm): "soon" | "refused" | "nowhere" {
+  const reserved = condition(vm, "Reserved");
+  if (reserved !== undefined && standing(reserved) === "warn") return "refused";
+  return vmState(vm).tone === "good" ? "nowhere" : "soon";
 }
 
 /** A term and what it is; nothing where there is nothing. */

@@ -83,7 +83,7 @@ function SizeSection(editing: Editing) {
   const fixed = vm.offer !== undefined;
   return (
     <Section title={t("settings.size")} lead={fixed ? t("settings.offered") : t("settings.sizeLead")}>
-      <Form submit={t("save")} send={send}>
+      <Form onlyComplete submit={t("save")} send={send}>
         <SizeFields size={vm} />
         <MoreFields vm={vm} />
       </Form>

@@ -1,12 +1,13 @@
 import CircleAlert from "lucide-react/icons/circle-alert";
 import CircleCheck from "lucide-react/icons/circle-check";
-import CircleHelp from "lucide-react/icons/circle-help";
+import CircleDashed from "lucide-react/icons/circle-dashed";
+import Clock from "lucide-react/icons/clock";
 import TriangleAlert from "lucide-react/icons/triangle-alert";
 import { sentence } from "../../api/problem";
 import type { Condition } from "../../api/types";
-import type { Tone } from "../../components/Notice";
-import { useI18n, type Key } from "../../i18n";
-import { dateTime, relative } from "../../lib/time";
+import { When } from "../../components/When";
+import { useT, type Key } from "../../i18n";
+import { standing } from "../../lib/vm";
 
 const TITLES: Record<string, Key> = {
   Ready: "condition.Ready",
@@ -20,9 +21,6 @@ const TITLES: Record<string, Key> = {
   Idle: "condition.Idle",
   OfferClaimed: "condition.OfferClaimed",
 };
-
-/** Conditions that are good news while they do not hold. */
-const WARNINGS = new Set(["RestartRequired", "Expired", "Idle"]);
 
 /** What one can do about a condition that is not as it should be. */
 const REMEDIES: Record<string, Key> = {
@@ -39,23 +37,17 @@ const REMEDIES: Record<string, Key> = {
   OfferClaimed: "remedy.OfferClaimed",
 };
 
-const ICONS = { good: CircleCheck, busy: CircleHelp, warn: TriangleAlert, bad: CircleAlert, off: CircleHelp };
-
-function toneOf({ type, status }: Condition): Tone {
-  if (WARNINGS.has(type)) return status === "True" ? "warn" : "good";
-  if (status === "True") return "good";
-  return status === "False" ? "warn" : "busy";
-}
+const ICONS = { good: CircleCheck, busy: Clock, warn: TriangleAlert, bad: CircleAlert, off: CircleDashed };
 
 /** What happened to the VM, the latest first. */
 export function Timeline({ conditions }: { conditions: readonly Condition[] }) {
-  const { t, tag } = useI18n();
+  const t = useT();
   if (conditions.length === 0) return <p className="quiet-text">{t("timeline.empty")}</p>;
   const sorted = [...conditions].sort((a, b) => b.lastTransitionTime.localeCompare(a.lastTransitionTime));
   return (
     <ol className="timeline">
       {sorted.map((condition) => {
-        const tone = toneOf(condition);
+        const tone = standing(condition);
         const Icon = ICONS[tone];
         const title = TITLES[condition.type];
         const remedy = REMEDIES[condition.reason] ?? REMEDIES[condition.type];
@@ -70,9 +62,7 @@ export function Timeline({ conditions }: { conditions: readonly Condition[] }) {
               </h3>
               <p>{sentence(condition.message)}</p>
               {needsRemedy && remedy !== undefined && <p className="remedy">{t(remedy)}</p>}
-              <time dateTime={condition.lastTransitionTime} title={dateTime(condition.lastTransitionTime, tag)}>
-                {relative(condition.lastTransitionTime, tag)}
-              </time>
+              <When time={condition.lastTransitionTime} is="past" />
             </div>
           </li>
         );

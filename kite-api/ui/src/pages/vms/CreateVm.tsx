@@ -6,13 +6,13 @@ import { putVm, useAccount, useImages, useVms } from "../../api/queries";
 import type { Body, Image, Me, Vm } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
-import { NameField } from "../../components/Field";
+import { LABEL, NameField } from "../../components/Field";
 import { compact, Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { bytes, remaining, sum } from "../../lib/sizes";
-import { AccessFields, requireAccess } from "../vm/AccessFields";
+import { AccessFields, checkAccess, readPassword } from "../vm/AccessFields";
 import { MoreFields, readMore } from "../vm/MoreFields";
 import { ImageChoice } from "./ImageChoice";
 import { firstSize, readSize, SizeChoice } from "./SizeChoice";
@@ -42,12 +42,11 @@ function CreateForm({ images, onClose }: { images: readonly Image[]; onClose: ()
   const [waiting, setWaiting] = useState(false);
 
   const send = async (data: FormData) => {
-    requireAccess(data, me, t);
     const body = compact({
       name: given(data, "name") ?? "",
       image,
       ...readSize(data, size),
-      sshPassword: String(data.get("sshPassword") ?? "") || undefined,
+      sshPassword: readPassword(data, me),
       ...readMore(data),
     });
     const vm = await whenReady(body, () => setWaiting(true));
@@ -58,8 +57,13 @@ function CreateForm({ images, onClose }: { images: readonly Image[]; onClose: ()
   };
 
   return (
-    <Form submit={t("create.submit")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
-      <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} maxLength={52} autoFocus isRequired />
+    <Form
+      submit={t("create.submit")}
+      extra={<Button onPress={onClose}>{t("cancel")}</Button>}
+      check={(data) => checkAccess(data, me, t)}
+      send={send}
+    >
+      <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} pattern={LABEL} maxLength={52} autoFocus isRequired />
       <ImageChoice images={images} value={image} onChange={setImage} />
       <SizeChoice value={size} onChange={setSize} left={left} minDisk={minDisk} />
       <AccessFields />

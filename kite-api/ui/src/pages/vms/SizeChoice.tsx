@@ -58,9 +58,9 @@ export function SizeFields({ size }: { size?: { cpu: number; memory: string; dis
   const t = useT();
   return (
     <div className="field-row">
-      <NameField name="cpu" label={t("quota.cpu")} type="number" defaultValue={String(size?.cpu ?? 1)} />
-      <NameField name="memory" label={t("quota.memory")} hint={t("size.memoryHint")} defaultValue={size?.memory ?? "1Gi"} />
-      <NameField name="disk" label={t("quota.disk")} hint={t("size.diskHint")} defaultValue={size?.disk ?? "10Gi"} />
+      <NameField name="cpu" label={t("quota.cpu")} type="number" defaultValue={String(size?.cpu ?? 1)} isRequired />
+      <NameField name="memory" label={t("quota.memory")} hint={t("size.memoryHint")} defaultValue={size?.memory ?? "1Gi"} isRequired />
+      <NameField name="disk" label={t("quota.disk")} hint={t("size.diskHint")} defaultValue={size?.disk ?? "10Gi"} isRequired />
     </div>
   );
 }

@@ -9,7 +9,7 @@ import { Button } from "../../../components/Button";
 import { useErrorText } from "../../../components/errors";
 import { Loading } from "../../../components/Loaded";
 import { Notice } from "../../../components/Notice";
-import { useT } from "../../../i18n";
+import { useT, type Translate } from "../../../i18n";
 import { isRunning } from "../../../lib/vm";
 import type { End } from "./link";
 
@@ -19,7 +19,7 @@ export interface ViewProps {
   kind: ConsoleKind;
   label: string;
   onReady: () => void;
-  onEnd: (end: End, why: string) => void;
+  onEnd: (end: End) => void;
   onRefused: (error: unknown) => void;
 }
 
@@ -35,6 +35,33 @@ const VIEWS: Record<Tab, { kind: ConsoleKind; View: ComponentType<ViewProps> }> 
 type Tab = "terminal" | "screen" | "serial";
 type State = { at: "closed" } | { at: "opening" } | { at: "open" } | { at: "ended"; text: string; bad: boolean };
 
+/** What happens without anything being wrong. */
+const EXPECTED: ReadonlySet<End["how"]> = new Set(["closed", "restarting", "timed-out", "ended"]);
+
+/** Why a console is over, for whoever sat at it. */
+function endText({ how, code, why, by }: End, me: string, t: Translate): string {
+  switch (how) {
+    case "ended": {
+      const who = by === undefined ? t("console.end.ended") : by === me ? t("console.end.endedSelf") : t("console.end.endedBy", { by });
+      return why ? `${who} ${t("console.end.reason", { why })}` : who;
+    }
+    // These say it all.
+    case "closed":
+    case "restarting":
+    case "broken":
+    case "taken":
+    case "forbidden":
+      return t(`console.end.${how}`);
+    case "session-over":
+    case "timed-out":
+    case "refused":
+    case "failed":
+      return `${t(`console.end.${how}`)} ${why}`.trim();
+    case "unknown":
+      return `${t("console.end.unknown", { code })} ${why}`.trim();
+  }
+}
+
 /** One of a VM's consoles, from before it is opened until it ended. */
 export default function Console({ vm, kind }: { vm: Vm; kind: Tab }) {
   const t = useT();
@@ -46,13 +73,11 @@ export default function Console({ vm, kind }: { vm: Vm; kind: Tab }) {
 
   const onReady = useCallback(() => setState({ at: "open" }), []);
   const onEnd = useCallback(
-    (end: End, why: string) => {
-      if (end === "session-over") tellSignedOut();
-      const text = t(`console.end.${end}`);
-      const isPlain = end === "closed" || end === "restarting";
-      setState({ at: "ended", text: why && !isPlain ? `${text} ${why}` : text, bad: !isPlain });
+    (end: End) => {
+      if (end.how === "session-over") tellSignedOut();
+      setState({ at: "ended", text: endText(end, me.name, t), bad: !EXPECTED.has(end.how) });
     },
-    [t],
+    [t, me.name],
   );
   const onRefused = useCallback(
     (error: unknown) =>

@@ -64,9 +64,9 @@ export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: V
         rfb.focus();
       },
       onData: (data) => (early ? early.push(data) : channel.take(data)),
-      onEnd: (end, why) => {
+      onEnd: (end) => {
         channel.ended();
-        ended(end, why);
+        ended(end);
       },
       onRefused: refused,
     });

@@ -6,20 +6,47 @@ import * as calls from "../../../api/calls";
 import { sentence } from "../../../api/problem";
 import type { ConsoleKind } from "../../../api/types";
 
-/** Why a console ended. */
-export type End = "closed" | "restarting" | "session-over" | "taken" | "failed";
+/** Close codes of the API, in a word. */
+const ENDS = {
+  1000: "closed",
+  1001: "restarting",
+  // The browser's own: nobody said goodbye.
+  1006: "broken",
+  4401: "session-over",
+  4403: "forbidden",
+  4408: "timed-out",
+  4409: "taken",
+  4410: "ended",
+  4500: "failed",
+} as const;
 
-const ENDS: Record<number, End> = { 1000: "closed", 1001: "restarting", 4401: "session-over", 4409: "taken" };
+/** How a console ended. */
+export interface End {
+  how: (typeof ENDS)[keyof typeof ENDS] | "refused" | "unknown";
+  code: number;
+  /** What the API says of it; may be empty. */
+  why: string;
+  /** Who ended it, where somebody did. */
+  by?: string | undefined;
+}
 
 interface Words {
   ready?: true;
   error?: { detail?: string; title?: string };
+  ended?: { by: string; reason: string };
+}
+
+function endOf(code: number, reason: string, { error, ended }: Words): End {
+  const how = Object.hasOwn(ENDS, code) ? ENDS[code as keyof typeof ENDS] : "unknown";
+  if (how === "ended" && ended) return { how, code, why: ended.reason, by: ended.by };
+  const why = sentence(error?.detail ?? error?.title ?? reason);
+  return { how: how === "failed" && error ? "refused" : how, code, why };
 }
 
 export interface ConsoleEvents {
   onReady: () => void;
   onData: (data: Uint8Array) => void;
-  onEnd: (end: End, why: string) => void;
+  onEnd: (end: End) => void;
   /** No console was opened: what the API says. */
   onRefused: (error: unknown) => void;
 }
@@ -51,17 +78,16 @@ export function openLink(
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     socket = new WebSocket(url);
     socket.binaryType = "arraybuffer";
-    let why = "";
+    let last: Words = {};
     socket.addEventListener("open", () => say({ ticket, ...size }));
     socket.addEventListener("message", ({ data }: MessageEvent<string | ArrayBuffer>) => {
       if (over) return;
       if (typeof data !== "string") return onData(new Uint8Array(data));
-      const words = JSON.parse(data) as Words;
-      if (words.error) why = words.error.detail ?? words.error.title ?? "";
-      if (words.ready) onReady();
+      last = JSON.parse(data) as Words;
+      if (last.ready) onReady();
     });
     socket.addEventListener("close", ({ code, reason }) => {
-      if (!over) onEnd(ENDS[code] ?? "failed", sentence(why || reason));
+      if (!over) onEnd(endOf(code, reason, last));
     });
   };
   calls.openConsole(vm, kind).then(dial).catch((error: unknown) => {

@@ -1,4 +1,7 @@
-//! Metrics for Prometheus.
+//! What Prometheus scrapes, when it alerts, and a dashboard for Grafana.
+
+mod alerts;
+mod dashboard;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +12,10 @@ use k8s_openapi::{
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
+pub use self::{
+    alerts::{AlertingRule, PrometheusRule, PrometheusRuleSpec, RuleGroup, alerts},
+    dashboard::dashboard,
+};
 use super::{Installation, Manifest, Process, metadata};
 
 /// Label of the Services through which metrics are read, and its value.
@@ -56,7 +63,8 @@ pub struct Endpoint {
     pub path: String,
 }
 
-/// A Service for each process, without an address of its own, and one monitor for all.
+/// A Service for each process, without an address of its own, one monitor for all, and
+/// the alerts.
 pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
     if installation.monitoring.is_none() {
         return Vec::new();
@@ -64,7 +72,7 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
     let services = Process::ALL.map(|process| service(installation, process).into());
     services
         .into_iter()
-        .chain([monitor(installation).into()])
+        .chain([monitor(installation).into(), rules(installation).into()])
         .collect()
 }
 
@@ -114,4 +122,11 @@ fn monitor(installation: &Installation) -> ServiceMonitor {
     );
     monitor.metadata = metadata::common(of, Some(&installation.namespace));
     monitor
+}
+
+fn rules(installation: &Installation) -> PrometheusRule {
+    let (_, of) = metadata::PART_OF;
+    let mut rules = PrometheusRule::new(of, alerts());
+    rules.metadata = metadata::common(of, Some(&installation.namespace));
+    rules
 }

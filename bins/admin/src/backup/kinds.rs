@@ -1,0 +1,143 @@
+//! What is kept, and what of it.
+
+use k8s_openapi::api::core::v1::Secret;
+use kite_core::crd::{
+    KiteImage, KiteInvite, KitePlatform, KiteReservation, KiteSecondFactor, KiteToken, KiteUser,
+    KiteVirtualMachine, KiteVirtualMachineOffer,
+};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
+use serde_json::{Map, Value};
+
+/// What `kubectl apply` leaves in annotations.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The token of an invite, sealed for a repeated request.
+const SEALED_INVITE: &str = "hy3ons.github.io/invite-token";
+
+/// A kind that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Platform,
+    Image,
+    Offer,
+    User,
+    SecondFactor,
+    Token,
+    Invite,
+    Machine,
+    Reservation,
+    Secret,
+}
+
+impl Kind {
+    /// Kite's own. Sessions and connections are not among them: people sign in again.
+    pub(super) const OWN: [Self; 9] = [
+        Self::Platform,
+        Self::Image,
+        Self::Offer,
+        Self::User,
+        Self::SecondFactor,
+        Self::Token,
+        Self::Invite,
+        Self::Machine,
+        Self::Reservation,
+    ];
+
+    pub(super) fn resource(self) -> ApiResource {
+        match self {
+            Self::Platform => ApiResource::erase::<KitePlatform>(&()),
+            Self::Image => ApiResource::erase::<KiteImage>(&()),
+            Self::Offer => ApiResource::erase::<KiteVirtualMachineOffer>(&()),
+            Self::User => ApiResource::erase::<KiteUser>(&()),
+            Self::SecondFactor => ApiResource::erase::<KiteSecondFactor>(&()),
+            Self::Token => ApiResource::erase::<KiteToken>(&()),
+            Self::Invite => ApiResource::erase::<KiteInvite>(&()),
+            Self::Machine => ApiResource::erase::<KiteVirtualMachine>(&()),
+            Self::Reservation => ApiResource::erase::<KiteReservation>(&()),
+            Self::Secret => ApiResource::erase::<Secret>(&()),
+        }
+    }
+
+    /// The kind of an object, if it is kept.
+    pub(super) fn of(object: &DynamicObject) -> Option<Self> {
+        let types = object.types.as_ref()?;
+        let is_it = |kind: &Self| {
+            let resource = kind.resource();
+            resource.kind == types.kind && resource.api_version == types.api_version
+        };
+        let mut all = Self::OWN.into_iter().chain([Self::Secret]);
+        all.find(is_it)
+    }
+
+    /// Fields of the status of which nothing else tells: all others the controller
+    /// finds out again.
+    pub(super) fn truths(self) -> &'static [&'static str] {
+        match self {
+            Self::Offer => &["claimedBy"],
+            Self::Token => &["lastUsedAt"],
+            Self::Invite => &["claimedFor", "usedBy", "usedAt"],
+            Self::Machine => &["granted", "restart"],
+            Self::Platform
+            | Self::Image
+            | Self::User
+            | Self::SecondFactor
+            | Self::Reservation
+            | Self::Secret => &[],
+        }
+    }
+
+    /// Where it names uids of other objects.
+    pub(super) fn uids(self) -> &'static [&'static str] {
+        match self {
+            Self::Offer => &["/status/claimedBy/uid"],
+            Self::SecondFactor | Self::Token => &["/spec/userUid"],
+            Self::Invite => &["/spec/createdBy/uid", "/status/usedBy/uid"],
+            Self::Reservation => &["/spec/holder/uid"],
+            Self::Platform | Self::Image | Self::User | Self::Machine | Self::Secret => &[],
+        }
+    }
+}
+
+/// What is kept of an object.
+pub(super) fn essence(kind: Kind, object: &DynamicObject) -> DynamicObject {
+    let metadata = &object.metadata;
+    let mut annotations = metadata.annotations.clone().unwrap_or_default();
+    annotations.retain(|name, _| name != LAST_APPLIED && name != SEALED_INVITE);
+    let mut owners = metadata.owner_references.clone().unwrap_or_default();
+    if kind == Kind::Secret {
+        // It comes back before its VM, and the controller takes it up by its labels.
+        owners.clear();
+    }
+    let mut data = object.data.as_object().cloned().unwrap_or_default();
+    let status = data.remove("status").unwrap_or_default();
+    let status = truths(kind, &status);
+    if !status.is_empty() {
+        data.insert("status".to_owned(), status.into());
+    }
+    DynamicObject {
+        types: object.types.clone(),
+        metadata: ObjectMeta {
+            name: metadata.name.clone(),
+            namespace: metadata.namespace.clone(),
+            labels: metadata.labels.clone().filter(|it| !it.is_empty()),
+            annotations: Some(annotations).filter(|it| !it.is_empty()),
+            owner_references: Some(owners).filter(|it| !it.is_empty()),
+            ..ObjectMeta::default()
+        },
+        data: data.into(),
+    }
+}
+
+fn truths(kind: Kind, status: &Value) -> Map<String, Value> {
+    let fields = kind.truths().iter();
+    let mut kept: Map<_, _> = fields
+        .filter_map(|field| {
+            let value = status.get(*field)?;
+            (!value.is_null()).then(|| ((*field).to_owned(), value.clone()))
+        })
+        .collect();
+    // Which instance was to end, and when that was asked for, is over.
+    if let Some(restart) = kept.get_mut("restart").and_then(Value::as_object_mut) {
+        restart.retain(|field, _| field == "restartedAt");
+    }
+    kept
+}

@@ -1,0 +1,41 @@
+//! All that people and administrators have written into an installation, as one file,
+//! and back again.
+//!
+//! Kept are Kite's custom resources, but for sessions and connections, and on request the
+//! Secrets that nobody can make anew. What the controller finds out or makes again is
+//! not; and no disk is.
+
+mod compare;
+mod document;
+mod factor;
+mod kinds;
+mod order;
+mod restore;
+mod take;
+
+pub use self::{
+    document::{Backup, Entry, ReadError},
+    restore::{Options, Outcome, restore},
+    take::take,
+};
+use crate::install::ObjectName;
+
+/// Why nothing could be kept.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{object}: {source}; see whether Kite is installed (kite doctor) and these credentials may \
+     read all of it"
+)]
+pub struct Error {
+    object: Box<ObjectName>,
+    source: Box<kube::Error>,
+}
+
+impl Error {
+    fn of(object: ObjectName, source: kube::Error) -> Self {
+        Self {
+            object: Box::new(object),
+            source: Box::new(source),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Reading what is kept.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Secret;
+use kite_core::{
+    crd::{KitePlatform, KiteReservation},
+    names,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DynamicObject, ListParams, TypeMeta},
+};
+
+use super::{
+    Error,
+    document::{Backup, Entry},
+    kinds::{Kind, essence},
+};
+use crate::install::ObjectName;
+
+/// Secrets in Kite's namespace that Kite cannot make anew as they were.
+const SECRETS: [&str; 4] = [
+    names::SEAL_SECRET,
+    names::GATEWAY_HOST_KEY_SECRET,
+    names::OIDC_SECRET,
+    names::UPLOADED_CERTIFICATE,
+];
+
+/// Reads all that is kept of the installation in `namespace`. Objects that are being
+/// deleted are left out.
+pub async fn take(client: &Client, namespace: &str, with_secrets: bool) -> Result<Backup, Error> {
+    let mut entries = Vec::new();
+    for kind in Kind::OWN {
+        entries.extend(list(client, kind).await?);
+    }
+    let known: BTreeSet<_> = entries.iter().map(|it| it.former_uid.clone()).collect();
+    // Whoever is gone holds nothing any more but what is used up.
+    entries
+        .retain(|it| Kind::of(&it.object) != Some(Kind::Reservation) || is_of(&it.object, &known));
+    if with_secrets {
+        for (namespace, name) in secrets(namespace, &entries) {
+            entries.extend(secret(client, &namespace, &name).await?);
+        }
+    }
+    Ok(Backup {
+        namespace: namespace.to_owned(),
+        with_secrets,
+        entries,
+    })
+}
+
+fn is_of(object: &DynamicObject, known: &BTreeSet<String>) -> bool {
+    let reservation = object.clone().try_parse::<KiteReservation>();
+    reservation.is_ok_and(|it| it.spec.fulfilled || known.contains(&it.spec.holder.uid))
+}
+
+async fn list(client: &Client, kind: Kind) -> Result<Vec<Entry>, Error> {
+    let resource = kind.resource();
+    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let list = api.list(&ListParams::default()).await;
+    let list = list.map_err(|error| {
+        let all = ObjectName {
+            kind: resource.kind.clone(),
+            namespace: None,
+            name: "(all)".to_owned(),
+        };
+        Error::of(all, error)
+    })?;
+    let there = list.items.into_iter();
+    let mut entries: Vec<_> = there
+        .filter(|it| it.metadata.deletion_timestamp.is_none())
+        .map(|object| entry(kind, object))
+        .collect();
+    entries.sort_by_key(|it| (it.object.namespace(), it.object.name_any()));
+    Ok(entries)
+}
+
+fn entry(kind: Kind, mut object: DynamicObject) -> Entry {
+    let resource = kind.resource();
+    // Objects of lists do not say it.
+    object.types = Some(TypeMeta {
+        api_version: resource.api_version,
+        kind: resource.kind,
+    });
+    Entry {
+        former_uid: object.uid().unwrap_or_default(),
+        object: essence(kind, &object),
+    }
+}
+
+/// Namespaces and names of the Secrets to keep: Kite's own, the certificate that the
+/// platform names, and the keys of each VM.
+fn secrets(namespace: &str, entries: &[Entry]) -> Vec<(String, String)> {
+    let mut names: BTreeSet<String> = SECRETS.map(str::to_owned).into();
+    let mut keys = Vec::new();
+    for entry in entries {
+        match Kind::of(&entry.object) {
+            Some(Kind::Platform) => {
+                let platform = entry.object.clone().try_parse::<KitePlatform>();
+                let certificate = platform
+                    .ok()
+                    .and_then(|it| it.spec.exposure.certificate.secret_name);
+                names.extend(certificate);
+            }
+            Some(Kind::Machine) => {
+                let vm = entry.object.name_any();
+                let namespace = entry.object.namespace().unwrap_or_default();
+                keys.push((namespace, names::ssh_key_secret(&vm)));
+            }
+            _ => {}
+        }
+    }
+    let own = names.into_iter().map(|name| (namespace.to_owned(), name));
+    own.chain(keys).collect()
+}
+
+async fn secret(client: &Client, namespace: &str, name: &str) -> Result<Option<Entry>, Error> {
+    let kind = Kind::Secret;
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &kind.resource());
+    let found = api.get_opt(name).await.map_err(|error| {
+        let object = ObjectName {
+            kind: <Secret as kube::Resource>::kind(&()).into_owned(),
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+        };
+        Error::of(object, error)
+    })?;
+    let found = found.filter(|it| it.metadata.deletion_timestamp.is_none());
+    Ok(found.map(|object| entry(kind, object)))
+}

@@ -1,0 +1,237 @@
+//! `kite backup` and `kite restore`.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use kite_admin::{
+    backup::{self, Backup, Outcome},
+    install::ObjectName,
+};
+use kite_core::names;
+use kite_process::ClusterArgs;
+use serde_json::{Value, json};
+
+use crate::{
+    install::DryRun,
+    output::{Lines, Output, print},
+};
+
+/// What stands for standard input and output.
+const STANDARD: &str = "-";
+
+#[derive(Args)]
+pub(crate) struct BackupOptions {
+    /// File to write, which must not be there yet; - for standard output.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Also keep Secrets that nobody can make anew: the key by which second factors are
+    /// sealed, the gateway's host key, secrets of sign-in providers, the certificate, and
+    /// the keys of all VMs. Whoever has the file can then read all of that.
+    #[arg(long)]
+    with_secrets: bool,
+    /// Namespace in which Kite runs.
+    #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
+    namespace: String,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Writes all that is kept into a file that only its owner may read.
+pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
+    let client = options.cluster.client_without_retries().await?;
+    let kept = backup::take(&client, &options.namespace, options.with_secrets).await?;
+    let text = kept.to_text(jiff::Timestamp::now())?;
+    if options.output == Path::new(STANDARD) {
+        print(&text)?;
+    } else {
+        write(&options.output, &text)?;
+    }
+    let mut lines = Lines::new(Output::Text);
+    lines.line(&format!("{} objects are kept", kept.entries.len()));
+    if !kept.with_secrets {
+        lines.line(
+            "Secrets are NOT in it: elsewhere second factors cannot be restored, and the gateway \
+             and VMs get other keys. See --with-secrets",
+        );
+    }
+    lines.line(
+        "The disks of VMs are NOT in it: they need a backup of their own. See docs/operating.md",
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file as a whole or not at all, and over none.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let shown = path.display();
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let written = || -> std::io::Result<()> {
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        // Unlike a renaming this takes no other file's place.
+        fs::hard_link(&part, path)
+    };
+    let written = written();
+    let _ = fs::remove_file(&part);
+    written.with_context(|| format!("--output {shown} cannot be written; name another file"))
+}
+
+#[derive(Args)]
+pub(crate) struct RestoreOptions {
+    /// File that kite backup wrote; - for standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Let the API server judge all of it, and store nothing.
+    #[arg(long, value_enum, default_value = "none")]
+    dry_run: DryRun,
+    /// Make objects that are there and differ as they were kept; without it they are
+    /// left alone, and told of.
+    #[arg(long)]
+    overwrite: bool,
+    /// Leave VMs and their keys out, so that their disks can be brought back first:
+    /// repeat it without this then.
+    #[arg(long)]
+    without_vms: bool,
+    /// Seconds that the controller may take for a user's namespace.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
+    /// How it is told what was done.
+    #[arg(long, value_enum, default_value = "text")]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Brings back what a file has. The exit code is 0 if all of it is back, and 3 if
+/// something is not.
+pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<ExitCode> {
+    let shown = options.file.display().to_string();
+    let text = read(&options.file).with_context(|| format!("{shown} cannot be read"))?;
+    let kept = Backup::of_text(&text).with_context(|| shown.clone())?;
+    let client = options.cluster.client_without_retries().await?;
+    let how = backup::Options {
+        dry_run: options.dry_run == DryRun::Server,
+        overwrite: options.overwrite,
+        without_vms: options.without_vms,
+        timeout: Duration::from_secs(options.timeout),
+    };
+    let mut told = Told {
+        lines: Lines::new(options.output),
+        all: kept.entries.len(),
+        rows: Vec::new(),
+        not_back: 0,
+    };
+    backup::restore(&client, &kept, &how, |object, outcome| {
+        told.of(object, outcome);
+    })
+    .await;
+    told.end(&how, options.output)?;
+    Ok(if told.not_back == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(3)
+    })
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    if path != Path::new(STANDARD) {
+        return fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Tells people line by line, and scripts all of it at the end.
+struct Told {
+    lines: Lines,
+    all: usize,
+    rows: Vec<Value>,
+    not_back: usize,
+}
+
+impl Told {
+    fn of(&mut self, object: &ObjectName, outcome: &Outcome) {
+        let mut row = json!({ "object": object });
+        if let (Some(row), Ok(Value::Object(outcome))) =
+            (row.as_object_mut(), serde_json::to_value(outcome))
+        {
+            row.extend(outcome);
+        }
+        self.rows.push(row);
+        if !outcome.is_back() {
+            self.not_back += 1;
+        }
+        match outcome {
+            Outcome::Created => self.lines.line(&format!("created      {object}")),
+            Outcome::Overwritten => self.lines.line(&format!("overwritten  {object}")),
+            Outcome::Unchanged => {}
+            Outcome::Differs { fields } => self.lines.line(&format!(
+                "differs      {object} is left as it is (--overwrite): {}",
+                fields.join(", ")
+            )),
+            Outcome::Skipped { why } => {
+                self.lines.line(&format!("skipped      {object}: {why}"));
+            }
+            Outcome::Failed { why, remedy } => self.lines.line(&format!(
+                "FAILED       {object}: {why}\n             -> {remedy}"
+            )),
+        }
+        let done = self.rows.len();
+        self.lines
+            .progress(&format!("{done}/{} {object}", self.all));
+    }
+
+    fn end(&mut self, how: &backup::Options, output: Output) -> anyhow::Result<()> {
+        if output == Output::Json {
+            let all = json!({ "objects": self.rows });
+            print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
+            return Ok(());
+        }
+        let count = |change: &str| {
+            let rows = self.rows.iter();
+            rows.filter(|row| row["change"] == change).count()
+        };
+        let summary = format!(
+            "{} objects: {} created, {} overwritten, {} as they were kept, {} not back",
+            self.rows.len(),
+            count("created"),
+            count("overwritten"),
+            count("unchanged"),
+            self.not_back
+        );
+        self.lines.line(&summary);
+        let touches = |name: &str| {
+            let mut rows = self.rows.iter();
+            rows.any(|row| {
+                row["object"]["name"] == name
+                    && (row["change"] == "created" || row["change"] == "overwritten")
+            })
+        };
+        let is_key_new = touches(names::GATEWAY_HOST_KEY_SECRET);
+        if how.dry_run {
+            self.lines
+                .line("Nothing was written: the above is what would be");
+        } else if is_key_new {
+            self.lines.line(
+                "The gateway takes its host key when it starts: kubectl -n NAMESPACE rollout \
+                 restart deploy/kite-gateway",
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,470 @@
+//! `kite backup` and `kite restore` on the demo: everything goes, and comes back.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::{Value, json};
+use support::{Platform, Process, clients_present, eventually, run, show};
+
+const PASSWORD: &str = "correct horse battery";
+const VM_PASSWORD: &str = "staple of the vm";
+
+fn demo(state: &Path) -> (Process, Platform) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.arg("demo").arg("--state-dir").arg(state).args([
+        "--apiserver-listen=127.0.0.1:0",
+        "--api-listen=127.0.0.1:0",
+        "--gateway-listen=127.0.0.1:0",
+    ]);
+    let mut process = Process::start("kite demo", command, state.with_extension("log"));
+    let platform = Platform::wait(state, &mut process);
+    (process, platform)
+}
+
+struct Bed {
+    platform: Platform,
+    directory: PathBuf,
+}
+
+/// What people had before, and want to have again.
+struct Had {
+    token: String,
+    used_invite: String,
+    invite: String,
+    totp: String,
+    keys: Value,
+}
+
+impl Bed {
+    fn kite(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+        command
+            .args(arguments)
+            .current_dir(&self.directory)
+            .env("KUBECONFIG", self.platform.state.join("kubeconfig"));
+        run(command, "")
+    }
+
+    /// What becomes of each object, and the exit code.
+    fn restore(&self, file: &str, options: &[&str]) -> (Option<i32>, BTreeMap<String, Value>) {
+        let output = self.kite(&[&["restore", file, "--output=json"], options].concat());
+        let told: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", show(&output)));
+        let rows = told["objects"].as_array().unwrap().iter().map(|row| {
+            let text = |field: &str| row["object"][field].as_str().unwrap_or_default();
+            (format!("{}/{}", text("kind"), text("name")), row.clone())
+        });
+        (output.status.code(), rows.collect())
+    }
+
+    fn backup(&self, file: &str) -> Value {
+        let output = self.kite(&["backup", "--with-secrets", "--output", file]);
+        assert!(output.status.success(), "{}", show(&output));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("disks of VMs are NOT in it"), "{said}");
+        let text = std::fs::read_to_string(self.directory.join(file)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn sign_in(&self, username: &str, code: Option<&str>) -> String {
+        let mut body = json!({ "username": username, "password": PASSWORD });
+        if let Some(code) = code {
+            body["code"] = json!(code);
+        }
+        let path = "/api/v1/auth/sign-in";
+        let answer = self.platform.curl_ok(200, "POST", path, None, Some(&body));
+        answer["token"].as_str().unwrap().to_owned()
+    }
+
+    fn post(&self, path: &str, token: &str, body: &Value) -> Value {
+        self.platform
+            .curl_ok(201, "POST", path, Some(token), Some(body))
+    }
+
+    fn wait_for_vm(&self, token: &str, name: &str) {
+        eventually(name, || {
+            let path = format!("/api/v1/vms/{name}");
+            let (_, vm) = self.platform.curl("GET", &path, Some(token), None);
+            if vm["status"]["phase"] == "Running" {
+                Ok(())
+            } else {
+                Err(vm.to_string())
+            }
+        });
+    }
+
+    fn ssh(&self) {
+        eventually("ssh", || {
+            let said = self
+                .platform
+                .openssh("ssh", "ann-web", VM_PASSWORD, &["hostname"], "");
+            if said.status.success() {
+                Ok(())
+            } else {
+                Err(show(&said))
+            }
+        });
+    }
+
+    fn get(&self, what: &[&str]) -> Value {
+        let text = self
+            .platform
+            .kubectl_ok(&[&["get", "-o", "json"], what].concat());
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Makes accounts, VMs, an offer that is used up, and all else that there can be.
+    fn people_come(&self) -> Had {
+        let token = std::fs::read_to_string(self.platform.state.join("bootstrap-token"));
+        let body =
+            json!({"token": token.unwrap().trim(), "username": "boss", "password": PASSWORD});
+        self.platform
+            .curl_ok(201, "POST", "/api/v1/auth/bootstrap", None, Some(&body));
+        let boss = self.sign_in("boss", None);
+        let ann = json!({"username": "ann", "password": PASSWORD, "email": "ann@example.org"});
+        self.post("/api/v1/admin/users", &boss, &ann);
+        let invite = || {
+            let made = self.post("/api/v1/admin/invites", &boss, &json!({}));
+            made["token"].as_str().unwrap().to_owned()
+        };
+        let (used_invite, invite) = (invite(), invite());
+        let body = json!({"username": "bob", "password": PASSWORD, "invite": used_invite});
+        self.platform
+            .curl_ok(201, "POST", "/api/v1/auth/sign-up", None, Some(&body));
+        for user in ["ann", "bob"] {
+            eventually(user, || {
+                let seen = self.get(&["kiteuser", user]);
+                if seen["status"]["phase"] == "Ready" {
+                    Ok(())
+                } else {
+                    Err(seen.to_string())
+                }
+            });
+        }
+        let (ann, bob) = (self.sign_in("ann", None), self.sign_in("bob", None));
+        let body = json!({"name": "ci", "scopes": ["vms:read"]});
+        let token = self.post("/api/v1/me/tokens", &bob, &body)["token"].clone();
+        let secret = self.post("/api/v1/me/totp", &ann, &json!({}))["secret"].clone();
+        let totp = secret.as_str().unwrap().to_owned();
+        let body = json!({"code": code(&totp, 0)});
+        let path = "/api/v1/me/totp/confirm";
+        self.platform
+            .curl_ok(200, "POST", path, Some(&ann), Some(&body));
+        self.vms_come(&boss, &ann);
+        Had {
+            token: token.as_str().unwrap().to_owned(),
+            used_invite,
+            invite,
+            totp,
+            keys: self.keys(),
+        }
+    }
+
+    fn vms_come(&self, boss: &str, ann: &str) {
+        let offer = json!({
+            "name": "small", "cpu": 1, "memory": "1Gi", "disk": "5Gi", "image": "debian-12",
+        });
+        self.post("/api/v1/admin/offers", boss, &offer);
+        let claim = json!({"name": "offered"});
+        self.post("/api/v1/offers/small/claim", ann, &claim);
+        let web = json!({
+            "name": "web", "cpu": 1, "memory": "1Gi", "disk": "10Gi", "image": "alpine-3.22",
+            "sshId": "ann-web", "sshPassword": VM_PASSWORD, "domainPrefix": "www",
+        });
+        self.post("/api/v1/vms", ann, &web);
+        for vm in ["offered", "web"] {
+            self.wait_for_vm(ann, vm);
+        }
+        self.ssh();
+        // The offer is used up, though its VM is gone.
+        eventually("the offer is used up", || {
+            let claim = self.get(&["kitereservation", "offer.small"]);
+            if claim["spec"]["fulfilled"] == true {
+                Ok(())
+            } else {
+                Err(claim.to_string())
+            }
+        });
+        self.platform
+            .kubectl_ok(&["delete", "ktvm", "offered", "-n", "kite-user-ann"]);
+    }
+
+    /// The keys of ann's VM.
+    fn keys(&self) -> Value {
+        self.get(&["secret", "web-ssh-key", "-n", "kite-user-ann"])["data"].clone()
+    }
+
+    /// Everything goes.
+    fn disaster(&self) {
+        self.platform.kubectl_ok(&["delete", "kiteusers", "--all"]);
+        for kind in [
+            "kitetokens",
+            "kiteinvites",
+            "kitesecondfactors",
+            "kitevirtualmachineoffers",
+            "kitereservations",
+            "kiteplatforms",
+        ] {
+            self.platform.kubectl_ok(&["delete", kind, "--all"]);
+        }
+        self.platform
+            .kubectl_ok(&["delete", "secret", "kite-seal", "-n", "kite"]);
+    }
+}
+
+/// The code of an authenticator app, so many seconds from now.
+fn code(secret: &str, ahead: u64) -> String {
+    let secret = totp_rs::Secret::try_from_base32(secret).unwrap();
+    let app = totp_rs::Builder::new().with_secret(secret).build().unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    app.generate(now + ahead).to_string()
+}
+
+/// The objects of a backup, without what another life of them changes: uids, and what
+/// is sealed for one.
+fn lasting(backup: &Value) -> BTreeMap<String, Value> {
+    let entries = backup["entries"].as_array().unwrap().iter();
+    let object = |entry: &Value| {
+        let mut object = entry["object"].clone();
+        for path in [
+            "/spec/userUid",
+            "/spec/sealedSecret",
+            "/spec/createdBy/uid",
+            "/spec/holder/uid",
+            "/status/usedBy/uid",
+            "/metadata/ownerReferences/0/uid",
+        ] {
+            if let Some(value) = object.pointer_mut(path) {
+                *value = Value::Null;
+            }
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let meta = &object["metadata"];
+        let (namespace, name) = (text(&meta["namespace"]), text(&meta["name"]));
+        (
+            format!("{} {namespace}/{name}", text(&object["kind"])),
+            object,
+        )
+    };
+    entries.map(object).collect()
+}
+
+fn changes(rows: &BTreeMap<String, Value>, change: &str) -> Vec<String> {
+    let of_it = rows.iter().filter(|(_, row)| row["change"] == change);
+    of_it.map(|(name, _)| name.clone()).collect()
+}
+
+#[test]
+fn everything_comes_back_as_it_was() {
+    if !clients_present() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (process, platform) = demo(&directory.path().join("state"));
+    let bed = Bed {
+        platform,
+        directory: directory.path().to_owned(),
+    };
+    let had = bed.people_come();
+    let before = bed.backup("before.json");
+    files_are_kept_and_judged(&bed, &before);
+    bed.disaster();
+    somebody_else_has_the_name(&bed);
+    disks_come_before_vms(&bed);
+    comes_back(&bed, &before, &had);
+    people_go_on(&bed, &had);
+    what_differs_is_left_alone(&bed);
+    assert_eq!(process.terminate().0, Some(0));
+}
+
+fn files_are_kept_and_judged(bed: &Bed, before: &Value) {
+    let path = bed.directory.join("before.json");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let kinds: Vec<_> = before["entries"].as_array().unwrap().iter().collect();
+    for entry in &kinds {
+        let meta = &entry["object"]["metadata"];
+        for field in ["uid", "resourceVersion", "managedFields", "finalizers"] {
+            assert!(meta[field].is_null(), "{entry}");
+        }
+    }
+    let again = bed.kite(&["backup", "--output=before.json"]);
+    assert_eq!(again.status.code(), Some(1), "{}", show(&again));
+    let plain = bed.kite(&["backup", "--output=-"]);
+    let plain: Value = serde_json::from_slice(&plain.stdout).unwrap();
+    let has_secret = |it: &Value| it["object"]["kind"] == "Secret";
+    assert!(!plain["entries"].as_array().unwrap().iter().any(has_secret));
+
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (changed, words) in [
+        (
+            text.replace("ann@example.org", "eve@example.org"),
+            "checksum",
+        ),
+        (text[..text.len() / 2].to_owned(), "not a whole one"),
+        (
+            text.replacen("\"version\": 1", "\"version\": 7", 1),
+            "version 7",
+        ),
+        ("{}".to_owned(), "no backup of Kite"),
+    ] {
+        std::fs::write(bed.directory.join("changed.json"), changed).unwrap();
+        let output = bed.kite(&["restore", "changed.json"]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(
+            error.contains(words) && error.contains("changed.json"),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+/// Another bob gets nothing of the former one's.
+fn somebody_else_has_the_name(bed: &Bed) {
+    let dry = bed.restore("before.json", &["--dry-run=server"]);
+    assert_eq!(dry.0, Some(0), "{:#?}", dry.1);
+    assert!(changes(&dry.1, "created").contains(&"KiteUser/bob".to_owned()));
+    let users = bed.get(&["kiteusers"]);
+    assert_eq!(users["items"], json!([]), "a dry run wrote");
+    bed.platform.apply_ok(
+        "apiVersion: hy3ons.github.io/v1\nkind: KiteUser\nmetadata: {name: bob}\n\
+         spec: {username: bob, email: other@example.org}\n",
+    );
+    let (code, rows) = bed.restore("before.json", &["--without-vms"]);
+    assert_eq!(code, Some(3));
+    assert_eq!(changes(&rows, "differs"), ["KiteUser/bob"]);
+    let fields = rows["KiteUser/bob"]["fields"].as_array().unwrap();
+    assert!(fields.contains(&json!("spec.email")), "{fields:?}");
+    let skipped = changes(&rows, "skipped");
+    assert!(
+        skipped.iter().any(|it| it.starts_with("KiteToken/")),
+        "{skipped:?}"
+    );
+    bed.platform.kubectl_ok(&["delete", "kiteuser", "bob"]);
+}
+
+/// A disk that is there is taken up, if it is nobody else's.
+fn disks_come_before_vms(bed: &Bed) {
+    assert_eq!(bed.get(&["ktvm", "-A"])["items"], json!([]));
+    eventually("ann's namespace", || {
+        let seen = bed.get(&["kiteuser", "ann"]);
+        if seen["status"]["phase"] == "Ready" {
+            Ok(())
+        } else {
+            Err(seen.to_string())
+        }
+    });
+    bed.platform.apply_ok(
+        "
+apiVersion: cdi.kubevirt.io/v1beta1
+kind: DataVolume
+metadata:
+  name: web-disk
+  namespace: kite-user-ann
+  labels:
+    hy3ons.github.io/managed-by: kite-controller
+    hy3ons.github.io/kite-vm-name: web
+    hy3ons.github.io/kite-vm-namespace: kite-user-ann
+spec:
+  source: {blank: {}}
+  storage:
+    storageClassName: kite-vm-storage
+    resources: {requests: {storage: 10Gi}}
+",
+    );
+}
+
+fn comes_back(bed: &Bed, before: &Value, had: &Had) {
+    let disk = ["datavolume", "web-disk", "-n", "kite-user-ann"];
+    let uid = bed.get(&disk)["metadata"]["uid"].clone();
+    let (code, rows) = bed.restore("before.json", &[]);
+    let wrong: Vec<_> = ["differs", "skipped", "failed"]
+        .into_iter()
+        .flat_map(|it| changes(&rows, it))
+        .map(|name| rows[&name].to_string())
+        .collect();
+    assert_eq!((code, wrong), (Some(0), vec![]));
+    for name in [
+        "KiteUser/bob",
+        "KiteVirtualMachine/web",
+        "KiteVirtualMachine/hello",
+    ] {
+        assert_eq!(rows[name]["change"], "created", "{name}");
+    }
+    let (code, rows) = bed.restore("before.json", &[]);
+    assert_eq!(code, Some(0), "{rows:#?}");
+    assert_eq!(changes(&rows, "unchanged").len(), rows.len(), "{rows:#?}");
+    assert_eq!(lasting(&bed.backup("after.json")), lasting(before));
+    assert_eq!(bed.keys(), had.keys);
+
+    let ann = bed.sign_in("ann", Some(&code_of(had)));
+    bed.wait_for_vm(&ann, "web");
+    let taken_up = bed.get(&disk);
+    assert_eq!(taken_up["metadata"]["uid"], uid, "another disk");
+    assert!(
+        taken_up["spec"]["source"]["blank"].is_object(),
+        "{taken_up}"
+    );
+    let vm = bed.get(&["ktvm", "web", "-n", "kite-user-ann"]);
+    let owner = &taken_up["metadata"]["ownerReferences"][0]["uid"];
+    assert_eq!(*owner, vm["metadata"]["uid"]);
+    // One without a disk begins anew.
+    eventually("hello", || {
+        let vm = bed.get(&["ktvm", "hello", "-n", "kite-user-demo"]);
+        if vm["status"]["phase"] == "Running" {
+            Ok(())
+        } else {
+            Err(vm.to_string())
+        }
+    });
+}
+
+/// A code that was not used yet.
+fn code_of(had: &Had) -> String {
+    code(&had.totp, 30)
+}
+
+fn people_go_on(bed: &Bed, had: &Had) {
+    let platform = &bed.platform;
+    bed.ssh();
+    platform.curl_ok(200, "GET", "/api/v1/vms", Some(&had.token), None);
+    let sign_up = |username: &str, invite: &str| {
+        let body = json!({"username": username, "password": PASSWORD, "invite": invite});
+        platform.curl("POST", "/api/v1/auth/sign-up", None, Some(&body))
+    };
+    let (status, answer) = sign_up("carl", &had.used_invite);
+    assert!((400..500).contains(&status), "{status} {answer}");
+    let (status, answer) = sign_up("dora", &had.invite);
+    assert_eq!(status, 201, "{answer}");
+    let bob = bed.sign_in("bob", None);
+    let claim = json!({"name": "more"});
+    let path = "/api/v1/offers/small/claim";
+    let (status, answer) = platform.curl("POST", path, Some(&bob), Some(&claim));
+    assert!((400..500).contains(&status), "{status} {answer}");
+}
+
+fn what_differs_is_left_alone(bed: &Bed) {
+    let patch = r#"{"spec":{"signUp":"Closed"}}"#;
+    bed.platform
+        .kubectl_ok(&["patch", "kp", "default", "--type=merge", "-p", patch]);
+    let sign_up = || bed.get(&["kp", "default"])["spec"]["signUp"].clone();
+    let (code, rows) = bed.restore("before.json", &["--without-vms"]);
+    assert_eq!((code, sign_up()), (Some(3), json!("Closed")));
+    assert_eq!(
+        rows["KitePlatform/default"]["fields"],
+        json!(["spec.signUp"])
+    );
+    let options = ["--without-vms", "--overwrite"];
+    let (_, rows) = bed.restore("before.json", &options);
+    assert_eq!(rows["KitePlatform/default"]["change"], "overwritten");
+    assert_eq!(sign_up(), "Open");
+}

@@ -1,0 +1,276 @@
+//! What an operator does with a cluster, from nothing to nothing: `kite install`, the
+//! three processes under their accounts, `kite smoke`, `kite upgrade`, `kite uninstall`,
+//! on an API server with RBAC.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+#[path = "support/workload.rs"]
+mod workload;
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{EnvVar, PersistentVolumeClaim, Secret, ServiceAccount},
+        rbac::v1::ClusterRole,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kite_core::{
+    cdi::DataVolume,
+    crd::{KiteImage, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec, VmPhase},
+    kubevirt::VirtualMachine,
+    names,
+};
+use kite_render::install::Process as Kite;
+use kube::{
+    Api, Client, Config, Resource, ResourceExt as _,
+    api::{ListParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::NamespaceResourceScope,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use support::{Platform, Process, clients_present, eventually, run, show};
+use tokio::runtime::Runtime;
+use workload::{Site, token};
+
+const OPTIONS: [&str; 2] = ["--profile=single-node", "--output=json"];
+
+struct Cluster {
+    directory: PathBuf,
+    platform: Platform,
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Cluster {
+    fn new(directory: PathBuf) -> (Process, Self) {
+        let state = directory.join("state");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+        command.args([
+            "apiserver",
+            "--actors",
+            "--rbac",
+            "--apiserver-listen=127.0.0.1:0",
+        ]);
+        command.arg("--state-dir").arg(&state);
+        let mut process = Process::start("kite apiserver", command, directory.join("log"));
+        let platform = Platform::wait(&state, &mut process);
+        let kubeconfig = Kubeconfig::read_from(state.join("kubeconfig")).unwrap();
+        let runtime = Runtime::new().unwrap();
+        let client = runtime.block_on(async {
+            let options = KubeConfigOptions::default();
+            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            Client::try_from(config.unwrap()).unwrap()
+        });
+        let cluster = Self {
+            directory,
+            platform,
+            runtime,
+            client,
+        };
+        (process, cluster)
+    }
+
+    fn kite(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+        command.args(arguments);
+        command.env("KUBECONFIG", self.platform.state.join("kubeconfig"));
+        run(command, "")
+    }
+
+    /// What a command that must succeed says as JSON.
+    fn told(&self, arguments: &[&str]) -> Value {
+        let output = self.kite(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", show(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn find<K>(&self, namespace: &str, name: &str) -> Option<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api = Api::<K>::namespaced(self.client.clone(), namespace);
+        self.runtime.block_on(api.get_opt(name)).unwrap()
+    }
+
+    fn count<K>(&self, of_kite: impl Fn(&K) -> bool) -> usize
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let api = Api::<K>::all(self.client.clone());
+        let list = self.runtime.block_on(api.list(&ListParams::default()));
+        list.unwrap().items.iter().filter(|it| of_kite(it)).count()
+    }
+
+    fn create<K>(&self, api: &Api<K>, object: &K)
+    where
+        K: Resource<DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + serde::Serialize
+            + std::fmt::Debug,
+    {
+        let params = PostParams::default();
+        self.runtime.block_on(api.create(&params, object)).unwrap();
+    }
+
+    /// Starts the processes as their Deployments in the cluster say; gives where API and
+    /// gateway are.
+    fn start(&self) -> (Vec<Process>, String, String) {
+        let site = Site {
+            directory: &self.directory,
+            apiserver: self.platform.ready["apiserver"].as_str().unwrap(),
+        };
+        let started = Kite::ALL.map(|process| {
+            let deployment: Deployment = self.find("kite", process.name()).unwrap();
+            let pod = deployment.spec.template.spec.unwrap();
+            let variables: Vec<EnvVar> = pod.containers[0].env.clone().unwrap_or_default();
+            let token = self.runtime.block_on(token(&self.client, process));
+            let (started, address) = site.start(process, &variables, &token);
+            (process, started, address)
+        });
+        let (mut processes, mut api, mut gateway) = (Vec::new(), String::new(), String::new());
+        for (process, started, address) in started {
+            processes.push(started);
+            match process {
+                Kite::Controller => {}
+                Kite::Gateway => gateway = address,
+                Kite::Api => api = format!("http://{address}"),
+            }
+        }
+        (processes, api, gateway)
+    }
+
+    /// Ann, with a VM that runs.
+    fn ann_has_a_vm(&self) {
+        let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+        self.create(&Api::all(self.client.clone()), &ann);
+        let namespace = names::user_namespace("ann");
+        let users = Api::<KiteUser>::all(self.client.clone());
+        eventually("ann", || {
+            let ann = self.runtime.block_on(users.get("ann")).unwrap();
+            let status = ann.status.unwrap_or_default();
+            status
+                .namespace
+                .ok_or_else(|| format!("{:?}", status.phase))
+        });
+        let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
+        let spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian-12", "ann-web");
+        let web = KiteVirtualMachine::new("web", spec);
+        self.create(&Api::namespaced(self.client.clone(), &namespace), &web);
+        eventually("the VM runs", || {
+            let vm: KiteVirtualMachine = self.find(&namespace, "web").unwrap();
+            let status = vm.status.unwrap_or_default();
+            match status.phase {
+                Some(VmPhase::Running) => Ok(()),
+                phase => Err(format!("{phase:?}: {:?}", status.conditions)),
+            }
+        });
+    }
+}
+
+fn objects_that(told: &Value, change: &str) -> Vec<Value> {
+    let objects = told["objects"].as_array().unwrap().iter();
+    objects
+        .filter(|it| it["change"] == change)
+        .cloned()
+        .collect()
+}
+
+fn of_kite<K: Resource>(object: &K) -> bool {
+    object.name_any().starts_with("kite-")
+}
+
+#[test]
+fn from_an_empty_cluster_to_one_that_keeps_what_people_have() {
+    if !clients_present() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (apiserver, cluster) = Cluster::new(directory.path().to_owned());
+    // What is played takes a moment to say that it is there.
+    eventually("the cluster is fit", || {
+        let output = cluster.kite(&["doctor"]);
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(show(&output))
+        }
+    });
+    let installed = cluster.told(&[&["install", "--without-images"], &OPTIONS[..]].concat());
+    assert!(installed["bootstrapToken"].is_string(), "{installed:#}");
+    assert!(
+        objects_that(&installed, "created").len() > 40,
+        "{installed:#}"
+    );
+    let image = json!({
+        "apiVersion": "hy3ons.github.io/v1", "kind": "KiteImage",
+        "metadata": {"name": "debian-12"},
+        "spec": {
+            "minDisk": "4Gi",
+            "source": {"registry": {"url": "docker://images.kite.test/debian:12"}},
+        },
+    });
+    let image: KiteImage = serde_json::from_value(image).unwrap();
+    cluster.create(&Api::all(cluster.client.clone()), &image);
+
+    let (processes, api, gateway) = cluster.start();
+    let smoke = [
+        "smoke",
+        "--output=json",
+        "--api-url",
+        &api,
+        "--gateway",
+        &gateway,
+    ];
+    let report = cluster.told(&smoke);
+    assert_eq!(report["state"], "Passed", "{report:#}");
+
+    cluster.ann_has_a_vm();
+    let again = cluster.told(&[&["upgrade", "--without-images"], &OPTIONS[..]].concat());
+    for change in ["created", "changed", "deleted", "kept"] {
+        assert_eq!(
+            objects_that(&again, change),
+            Vec::<Value>::new(),
+            "{change}"
+        );
+    }
+    assert!(again["bootstrapToken"].is_string(), "nobody has signed up");
+
+    // How they end is told elsewhere, and takes the gateway its time.
+    drop(processes);
+    cluster.told(&["uninstall", "--output=json"]);
+    assert_eq!(cluster.count::<Deployment>(of_kite), 0);
+    assert_eq!(cluster.count::<ServiceAccount>(of_kite), 0);
+    assert_eq!(cluster.count::<ClusterRole>(of_kite), 0);
+    let kinds = cluster.count::<CustomResourceDefinition>(|it| it.spec.group == "hy3ons.github.io");
+    assert_eq!(kinds, kite_core::crd::all().len());
+    assert_eq!(cluster.count::<KiteUser>(|_| true), 1);
+    assert_eq!(cluster.count::<KiteImage>(|_| true), 1);
+    let namespace = &names::user_namespace("ann");
+    let vm: KiteVirtualMachine = cluster.find(namespace, "web").unwrap();
+    assert_eq!(vm.metadata.deletion_timestamp, None);
+    let machine: VirtualMachine = cluster.find(namespace, "web").unwrap();
+    assert_eq!(machine.status.unwrap().ready, Some(true));
+    let disk = names::disk("web");
+    assert!(cluster.find::<DataVolume>(namespace, &disk).is_some());
+    assert!(
+        cluster
+            .find::<PersistentVolumeClaim>(namespace, &disk)
+            .is_some()
+    );
+    for secret in [names::GATEWAY_HOST_KEY_SECRET, names::BOOTSTRAP_SECRET] {
+        assert!(cluster.find::<Secret>("kite", secret).is_some(), "{secret}");
+    }
+    assert_eq!(apiserver.terminate().0, Some(0));
+}

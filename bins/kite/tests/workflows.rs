@@ -1,0 +1,106 @@
+//! What runs with a right to this repository runs what was looked at: workflows that
+//! can be read, pinned by commit, with no more rights than they need.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{fs, path::Path};
+
+use regex::Regex;
+use serde_json::Value;
+
+/// Name, text and meaning of each workflow.
+fn workflows() -> Vec<(String, String, Value)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github/workflows");
+    let files = fs::read_dir(directory).unwrap().map(|entry| {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name, text, value)
+    });
+    let all: Vec<_> = files.collect();
+    assert!(all.len() >= 2, "{}", all.len());
+    all
+}
+
+/// The jobs of a workflow, by name.
+fn jobs(workflow: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    workflow["jobs"].as_object().unwrap().iter()
+}
+
+fn steps(job: &Value) -> impl Iterator<Item = &Value> {
+    job["steps"].as_array().unwrap().iter()
+}
+
+#[test]
+fn each_action_is_pinned_by_commit_and_says_its_version() {
+    let pinned = Regex::new(r"^[\w.-]+/[\w./-]+@[0-9a-f]{40}$").unwrap();
+    let told = Regex::new(r"uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$").unwrap();
+    for (name, text, workflow) in workflows() {
+        let mut uses = 0;
+        for (job, value) in jobs(&workflow) {
+            for action in steps(value).filter_map(|step| step["uses"].as_str()) {
+                assert!(pinned.is_match(action), "{name}: {job}: {action}");
+                uses += 1;
+            }
+        }
+        let lines = text.lines().filter(|line| told.is_match(line)).count();
+        assert_eq!(lines, uses, "{name}: each with its version as a comment");
+        assert!(uses > 0, "{name}");
+    }
+}
+
+#[test]
+fn jobs_have_the_rights_that_they_ask_for_and_no_other() {
+    for (name, _, workflow) in workflows() {
+        let none = workflow["permissions"].as_object();
+        assert!(none.is_some_and(serde_json::Map::is_empty), "{name}");
+        for (job, value) in jobs(&workflow) {
+            assert!(value["permissions"].is_object(), "{name}: {job}");
+            assert!(value["timeout-minutes"].is_u64(), "{name}: {job}");
+            let writes = value["permissions"].as_object().unwrap().iter();
+            let writes = writes.filter(|(_, right)| *right == "write").count();
+            assert!(writes == 0 || name == "release.yml", "{name}: {job}");
+            for step in steps(value) {
+                let checkout = step["uses"]
+                    .as_str()
+                    .is_some_and(|it| it.contains("checkout"));
+                let keeps = step["with"]["persist-credentials"] != false;
+                assert!(!(checkout && keeps), "{name}: {job} keeps credentials");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_expression_becomes_part_of_a_script() {
+    for (name, _, workflow) in workflows() {
+        for (job, value) in jobs(&workflow) {
+            for script in steps(value).filter_map(|step| step["run"].as_str()) {
+                assert!(!script.contains("${{"), "{name}: {job}: {script}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_runs_here_runs_there() {
+    let all = workflows();
+    let (_, _, ci) = all.iter().find(|(name, ..)| name == "ci.yml").unwrap();
+    let scripts: Vec<_> = jobs(ci)
+        .flat_map(|(_, job)| steps(job))
+        .filter_map(|step| step["run"].as_str())
+        .collect();
+    assert!(scripts.contains(&".ci/run"), "{scripts:?}");
+    let manifest =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"));
+    let manifest = manifest.unwrap();
+    let oldest = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = "));
+    let check = format!("cargo +{} check", oldest.unwrap().trim_matches('"'));
+    assert!(
+        scripts.iter().any(|script| script.contains(&check)),
+        "{check}: {scripts:?}"
+    );
+}

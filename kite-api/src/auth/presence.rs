@@ -1,0 +1,60 @@
+//! `GET /api/v1/auth/session`: whether a browser is signed in. To be refused is an error,
+//! which browsers note in their console; to be told that nobody is signed in is none.
+
+use aide::OperationInput;
+use axum::extract::{FromRequestParts, State};
+use http::request::Parts;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{caller::Caller, refresh::Presented};
+use crate::{
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+    web::Answer,
+};
+
+/// Whether somebody is signed in.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Presence")]
+pub(super) struct PresenceView {
+    /// Whether the request comes with a session that is open, or that `auth/refresh`
+    /// renews.
+    signed_in: bool,
+}
+
+/// Extractor: whether the request is one of somebody's, and what could make it so.
+pub(super) struct Visitor {
+    is_known: bool,
+    renewal: Option<Presented>,
+}
+
+impl FromRequestParts<ApiState> for Visitor {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        let is_known = match Caller::from_request_parts(parts, state).await {
+            Ok(_) => true,
+            Err(problem) if problem.kind() == ProblemKind::Unauthenticated => false,
+            Err(problem) => return Err(problem),
+        };
+        let renewal = Presented::of(&parts.headers, state.settings().secure_cookies);
+        Ok(Self { is_known, renewal })
+    }
+}
+
+impl OperationInput for Visitor {}
+
+/// `GET /api/v1/auth/session`
+pub(super) async fn session(
+    State(state): State<ApiState>,
+    Visitor { is_known, renewal }: Visitor,
+) -> Result<Answer<PresenceView>, Problem> {
+    let signed_in = is_known
+        || match renewal {
+            Some(renewal) => renewal.opens(&state).await?,
+            None => false,
+        };
+    Ok(Answer::new(PresenceView { signed_in }))
+}
