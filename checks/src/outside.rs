@@ -3,7 +3,7 @@
 //!
 //! It is built in this workspace's target directory and takes what is built there of
 //! other projects' crates. cargo takes that only where every feature is the same, and
-//! a part of the workspace asks for fewer than all of it; so the member [`FEATURES`]
+//! a part of the workspace asks for fewer than all of it; so the member `features`
 //! asks for those that the whole workspace has.
 
 use std::{

@@ -39,6 +39,13 @@
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
+//!
+//! # Feature flags and the web page
+//!
+//! There are no features. The page is built by Node.js 20 or newer and npm when the
+//! crate is; where that fails the crate is built all the same, and the page at `/` says
+//! how to get it. The environment variable `KITE_UI` makes it an error (`required`) or
+//! leaves it out (`off`).
 
 mod account;
 mod auth;

@@ -16,6 +16,8 @@
 //! into Kubernetes, `KubeVirt` ([`kubevirt`]) and CDI ([`cdi`]) objects; the
 //! status of the custom resource says what was seen. Nothing else is stored.
 //!
+//! # A first VM
+//!
 //! ```
 //! use kite_core::crd::{KiteVirtualMachine, KiteVirtualMachineSpec};
 //!
@@ -34,9 +36,16 @@
 //! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError` |
 //! | [`names`], [`labels`] | how objects are called and marked |
 //! | [`activity`] | when a VM was last used |
+//! | [`connections`] | which process reports who is connected to VMs, and whether it lives |
 //! | [`conditions`] | conditions after the Kubernetes API conventions |
 //! | [`quantity`] | byte quantities such as `20Gi` |
 //! | [`password`] | PHC password hashes: argon2id written, bcrypt read |
+//!
+//! # Feature flags
+//!
+//! | Feature | What |
+//! |---|---|
+//! | `mock` | `cluster::MockCluster`, by mockall, for tests of single error paths; off by default |
 
 pub mod activity;
 pub mod cdi;

@@ -54,6 +54,7 @@
 //! | [`status`] | failures in the server's words |
 //! | [`schema`], [`builtin`] | the shape and rules of custom and built-in kinds |
 //! | [`fields`], [`patch`] | server-side apply, `managedFields`, the patch formats |
+//! | [`metadata`], [`names`] | rules that hold for all kinds |
 //! | [`discovery`], [`openapi`], [`table`] | what clients read about the API, and tables |
 //! | [`protobuf`] | bodies that old clients send in protobuf |
 //! | [`actors`], [`guest`] | controllers, KubeVirt, CDI, and SSH servers that play VMs |
@@ -63,6 +64,12 @@
 //! | [`clock`] | time and identifiers |
 //! | [`conformance`] | what an API server owes to its clients, as checks for any |
 //! | [`state`] | snapshots: keep, put back, dump, compare, file |
+//!
+//! # Feature flags
+//!
+//! None. `tokio` is used with `test-util`, by which time can be virtual.
+//!
+//! # What it does not do
 //!
 //! What the server does not do answers 501 with a `Status` that names it:
 //! [`server::SUPPORT`] lists it.

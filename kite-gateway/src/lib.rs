@@ -41,6 +41,12 @@
 //! | `sessions` | who is connected, and ending a connection |
 //! | [`kubernetes`] | routes from watches; the host key from a Secret |
 //! | [`metrics`] | what is counted |
+//!
+//! # Feature flags
+//!
+//! None that others would set (`fuzzing` is for this project's own checks). Uploads of
+//! recordings go to the object stores that `object_store` is built with: depend on it
+//! with `aws`, `gcp` or `azure`.
 
 mod admission;
 pub mod audit;

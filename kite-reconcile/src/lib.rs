@@ -74,6 +74,10 @@
 //! | [`health`] | whether a controller can do its work |
 //! | [`leader`] | leader election by a Lease |
 //! | [`wire`] | every request: counted, and if it writes, fenced and paced |
+//!
+//! # Feature flags
+//!
+//! None.
 
 mod backoff;
 pub mod cache;

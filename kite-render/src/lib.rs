@@ -18,6 +18,8 @@
 //! that applying one twice changes nothing the second time. They carry Kite's
 //! labels, and an owner wherever Kubernetes allows it.
 //!
+//! # A first object
+//!
 //! ```
 //! use kite_core::{crd::{KiteVirtualMachine, KiteVirtualMachineSpec}, names};
 //! use kite_render::{Vm, service};
@@ -45,6 +47,10 @@
 //! | [`service`], [`exposure`] | how it is reached |
 //! | [`install`] | an installation of Kite: its processes, their rights, policies, settings |
 //! | [`reservation`] | claims of which there can be one |
+//!
+//! # Feature flags
+//!
+//! None.
 
 pub mod cloud_init;
 pub mod disk;
