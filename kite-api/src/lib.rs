@@ -33,7 +33,7 @@
 //! | [`caches`] | watched copies of Kite's objects |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `identities`, `tokens`, `totp`, `vms`, `users`, `invites`, `images`, `offers`, `platform`, `capacity`, `settings`, `certificate` | the handlers |
-//! | [`console`] | serial lines, screens and terminals over WebSockets |
+//! | [`console`] | serial lines, screens and terminals over `WebSockets` |
 //! | `connections` | who is connected to VMs: list, end, replay |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
