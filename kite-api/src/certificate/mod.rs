@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use self::{
     chain::{Chain, Facts},
-    secret::{clear_away, find_own, is_own, keep, secret_key, write},
+    secret::{ATTEMPTS, clear_away, find_own, is_own, keep, secret_key, write},
 };
 use crate::{
     auth::Caller,
@@ -291,7 +291,7 @@ async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, P
         return Err(with_gateway());
     }
     let source = source_of(&spec).0;
-    if let Some(platform) = &platform
+    if let Some(platform) = platform
         && source == CertificateSource::Uploaded
     {
         unname(&state, platform).await?;
@@ -318,24 +318,36 @@ async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, P
     Ok(Done::default())
 }
 
-/// Has the platform name no certificate, on the condition that it is as it was read:
-/// somebody may have named another one meanwhile.
-async fn unname(state: &ApiState, platform: &KitePlatform) -> Result<(), Problem> {
-    let patch = json!({
-        "metadata": {"resourceVersion": platform.resource_version()},
-        "spec": {"exposure": {"certificate": {"secretName": null}}},
-    });
-    let key = ObjectKey::of(platform);
-    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
-    let edited: KitePlatform = edited.map_err(|error| match error {
-        ClusterError::Conflict { .. } => Problem::new(
-            ProblemKind::Conflict,
-            "the platform's settings were changed at the same time: look at them and try again",
-        ),
-        error => error.into(),
-    })?;
-    state.caches().platforms.caught_up_with(&edited).await;
-    Ok(())
+/// Has the platform name no certificate, on the condition that it names what was put
+/// in: somebody may have named another one meanwhile.
+async fn unname(state: &ApiState, mut platform: KitePlatform) -> Result<(), Problem> {
+    let key = ObjectKey::of(&platform);
+    for _ in 0..ATTEMPTS {
+        let patch = json!({
+            "metadata": {"resourceVersion": platform.resource_version()},
+            "spec": {"exposure": {"certificate": {"secretName": null}}},
+        });
+        let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
+        match edited {
+            Ok(edited) => {
+                let platforms = &state.caches().platforms;
+                platforms.caught_up_with(&edited).await;
+                return Ok(());
+            }
+            // It may have been its status, or another setting.
+            Err(ClusterError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let now = state.cluster().find::<KitePlatform>(&key).await?;
+        match now.filter(|it| source_of(&it.spec).0 == CertificateSource::Uploaded) {
+            Some(now) => platform = now,
+            None => break,
+        }
+    }
+    Err(Problem::new(
+        ProblemKind::Conflict,
+        "the platform's settings were changed at the same time: look at them and try again",
+    ))
 }
 
 async fn platform_now(state: &ApiState) -> Result<KitePlatformSpec, Problem> {

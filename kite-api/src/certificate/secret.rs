@@ -21,7 +21,7 @@ use crate::{
 /// Annotation of a Secret that is about to be taken away.
 const LEAVING: &str = "hy3ons.github.io/leaving";
 /// How often something is tried again that others were faster than.
-const ATTEMPTS: usize = 4;
+pub(super) const ATTEMPTS: usize = 4;
 
 pub(super) fn secret_key(state: &ApiState) -> ObjectKey {
     state.own_key(names::UPLOADED_CERTIFICATE)

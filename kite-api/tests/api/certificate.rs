@@ -3,8 +3,8 @@
 use ::http::Method;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
-    crd::{AccessLevel, KitePlatform, SignUp},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignUp},
     names,
 };
 use kite_fake::fault::{Fault, Faults, Plan};
@@ -384,6 +384,30 @@ async fn another_certificate_that_is_named_meanwhile_stays_named() {
     let (away, ()) = tokio::join!(send(&slow, take_away), meanwhile);
     away.is_problem(409, "conflict");
     assert_eq!(named(&world).await.as_deref(), Some("theirs"));
+}
+
+#[tokio::test]
+async fn what_else_is_written_of_the_platform_is_in_nobodys_way() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let (leaf, key) = Authority::new().issue(&["vm.test"], |_| {});
+    assert_eq!(put(&world, &root, body(&leaf, &key)).await.status, 200);
+    let (slow, gate) = Gate::replica(&world, |it| it, on(Method::PATCH, "kiteplatforms")).await;
+    let meanwhile = async {
+        gate.holds_one().await;
+        let mut seen = KitePlatform::new(names::PLATFORM, KitePlatformSpec::default());
+        seen.status = Some(KitePlatformStatus {
+            gateway_addresses: vec!["192.0.2.7".to_owned()],
+            ..KitePlatformStatus::default()
+        });
+        let by = FieldManager::CONTROLLER;
+        world.cluster.apply_status(by, &seen).await.unwrap();
+        gate.let_on(2);
+    };
+    let take_away = request(Method::DELETE, PATH, &root, None);
+    let (away, ()) = tokio::join!(send(&slow, take_away), meanwhile);
+    assert_eq!(away.status, 204, "{away:?}");
+    assert_eq!(named(&world).await, None);
 }
 
 #[tokio::test]
