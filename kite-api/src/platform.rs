@@ -85,7 +85,8 @@ struct Gateway {
     /// Absent while Kubernetes has not picked a port.
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
-    /// What its host key is known by. None while that is not made.
+    /// What its host key is known by. None while that is not made, or has no public
+    /// half beside it.
     host_keys: Vec<GatewayHostKey>,
 }
 

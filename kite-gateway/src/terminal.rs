@@ -30,7 +30,7 @@ use crate::config::Config;
 use crate::connect::Connector;
 use crate::flow::{Item, Queue};
 use crate::metrics::{Metrics, Way};
-use crate::recording::{Recording, Recordings, Terminal};
+use crate::recording::{RECORDED, Recording, Recordings, Terminal};
 use crate::route::{LoginName, Route, VmKey, VmState};
 use crate::vm::{Dialer, Gate, Mailboxes, Request, RequestReceiver, Requests, VmConnection};
 
@@ -118,7 +118,8 @@ impl Terminals {
         }
     }
 
-    /// Records every terminal, as those of the gateway; otherwise none is.
+    /// Records every terminal, as those of the gateway, and has it say so first;
+    /// otherwise none is.
     #[must_use]
     pub fn recordings(mut self, recordings: Recordings) -> Self {
         self.recordings = Some(recordings);
@@ -195,8 +196,12 @@ impl Terminals {
             queue.close();
             connection.end().await;
         });
+        let notice = recording
+            .as_ref()
+            .map(|_| Bytes::from(format!("{RECORDED}\r\n")));
         let output = TerminalOutput {
             down,
+            notice,
             recording: recording.map(Arc::new),
             ended: None,
             leave: Some(leave.drop_guard()),
@@ -324,6 +329,8 @@ impl TerminalInput {
 /// The way from a terminal. Dropping it ends the terminal.
 pub struct TerminalOutput {
     down: Arc<Queue>,
+    /// What is told before anything is printed.
+    notice: Option<Bytes>,
     recording: Option<Arc<Recording>>,
     /// How the shell ended; what it printed last may still be on its way.
     ended: Option<Output>,
@@ -343,6 +350,9 @@ impl TerminalOutput {
         loop {
             if self.leave.is_none() {
                 return Output::Closed;
+            }
+            if let Some(notice) = self.notice.take() {
+                return Output::Data(notice);
             }
             let patience = self.ended.as_ref().map(|_| LAST_PRINTED);
             let next = match patience {

@@ -145,6 +145,9 @@ async fn what_it_prints_is_recorded_where_that_is_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let terminals = terminals().recordings(Recordings::to(directory.path()).unwrap());
     let (input, mut output) = terminals.open(&route, "xterm", SIZE).await.unwrap();
+    let first = output.next().await;
+    let notice = Output::Data("kite: this session is recorded\r\n".into());
+    assert_eq!(first, notice);
     until(&mut output, "$ ").await;
     input
         .write("echo on''the''tape; exit\r".into())

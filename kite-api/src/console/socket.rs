@@ -483,7 +483,11 @@ async fn carry(
     stream: ConsoleStream,
     traffic: &Traffic,
 ) -> End {
-    let ready = json!({"ready": true}).to_string();
+    let mut ready = json!({"ready": true});
+    if stream.recording.is_some() {
+        ready["recorded"] = json!(true);
+    }
+    let ready = ready.to_string();
     if sink.send(Message::text(ready)).await.is_err() {
         return End::ended("the client left");
     }

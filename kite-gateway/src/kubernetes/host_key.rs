@@ -119,6 +119,14 @@ fn read(secret: &Secret, namespace: &str, name: &str) -> Result<PrivateKey, Host
             Err(unusable(why.to_owned()))
         }
         Some(Err(error)) => Err(unusable(format!("\"ssh_host_ed25519_key.pub\": {error}"))),
-        Some(Ok(_)) | None => Ok(key),
+        Some(Ok(_)) => Ok(key),
+        None => {
+            tracing::warn!(
+                secret = %format_args!("{namespace}/{name}"),
+                "the gateway's host key has no public half beside it, so its fingerprint is not \
+                 shown to users: put it under \"ssh_host_ed25519_key.pub\""
+            );
+            Ok(key)
+        }
     }
 }

@@ -216,14 +216,15 @@ impl RouteTable {
         self.routes.read().get(&login)?.get(vm).cloned()
     }
 
-    /// Waits until every kind of object was listed once.
+    /// Waits until every kind of object was listed once, and the keys of the VMs in
+    /// these lists were asked for; a minute at most for keys that nothing is said of.
     pub async fn ready(&self) {
         let mut ready = self.ready.subscribe();
         // The sender lives as long as this table.
         let _ = ready.wait_for(|ready| *ready).await;
     }
 
-    /// Whether every kind of object was listed once.
+    /// Whether it is as [`ready`](Self::ready) says.
     pub fn is_ready(&self) -> bool {
         *self.ready.borrow()
     }

@@ -17,6 +17,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// After how many failures nobody waits for the keys any more: 31 seconds at least.
 const GIVEN_UP: u32 = 6;
+/// How long all keys together are waited for: where nothing answers, those that are
+/// known shall open the doors that they can.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long keys are believed that a VM did not take: it may be asked often.
 const BELIEVED: Duration = Duration::from_secs(10);
 
@@ -40,6 +43,10 @@ pub(super) struct Wanted {
     queue: BTreeSet<(Option<Instant>, VmKey)>,
     /// Of how many nobody knows yet whether there are any.
     untried: usize,
+    /// When the first was asked for.
+    begun: Option<Instant>,
+    /// Whether that is too long ago to wait for the rest.
+    given_up: bool,
 }
 
 struct Want {
@@ -95,6 +102,7 @@ impl Wanted {
         {
             if let Some(want) = self.vms.get_mut(&vm) {
                 want.state = State::UnderWay;
+                self.begun.get_or_insert(now);
                 due.push((vm, want.uid.clone()));
             }
         }
@@ -103,6 +111,8 @@ impl Wanted {
 
     /// Takes in what came of reading the keys; `false` if that VM is not there any more.
     pub(super) fn done(&mut self, vm: &VmKey, uid: &str, read: Reading, now: Instant) -> bool {
+        let begun = *self.begun.get_or_insert(now);
+        self.given_up |= now - begun >= LONGEST_WAIT;
         let Some(want) = self.vms.get_mut(vm).filter(|want| want.uid == uid) else {
             return false;
         };
@@ -144,7 +154,7 @@ impl Wanted {
 
     /// Whether of all VMs it is known whether there are keys, or that cannot be had.
     pub(super) fn all_tried(&self) -> bool {
-        self.untried == 0
+        self.untried == 0 || self.given_up
     }
 }
 
@@ -197,6 +207,29 @@ mod tests {
             now = next;
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    #[test]
+    fn many_reads_without_an_answer_hold_up_a_gateway_for_a_minute() {
+        let (mut wanted, begun) = (Wanted::default(), Instant::now());
+        let vms: Vec<_> = (0..100)
+            .map(|number| VmKey {
+                name: format!("vm-{number}"),
+                ..web()
+            })
+            .collect();
+        for vm in &vms {
+            wanted.set(vm, Some("1"));
+        }
+        let mut now = begun;
+        while !wanted.all_tried() {
+            let due = wanted.due(2, now);
+            now += Duration::from_secs(10);
+            for (vm, uid) in due {
+                wanted.done(&vm, &uid, Reading::Failed, now);
+            }
+        }
+        assert_eq!(now - begun, LONGEST_WAIT);
     }
 
     #[test]

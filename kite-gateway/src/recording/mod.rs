@@ -34,6 +34,8 @@ pub use self::store::store_at;
 use self::upload::Uploader;
 use crate::route::{LoginName, VmKey};
 
+/// What whoever is recorded reads first.
+pub(crate) const RECORDED: &str = "kite: this session is recorded";
 /// Events that wait for the disk; above it the session waits.
 const WAITING: usize = 256;
 /// How long the last recordings may take when the gateway ends.

@@ -13,7 +13,7 @@ use super::conn::Conn;
 use super::link::Link;
 use crate::audit::Event;
 use crate::flow::{self, Ended, Item, Queue, STDERR, Witness};
-use crate::recording::{Lost, Recording, Terminal};
+use crate::recording::{Lost, RECORDED, Recording, Terminal};
 use crate::vm::Gate;
 
 /// How long a closed channel's last bytes may take to reach the machine.
@@ -148,7 +148,7 @@ impl Witness for Ends<'_> {
         let recording = self.recording(terminal).await?;
         // Not earlier: behind the answers to what was asked for.
         if !self.link.told.swap(true, Ordering::Relaxed) {
-            flow::tell(self.user, "kite: this session is recorded").await;
+            flow::tell(self.user, RECORDED).await;
         }
         let printed = recording.printed(data).await;
         printed.map_err(|Lost| unrecorded("it could not be written any more"))

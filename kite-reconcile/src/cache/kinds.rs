@@ -158,6 +158,17 @@ fn narrow<K: Object>(object: &mut K) {
         && !is::<K, KiteReservation>()
         && !is::<K, VirtualMachineInstance>()
         && !is::<K, PersistentVolumeClaim>();
+    if let Some(secret) = (object as &mut dyn Any).downcast_mut::<Secret>()
+        && secret.name_any() == names::GATEWAY_HOST_KEY_SECRET
+    {
+        // Whoever brings it labels it as they like, and the private half is the
+        // gateway's alone.
+        if let Some(data) = &mut secret.data {
+            data.retain(|key, _| key == key_secret::HOST_PUBLIC);
+        }
+        secret.metadata.managed_fields = None;
+        return;
+    }
     let meta = object.meta_mut();
     if is_compared {
         condense(meta);
@@ -175,11 +186,7 @@ fn narrow<K: Object>(object: &mut K) {
                 (status.images, status.conditions) = (None, None);
             }
         } else if let Some(secret) = object.downcast_mut::<Secret>() {
-            // Who brings the gateway's host key labels it as he likes.
-            if let Some(data) = &mut secret.data {
-                data.retain(|key, _| key == key_secret::HOST_PUBLIC);
-            }
-            secret.data = secret.data.take().filter(|data| !data.is_empty());
+            secret.data = None;
             secret.metadata.annotations = None;
         } else if let Some(service) = object.downcast_mut::<Service>() {
             (service.spec, service.status) = (None, None);

@@ -1,6 +1,6 @@
 //! Laws for the plans of the platform.
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kite_core::{
     crd::{GatewayReference, GatewayServiceType, KitePlatform, KitePlatformSpec},
     gateway_api::{Gateway, GatewaySpec, Listener},
@@ -102,7 +102,7 @@ prop_compose! {
                 route: place(main, route),
                 redirect: place(back.unwrap(), redirect),
                 gateway: has_gateway.then(|| edge(https, http)),
-                host_key: None,
+                host_key: http.then(Secret::default),
             }
         };
         (World { object, seen }, how)
