@@ -6,7 +6,8 @@ import { Badge } from "../../components/Badge";
 import { CopyText } from "../../components/CopyText";
 import { useT } from "../../i18n";
 import { mayManage } from "../../lib/may";
-import { vmPath, vmState } from "../../lib/vm";
+import { useVmState } from "../../lib/use-vm-state";
+import { vmPath } from "../../lib/vm";
 import { PowerButtons } from "../vm/PowerButtons";
 import { VmFacts } from "../vm/VmFacts";
 import { VmProgress } from "../vm/VmProgress";
@@ -15,7 +16,7 @@ import { VmProgress } from "../vm/VmProgress";
 export function VmCard({ vm }: { vm: Vm }) {
   const t = useT();
   const me = useAccount();
-  const state = vmState(vm);
+  const state = useVmState().stateOf(vm);
   return (
     <li className="card vm-card" data-tone={state.tone}>
       <header>
