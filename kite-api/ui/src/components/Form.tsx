@@ -98,7 +98,7 @@ export function Form(props: Props) {
     }
     setErrors(at);
     // What is refused for another reason is said, unless there is something to fill in first.
-    const isOther = said.length === 0 && seen.lacking.length === 0;
+    const isOther = !(error instanceof Refused) && said.length === 0 && seen.lacking.length === 0;
     if (others.length > 0) setRest(others.map(sentence).join(" "));
     else setRest(isOther || Object.keys(at).length === 0 ? errorText(error) : null);
     const isWrong = (element: Element) => at[element.getAttribute("name") ?? ""] !== undefined;
