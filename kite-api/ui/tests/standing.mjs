@@ -5,7 +5,7 @@ import { runnerImport } from "vite";
 
 const source = new URL("../src/lib/", import.meta.url).pathname;
 const load = async (file) => (await runnerImport(`${source}${file}`, { configFile: false })).module;
-const { reachOf, standings, stepsDone, vmState } = await load("vm.ts");
+const { reachOf, sshCommandOf, standings, stepsDone, vmState } = await load("vm.ts");
 const { sum } = await load("sizes.ts");
 
 const MINUTE = 60_000;
@@ -109,6 +109,23 @@ const a_login_starts_only_what_is_off = async () => {
   assert.equal(reachOf(vmOf("Stopped", machine("True", "Stopped"), { startOnConnect, powerState: "Off" }), START), "login");
 };
 
+const a_gateway_that_was_given_an_address_is_named = async () => {
+  const vm = (reserved, phase = "Running", rest = {}) => vmOf(phase, [["Reserved", ...reserved]], { sshId: "web-1", ...rest });
+  const gateway = { host: "192.0.2.7", port: 22, hostKeys: [] };
+  const mine = ["True", "Reserved"];
+  assert.equal(sshCommandOf(vm(mine), gateway), "ssh web-1@192.0.2.7");
+  assert.equal(sshCommandOf(vm(["False", "DomainTaken"]), { ...gateway, port: 30022 }), "ssh -p 30022 web-1@192.0.2.7");
+  assert.equal(sshCommandOf(vm(mine, "Running", { status: { sshCommand: "ssh it" } }), gateway), "ssh it");
+  for (const [it, where] of [
+    [vm(mine), undefined],
+    [vm(mine), { port: 22, hostKeys: [] }],
+    [vm(["False", "SshIdTaken"]), gateway],
+    [vm(mine, "Provisioning"), gateway],
+  ]) {
+    assert.equal(sshCommandOf(it, where), undefined);
+  }
+};
+
 const what_an_older_api_leaves_out_is_counted_all_the_same = async () => {
   const charge = { cpu: 1, memory: 2 ** 30, disk: 2 ** 30 };
   const vms = [{ cpu: 8, memory: "8Gi", disk: "80Gi", charge }, { cpu: 2, memory: "1Gi", disk: "9Gi" }];
@@ -122,5 +139,6 @@ export default {
   a_size_above_the_quota_is_in_nobodys_way,
   a_vm_that_is_kept_off_does_not_start,
   a_login_starts_only_what_is_off,
+  a_gateway_that_was_given_an_address_is_named,
   what_an_older_api_leaves_out_is_counted_all_the_same,
 };

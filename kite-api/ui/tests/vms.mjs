@@ -95,6 +95,7 @@ const half_of_a_date_is_not_sent_as_none = () =>
     await button(page, "Save").first().click();
     await marked(page, "expiresAt");
     await says(page, "This is not written as it should be.");
+    assert.equal(await page.getByRole("alert").count(), 0);
     assert.deepEqual(edits, []);
     // Nor is a number that is none.
     await end.fill("");
@@ -172,8 +173,10 @@ const what_hangs_is_one = () =>
 const why_there_is_no_ssh_command_is_told = async () => {
   const gateway = { hostKeys: [], port: 22 };
   for (const [config, reserved, text] of [
-    [{ gateway: null }, "False", "this platform has no SSH gateway"],
-    [{ gateway }, "False", "The ssh command appears here when it is ready."],
+    [{ gateway: null }, "Reserving", "this platform has no SSH gateway"],
+    [{ gateway }, "Reserving", "The ssh command appears here when it is ready."],
+    [{ gateway }, "DomainTaken", "The SSH gateway has no address yet."],
+    [{ gateway }, "SshIdTaken", "There is no ssh command without a login name"],
     [{ gateway }, "True", "The SSH gateway has no address yet."],
     // An API that is older than the page tells no host keys.
     [{ gateway: { port: 22 } }, "True", "The SSH gateway has no address yet."],
@@ -181,7 +184,7 @@ const why_there_is_no_ssh_command_is_told = async () => {
     await scene({ user: "ann" }, async (page) => {
       const status = inTheMaking(0);
       const conditions = status.conditions.map((it) =>
-        it.type === "Reserved" ? { ...it, status: reserved, reason: reserved === "True" ? "Reserved" : "Reserving" } : it,
+        it.type === "Reserved" && reserved !== "True" ? { ...it, status: "False", reason: reserved } : it,
       );
       await pretend(page, { ...status, conditions });
       await page.route("**/api/v1/config", async (route) => {

@@ -1,7 +1,7 @@
 // How a VM does, in plain words.
 
 import type { Tone } from "../components/Notice";
-import type { Condition, Vm } from "../api/types";
+import type { Condition, Config, Vm } from "../api/types";
 import type { Key } from "../i18n";
 import { forget, hangs } from "./patience";
 
@@ -189,6 +189,23 @@ export const hasMachine = (vm: Vm): boolean => {
       return false;
   }
 };
+
+/** Whether its login name is its own: a web address that somebody else has is nothing to
+ * those who log in. */
+export function isNamed(vm: Vm): boolean {
+  const reserved = condition(vm, "Reserved");
+  return reserved?.status === "True" || reserved?.reason === "DomainTaken";
+}
+
+/** The command that logs in: as the controller says, who goes by what the gateway is to be
+ * called, or by the address that the gateway was given. */
+export function sshCommandOf(vm: Vm, gateway: Config["gateway"]): string | undefined {
+  if (vm.status.sshCommand !== undefined) return vm.status.sshCommand;
+  const { host, port } = gateway ?? {};
+  const isMade = hasMachine(vm) || vm.status.phase === "Stopped";
+  if (!isMade || !isNamed(vm) || host === undefined || port === undefined) return undefined;
+  return port === 22 ? `ssh ${vm.sshId}@${host}` : `ssh -p ${port} ${vm.sshId}@${host}`;
+}
 
 /** Whether it is asked to be on: then it can be stopped, else started. */
 export const isWanted = (vm: Vm): boolean => vm.powerState === "On" && !vm.status.idle;

@@ -8,6 +8,7 @@ import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
 import { dateTime, duration, relative } from "../../lib/time";
 import { useVmState } from "../../lib/use-vm-state";
+import { isNamed, sshCommandOf } from "../../lib/vm";
 import { HostKeys } from "./HostKeys";
 import { Timeline } from "./Timeline";
 import { VmFacts } from "./VmFacts";
@@ -21,6 +22,7 @@ export function Overview({ vm }: { vm: Vm }) {
   const state = stateOf(vm);
   const tones = standingsOf(vm);
   const { status } = vm;
+  const sshCommand = sshCommandOf(vm, config?.gateway);
   const exposed = tones.get("Exposed");
   const web = exposed && WEB[exposed];
   return (
@@ -28,10 +30,10 @@ export function Overview({ vm }: { vm: Vm }) {
       <div className="stack">
         <Section title={t("overview.reach")}>
           <p>{t(`reach.${reachOf(vm)}`, { state: t(state.label) })}</p>
-          {status.sshCommand === undefined ? (
-            <p className="quiet-text">{t(`overview.noSsh.${whyNoSsh(config, tones.get("Reserved"))}`)}</p>
+          {sshCommand === undefined ? (
+            <p className="quiet-text">{t(`overview.noSsh.${whyNoSsh(vm, config, tones.get("Reserved"))}`)}</p>
           ) : (
-            <CopyText text={status.sshCommand} label={t("vm.sshOf", { name: vm.name })} />
+            <CopyText text={sshCommand} label={t("vm.sshOf", { name: vm.name })} />
           )}
           {status.domain !== undefined && (
             <p>
@@ -77,11 +79,16 @@ export function Overview({ vm }: { vm: Vm }) {
 const WEB: Record<Tone, "good" | "soon" | "fails"> = { good: "good", busy: "soon", warn: "fails", bad: "fails", off: "good" };
 
 /** Why there is no ssh command, by where the gateway is and how the login name stands. */
-function whyNoSsh(config: Config | undefined, reserved: Tone | undefined): "soon" | "refused" | "noAddress" | "nowhere" {
-  if (config !== undefined && config.gateway === undefined) return "nowhere";
-  if (reserved === "warn") return "refused";
-  const isAddressed = config?.gateway?.host !== undefined && config.gateway.port !== undefined;
-  return reserved === "good" && config !== undefined && !isAddressed ? "noAddress" : "soon";
+function whyNoSsh(
+  vm: Vm,
+  config: Config | undefined,
+  reserved: Tone | undefined,
+): "soon" | "refused" | "noAddress" | "nowhere" {
+  if (config === undefined) return "soon";
+  if (config.gateway === undefined) return "nowhere";
+  if (!isNamed(vm)) return reserved === "warn" ? "refused" : "soon";
+  const { host, port } = config.gateway;
+  return host === undefined || port === undefined ? "noAddress" : "soon";
 }
 
 /** A term and what it is; nothing where there is nothing. */
