@@ -35,6 +35,17 @@ const a_user_signs_up_signs_out_and_in_again = () =>
     await button(page, "Sign out").click();
     await says(page, "You are signed out.");
     await fill(page, "Username", "bob");
+    // Spaces are a password, too, seen or not.
+    for (const look of [() => undefined, () => button(page, "Show the password").click()]) {
+      const refusal = { type: "urn:kite:problem:wrong-credentials", title: "Wrong", status: 401 };
+      await page.route("**/auth/sign-in", (route) => route.fulfill({ status: 401, json: refusal }), { times: 1 });
+      await fill(page, "Password", " ".repeat(12));
+      await look();
+      const sent = page.waitForRequest("**/auth/sign-in");
+      await button(page, "Sign in").click();
+      assert.equal((await sent).postDataJSON().password, " ".repeat(12));
+      await page.getByRole("alert").waitFor();
+    }
     await fill(page, "Password", "not the password");
     await button(page, "Sign in").click();
     await page.getByRole("alert").waitFor();

@@ -40,6 +40,23 @@ const news_come_again_after_they_were_refused = () =>
     await streamed;
   });
 
+const an_api_older_than_the_page_will_do = () =>
+  scene({ user: "ann" }, async (page) => {
+    const problem = { type: "urn:kite:problem:not-found", title: "Not found", status: 404 };
+    await page.route("**/api/v1/auth/session", (route) => route.fulfill({ status: 404, json: problem }));
+    await page.route("**/api/v1/events*", (route) => route.abort());
+    await page.route("**/api/v1/vms?*", async (route) => {
+      const answer = await (await route.fetch()).json();
+      for (const vm of answer.items) delete vm.charge;
+      await route.fulfill({ json: answer });
+    });
+    await page.goto("/");
+    await page.getByRole("link", { name: "web", exact: true }).waitFor();
+    await page.getByLabel("What you use of your quota").waitFor();
+    await page.goto("/admin");
+    await says(page, "VMs by state");
+  });
+
 const what_is_not_there_says_so = () =>
   scene({ user: "ann" }, async (page) => {
     await page.goto("/no/such/page");
@@ -69,6 +86,7 @@ export default {
   an_ended_session_leads_to_the_sign_in_and_back,
   a_lost_connection_is_told_and_recovers,
   news_come_again_after_they_were_refused,
+  an_api_older_than_the_page_will_do,
   what_is_not_there_says_so,
   the_keyboard_is_enough,
 };

@@ -26,6 +26,11 @@ const a_vm_is_created_and_runs = () =>
     await dialog.getByLabel("Switch off when unused for").waitFor({ state: "hidden" });
     await create.click();
     for (const name of ["name", "memory", "sshPassword", "idleTimeout"]) await marked(dialog, name);
+    // It can be folded away again, and what is wrong shows it the next time, too.
+    await button(dialog, "More options").click();
+    await dialog.getByLabel("Switch off when unused for").waitFor({ state: "hidden" });
+    await create.click();
+    await dialog.getByLabel("Switch off when unused for").waitFor();
     await accessible(page, "the dialog that says what is wrong");
     await dialog.getByLabel("Switch off when unused for").fill("");
     await dialog.getByText("Medium", { exact: true }).click();
@@ -66,6 +71,46 @@ const a_vm_is_stopped_started_and_changed = () =>
     await page.getByRole("tab", { name: "Overview" }).click();
     await says(page, "30 GiB disk");
     await says(page, "2 hours");
+  });
+
+/** Presses keys in a field that gets a value only once all of it is typed. */
+const type = async (page, name, keys) => {
+  await page.locator(`input[name=${name}]`).focus();
+  await page.keyboard.type(keys);
+};
+
+const half_of_a_date_is_not_sent_as_none = () =>
+  scene({ user: "ann" }, async (page) => {
+    const token = await tokenOf("ann");
+    const expiresAt = new Date(Date.now() + 30 * 86_400_000).toISOString();
+    await api("PATCH", "/vms/web", token, { expiresAt });
+    const before = await api("GET", "/vms/web", token);
+    const edits = [];
+    page.on("request", (request) => request.method() === "PATCH" && edits.push(request.url()));
+    await page.goto("/vms/web?tab=settings");
+    const end = page.locator("input[name=expiresAt]");
+    await end.focus();
+    await page.keyboard.press("Delete");
+    assert.deepEqual(await end.evaluate(({ value, validity }) => [value, validity.badInput]), ["", true]);
+    await button(page, "Save").first().click();
+    await marked(page, "expiresAt");
+    await says(page, "This is not written as it should be.");
+    assert.equal(await page.getByRole("alert").count(), 0);
+    assert.deepEqual(edits, []);
+    // Nor is a number that is none.
+    await end.fill("");
+    await page.locator("input[name=cpu]").fill("");
+    await type(page, "cpu", "e");
+    await button(page, "Save").first().click();
+    await marked(page, "cpu");
+    assert.deepEqual(edits, []);
+    assert.equal((await api("GET", "/vms/web", token)).expiresAt, before.expiresAt);
+    // What is emptied on purpose is.
+    await page.locator("input[name=cpu]").fill(String(before.cpu));
+    await button(page, "Save").first().click();
+    await says(page, "Saved.");
+    assert.equal(edits.length, 1);
+    assert.equal((await api("GET", "/vms/web", token)).expiresAt, undefined);
   });
 
 /** The VM web as if it were in this state, for what passes too fast to be looked at. */
@@ -112,12 +157,45 @@ const what_is_under_way_is_no_warning = () =>
 
 const what_hangs_is_one = () =>
   scene({ user: "ann" }, async (page) => {
+    await page.clock.install();
     await pretend(page, inTheMaking(60));
     await page.goto("/vms/web");
+    // For how long, only the page can tell.
+    await says(page, "Not yet (Making the disk).");
+    for (let minute = 0; minute <= 16; minute += 1) await page.clock.fastForward(60_000);
     await says(page, "It cannot be reached now (Needs attention).");
+    await page.locator(".badge", { hasText: "Needs attention" }).waitFor();
     await says(page, "Ask an administrator to look at the storage.");
-    assert.equal(await page.locator(".timeline li[data-tone=warn]").count(), 3);
+    // What waits for the disk has nothing wrong with it.
+    assert.equal(await page.locator(".timeline li[data-tone=warn]").count(), 2);
   });
+
+const why_there_is_no_ssh_command_is_told = async () => {
+  const gateway = { hostKeys: [], port: 22 };
+  for (const [config, reserved, text] of [
+    [{ gateway: null }, "Reserving", "this platform has no SSH gateway"],
+    [{ gateway }, "Reserving", "The ssh command appears here when it is ready."],
+    [{ gateway }, "DomainTaken", "The SSH gateway has no address yet."],
+    [{ gateway }, "SshIdTaken", "There is no ssh command without a login name"],
+    [{ gateway }, "True", "The SSH gateway has no address yet."],
+    // An API that is older than the page tells no host keys.
+    [{ gateway: { port: 22 } }, "True", "The SSH gateway has no address yet."],
+  ]) {
+    await scene({ user: "ann" }, async (page) => {
+      const status = inTheMaking(0);
+      const conditions = status.conditions.map((it) =>
+        it.type === "Reserved" && reserved !== "True" ? { ...it, status: "False", reason: reserved } : it,
+      );
+      await pretend(page, { ...status, conditions });
+      await page.route("**/api/v1/config", async (route) => {
+        const { gateway, ...rest } = { ...(await (await route.fetch()).json()), ...config };
+        await route.fulfill({ json: gateway === null ? rest : { ...rest, gateway } });
+      });
+      await page.goto("/vms/web");
+      await says(page, text);
+    });
+  }
+};
 
 const all_tabs_are_seen_on_a_phone = () =>
   scene({ user: "ann", width: 390 }, async (page) => {
@@ -207,6 +285,26 @@ const a_terminal_is_typed_into = () =>
     await says(page, "The console was closed.");
   });
 
+const who_is_recorded_is_told_so_for_as_long = async () => {
+  const mark = "This session is recorded.";
+  for (const recorded of [true, false]) {
+    await scene({ user: "ann" }, async (page) => {
+      await page.routeWebSocket("**/api/v1/console", (socket) => {
+        socket.onMessage((message) => {
+          if (typeof message !== "string" || !("ticket" in JSON.parse(message))) return;
+          socket.send(JSON.stringify(recorded ? { ready: true, recorded } : { ready: true }));
+          socket.send(Buffer.from("welcome$ "));
+        });
+      });
+      await connect(page, "terminal");
+      await shows(page, "welcome$");
+      const told = page.getByRole("status").filter({ hasText: mark });
+      assert.equal(await told.count(), recorded ? 1 : 0);
+      await accessible(page, `a terminal, ${recorded ? "" : "not "}recorded`);
+    });
+  }
+};
+
 const a_serial_line_asks_who_one_is = () =>
   scene({ user: "ann" }, async (page) => {
     await connect(page, "serial");
@@ -276,13 +374,16 @@ export default {
   a_vm_is_created_and_runs,
   what_is_under_way_is_no_warning,
   what_hangs_is_one,
+  why_there_is_no_ssh_command_is_told,
   all_tabs_are_seen_on_a_phone,
   a_vm_is_stopped_started_and_changed,
+  half_of_a_date_is_not_sent_as_none,
   what_is_above_the_quota_is_said_before_and_after,
   two_users_cannot_see_each_other,
   news_come_without_reloading,
   a_console_says_when_there_is_none,
   a_terminal_is_typed_into,
+  who_is_recorded_is_told_so_for_as_long,
   a_serial_line_asks_who_one_is,
   a_screen_changes,
   an_offer_is_made_and_claimed,

@@ -4,7 +4,7 @@ import { keepPreviousData, QueryCache, QueryClient, useQuery, type UseQueryResul
 import * as calls from "./calls";
 import { heardError, heardFrom, useIsConnectionLost } from "./connection";
 import { useIsLive, useLiveSessions } from "./live";
-import { ProblemError } from "./problem";
+import { isMissing, ProblemError } from "./problem";
 import type { Me, Vm } from "./types";
 
 export const queries = new QueryClient({
@@ -40,12 +40,22 @@ export const keys = {
   certificate: ["admin", "certificate"],
 } as const;
 
+/** True also where it cannot be asked: replicas of the API may be older than the page. */
+async function isSignedIn(): Promise<boolean> {
+  try {
+    return await calls.isSignedIn();
+  } catch (error) {
+    if (isMissing(error)) return true;
+    throw error;
+  }
+}
+
 /** The account, or null where nobody is signed in. Who was not a moment ago is asked for
  * first: browsers note each refusal as an error of the page. */
 async function fetchMe(): Promise<Me | null> {
   const before = queries.getQueryData<Me | null>(keys.me);
-  if (!before && !(await calls.isSignedIn())) return null;
   try {
+    if (!before && !(await isSignedIn())) return null;
     return await calls.getMe();
   } catch (error) {
     if (error instanceof ProblemError && error.status === 401) return null;

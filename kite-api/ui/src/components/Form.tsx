@@ -25,19 +25,26 @@ interface Seen {
   lacking: readonly FieldError[];
   /** Is not written as it should be; the API may know better what is wrong. */
   odd: readonly FieldError[];
+  /** Some of it the browser cannot read, such as half of a date: it would be sent as if
+   * the field were empty. */
+  isUnreadable: boolean;
 }
 
 function look(form: HTMLFormElement, t: Translate): Seen {
   const inputs = Array.from(form.elements).filter(
     (element) => element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement,
   );
-  const isEmpty = (input: (typeof inputs)[number]) => input.value.trim() === "" && !input.validity.badInput;
+  // Spaces are as good a password as any other.
+  const textOf = ({ value, autocomplete }: (typeof inputs)[number]) =>
+    autocomplete.endsWith("-password") ? value : value.trim();
+  const isEmpty = (input: (typeof inputs)[number]) => textOf(input) === "" && !input.validity.badInput;
   const isLacking = (input: (typeof inputs)[number]) => input.getAttribute("aria-required") === "true" && isEmpty(input);
   const isOdd = ({ validity }: (typeof inputs)[number]) =>
     validity.patternMismatch || validity.typeMismatch || validity.badInput;
   return {
     lacking: inputs.filter(isLacking).map(({ name }) => ({ field: name, message: t("form.lacking") })),
     odd: inputs.filter(isOdd).map(({ name }) => ({ field: name, message: t("form.odd") })),
+    isUnreadable: inputs.some(({ validity }) => validity.badInput),
   };
 }
 
@@ -61,7 +68,8 @@ interface Props {
    * API refuses: then it says what else is wrong. */
   check?: (data: FormData) => FieldError[];
   /** Nothing is sent while something is missing: a wrong password counts. Otherwise it
-   * is, as the API says of all other fields what is wrong with them. */
+   * is, as the API says of all other fields what is wrong with them; what cannot be read
+   * never is. */
   onlyComplete?: boolean;
   send: (data: FormData, form: HTMLFormElement) => Promise<unknown>;
 }
@@ -90,7 +98,7 @@ export function Form(props: Props) {
     }
     setErrors(at);
     // What is refused for another reason is said, unless there is something to fill in first.
-    const isOther = said.length === 0 && seen.lacking.length === 0;
+    const isOther = !(error instanceof Refused) && said.length === 0 && seen.lacking.length === 0;
     if (others.length > 0) setRest(others.map(sentence).join(" "));
     else setRest(isOther || Object.keys(at).length === 0 ? errorText(error) : null);
     const isWrong = (element: Element) => at[element.getAttribute("name") ?? ""] !== undefined;
@@ -105,9 +113,9 @@ export function Form(props: Props) {
     setErrors({});
     setRest(null);
     const data = new FormData(event.currentTarget);
-    const { lacking, odd } = look(event.currentTarget, t);
-    const seen = { lacking: [...lacking, ...(check?.(data) ?? [])], odd };
-    if (onlyComplete && seen.lacking.length > 0) return show(new Refused([]), seen);
+    const { lacking, ...others } = look(event.currentTarget, t);
+    const seen = { lacking: [...lacking, ...(check?.(data) ?? [])], ...others };
+    if (seen.isUnreadable || (onlyComplete && seen.lacking.length > 0)) return show(new Refused([]), seen);
     mutation.mutate(data, { onError: (error) => show(error, seen) });
   };
 

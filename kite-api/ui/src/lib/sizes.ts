@@ -71,13 +71,22 @@ export function remaining(
   };
 }
 
+interface Charged {
+  cpu: number;
+  memory: string | number;
+  disk: string | number;
+  /** Absent in what an API says that is about to be replaced. */
+  charge?: { cpu: number; memory: number; disk: number };
+}
+
 /** Sums up VMs, as quotas count them: what they have, and not what they ask for in vain. */
-export function sum(vms: readonly { charge: { cpu: number; memory: number; disk: number } }[]): Amounts {
+export function sum(vms: readonly Charged[]): Amounts {
   const total: Amounts = { vms: vms.length, cpu: 0, memory: 0, disk: 0 };
-  for (const { charge } of vms) {
-    total.cpu += charge.cpu;
-    total.memory += charge.memory;
-    total.disk += charge.disk;
+  for (const vm of vms) {
+    const { cpu, memory, disk } = vm.charge ?? vm;
+    total.cpu += cpu;
+    total.memory += bytes(memory);
+    total.disk += bytes(disk);
   }
   return total;
 }

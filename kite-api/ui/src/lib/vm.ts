@@ -1,8 +1,9 @@
 // How a VM does, in plain words.
 
 import type { Tone } from "../components/Notice";
-import type { Condition, Vm } from "../api/types";
+import type { Condition, Config, Vm } from "../api/types";
 import type { Key } from "../i18n";
+import { forget, hangs } from "./patience";
 
 export interface VmState {
   tone: Tone;
@@ -41,41 +42,80 @@ const UNDER_WAY = new Set([
   "OfferNotFree",
 ]);
 
+/** Those of them that wait for what another condition tells of: while that one is wrong,
+ * it is what somebody should look at. */
+const DEPENDENT = new Set(["Waiting", "NotMade", "DiskNotReady", "DomainNotReserved"]);
+
 /** Reasons of what stays as it is, and is no fault. */
-const AT_REST = new Set(["WaitingForStart", "NoAddress", "UnknownStatus"]);
+const AT_REST = new Set(["WaitingForStart", "NoAddress", "UnknownStatus", "Idle"]);
 
-/** How long what passes by itself may take before somebody should look, in milliseconds. */
-const PATIENCE_MS = 15 * 60_000;
+/** What nothing else waits for. */
+const isApart = (type: string) => type === "Exposed" || WARNINGS.has(type);
 
-/** How a condition stands: every part of the page that speaks of it goes by this. */
-export function standing({ type, status, reason, lastTransitionTime }: Condition, now = Date.now()): Tone {
-  if (WARNINGS.has(type)) return status === "True" ? "warn" : "good";
-  if (status === "True") return "good";
-  if (AT_REST.has(reason)) return "off";
-  if (!UNDER_WAY.has(reason)) return "warn";
-  return now - Date.parse(lastTransitionTime) > PATIENCE_MS ? "warn" : "busy";
+/** Why a VM is off though its owner wants it on: reasons of `Ready`. */
+type Hold = "Suspended" | "Expired" | "Idle";
+
+function holdOf(vm: Vm): Hold | undefined {
+  const ready = condition(vm, "Ready");
+  if (ready?.status === "True") return undefined;
+  const reason = ready?.reason;
+  return reason === "Suspended" || reason === "Expired" || reason === "Idle" ? reason : undefined;
+}
+
+/** How the conditions of a VM stand, by their types: every part of the page that speaks
+ * of one goes by this. */
+export function standings(vm: Vm, now = Date.now()): ReadonlyMap<string, Tone> {
+  const { conditions } = vm.status;
+  const isDependent = ({ status, reason }: Condition) => status !== "True" && DEPENDENT.has(reason);
+  const tones = new Map<string, Tone>();
+  const judge = (condition: Condition) => tones.set(condition.type, standing(vm.uid, condition, now));
+  const [waiting, others] = [conditions.filter(isDependent), conditions.filter((it) => !isDependent(it))];
+  others.forEach(judge);
+  const isHeldUp = others.some(({ type }) => !isApart(type) && tones.get(type) === "warn");
+  for (const condition of waiting) {
+    if (!isHeldUp) {
+      judge(condition);
+      continue;
+    }
+    // It has its time once it can go on.
+    forget(vm.uid, condition.type);
+    tones.set(condition.type, "busy");
+  }
+  return tones;
+}
+
+function standing(uid: string, condition: Condition, now: number): Tone {
+  const { type, status, reason } = condition;
+  const isUnderWay = !WARNINGS.has(type) && status !== "True" && UNDER_WAY.has(reason);
+  if (isUnderWay) return hangs(uid, condition, now) ? "warn" : "busy";
+  forget(uid, type);
+  if (WARNINGS.has(type) && status !== "True") return "good";
+  if (!WARNINGS.has(type) && status === "True") return "good";
+  return AT_REST.has(reason) ? "off" : "warn";
 }
 
 /** The state in a word, and what holds it up. */
-export function vmState(vm: Vm): VmState {
+export function vmState(vm: Vm, now = Date.now()): VmState {
   const { status } = vm;
   const ready = condition(vm, "Ready");
   const isReady = ready?.status === "True";
   const detail = ready && !isReady ? { detail: ready.message } : {};
   // What is on its way, unless it does not come on.
   const onItsWay = (label: Key): VmState => {
-    const isStuck = ready !== undefined && standing(ready) === "warn";
+    const isStuck = standings(vm, now).get("Ready") === "warn";
     return isStuck ? { tone: "warn", label: "state.failed", ...detail } : { tone: "busy", label, ...detail };
   };
   if (vm.deleting || status.phase === "Deleting") return { tone: "busy", label: "state.deleting" };
   if (!status.phase) return { tone: "busy", label: "state.new" };
   const wanted = vm.powerState === "On";
+  const hold = holdOf(vm);
   switch (status.phase) {
     case "Running":
       if (!wanted) return { tone: "busy", label: "state.stopping" };
       return isReady ? { tone: "good", label: "state.running" } : onItsWay("state.notReady");
     case "Stopped":
       if (condition(vm, "Expired")?.status === "True") return { tone: "warn", label: "state.expired", ...detail };
+      if (hold === "Suspended") return { tone: "warn", label: "state.suspended", ...detail };
       if (status.idle) return { tone: "off", label: "state.idle" };
       return wanted ? { tone: "busy", label: "state.starting" } : { tone: "off", label: "state.off" };
     case "Pending":
@@ -96,26 +136,34 @@ export function vmState(vm: Vm): VmState {
 }
 
 /** Whether somebody can log in, in a word, by what the timeline goes by, too. */
-export type Reach = "now" | "soon" | "login" | "off" | "stuck" | "deleting";
+export type Reach = "now" | "soon" | "stopping" | "login" | "off" | "stuck" | "deleting";
 
-export function reachOf(vm: Vm): Reach {
-  const { tone } = vmState(vm);
+/** What a larger size waits for: the machine runs with the one that it has. */
+const SIZE_REASONS = new Set(["QuotaExceeded", "QuotaUnknown"]);
+
+export function reachOf(vm: Vm, now = Date.now()): Reach {
+  const { tone } = vmState(vm, now);
   const { phase } = vm.status;
   if (vm.deleting) return "deleting";
   if (phase === undefined) return "soon";
+  const wanted = vm.powerState === "On";
   switch (phase) {
     case "Deleting":
       return "deleting";
     case "Running":
-    case "Migrating":
+    case "Migrating": {
       // Not all that is wrong with a VM is in the way of who logs in.
-      if (condition(vm, "VirtualMachineReady")?.status === "True") return vm.powerState === "On" ? "now" : "off";
+      const machine = condition(vm, "VirtualMachineReady");
+      if (machine?.status === "True" || SIZE_REASONS.has(machine?.reason ?? "")) return wanted ? "now" : "stopping";
       return tone === "busy" ? "soon" : "stuck";
-    case "Stopped":
+    }
     case "Stopping":
+      // Between two runs, or for good.
+      return wanted && holdOf(vm) === undefined ? "soon" : "stopping";
+    case "Stopped":
       if (tone === "warn") return "stuck";
       if (vm.startOnConnect || vm.status.idle) return "login";
-      return vm.powerState === "On" ? "soon" : "off";
+      return wanted ? "soon" : "off";
     case "Pending":
     case "Provisioning":
     case "Starting":
@@ -142,6 +190,23 @@ export const hasMachine = (vm: Vm): boolean => {
   }
 };
 
+/** Whether its login name is its own: a web address that somebody else has is nothing to
+ * those who log in. */
+export function isNamed(vm: Vm): boolean {
+  const reserved = condition(vm, "Reserved");
+  return reserved?.status === "True" || reserved?.reason === "DomainTaken";
+}
+
+/** The command that logs in: as the controller says, who goes by what the gateway is to be
+ * called, or by the address that the gateway was given. */
+export function sshCommandOf(vm: Vm, gateway: Config["gateway"]): string | undefined {
+  if (vm.status.sshCommand !== undefined) return vm.status.sshCommand;
+  const { host, port } = gateway ?? {};
+  const isMade = hasMachine(vm) || vm.status.phase === "Stopped";
+  if (!isMade || !isNamed(vm) || host === undefined || port === undefined) return undefined;
+  return port === 22 ? `ssh ${vm.sshId}@${host}` : `ssh -p ${port} ${vm.sshId}@${host}`;
+}
+
 /** Whether it is asked to be on: then it can be stopped, else started. */
 export const isWanted = (vm: Vm): boolean => vm.powerState === "On" && !vm.status.idle;
 
@@ -150,7 +215,7 @@ export const STEPS = ["names", "disk", "boot", "ready"] as const;
 
 /** How many of the steps are behind it; undefined when it is not on its way. */
 export function stepsDone(vm: Vm): number | undefined {
-  if (vm.deleting || !isWanted(vm)) return undefined;
+  if (vm.deleting || !isWanted(vm) || holdOf(vm) !== undefined) return undefined;
   switch (vm.status.phase) {
     case undefined:
       return 0;

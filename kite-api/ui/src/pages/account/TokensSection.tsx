@@ -19,7 +19,7 @@ import { Loaded } from "../../components/Loaded";
 import { Notice } from "../../components/Notice";
 import { Section } from "../../components/Page";
 import { useI18n, useT } from "../../i18n";
-import { fromLocalInput, relative } from "../../lib/time";
+import { fromLocalInput, relative, useNow } from "../../lib/time";
 
 const SCOPES = ["vms:read", "vms:power", "vms:write", "account:read", "account:write"] as const;
 /** Worth nothing in the hands of others. */
@@ -31,6 +31,7 @@ const refetch = () => queries.invalidateQueries({ queryKey: keys.tokens });
 export function TokensSection() {
   const { t, tag } = useI18n();
   const tokens = useTokens();
+  useNow();
   const [creating, setCreating] = useState(false);
   if (isMissing(tokens.error)) return null;
   return (

@@ -9,13 +9,15 @@ import { Search } from "../../components/Search";
 import { Table, type Column } from "../../components/Table";
 import { useT } from "../../i18n";
 import { sizeText } from "../../lib/sizes";
-import { vmPath, vmState } from "../../lib/vm";
+import { useVmState } from "../../lib/use-vm-state";
+import { vmPath } from "../../lib/vm";
 
 /** Everybody's VMs. */
 export default function AllVmsPage() {
   const t = useT();
   const me = useAccount();
   const vms = useAllVms();
+  const { stateOf } = useVmState();
   const [text, setText] = useState("");
   const columns: readonly Column<Vm>[] = [
     { title: t("vm.name"), head: true, cell: (vm) => <Link to={vmPath(vm, me.name)}>{vm.name}</Link> },
@@ -23,7 +25,7 @@ export default function AllVmsPage() {
     {
       title: t("vm.state"),
       cell: (vm) => {
-        const state = vmState(vm);
+        const state = stateOf(vm);
         return <Badge tone={state.tone}>{t(state.label)}</Badge>;
       },
     },

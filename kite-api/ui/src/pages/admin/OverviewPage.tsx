@@ -5,7 +5,8 @@ import type { Tone } from "../../components/Notice";
 import { Page, Section } from "../../components/Page";
 import { useT, type Key } from "../../i18n";
 import { bytes, sizeText, sum } from "../../lib/sizes";
-import { hasMachine, vmState } from "../../lib/vm";
+import { useVmState } from "../../lib/use-vm-state";
+import { hasMachine } from "../../lib/vm";
 import { BarChart } from "./BarChart";
 import { StackedBar } from "./StackedBar";
 
@@ -78,10 +79,11 @@ const TONES: readonly Tone[] = ["good", "busy", "warn", "bad", "off"];
 
 function ByState({ vms }: { vms: readonly Vm[] }) {
   const t = useT();
+  const { stateOf } = useVmState();
   const parts = TONES.map((tone) => ({
     tone,
     label: t(`admin.tone.${tone}`),
-    value: vms.filter((vm) => vmState(vm).tone === tone).length,
+    value: vms.filter((vm) => stateOf(vm).tone === tone).length,
   }));
   return <StackedBar label={t("admin.byState")} parts={parts} empty={t("admin.noVms")} />;
 }

@@ -6,8 +6,9 @@ import { useT } from "../../i18n";
 export function HostKeys() {
   const t = useT();
   const gateway = useConfig().data?.gateway;
-  if (gateway === undefined || gateway.hostKeys.length === 0) return null;
-  const { host, port = 22, hostKeys } = gateway;
+  // An API that is about to be replaced may tell none.
+  const { host, port = 22, hostKeys = [] } = gateway ?? {};
+  if (hostKeys.length === 0) return null;
   const place = port === 22 ? host : `[${host}]:${port}`;
   return (
     <details>

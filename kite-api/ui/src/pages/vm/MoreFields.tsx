@@ -28,11 +28,16 @@ export function MoreFields({ create = false, withoutEnd = false, vm }: Props) {
   const t = useT();
   const [open, setOpen] = useState(!create);
   const errors = useContext(FieldErrors);
-  const isWrong = NAMES.some((name) => errors[name] !== undefined);
+  const [shown, setShown] = useState(errors);
+  if (shown !== errors) {
+    setShown(errors);
+    // What is wrong is seen; it may be folded away again.
+    if (NAMES.some((name) => errors[name] !== undefined)) setOpen(true);
+  }
   return (
     // Kept in the form while it is closed: what is typed there counts, and is shown where
     // it is wrong.
-    <Disclosure className="disclosure" isExpanded={open || isWrong} onExpandedChange={setOpen}>
+    <Disclosure className="disclosure" isExpanded={open} onExpandedChange={setOpen}>
       <Heading level={3}>
         <AriaButton slot="trigger" className="disclosure-button">
           <ChevronRight aria-hidden /> {t("more.title")}

@@ -1,12 +1,14 @@
 import type { ReactNode } from "react";
 import { sentence } from "../../api/problem";
-import type { Vm } from "../../api/types";
+import { useConfig } from "../../api/queries";
+import type { Config, Vm } from "../../api/types";
 import { CopyText } from "../../components/CopyText";
 import { Notice, type Tone } from "../../components/Notice";
 import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
-import { dateTime, duration, relative, useNow } from "../../lib/time";
-import { condition, reachOf, standing, vmState } from "../../lib/vm";
+import { dateTime, duration, relative } from "../../lib/time";
+import { useVmState } from "../../lib/use-vm-state";
+import { isNamed, sshCommandOf } from "../../lib/vm";
 import { HostKeys } from "./HostKeys";
 import { Timeline } from "./Timeline";
 import { VmFacts } from "./VmFacts";
@@ -15,21 +17,23 @@ import { VmProgress } from "./VmProgress";
 /** How to reach the VM, how it does, and what happened. */
 export function Overview({ vm }: { vm: Vm }) {
   const { t, tag } = useI18n();
-  // What takes too long becomes a warning by the clock alone.
-  useNow();
-  const state = vmState(vm);
+  const config = useConfig().data;
+  const { stateOf, reachOf, standingsOf } = useVmState();
+  const state = stateOf(vm);
+  const tones = standingsOf(vm);
   const { status } = vm;
-  const exposed = condition(vm, "Exposed");
-  const web = exposed && WEB[standing(exposed)];
+  const sshCommand = sshCommandOf(vm, config?.gateway);
+  const exposed = tones.get("Exposed");
+  const web = exposed && WEB[exposed];
   return (
     <div className="columns">
       <div className="stack">
         <Section title={t("overview.reach")}>
           <p>{t(`reach.${reachOf(vm)}`, { state: t(state.label) })}</p>
-          {status.sshCommand === undefined ? (
-            <p className="quiet-text">{t(`overview.noSsh.${whyNoSsh(vm)}`)}</p>
+          {sshCommand === undefined ? (
+            <p className="quiet-text">{t(`overview.noSsh.${whyNoSsh(vm, config, tones.get("Reserved"))}`)}</p>
           ) : (
-            <CopyText text={status.sshCommand} label={t("vm.sshOf", { name: vm.name })} />
+            <CopyText text={sshCommand} label={t("vm.sshOf", { name: vm.name })} />
           )}
           {status.domain !== undefined && (
             <p>
@@ -65,7 +69,7 @@ export function Overview({ vm }: { vm: Vm }) {
         </Section>
       </div>
       <Section title={t("timeline.title")} lead={t("timeline.lead")}>
-        <Timeline conditions={status.conditions} />
+        <Timeline vm={vm} />
       </Section>
     </div>
   );
@@ -74,11 +78,17 @@ export function Overview({ vm }: { vm: Vm }) {
 /** What is said behind a web address, by how its condition stands. */
 const WEB: Record<Tone, "good" | "soon" | "fails"> = { good: "good", busy: "soon", warn: "fails", bad: "fails", off: "good" };
 
-/** Why there is no ssh command yet, by what the timeline says of the login name. */
-function whyNoSsh(vm: Vm): "soon" | "refused" | "nowhere" {
-  const reserved = condition(vm, "Reserved");
-  if (reserved !== undefined && standing(reserved) === "warn") return "refused";
-  return vmState(vm).tone === "good" ? "nowhere" : "soon";
+/** Why there is no ssh command, by where the gateway is and how the login name stands. */
+function whyNoSsh(
+  vm: Vm,
+  config: Config | undefined,
+  reserved: Tone | undefined,
+): "soon" | "refused" | "noAddress" | "nowhere" {
+  if (config === undefined) return "soon";
+  if (config.gateway === undefined) return "nowhere";
+  if (!isNamed(vm)) return reserved === "warn" ? "refused" : "soon";
+  const { host, port } = config.gateway;
+  return host === undefined || port === undefined ? "noAddress" : "soon";
 }
 
 /** A term and what it is; nothing where there is nothing. */

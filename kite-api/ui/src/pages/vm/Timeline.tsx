@@ -4,10 +4,10 @@ import CircleDashed from "lucide-react/icons/circle-dashed";
 import Clock from "lucide-react/icons/clock";
 import TriangleAlert from "lucide-react/icons/triangle-alert";
 import { sentence } from "../../api/problem";
-import type { Condition } from "../../api/types";
+import type { Vm } from "../../api/types";
 import { When } from "../../components/When";
 import { useT, type Key } from "../../i18n";
-import { standing } from "../../lib/vm";
+import { useVmState } from "../../lib/use-vm-state";
 
 const TITLES: Record<string, Key> = {
   Ready: "condition.Ready",
@@ -40,18 +40,21 @@ const REMEDIES: Record<string, Key> = {
 const ICONS = { good: CircleCheck, busy: Clock, warn: TriangleAlert, bad: CircleAlert, off: CircleDashed };
 
 /** What happened to the VM, the latest first. */
-export function Timeline({ conditions }: { conditions: readonly Condition[] }) {
+export function Timeline({ vm }: { vm: Vm }) {
   const t = useT();
+  const tones = useVmState().standingsOf(vm);
+  const { conditions } = vm.status;
   if (conditions.length === 0) return <p className="quiet-text">{t("timeline.empty")}</p>;
   const sorted = [...conditions].sort((a, b) => b.lastTransitionTime.localeCompare(a.lastTransitionTime));
   return (
     <ol className="timeline">
       {sorted.map((condition) => {
-        const tone = standing(condition);
+        const tone = tones.get(condition.type) ?? "off";
         const Icon = ICONS[tone];
         const title = TITLES[condition.type];
         const remedy = REMEDIES[condition.reason] ?? REMEDIES[condition.type];
-        const needsRemedy = tone === "warn" || condition.reason === "ExpiresSoon";
+        const isOff = condition.type === "Idle" && condition.status === "True";
+        const needsRemedy = tone === "warn" || isOff || condition.reason === "ExpiresSoon";
         return (
           <li key={condition.type} data-tone={tone}>
             <Icon aria-hidden />

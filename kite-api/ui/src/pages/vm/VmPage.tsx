@@ -10,7 +10,7 @@ import { Page } from "../../components/Page";
 import { isMissing } from "../../api/problem";
 import { useT, type Key } from "../../i18n";
 import { mayEnter, mayManage } from "../../lib/may";
-import { vmState } from "../../lib/vm";
+import { useVmState } from "../../lib/use-vm-state";
 import { Overview } from "./Overview";
 import { PowerButtons } from "./PowerButtons";
 import { Settings } from "./Settings";
@@ -43,7 +43,7 @@ function OneVm({ vm }: { vm: Vm }) {
   const t = useT();
   const me = useAccount();
   const [search, setSearch] = useSearchParams();
-  const state = vmState(vm);
+  const state = useVmState().stateOf(vm);
   const asked = search.get("tab");
   const enter = mayEnter(me, vm);
   const tabs = TABS.filter((tab) => tab === "overview" || tab === "sessions" || (tab === "settings" ? mayManage(me, vm) : enter));

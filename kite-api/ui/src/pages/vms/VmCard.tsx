@@ -1,12 +1,13 @@
 import { Link } from "react-router";
 import { sentence } from "../../api/problem";
-import { useAccount } from "../../api/queries";
+import { useAccount, useConfig } from "../../api/queries";
 import type { Vm } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { CopyText } from "../../components/CopyText";
 import { useT } from "../../i18n";
 import { mayManage } from "../../lib/may";
-import { vmPath, vmState } from "../../lib/vm";
+import { useVmState } from "../../lib/use-vm-state";
+import { sshCommandOf, vmPath } from "../../lib/vm";
 import { PowerButtons } from "../vm/PowerButtons";
 import { VmFacts } from "../vm/VmFacts";
 import { VmProgress } from "../vm/VmProgress";
@@ -15,7 +16,8 @@ import { VmProgress } from "../vm/VmProgress";
 export function VmCard({ vm }: { vm: Vm }) {
   const t = useT();
   const me = useAccount();
-  const state = vmState(vm);
+  const state = useVmState().stateOf(vm);
+  const sshCommand = sshCommandOf(vm, useConfig().data?.gateway);
   return (
     <li className="card vm-card" data-tone={state.tone}>
       <header>
@@ -27,8 +29,8 @@ export function VmCard({ vm }: { vm: Vm }) {
       <VmFacts vm={vm} />
       <VmProgress vm={vm} />
       {state.detail !== undefined && <p className="detail">{sentence(state.detail)}</p>}
-      {vm.status.sshCommand !== undefined && !vm.deleting && (
-        <CopyText text={vm.status.sshCommand} label={t("vm.sshOf", { name: vm.name })} />
+      {sshCommand !== undefined && !vm.deleting && (
+        <CopyText text={sshCommand} label={t("vm.sshOf", { name: vm.name })} />
       )}
       <footer>
         {mayManage(me, vm) && !vm.deleting && <PowerButtons vm={vm} small />}

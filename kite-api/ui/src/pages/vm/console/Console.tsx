@@ -1,3 +1,4 @@
+import CircleDot from "lucide-react/icons/circle-dot";
 import Plug from "lucide-react/icons/plug";
 import { lazy, Suspense, useCallback, useState, type ComponentType } from "react";
 import { isMissing } from "../../../api/problem";
@@ -18,7 +19,7 @@ export interface ViewProps {
   vm: VmRef;
   kind: ConsoleKind;
   label: string;
-  onReady: () => void;
+  onReady: (isRecorded: boolean) => void;
   onEnd: (end: End) => void;
   onRefused: (error: unknown) => void;
 }
@@ -33,7 +34,7 @@ const VIEWS: Record<Tab, { kind: ConsoleKind; View: ComponentType<ViewProps> }> 
 };
 
 type Tab = "terminal" | "screen" | "serial";
-type State = { at: "closed" } | { at: "opening" } | { at: "open" } | { at: "ended"; text: string; bad: boolean };
+type State = { at: "closed" } | { at: "opening" } | { at: "open"; isRecorded: boolean } | { at: "ended"; text: string; bad: boolean };
 
 /** What happens without anything being wrong. */
 const EXPECTED: ReadonlySet<End["how"]> = new Set(["closed", "restarting", "timed-out", "ended"]);
@@ -71,7 +72,7 @@ export default function Console({ vm, kind }: { vm: Vm; kind: Tab }) {
   const { kind: consoleKind, View } = VIEWS[kind];
   const owner = vm.owner === me.name ? undefined : vm.owner;
 
-  const onReady = useCallback(() => setState({ at: "open" }), []);
+  const onReady = useCallback((isRecorded: boolean) => setState({ at: "open", isRecorded }), []);
   const onEnd = useCallback(
     (end: End) => {
       if (end.how === "session-over") tellSignedOut();
@@ -99,6 +100,16 @@ export default function Console({ vm, kind }: { vm: Vm; kind: Tab }) {
         </div>
       )}
       {state.at === "opening" && <Loading />}
+      {/* There before it says something: only then is it read out. */}
+      {shown && (
+        <div role="status" className="recorded">
+          {state.at === "open" && state.isRecorded && (
+            <>
+              <CircleDot aria-hidden /> {t("console.recorded")}
+            </>
+          )}
+        </div>
+      )}
       {shown && (
         <Suspense>
           <View

@@ -53,14 +53,14 @@ export default function Screen({ vm, kind, label, onReady, onEnd, onRefused }: V
     // Bytes that come before noVNC listens.
     let early: Uint8Array[] | undefined = [];
     const link = openLink({ name, owner }, kind, { cols: 80, rows: 24 }, {
-      onReady: () => {
+      onReady: (isRecorded) => {
         rfb = new RFB(element, channel, { shared: true });
         rfb.scaleViewport = true;
         rfb.background = "transparent";
         labelled(element.querySelector("canvas"));
         for (const data of early ?? []) channel.take(data);
         early = undefined;
-        ready();
+        ready(isRecorded);
         rfb.focus();
       },
       onData: (data) => (early ? early.push(data) : channel.take(data)),

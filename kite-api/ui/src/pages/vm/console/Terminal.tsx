@@ -35,8 +35,8 @@ export default function Terminal({ vm, kind, label, onReady, onEnd, onRefused }:
     fit.fit();
     const { cols, rows } = terminal;
     const link = openLink({ name, owner }, kind, { cols, rows }, {
-      onReady: () => {
-        ready();
+      onReady: (isRecorded) => {
+        ready(isRecorded);
         terminal.focus();
       },
       onData: (data) => terminal.write(data),

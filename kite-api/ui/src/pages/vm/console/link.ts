@@ -32,6 +32,8 @@ export interface End {
 
 interface Words {
   ready?: true;
+  /** With `ready`: what is shown is kept to be replayed. */
+  recorded?: boolean;
   error?: { detail?: string; title?: string };
   ended?: { by: string; reason: string };
 }
@@ -44,7 +46,7 @@ function endOf(code: number, reason: string, { error, ended }: Words): End {
 }
 
 export interface ConsoleEvents {
-  onReady: () => void;
+  onReady: (isRecorded: boolean) => void;
   onData: (data: Uint8Array) => void;
   onEnd: (end: End) => void;
   /** No console was opened: what the API says. */
@@ -84,7 +86,7 @@ export function openLink(
       if (over) return;
       if (typeof data !== "string") return onData(new Uint8Array(data));
       last = JSON.parse(data) as Words;
-      if (last.ready) onReady();
+      if (last.ready) onReady(last.recorded === true);
     });
     socket.addEventListener("close", ({ code, reason }) => {
       if (!over) onEnd(endOf(code, reason, last));
