@@ -4,6 +4,8 @@
 
 mod recordings;
 mod reports;
+#[cfg(test)]
+mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -162,6 +164,7 @@ impl<S: AuditSink> ConsoleAudit for GatewayAudit<S> {
                 bytes_down,
                 seconds,
                 ended,
+                // The words say the same, and connections by SSH have no such code.
                 code: _,
             } => console(
                 "ended",

@@ -23,10 +23,14 @@ pub(crate) struct Options {
     /// Where the SSH gateway is, if not where the platform says.
     #[arg(long, value_name = "HOST:PORT")]
     gateway: Option<Address>,
-    /// The gateway's host key: a fingerprint (SHA256:…) or a public key. By default the
-    /// one in the gateway's Secret, if you may read that.
+    /// The gateway's host key: a fingerprint (SHA256:…) or a public key. By default those
+    /// that the platform's status names, or the one in the gateway's Secret.
     #[arg(long, value_name = "KEY")]
     host_key: Option<HostKey>,
+    /// Where nothing is known of the gateway's host key, take the one that is shown
+    /// first; without this that is a failure.
+    #[arg(long, conflicts_with = "host_key")]
+    accept_host_key: bool,
     /// Image of the VM; by default the smallest that is ready.
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
@@ -51,8 +55,8 @@ fn url(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The exit code is 0 if all went well, 3 if something did not, and 130 if it was
-/// broken off.
+/// The exit code is 0 if all went well, 3 if something did not, 4 if all went well that
+/// may be looked at, and 130 if it was broken off.
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let stop = kite_process::on_signal()?;
     let client = options.cluster.client_without_retries().await?;
@@ -61,6 +65,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         api_url: options.api_url,
         gateway: options.gateway,
         host_key: options.host_key,
+        accept_host_key: options.accept_host_key,
         image: options.image,
         timeout: Duration::from_secs(options.timeout),
         unknown: UNKNOWN,
@@ -84,6 +89,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
             let is_made = report.steps.iter().any(|it| it.step == Step::User);
             let text = match report.state {
                 State::Passed => "Kite works here.",
+                State::NotLookedAt => {
+                    "Kite works here; whether all of it is gone was not looked at."
+                }
                 State::Failed => "Kite does not work here.",
                 State::Interrupted => "Broken off.",
             };
@@ -99,6 +107,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     Ok(match report.state {
         State::Passed => ExitCode::SUCCESS,
         State::Failed => ExitCode::from(3),
+        State::NotLookedAt => ExitCode::from(4),
         State::Interrupted => ExitCode::from(130),
     })
 }

@@ -126,6 +126,7 @@ impl Bed {
             api_url: Some(self.platform.text("api")),
             gateway: None,
             host_key: None,
+            accept_host_key: false,
             image: None,
             timeout: support::PATIENCE,
             unknown: Duration::ZERO,

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::world::{PASSWORD, World};
 
+const GIB: u64 = 1 << 30;
 const VMS: &str = "/api/v1/vms";
 const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtYnCyTnNYS2XJtKk4jXv9yq3sTzjS0wTS3b1g2Jm3B ann@laptop";
@@ -97,6 +98,34 @@ async fn what_was_seen_is_shown() {
     assert_eq!(shown.text("/status/phase"), "Running");
     assert_eq!(shown.text("/status/sshCommand"), "ssh web@gateway.test");
     assert_eq!(shown.body["status"]["upToDate"], true);
+}
+
+#[tokio::test]
+async fn what_a_vm_takes_of_the_quota_is_what_it_was_granted() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let made = world.post(VMS, &ann, web()).await;
+    // Nobody has answered yet: it counts with what it asks for.
+    let asked = json!({"cpu": 2, "memory": 2 * GIB, "disk": 10 * GIB});
+    assert_eq!(made.body["charge"], asked);
+    let vm = world.vm("ann", "web").await.unwrap();
+    let mut seen = KiteVirtualMachine::new("web", vm.spec.clone());
+    seen.metadata.namespace.clone_from(&vm.metadata.namespace);
+    let granted = json!({"cpu": 1, "memory": "1Gi", "disk": "5Gi"});
+    seen.status = Some(KiteVirtualMachineStatus {
+        observed_generation: vm.metadata.generation,
+        granted: Some(serde_json::from_value(granted).unwrap()),
+        ..KiteVirtualMachineStatus::default()
+    });
+    let controller = FieldManager::CONTROLLER;
+    let seen = world.cluster.apply_status(controller, &seen).await.unwrap();
+    world.state.caches().vms.caught_up_with(&seen).await;
+    let shown = world.get("/api/v1/vms/web", &ann).await;
+    let charge = json!({"cpu": 1, "memory": GIB, "disk": 5 * GIB});
+    assert_eq!(shown.body["charge"], charge);
+    assert_eq!(shown.body["cpu"], 2, "what is asked for is shown as it is");
+    let listed = world.get(VMS, &ann).await;
+    assert_eq!(listed.body["items"][0]["charge"], charge);
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::Arc,
+    time::Duration,
 };
 
 use kite_core::cluster::{Object, ObjectKey};
@@ -97,6 +98,9 @@ pub struct Held {
     pub unreadable: usize,
     /// Written objects that are remembered since the watch has not shown them.
     pub remembered: usize,
+    /// How long ago the oldest of the versions was answered that the watch should have
+    /// shown and has not; zero if there is none.
+    pub longest_unshown: Duration,
 }
 
 impl fmt::Debug for Caches {

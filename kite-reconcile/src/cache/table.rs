@@ -418,12 +418,19 @@ impl<K: Object> Table<K> {
     /// What is held.
     pub(super) fn held(&self) -> Held {
         let (objects, packed_bytes) = self.shelf.size();
+        let written = self.written.read();
+        let unshown = written.iter().filter_map(|(key, one)| {
+            let stored = self.stored(key).ok()?;
+            one.unshown(stored.as_deref())
+        });
+        let longest_unshown = unshown.max().unwrap_or_default();
         Held {
             kind: K::kind(&()).into_owned(),
             objects,
             packed_bytes,
             unreadable: self.unreadable.read().len(),
-            remembered: self.written.read().len(),
+            remembered: written.len(),
+            longest_unshown,
         }
     }
 

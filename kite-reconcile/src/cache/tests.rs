@@ -177,6 +177,41 @@ async fn what_was_written_is_seen_though_the_watch_lags() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn how_long_the_watch_is_behind_is_known() {
+    let mut it = Lagging::filled();
+    let behind = |it: &Lagging| it.cached.caches().held()[0].longest_unshown.as_secs();
+    // Busy: each version is shown when the next one is written already.
+    let mut before = it.cached.apply(ME, &map("a", "0")).await.unwrap();
+    for i in 1..100 {
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let next = it
+            .cached
+            .apply(ME, &map("a", &i.to_string()))
+            .await
+            .unwrap();
+        it.hears(Event::Apply(std::mem::replace(&mut before, next)));
+        assert_eq!(behind(&it), 0);
+    }
+    // Behind, however often the API server says the same.
+    for _ in 0..10 {
+        tokio::time::advance(Duration::from_secs(180)).await;
+        assert_eq!(it.seen("a").await.as_deref(), Some("99"));
+    }
+    assert_eq!(behind(&it), 1800);
+    it.hears(Event::Apply(before.clone()));
+    assert_eq!(behind(&it), 0);
+    it.cached
+        .remove(&before, PropagationPolicy::Background)
+        .await
+        .unwrap();
+    assert_eq!(it.seen("a").await, None);
+    tokio::time::advance(Duration::from_secs(1800)).await;
+    assert_eq!(behind(&it), 1800, "nor that it went");
+    it.hears(Event::Delete(before));
+    assert_eq!(behind(&it), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_others_deleted_before_the_watch_showed_our_write_is_gone() {
     let mut it = Lagging::filled();
     let made = it.cached.apply(ME, &map("a", "1")).await.unwrap();

@@ -12,6 +12,8 @@ use super::table::{ANCIENT, PATIENCE, Query, now, version};
 pub(super) struct Written<K> {
     state: State<K>,
     since: Instant,
+    /// When this version was first answered, or this end.
+    first: Instant,
     /// When it was noted, by the table's count.
     at: u64,
 }
@@ -87,7 +89,7 @@ impl<K: Object> Written<K> {
             version,
             patience,
         };
-        Self::new(state, at)
+        Self::new(state, at).after(before)
     }
 
     /// The object is gone that was known as `before` and that the store still
@@ -96,7 +98,7 @@ impl<K: Object> Written<K> {
         let was = before.and_then(Self::was);
         let shown = stored.and_then(identity);
         let (uid, version) = was.into_iter().chain(shown).max_by_key(|(_, v)| *v)?;
-        Some(Self::new(State::Gone { uid, version }, at))
+        Some(Self::new(State::Gone { uid, version }, at).after(before))
     }
 
     pub(super) fn unsure(before: Option<&Self>, doubt: Doubt, at: u64) -> Self {
@@ -136,11 +138,37 @@ impl<K: Object> Written<K> {
     }
 
     fn new(state: State<K>, at: u64) -> Self {
+        let since = now();
         Self {
             state,
-            since: now(),
+            since,
+            first: since,
             at,
         }
+    }
+
+    /// An answer that says the same as the one before is no newer than that.
+    fn after(mut self, before: Option<&Self>) -> Self {
+        let both = before.map(|before| (&before.state, &self.state));
+        let is_same = match both {
+            Some(
+                (State::There { .. }, State::There { .. })
+                | (State::Gone { .. }, State::Gone { .. }),
+            ) => before.and_then(Self::was) == self.was(),
+            _ => false,
+        };
+        if let (Some(before), true) = (before, is_same) {
+            self.first = before.first;
+        }
+        self
+    }
+
+    /// How long the watch has not shown what the API server has answered; the store
+    /// has `stored`. None if it has, or if nothing is known that it had to show.
+    pub(super) fn unshown(&self, stored: Option<&K>) -> Option<Duration> {
+        let is_known = !matches!(self.state, State::Unsure { .. });
+        let is_shown = matches!(self.beside(stored), Verdict::Confirmed);
+        (is_known && !is_shown).then(|| self.first.elapsed())
     }
 
     /// What was answered, if the watch may not have shown it.

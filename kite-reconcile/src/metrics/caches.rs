@@ -35,7 +35,7 @@ impl CacheCensus {
 
 type Figure = fn(&Held) -> usize;
 
-const FIGURES: [(&str, &str, Figure); 4] = [
+const FIGURES: [(&str, &str, Figure); 5] = [
     (
         "kite_cache_objects",
         "Objects that are cached, by kind",
@@ -55,6 +55,11 @@ const FIGURES: [(&str, &str, Figure); 4] = [
         "kite_cache_unconfirmed_writes",
         "Written objects that no watch has shown yet",
         |held| held.remembered,
+    ),
+    (
+        "kite_cache_unconfirmed_seconds",
+        "Age of the oldest written version that no watch has shown yet, or 0",
+        |held| usize::try_from(held.longest_unshown.as_secs()).unwrap_or(usize::MAX),
     ),
 ];
 

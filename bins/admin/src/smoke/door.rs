@@ -106,7 +106,7 @@ pub(super) enum Refusal {
     #[error("nobody answers at {0}: {1}")]
     Silent(Address, String),
     #[error("{0} has the host key {1}, and not {2}")]
-    Stranger(Address, String, HostKey),
+    Stranger(Address, String, String),
     #[error("{0} does not take the key of {1}")]
     Rejected(Address, String),
     #[error("{0}: {1}")]
@@ -119,12 +119,13 @@ pub(super) enum Refusal {
 #[derive(Clone)]
 pub(super) struct Door {
     pub(super) address: Address,
-    pub(super) expected: Option<HostKey>,
+    /// Any of these is right; where there are none, every key is.
+    pub(super) expected: Vec<HostKey>,
 }
 
 /// Takes the host key, if it is the right one.
 struct Greeter {
-    expected: Option<HostKey>,
+    expected: Vec<HostKey>,
     shown: Arc<std::sync::OnceLock<PublicKey>>,
 }
 
@@ -136,22 +137,27 @@ impl client::Handler for Greeter {
         key: &PublicKeyOrCertificate,
     ) -> Result<bool, russh::Error> {
         let key = key.public_key();
-        let is_right = self.expected.as_ref().is_none_or(|it| it.fits(&key));
+        let is_right = self.expected.is_empty() || self.expected.iter().any(|it| it.fits(&key));
         let _ = self.shown.set(key);
         Ok(is_right)
     }
 }
 
 impl Door {
-    /// Comes as far as the host key; gives its fingerprint.
-    pub(super) async fn knock(&self) -> Result<String, Refusal> {
+    /// Comes as far as the host key. Gives its fingerprint, and the door as it is known
+    /// from then on: by that key alone.
+    pub(super) async fn knock(&self) -> Result<(String, Self), Refusal> {
         let (handle, shown) = self.greet().await?;
         // Nobody waits for the answer.
         let _ = handle.disconnect(Disconnect::ByApplication, "", "").await;
-        Ok(shown)
+        let pinned = Self {
+            address: self.address.clone(),
+            expected: vec![HostKey::Key(Box::new(shown.clone()))],
+        };
+        Ok((fingerprint(&shown), pinned))
     }
 
-    async fn greet(&self) -> Result<(client::Handle<Greeter>, String), Refusal> {
+    async fn greet(&self) -> Result<(client::Handle<Greeter>, PublicKey), Refusal> {
         let address = &self.address;
         let silent = |why: String| Refusal::Silent(address.clone(), why);
         let connected = TcpStream::connect((address.host.as_str(), address.port));
@@ -160,22 +166,24 @@ impl Door {
             Ok(Err(error)) => return Err(silent(error.to_string())),
             Err(_) => return Err(silent(format!("no answer within {CONNECT:?}"))),
         };
-        let shown = Arc::default();
+        let shown = Arc::<std::sync::OnceLock<PublicKey>>::default();
         let greeter = Greeter {
             expected: self.expected.clone(),
             shown: Arc::clone(&shown),
         };
         let hello = client::connect_stream(Arc::default(), stream, greeter);
         let hello = timeout(GREET, hello).await;
-        let shown = shown.get().map(fingerprint);
-        match (hello, shown, &self.expected) {
-            (Ok(Ok(handle)), Some(shown), _) => Ok((handle, shown)),
-            (Ok(Err(russh::Error::UnknownKey)), Some(shown), Some(expected)) => {
-                Err(Refusal::Stranger(address.clone(), shown, expected.clone()))
+        match (hello, shown.get()) {
+            (Ok(Ok(handle)), Some(shown)) => Ok((handle, shown.clone())),
+            (Ok(Err(russh::Error::UnknownKey)), Some(shown)) => {
+                let expected: Vec<_> = self.expected.iter().map(HostKey::to_string).collect();
+                let expected = expected.join(" or ");
+                let shown = fingerprint(shown);
+                Err(Refusal::Stranger(address.clone(), shown, expected))
             }
-            (Ok(Ok(_)), None, _) => Err(self.broken("it showed no host key")),
-            (Ok(Err(error)), _, _) => Err(self.broken(&error.to_string())),
-            (Err(_), _, _) => Err(self.broken(&format!("it says nothing within {GREET:?}"))),
+            (Ok(Ok(_)), None) => Err(self.broken("it showed no host key")),
+            (Ok(Err(error)), _) => Err(self.broken(&error.to_string())),
+            (Err(_), _) => Err(self.broken(&format!("it says nothing within {GREET:?}"))),
         }
     }
 

@@ -9,6 +9,8 @@ mod door;
 mod person;
 mod place;
 mod report;
+#[cfg(test)]
+mod tests;
 mod web;
 
 use std::{sync::Arc, time::Duration};
@@ -25,17 +27,17 @@ use russh::keys::{Algorithm, PrivateKey};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use self::{
-    door::Refusal,
-    person::{MEMORY_GIB, PAUSE, Person, fresh_name, sweep},
-    place::{Place, image},
-    report::{Failure, Record, Stopped, Waiting},
-    web::Web,
-};
 pub use self::{
     door::{Address, HostKey},
     person::{ENDS, LABEL},
     report::{Done, News, Report, State, Step},
+};
+use self::{
+    door::{Door, Refusal},
+    person::{MEMORY_GIB, PAUSE, Person, fresh_name, sweep},
+    place::{Place, image},
+    report::{Failure, Record, Stopped, Waiting},
+    web::Web,
 };
 
 /// What the VM is called.
@@ -52,8 +54,11 @@ pub struct Options {
     pub api_url: Option<String>,
     /// Where the gateway is, if the platform does not say it.
     pub gateway: Option<Address>,
-    /// How the gateway is known, if that is not to be read from its Secret.
+    /// How the gateway is known, if not by the platform's status or by its Secret.
     pub host_key: Option<HostKey>,
+    /// Whether any host key is right where nothing is known of it. The one that is
+    /// shown first is then the only one.
+    pub accept_host_key: bool,
     /// Name of the image; by default the smallest that is ready.
     pub image: Option<String>,
     /// How long each step may wait.
@@ -73,7 +78,12 @@ pub async fn run(
     mut told: impl FnMut(&News<'_>),
 ) -> Report {
     let name = fresh_name();
-    let mut record = Record::new(&options.namespace, &name, &mut told);
+    let last = if options.keep {
+        Step::Login
+    } else {
+        Step::NothingLeft
+    };
+    let mut record = Record::new(&options.namespace, &name, last, &mut told);
     let person = Person::new(client, &name, options.timeout);
     let walk = Walk {
         client,
@@ -110,14 +120,14 @@ impl Walk<'_> {
             })
             .await?;
         // Others' leftovers are no reason for this one to fail.
-        for user in sweep(self.client).await.unwrap_or_default() {
+        for user in sweep(self.client).await {
             record.swept(user);
         }
         let web = record
             .take(Step::Api, async |_| Self::api(&place).await)
             .await?;
-        record
-            .take(Step::Gateway, async |_| Self::gateway(&place).await)
+        let door = record
+            .take(Step::Gateway, async |_| Self::gateway(&place.door).await)
             .await?;
         let image = record
             .take(Step::Image, async |it| self.image(it).await)
@@ -139,7 +149,7 @@ impl Walk<'_> {
             })
             .await?;
         record
-            .take(Step::Login, async |it| self.log_in(&place, &key, it).await)
+            .take(Step::Login, async |it| self.log_in(&door, &key, it).await)
             .await?;
         if self.options.keep {
             return Ok(());
@@ -161,7 +171,7 @@ impl Walk<'_> {
 
     /// Takes away what there is of the user.
     async fn clean_up(&self, record: &mut Record<'_>) {
-        if self.options.keep {
+        if self.options.keep || !record.has(Step::User) {
             return;
         }
         // What came of it is in the record.
@@ -188,13 +198,16 @@ impl Walk<'_> {
         Ok((web, told))
     }
 
-    async fn gateway(place: &Place) -> Result<((), String), Failure> {
-        let shown = place.door.knock().await.map_err(|it| failed(&it))?;
-        let note = match place.door.expected {
-            Some(_) => "the right host key",
-            None => "a host key that nothing is known to compare with; give it with --host-key:",
+    /// The gateway as it is known from now on.
+    async fn gateway(door: &Door) -> Result<(Door, String), Failure> {
+        let (shown, pinned) = door.knock().await.map_err(|it| failed(&it))?;
+        let note = if door.expected.is_empty() {
+            "a host key that was compared with nothing, as --accept-host-key says:"
+        } else {
+            "the right host key"
         };
-        Ok(((), format!("{} has {note} {shown}", place.door.address)))
+        let told = format!("{} has {note} {shown}", door.address);
+        Ok((pinned, told))
     }
 
     async fn image(&self, waiting: &mut Waiting<'_, '_>) -> Result<(KiteImage, String), Failure> {
@@ -284,7 +297,7 @@ impl Walk<'_> {
     /// Logs in until that works: the guest may still be starting.
     async fn log_in(
         &self,
-        place: &Place,
+        door: &Door,
         key: &Arc<PrivateKey>,
         waiting: &mut Waiting<'_, '_>,
     ) -> Result<((), String), Failure> {
@@ -292,7 +305,6 @@ impl Walk<'_> {
         let command = format!("echo {word}");
         let since = Instant::now();
         loop {
-            let door = &place.door;
             let refusal = match door.run(&self.person.name, Arc::clone(key), &command).await {
                 Ok(said) if said.lines().any(|line| line.trim() == word) => {
                     return Ok(((), format!("a command ran in the VM, by {}", door.address)));

@@ -1,14 +1,17 @@
 //! The throw-away user of a smoke test.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume};
 use kite_core::{
     conditions,
     crd::{
-        KiteImage, KiteReservation, KiteSession, KiteUser, KiteUserSpec, KiteVirtualMachine, Quota,
-        UserPhase,
+        KiteImage, KiteReservation, KiteSession, KiteSessionSpec, KiteUser, KiteUserSpec,
+        KiteVirtualMachine, Quota, UserPhase,
     },
     names,
     password::PasswordHash,
@@ -19,7 +22,7 @@ use kube::{
     api::{DeleteParams, ListParams, PostParams, Preconditions},
 };
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::report::{Failure, Waiting};
 
@@ -32,6 +35,11 @@ pub const ENDS: &str = "hy3ons.github.io/smoke-ends";
 const PREFIX: &str = "smoke-";
 /// Between two looks.
 pub(super) const PAUSE: Duration = Duration::from_millis(300);
+/// How long a request may still be under way to the API server that nobody waits for
+/// any more.
+const LATE: Duration = Duration::from_secs(5);
+/// Longest time for an answer of the API server while things are taken away.
+const ANSWER: Duration = Duration::from_secs(20);
 /// Memory of the VM.
 pub(super) const MEMORY_GIB: u32 = 1;
 
@@ -39,6 +47,8 @@ pub(super) const MEMORY_GIB: u32 = 1;
 pub(super) struct Person<'a> {
     client: &'a Client,
     longest: Duration,
+    /// Whether the API server was asked to make it and did not say what came of that.
+    is_in_doubt: AtomicBool,
     pub(super) name: String,
     pub(super) password: String,
 }
@@ -54,6 +64,7 @@ impl<'a> Person<'a> {
         Self {
             client,
             longest,
+            is_in_doubt: AtomicBool::new(false),
             name: name.to_owned(),
             password: format!("{:032x}", rand::random::<u128>()),
         }
@@ -93,7 +104,13 @@ impl<'a> Person<'a> {
             let annotations = user.annotations_mut();
             annotations.insert(ENDS.to_owned(), ends.to_string());
         }
-        self.users().create(&PostParams::default(), &user).await?;
+        self.is_in_doubt.store(true, Ordering::Relaxed);
+        let created = self.users().create(&PostParams::default(), &user).await;
+        let is_refused = matches!(&created, Err(kube::Error::Api(it)) if it.code < 500);
+        if created.is_ok() || is_refused {
+            self.is_in_doubt.store(false, Ordering::Relaxed);
+        }
+        created?;
         let since = Instant::now();
         loop {
             let status = self
@@ -133,22 +150,55 @@ impl<'a> Person<'a> {
         Ok(vms.get_opt(name).await?)
     }
 
+    /// Asks the API server until it answers, or it has been waited too long. That it
+    /// refuses for good is an answer.
+    async fn answer<T>(
+        &self,
+        since: Instant,
+        waiting: &mut Waiting<'_, '_>,
+        ask: impl AsyncFn() -> kube::Result<T>,
+    ) -> Result<kube::Result<T>, Failure> {
+        loop {
+            let why = match timeout(ANSWER, ask()).await {
+                Ok(Err(error)) if !is_final(&error) => format!("the API server: {error}"),
+                Ok(answer) => return Ok(answer),
+                Err(_) => format!("the API server does not answer within {ANSWER:?}"),
+            };
+            waiting.on(&why);
+            self.patience(since, "the API server has not done it", waiting)
+                .await?;
+        }
+    }
+
     /// Deletes the user, if it is there and a smoke test's, and waits until it is gone
     /// with its namespace.
     pub(super) async fn leave(
         &self,
         waiting: &mut Waiting<'_, '_>,
     ) -> Result<((), String), Failure> {
-        let since = Instant::now();
-        while let Some(user) = self.users().get_opt(&self.name).await? {
+        let (since, users) = (Instant::now(), self.users());
+        loop {
+            let user = self
+                .answer(since, waiting, async || users.get_opt(&self.name).await)
+                .await??;
+            let Some(user) = user else {
+                if self.is_in_doubt.load(Ordering::Relaxed) && since.elapsed() < LATE {
+                    waiting.on("a request to make the user, which may still be under way");
+                    sleep(PAUSE).await;
+                    continue;
+                }
+                break;
+            };
             if !is_of_a_smoke(&user) {
                 return Err(Failure::new(format!(
                     "{} has no label {LABEL} any more: it is left alone",
                     self.name
                 )));
             }
-            self.sign_out(&user).await?;
-            delete(&self.users(), &user).await?;
+            self.is_in_doubt.store(false, Ordering::Relaxed);
+            self.answer(since, waiting, async || delete(&users, &user).await)
+                .await??;
+            self.sign_out().await;
             let status = user.status.unwrap_or_default();
             let ready = conditions::find(&status.conditions, "Ready");
             waiting.on(ready.map_or("the user to go", |it| &it.message));
@@ -156,24 +206,28 @@ impl<'a> Person<'a> {
                 .await?;
         }
         let namespaces = Api::<Namespace>::all(self.client.clone());
-        while namespaces.get_opt(&self.namespace()).await?.is_some() {
-            waiting.on("the namespace to go");
+        let namespace = &self.namespace();
+        loop {
+            let seen = self
+                .answer(since, waiting, async || namespaces.get_opt(namespace).await)
+                .await?;
+            match seen {
+                Ok(None) => return Ok(((), "the user and its namespace are gone".to_owned())),
+                Ok(Some(_)) => waiting.on("the namespace to go"),
+                Err(error) if is_forbidden(&error) => {
+                    waiting.may_not_see("Namespace");
+                    return Ok(((), "the user is gone".to_owned()));
+                }
+                Err(error) => return Err(error.into()),
+            }
             self.patience(since, "its namespace is still there", waiting)
                 .await?;
         }
-        Ok(((), "the user and its namespace are gone".to_owned()))
     }
 
-    /// Ends the sessions of the user.
-    async fn sign_out(&self, user: &KiteUser) -> Result<(), Failure> {
-        let sessions = Api::<KiteSession>::all(self.client.clone());
-        for session in sessions.list(&ListParams::default()).await?.items {
-            let is_own = user.uid().as_ref() == Some(&session.spec.user_uid);
-            if is_own && session.metadata.deletion_timestamp.is_none() {
-                delete(&sessions, &session).await?;
-            }
-        }
-        Ok(())
+    /// Ends its sessions. Nobody else ever had the name.
+    async fn sign_out(&self) {
+        sign_out(self.client, |it| it.user == self.name).await;
     }
 
     /// Waits until nothing in the cluster speaks of the user.
@@ -183,54 +237,82 @@ impl<'a> Person<'a> {
     ) -> Result<((), String), Failure> {
         let since = Instant::now();
         loop {
-            let left = self.left().await?;
+            let left = self.left(since, waiting).await?;
             if left.is_empty() {
                 return Ok(((), "nothing of it is left".to_owned()));
             }
             waiting.on(&format!("there is still {}", left.join(", ")));
+            // A sign-in may have been under way while the user went.
+            self.sign_out().await;
             self.patience(since, "not all is gone", waiting).await?;
         }
     }
 
-    async fn left(&self) -> Result<Vec<String>, Failure> {
+    async fn left(
+        &self,
+        since: Instant,
+        waiting: &mut Waiting<'_, '_>,
+    ) -> Result<Vec<String>, Failure> {
         let (name, namespace) = (&self.name, &self.namespace());
-        let reservations = self
-            .all::<KiteReservation>(|it| {
-                let holder = &it.spec.holder;
-                holder.namespace.as_ref() == Some(namespace)
-                    || (holder.namespace.is_none() && holder.name == *name)
-            })
-            .await?;
-        let sessions = self.all::<KiteSession>(|it| it.spec.user == *name).await?;
-        let volumes = self
-            .all::<PersistentVolume>(|it| {
-                let spec = it.spec.as_ref();
-                let claim = spec.and_then(|it| it.claim_ref.as_ref());
-                let policy = spec.and_then(|it| it.persistent_volume_reclaim_policy.as_deref());
-                // Others are kept on purpose.
-                policy == Some("Delete")
-                    && claim.is_some_and(|it| it.namespace.as_ref() == Some(namespace))
-            })
-            .await?;
-        Ok([reservations, sessions, volumes].concat())
+        let is_held = |it: &KiteReservation| {
+            let holder = &it.spec.holder;
+            holder.namespace.as_ref() == Some(namespace)
+                || (holder.namespace.is_none() && holder.name == *name)
+        };
+        let is_signed_in = |it: &KiteSession| it.spec.user == *name;
+        let is_disk = |it: &PersistentVolume| {
+            let spec = it.spec.as_ref();
+            let claim = spec.and_then(|it| it.claim_ref.as_ref());
+            let policy = spec.and_then(|it| it.persistent_volume_reclaim_policy.as_deref());
+            // Others are kept on purpose.
+            policy == Some("Delete")
+                && claim.is_some_and(|it| it.namespace.as_ref() == Some(namespace))
+        };
+        Ok([
+            self.all(since, waiting, is_held).await?,
+            self.all(since, waiting, is_signed_in).await?,
+            self.all(since, waiting, is_disk).await?,
+        ]
+        .concat())
     }
 
-    /// Those of a kind that are meant, as far as one may look.
-    async fn all<K>(&self, which: impl Fn(&K) -> bool) -> Result<Vec<String>, Failure>
+    /// Those of a kind that are meant; it is noted where one may not look.
+    async fn all<K>(
+        &self,
+        since: Instant,
+        waiting: &mut Waiting<'_, '_>,
+        which: impl Fn(&K) -> bool,
+    ) -> Result<Vec<String>, Failure>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
     {
         let list = Api::<K>::all(self.client.clone());
-        match list.list(&ListParams::default()).await {
+        let all = ListParams::default();
+        let listed = self
+            .answer(since, waiting, async || list.list(&all).await)
+            .await?;
+        match listed {
             Ok(list) => {
                 let found = list.items.iter().filter(|it| which(it));
                 let name = |it: &K| format!("{} {}", K::kind(&()), it.name_any());
                 Ok(found.map(name).collect())
             }
-            Err(kube::Error::Api(status)) if status.code == 403 => Ok(Vec::new()),
+            Err(error) if is_forbidden(&error) => {
+                waiting.may_not_see(&K::kind(&()));
+                Ok(Vec::new())
+            }
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Whether the API server would say the same again.
+fn is_final(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 422))
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 /// Whether a smoke test made this user.
@@ -245,27 +327,40 @@ fn is_left_behind(user: &KiteUser, now: Timestamp) -> bool {
     is_of_a_smoke(user) && ends.is_some_and(|ends| ends < now)
 }
 
-/// Deletes what smoke tests have left behind; gives the names of the users. Nobody
-/// waits for their end.
-pub(super) async fn sweep(client: &Client) -> Result<Vec<String>, Failure> {
+/// Deletes what smoke tests have left behind, as far as that goes; gives the names of
+/// the users. Nobody waits for their end.
+pub(super) async fn sweep(client: &Client) -> Vec<String> {
     let users = Api::<KiteUser>::all(client.clone());
     let now = Timestamp::now();
     let mut swept = Vec::new();
-    for user in users
-        .list(&ListParams::default().labels(LABEL))
-        .await?
-        .items
-    {
-        if is_left_behind(&user, now) && user.metadata.deletion_timestamp.is_none() {
-            delete(&users, &user).await?;
+    let listed = users.list(&ListParams::default().labels(LABEL)).await;
+    for user in listed.into_iter().flat_map(|it| it.items) {
+        let is_going = user.metadata.deletion_timestamp.is_some();
+        if is_left_behind(&user, now) && !is_going && delete(&users, &user).await.is_ok() {
+            sign_out(client, |it| user.uid().as_ref() == Some(&it.user_uid)).await;
             swept.push(user.name_any());
         }
     }
-    Ok(swept)
+    swept
+}
+
+/// Ends the sessions of a user that goes, as far as one may: they are of no use without
+/// it, and hold up nothing.
+async fn sign_out(client: &Client, is_meant: impl Fn(&KiteSessionSpec) -> bool) {
+    let sessions = Api::<KiteSession>::all(client.clone());
+    let params = ListParams::default();
+    let Ok(Ok(list)) = timeout(ANSWER, sessions.list(&params)).await else {
+        return;
+    };
+    for session in list.items {
+        if is_meant(&session.spec) {
+            let _ = timeout(ANSWER, delete(&sessions, &session)).await;
+        }
+    }
 }
 
 /// Deletes this object, and no later one of its name.
-async fn delete<K>(api: &Api<K>, object: &K) -> Result<(), Failure>
+async fn delete<K>(api: &Api<K>, object: &K) -> kube::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -280,6 +375,6 @@ where
         Ok(_) => Ok(()),
         // Gone, or replaced by another.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }

@@ -60,8 +60,8 @@ impl Place {
         })?;
         let told = format!("the web page is {api}, the gateway {address}");
         let expected = match &options.host_key {
-            Some(key) => Some(key.clone()),
-            None => host_key(client, &options.namespace).await?,
+            Some(key) => vec![key.clone()],
+            None => host_keys(client, options, platform.as_ref()).await?,
         };
         let door = Door { address, expected };
         Ok((Self { api, door }, told))
@@ -89,17 +89,61 @@ fn gateway_of(platform: &KitePlatform) -> Option<Address> {
     })
 }
 
-/// The gateway's host key, if one may read it.
-async fn host_key(client: &Client, namespace: &str) -> Result<Option<HostKey>, Failure> {
+/// The host keys that the gateway may have: those that the platform's status names, or
+/// else that of the gateway's Secret. None of them only if that is accepted.
+async fn host_keys(
+    client: &Client,
+    options: &Options,
+    platform: Option<&KitePlatform>,
+) -> Result<Vec<HostKey>, Failure> {
+    let status = platform.and_then(|it| it.status.as_ref());
+    let named = status.map_or(&[][..], |it| &it.gateway_host_keys);
+    if !named.is_empty() {
+        let keys = named.iter().map(|it| it.public_key.parse());
+        return keys.collect::<Result<_, String>>().map_err(|error| {
+            Failure::with_remedy(
+                format!("gatewayHostKeys in the platform's status: {error}"),
+                "name the key with --host-key",
+            )
+        });
+    }
+    let (namespace, secret) = (&options.namespace, names::GATEWAY_HOST_KEY_SECRET);
+    let why = match host_key(client, namespace).await? {
+        InSecret::Key(key) => return Ok(vec![key]),
+        InSecret::Lacking => format!("there is no key in the Secret {namespace}/{secret}"),
+        InSecret::Forbidden => format!("you may not read the Secret {namespace}/{secret}"),
+    };
+    if options.accept_host_key {
+        return Ok(Vec::new());
+    }
+    Err(Failure::with_remedy(
+        format!(
+            "nothing is known to compare the gateway's host key with: the platform's status has \
+             no gatewayHostKeys, and {why}"
+        ),
+        "name the key with --host-key, or take the one that is shown first with \
+         --accept-host-key",
+    ))
+}
+
+/// What is known of the key in the gateway's Secret.
+enum InSecret {
+    Key(HostKey),
+    Lacking,
+    Forbidden,
+}
+
+/// The key in the gateway's Secret.
+async fn host_key(client: &Client, namespace: &str) -> Result<InSecret, Failure> {
     let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
     let secret = match secrets.get_opt(names::GATEWAY_HOST_KEY_SECRET).await {
         Ok(secret) => secret,
-        Err(kube::Error::Api(status)) if status.code == 403 => None,
+        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(InSecret::Forbidden),
         Err(error) => return Err(error.into()),
     };
     let data = secret.and_then(|it| it.data).unwrap_or_default();
     let Some(text) = data.get(names::key_secret::HOST_PRIVATE) else {
-        return Ok(None);
+        return Ok(InSecret::Lacking);
     };
     let key = PrivateKey::from_openssh(&text.0).map_err(|error| {
         Failure::with_remedy(
@@ -110,7 +154,8 @@ async fn host_key(client: &Client, namespace: &str) -> Result<Option<HostKey>, F
             "name the key with --host-key",
         )
     })?;
-    Ok(Some(HostKey::Key(Box::new(key.public_key().clone()))))
+    let key = HostKey::Key(Box::new(key.public_key().clone()));
+    Ok(InSecret::Key(key))
 }
 
 /// The image to make a VM from: the one that is named, or else the smallest of those

@@ -1,6 +1,6 @@
 //! What a smoke test says: how far it is, and what came of it.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, mem, time::Duration};
 
 use serde::Serialize;
 use tokio::time::Instant;
@@ -100,6 +100,8 @@ impl Step {
 pub enum State {
     /// It went well.
     Passed,
+    /// It went well as far as one may look, and that is not all of it.
+    NotLookedAt,
     /// It did not.
     Failed,
     /// Somebody broke it off.
@@ -128,6 +130,7 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = match self.state {
             State::Passed => "ok",
+            State::NotLookedAt => "unseen",
             State::Failed => "FAILED",
             State::Interrupted => "stopped",
         };
@@ -210,11 +213,22 @@ pub(super) struct Record<'a> {
     steps: Vec<Done>,
     swept: Vec<String>,
     current: Option<(Step, Instant)>,
+    /// The step that all is well with, if it is.
+    last: Step,
+    /// Whether somebody broke it off, be it within a step or between two.
+    is_broken_off: bool,
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn new(namespace: &str, user: &str, told: &'a mut dyn FnMut(&News<'_>)) -> Self {
+    pub(super) fn new(
+        namespace: &str,
+        user: &str,
+        last: Step,
+        told: &'a mut dyn FnMut(&News<'_>),
+    ) -> Self {
         Self {
+            last,
+            is_broken_off: false,
             told,
             namespace: namespace.to_owned(),
             user: user.to_owned(),
@@ -235,11 +249,21 @@ impl<'a> Record<'a> {
             step,
             told: &mut *self.told,
             last: String::new(),
+            unseen: BTreeSet::new(),
         };
         waiting.on("");
-        match task(&mut waiting).await {
-            Ok((value, message)) => {
+        let taken = task(&mut waiting).await;
+        let unseen = mem::take(&mut waiting.unseen);
+        match taken {
+            Ok((value, message)) if unseen.is_empty() => {
                 self.end(State::Passed, message, None);
+                Ok(value)
+            }
+            Ok((value, message)) => {
+                let unseen = unseen.into_iter().collect::<Vec<_>>().join(", ");
+                let message = format!("{message}; not looked at: {unseen}");
+                let remedy = format!("run it as somebody with the right to list {unseen}");
+                self.end(State::NotLookedAt, message, Some(remedy));
                 Ok(value)
             }
             Err(Failure { message, remedy }) => {
@@ -249,10 +273,16 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The step that is under way was broken off.
+    /// All was broken off, with the step that is under way if there is one.
     pub(super) fn interrupted(&mut self) {
+        self.is_broken_off = true;
         let remedy = Some("repeat it".to_owned());
         self.end(State::Interrupted, "broken off".to_owned(), remedy);
+    }
+
+    /// Whether the step was begun, and is over.
+    pub(super) fn has(&self, step: Step) -> bool {
+        self.steps.iter().any(|it| it.step == step)
     }
 
     pub(super) fn swept(&mut self, user: String) {
@@ -281,8 +311,12 @@ impl<'a> Record<'a> {
         let has = |state| self.steps.iter().any(|it| it.state == state);
         let state = if has(State::Failed) {
             State::Failed
-        } else if has(State::Interrupted) {
+        } else if self.is_broken_off {
             State::Interrupted
+        } else if !self.has(self.last) {
+            State::Failed
+        } else if has(State::NotLookedAt) {
+            State::NotLookedAt
         } else {
             State::Passed
         };
@@ -300,6 +334,7 @@ pub(super) struct Waiting<'r, 'a> {
     step: Step,
     told: &'r mut (dyn FnMut(&News<'_>) + 'a),
     last: String,
+    unseen: BTreeSet<String>,
 }
 
 impl Waiting<'_, '_> {
@@ -308,6 +343,11 @@ impl Waiting<'_, '_> {
             (self.told)(&News::Waiting(self.step, what));
             what.clone_into(&mut self.last);
         }
+    }
+
+    /// That objects of this kind may not be looked at.
+    pub(super) fn may_not_see(&mut self, kind: &str) {
+        self.unseen.insert(kind.to_owned());
     }
 
     /// What it waited for last.

@@ -239,8 +239,8 @@ const CONTROLLER: [Alert; 11] = [
     Alert {
         name: "KiteWatchBehind",
         severity: Severity::Warning,
-        minutes: 30,
-        expr: "sum by (kind) (kite_cache_unconfirmed_writes) > 0",
+        minutes: 5,
+        expr: "max by (kind) (kite_cache_unconfirmed_seconds) > 1800",
         summary: "The watch of {{ $labels.kind }} has not shown for half an hour what was written",
         description: "The watch hangs, or Kite writes where it does not watch. It asks by requests meanwhile.",
     },
