@@ -5,6 +5,7 @@
 //! Secrets that nobody can make anew. What the controller finds out or makes again is
 //! not; and no disk is.
 
+mod admit;
 mod compare;
 mod document;
 mod factor;
