@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use kite_admin::{
-    backup::{self, Backup, Outcome},
+    backup::{self, Backup, Only, Outcome, Selection},
     install::ObjectName,
 };
 use kite_core::names;
@@ -135,6 +135,14 @@ pub(crate) struct RestoreOptions {
     /// repeat it without this then.
     #[arg(long)]
     without_vms: bool,
+    /// Bring back nothing but this object, with the names it holds and, for a VM, its
+    /// keys: KIND/NAME, or KIND/NAMESPACE/NAME where there are several. May be repeated.
+    #[arg(long, value_name = "KIND/NAME", conflicts_with = "without_vms")]
+    only: Vec<Only>,
+    /// Also bring back API tokens and invites of users that were in this cluster before,
+    /// which may have been revoked since.
+    #[arg(long)]
+    with_tokens: bool,
     /// Namespace in which Kite runs; a backup of another one is refused.
     #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
     namespace: String,
@@ -162,11 +170,17 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<ExitCode>
         options.namespace,
         kept.namespace
     );
+    let only = (!options.only.is_empty())
+        .then(|| Selection::of(&kept, &options.only))
+        .transpose()
+        .with_context(|| shown.clone())?;
     let client = options.cluster.client_without_retries().await?;
     let how = backup::Options {
         dry_run: options.dry_run == DryRun::Server,
         overwrite: options.overwrite,
         without_vms: options.without_vms,
+        with_tokens: options.with_tokens,
+        only,
         timeout: Duration::from_secs(options.timeout),
     };
     let mut told = Told {
@@ -226,6 +240,9 @@ impl Told {
             )),
             Outcome::Skipped { why } => {
                 self.lines.line(&format!("skipped      {object}: {why}"));
+            }
+            Outcome::Removed { why } => {
+                self.lines.line(&format!("removed      {object}: {why}"));
             }
             Outcome::Failed { why, remedy } => self.lines.line(&format!(
                 "FAILED       {object}: {why}\n             -> {remedy}"

@@ -13,6 +13,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The token of an invite, sealed for a repeated request.
 const SEALED_INVITE: &str = "hy3ons.github.io/invite-token";
 
+/// The uid that an object had before a restore made it anew.
+pub(super) const FORMER_UID: &str = "hy3ons.github.io/restored-from-uid";
+
 /// A kind that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -90,6 +93,27 @@ impl Kind {
         }
     }
 
+    /// Numbers of the spec that only rise.
+    pub(super) fn rising(self) -> &'static [&'static str] {
+        match self {
+            Self::Platform => &["sessionEpoch", "tokenEpoch"],
+            Self::User => &["tokenEpoch"],
+            Self::SecondFactor => &["lastStep"],
+            Self::Image
+            | Self::Offer
+            | Self::Token
+            | Self::Invite
+            | Self::Machine
+            | Self::Reservation
+            | Self::Secret => &[],
+        }
+    }
+
+    /// Whether others name it by its uid.
+    pub(super) fn is_named_by_uid(self) -> bool {
+        matches!(self, Self::User | Self::Machine | Self::Offer)
+    }
+
     /// Where it names uids of other objects.
     pub(super) fn uids(self) -> &'static [&'static str] {
         match self {
@@ -106,7 +130,7 @@ impl Kind {
 pub(super) fn essence(kind: Kind, object: &DynamicObject) -> DynamicObject {
     let metadata = &object.metadata;
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
-    annotations.retain(|name, _| name != LAST_APPLIED && name != SEALED_INVITE);
+    annotations.retain(|name, _| ![LAST_APPLIED, SEALED_INVITE, FORMER_UID].contains(&&**name));
     let mut owners = metadata.owner_references.clone().unwrap_or_default();
     // A Secret comes back before its VM, and the controller takes it up by its labels.
     // Of owners that are not kept nobody could tell the new uid.

@@ -6,17 +6,26 @@
 //! not; and no disk is.
 
 mod admit;
+mod bootstrap;
+mod claim;
 mod compare;
 mod document;
 mod factor;
 mod kinds;
+mod namespace;
 mod order;
+mod outcome;
 mod restore;
+mod rising;
+mod selection;
 mod take;
+mod write;
 
 pub use self::{
     document::{Backup, Entry, ReadError},
-    restore::{Options, Outcome, restore},
+    outcome::Outcome,
+    restore::{Options, restore},
+    selection::{Only, SelectError, Selection},
     take::take,
 };
 use crate::install::ObjectName;
