@@ -12,11 +12,15 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use kite_admin::{
-    backup::{self, Backup, Outcome},
+    backup::{self, Backup, Only, Outcome, Selection},
     install::ObjectName,
 };
 use kite_core::names;
 use kite_process::ClusterArgs;
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    io::Errno,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -50,7 +54,7 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
     let kept = backup::take(&client, &options.namespace, options.with_secrets).await?;
     let text = kept.to_text(jiff::Timestamp::now())?;
     if options.output == Path::new(STANDARD) {
-        print(&text)?;
+        write_out(&text)?;
     } else {
         write(&options.output, &text)?;
     }
@@ -68,26 +72,51 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes to standard output, where nobody who ends to read has got all of it.
+fn write_out(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("--output -: not all of the backup could be written, so there is none")
+}
+
 /// Writes a file as a whole or not at all, and over none.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let shown = path.display();
     let mut part = path.as_os_str().to_owned();
-    part.push(".part");
+    part.push(format!(".{:016x}.part", rand::random::<u64>()));
     let part = PathBuf::from(part);
     let written = || -> std::io::Result<()> {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&part)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        // Unlike a renaming this takes no other file's place.
-        fs::hard_link(&part, path)
+        let mut file = private(&part)?;
+        let whole = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .and_then(|()| rename(&part, path));
+        if whole.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        whole
     };
-    let written = written();
-    let _ = fs::remove_file(&part);
-    written.with_context(|| format!("--output {shown} cannot be written; name another file"))
+    written().with_context(|| format!("--output {shown} cannot be written; name another file"))
+}
+
+/// A new file that only its owner may read.
+fn private(path: &Path) -> std::io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Renames a file, and takes no other one's place.
+fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can: there the name is taken by an empty file first.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            private(to)?;
+            fs::rename(from, to).inspect_err(|_| {
+                let _ = fs::remove_file(to);
+            })
+        }
+        renamed => Ok(renamed?),
+    }
 }
 
 #[derive(Args)]
@@ -106,6 +135,17 @@ pub(crate) struct RestoreOptions {
     /// repeat it without this then.
     #[arg(long)]
     without_vms: bool,
+    /// Bring back nothing but this object, with the names it holds and, for a VM, its
+    /// keys: KIND/NAME, or KIND/NAMESPACE/NAME where there are several. May be repeated.
+    #[arg(long, value_name = "KIND/NAME", conflicts_with = "without_vms")]
+    only: Vec<Only>,
+    /// Also bring back API tokens and invites of users that were in this cluster before,
+    /// which may have been revoked since.
+    #[arg(long)]
+    with_tokens: bool,
+    /// Namespace in which Kite runs; a backup of another one is refused.
+    #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
+    namespace: String,
     /// Seconds that the controller may take for a user's namespace.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     timeout: u64,
@@ -122,11 +162,25 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<ExitCode>
     let shown = options.file.display().to_string();
     let text = read(&options.file).with_context(|| format!("{shown} cannot be read"))?;
     let kept = Backup::of_text(&text).with_context(|| shown.clone())?;
+    anyhow::ensure!(
+        kept.namespace == options.namespace,
+        "{shown} is of an installation in the namespace {:?}, and --namespace is {:?}: if Kite \
+         runs there in this cluster, too, and you trust the file, repeat this with --namespace {}",
+        kept.namespace,
+        options.namespace,
+        kept.namespace
+    );
+    let only = (!options.only.is_empty())
+        .then(|| Selection::of(&kept, &options.only))
+        .transpose()
+        .with_context(|| shown.clone())?;
     let client = options.cluster.client_without_retries().await?;
     let how = backup::Options {
         dry_run: options.dry_run == DryRun::Server,
         overwrite: options.overwrite,
         without_vms: options.without_vms,
+        with_tokens: options.with_tokens,
+        only,
         timeout: Duration::from_secs(options.timeout),
     };
     let mut told = Told {
@@ -186,6 +240,9 @@ impl Told {
             )),
             Outcome::Skipped { why } => {
                 self.lines.line(&format!("skipped      {object}: {why}"));
+            }
+            Outcome::Removed { why } => {
+                self.lines.line(&format!("removed      {object}: {why}"));
             }
             Outcome::Failed { why, remedy } => self.lines.line(&format!(
                 "FAILED       {object}: {why}\n             -> {remedy}"

@@ -6,6 +6,9 @@ use kube::api::DynamicObject;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::admit::admitted;
+use crate::install::ObjectName;
+
 /// What the file says it is.
 const FORMAT: &str = "kite-backup";
 /// The version of the format that is written and read.
@@ -59,8 +62,17 @@ pub enum ReadError {
     )]
     Changed,
     /// An object in it is of a kind that is not kept.
-    #[error("it has a {0}, which is no object of a backup")]
+    #[error("it has a {0}, which is no object of a backup: take another copy of it")]
     Kind(String),
+    /// An object in it is where none of its kind can be.
+    #[error("it has {0}, and no object of this kind can be called that: take another copy of it")]
+    Name(ObjectName),
+    /// A Secret in it is none that is kept.
+    #[error(
+        "it has {0}, and no backup has a Secret of this name, namespace and type: somebody put it \
+         in, so take another copy of it"
+    )]
+    Secret(ObjectName),
 }
 
 /// What stands before anything else is read.
@@ -84,7 +96,7 @@ struct File {
     note: String,
     namespace: String,
     with_secrets: bool,
-    /// SHA-256 of the text of `entries`.
+    /// SHA-256 of the text of `entries`: against accidents, and no signature.
     sha256: String,
     entries: Box<RawValue>,
 }
@@ -126,17 +138,10 @@ impl Backup {
             return Err(ReadError::Changed);
         }
         let entries: Vec<Entry> = serde_json::from_str(file.entries.get())?;
-        if let Some(other) = entries
-            .iter()
-            .find(|it| super::kinds::Kind::of(&it.object).is_none())
-        {
-            let kind = other.object.types.as_ref().map(|it| it.kind.clone());
-            return Err(ReadError::Kind(kind.unwrap_or_default()));
-        }
         Ok(Self {
+            entries: admitted(&file.namespace, entries)?,
             namespace: file.namespace,
             with_secrets: file.with_secrets,
-            entries,
         })
     }
 }

@@ -13,6 +13,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The token of an invite, sealed for a repeated request.
 const SEALED_INVITE: &str = "hy3ons.github.io/invite-token";
 
+/// The uid that an object had before a restore made it anew.
+pub(super) const FORMER_UID: &str = "hy3ons.github.io/restored-from-uid";
+
 /// A kind that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -60,12 +63,17 @@ impl Kind {
     /// The kind of an object, if it is kept.
     pub(super) fn of(object: &DynamicObject) -> Option<Self> {
         let types = object.types.as_ref()?;
-        let is_it = |kind: &Self| {
-            let resource = kind.resource();
-            resource.kind == types.kind && resource.api_version == types.api_version
-        };
         let mut all = Self::OWN.into_iter().chain([Self::Secret]);
-        all.find(is_it)
+        all.find(|it| it.is(&types.api_version, &types.kind))
+    }
+
+    fn is(self, api_version: &str, kind: &str) -> bool {
+        let resource = self.resource();
+        resource.kind == kind && resource.api_version == api_version
+    }
+
+    pub(super) fn is_namespaced(self) -> bool {
+        matches!(self, Self::Machine | Self::Secret)
     }
 
     /// Fields of the status of which nothing else tells: all others the controller
@@ -74,7 +82,7 @@ impl Kind {
         match self {
             Self::Offer => &["claimedBy"],
             Self::Token => &["lastUsedAt"],
-            Self::Invite => &["claimedFor", "usedBy", "usedAt"],
+            Self::Invite => &["claimedFor"],
             Self::Machine => &["granted", "restart"],
             Self::Platform
             | Self::Image
@@ -85,12 +93,33 @@ impl Kind {
         }
     }
 
+    /// Numbers of the spec that only rise.
+    pub(super) fn rising(self) -> &'static [&'static str] {
+        match self {
+            Self::Platform => &["sessionEpoch", "tokenEpoch"],
+            Self::User => &["tokenEpoch"],
+            Self::SecondFactor => &["lastStep"],
+            Self::Image
+            | Self::Offer
+            | Self::Token
+            | Self::Invite
+            | Self::Machine
+            | Self::Reservation
+            | Self::Secret => &[],
+        }
+    }
+
+    /// Whether others name it by its uid.
+    pub(super) fn is_named_by_uid(self) -> bool {
+        matches!(self, Self::User | Self::Machine | Self::Offer)
+    }
+
     /// Where it names uids of other objects.
     pub(super) fn uids(self) -> &'static [&'static str] {
         match self {
             Self::Offer => &["/status/claimedBy/uid"],
             Self::SecondFactor | Self::Token => &["/spec/userUid"],
-            Self::Invite => &["/spec/createdBy/uid", "/status/usedBy/uid"],
+            Self::Invite => &["/spec/createdBy/uid"],
             Self::Reservation => &["/spec/holder/uid"],
             Self::Platform | Self::Image | Self::User | Self::Machine | Self::Secret => &[],
         }
@@ -101,12 +130,14 @@ impl Kind {
 pub(super) fn essence(kind: Kind, object: &DynamicObject) -> DynamicObject {
     let metadata = &object.metadata;
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
-    annotations.retain(|name, _| name != LAST_APPLIED && name != SEALED_INVITE);
+    annotations.retain(|name, _| ![LAST_APPLIED, SEALED_INVITE, FORMER_UID].contains(&&**name));
     let mut owners = metadata.owner_references.clone().unwrap_or_default();
-    if kind == Kind::Secret {
-        // It comes back before its VM, and the controller takes it up by its labels.
-        owners.clear();
-    }
+    // A Secret comes back before its VM, and the controller takes it up by its labels.
+    // Of owners that are not kept nobody could tell the new uid.
+    owners.retain(|it| {
+        let mut own = Kind::OWN.into_iter();
+        kind != Kind::Secret && own.any(|of| of.is(&it.api_version, &it.kind))
+    });
     let mut data = object.data.as_object().cloned().unwrap_or_default();
     let status = data.remove("status").unwrap_or_default();
     let status = truths(kind, &status);

@@ -5,17 +5,27 @@
 //! Secrets that nobody can make anew. What the controller finds out or makes again is
 //! not; and no disk is.
 
+mod admit;
+mod bootstrap;
+mod claim;
 mod compare;
 mod document;
 mod factor;
 mod kinds;
+mod namespace;
 mod order;
+mod outcome;
 mod restore;
+mod rising;
+mod selection;
 mod take;
+mod write;
 
 pub use self::{
     document::{Backup, Entry, ReadError},
-    restore::{Options, Outcome, restore},
+    outcome::Outcome,
+    restore::{Options, restore},
+    selection::{Only, SelectError, Selection},
     take::take,
 };
 use crate::install::ObjectName;

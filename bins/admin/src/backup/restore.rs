@@ -1,27 +1,33 @@
 //! Bringing back what was kept.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use kite_core::{crd::KiteUser, names};
+use kite_core::names;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions},
+    api::{DynamicObject, PostParams},
 };
-use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
 use super::{
+    bootstrap,
     compare::differences,
     document::{Backup, Entry},
     factor::Seals,
-    kinds::{Kind, essence},
+    kinds::{FORMER_UID, Kind, essence},
     order::in_order,
+    outcome::Outcome,
+    rising::raise,
+    selection::Selection,
+    write::{missing_truths, take_status},
 };
 use crate::{causes::causes, install::ObjectName};
 
-/// Between two looks whether a user has a namespace.
-const PAUSE: Duration = Duration::from_millis(300);
+/// How often an object is looked at anew that changes meanwhile.
+const ATTEMPTS: usize = 5;
 
 /// How a backup is restored.
 #[derive(Clone, Debug)]
@@ -32,58 +38,13 @@ pub struct Options {
     pub overwrite: bool,
     /// VMs and their keys stay out: their disks may have to come first.
     pub without_vms: bool,
+    /// API tokens and invites come back also where their user was here before, and they
+    /// may have been taken away on purpose.
+    pub with_tokens: bool,
+    /// Nothing but these, if given; the others are looked at.
+    pub only: Option<Selection>,
     /// How long the controller may take for a user's namespace.
     pub timeout: Duration,
-}
-
-/// What became of an object; in a dry run, what would.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "change")]
-pub enum Outcome {
-    /// It is back.
-    Created,
-    /// It was there, and is as it was kept.
-    Unchanged,
-    /// It was another, and is now as it was kept.
-    Overwritten,
-    /// It is another, and was left alone.
-    Differs {
-        /// Where.
-        fields: Vec<String>,
-    },
-    /// What it rests on is not back, and so it is not.
-    Skipped {
-        /// What that is.
-        why: String,
-    },
-    /// It could not be brought back.
-    Failed {
-        /// What was said.
-        why: String,
-        /// What to do.
-        remedy: String,
-    },
-}
-
-impl Outcome {
-    /// Whether the object is as it was kept.
-    pub fn is_back(&self) -> bool {
-        match self {
-            Self::Created | Self::Unchanged | Self::Overwritten => true,
-            Self::Differs { .. } | Self::Skipped { .. } | Self::Failed { .. } => false,
-        }
-    }
-
-    fn skipped(why: impl Into<String>) -> Self {
-        Self::Skipped { why: why.into() }
-    }
-
-    fn failed(why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Failed {
-            why: why.into(),
-            remedy: remedy.into(),
-        }
-    }
 }
 
 /// Brings back what `backup` has, and tells of each object. What rests on something that
@@ -99,6 +60,8 @@ pub async fn restore(
         backup,
         options,
         uids: BTreeMap::new(),
+        new_users: BTreeSet::new(),
+        is_administered: false,
         namespaces: BTreeMap::new(),
     };
     for (kind, entry) in in_order(&backup.entries, &backup.namespace) {
@@ -108,20 +71,42 @@ pub async fn restore(
         if options.without_vms && is_of_vm {
             continue;
         }
-        let outcome = restoring.one(kind, entry).await;
         let name = ObjectName::found(&kind.resource(), &entry.object);
+        if options.only.as_ref().is_some_and(|only| !only.has(entry)) {
+            if let Err(error) = restoring.look(kind, entry).await {
+                told(&name, &Outcome::refused(&error));
+            }
+            continue;
+        }
+        let outcome = restoring.one(kind, entry).await;
+        if kind == Kind::User && outcome.is_back() && bootstrap::is_administrator(&entry.object) {
+            restoring.is_administered = true;
+        }
+        told(&name, &outcome);
+    }
+    for (name, outcome) in restoring.tell_offers().await {
+        told(&name, &outcome);
+    }
+    if restoring.is_administered
+        && let Some((name, outcome)) =
+            bootstrap::withdraw(client, &backup.namespace, options.dry_run).await
+    {
         told(&name, &outcome);
     }
 }
 
-struct Restoring<'a> {
-    client: &'a Client,
-    backup: &'a Backup,
-    options: &'a Options,
+pub(super) struct Restoring<'a> {
+    pub(super) client: &'a Client,
+    pub(super) backup: &'a Backup,
+    pub(super) options: &'a Options,
     /// What objects that are back are called now, by their former uids.
-    uids: BTreeMap<String, String>,
+    pub(super) uids: BTreeMap<String, String>,
+    /// Former uids of users that only a restore has brought here.
+    new_users: BTreeSet<String>,
+    /// Whether an administrator who can sign in is back.
+    is_administered: bool,
     /// Whether namespaces of users are there.
-    namespaces: BTreeMap<String, bool>,
+    pub(super) namespaces: BTreeMap<String, bool>,
 }
 
 impl Restoring<'_> {
@@ -143,6 +128,24 @@ impl Restoring<'_> {
         entries.any(|it| Some(&*it.former_uid) == uid.as_str())
     }
 
+    /// Notes an object that is not to come back, if it is there: others may rest on it.
+    async fn look(&mut self, kind: Kind, entry: &Entry) -> Result<(), kube::Error> {
+        if !kind.is_named_by_uid() {
+            return Ok(());
+        }
+        let api = self.api(kind, &entry.object);
+        let there = api.get_opt(&entry.object.name_any()).await?;
+        let there = there.filter(|it| it.metadata.deletion_timestamp.is_none());
+        if let Some(there) = there
+            && (is_the_same(entry, &there)
+                || kind == Kind::Offer
+                || differences(&entry.object, &essence(kind, &there)).is_empty())
+        {
+            self.note(entry, &there);
+        }
+        Ok(())
+    }
+
     async fn one(&mut self, kind: Kind, entry: &Entry) -> Outcome {
         let mut wanted = entry.object.clone();
         if let Err(outcome) = self.rename(kind, &mut wanted) {
@@ -151,26 +154,66 @@ impl Restoring<'_> {
         if let Err(outcome) = self.namespace_of(kind, &wanted).await {
             return outcome;
         }
+        for _ in 0..ATTEMPTS {
+            match self.settle(kind, entry, wanted.clone()).await {
+                // The controller was there first: it is looked at anew.
+                Err(kube::Error::Api(answer)) if answer.code == 409 => {}
+                Err(error) => return Outcome::refused(&error),
+                Ok(outcome) => return outcome,
+            }
+        }
+        Outcome::failed("it changes all the time", "repeat this")
+    }
+
+    async fn settle(
+        &mut self,
+        kind: Kind,
+        entry: &Entry,
+        mut wanted: DynamicObject,
+    ) -> Result<Outcome, kube::Error> {
         let api = self.api(kind, &wanted);
-        let there = match api.get_opt(&wanted.name_any()).await {
-            Ok(there) => there,
-            Err(error) => return refused(&error),
-        };
+        let there = api.get_opt(&wanted.name_any()).await?;
         if kind == Kind::SecondFactor
             && let Err(outcome) = self.seal(entry, &mut wanted, there.as_ref()).await
         {
-            return outcome;
+            return Ok(outcome);
         }
-        match there {
-            None => self.create(kind, entry, &wanted).await,
-            Some(there) if there.metadata.deletion_timestamp.is_some() => {
-                Outcome::failed("it is being deleted", "repeat this once it is gone")
+        let Some(there) = there else {
+            if let Some(why) = self.withheld(kind, entry) {
+                return Ok(Outcome::skipped(why));
             }
-            Some(there) => self.meet(kind, entry, &wanted, there).await,
+            return self.create(kind, entry, &wanted).await;
+        };
+        if there.metadata.deletion_timestamp.is_some() {
+            let remedy = "repeat this once it is gone";
+            return Ok(Outcome::failed("it is being deleted", remedy));
         }
+        if kind == Kind::Reservation
+            && let Some(outcome) = self.claim(entry, &mut wanted, &there).await?
+        {
+            return Ok(outcome);
+        }
+        self.meet(kind, entry, wanted, there).await
     }
 
-    fn api(&self, kind: Kind, object: &DynamicObject) -> Api<DynamicObject> {
+    /// Why something that is not there stays away.
+    fn withheld(&self, kind: Kind, entry: &Entry) -> Option<String> {
+        let opens = matches!(kind, Kind::Token | Kind::Invite);
+        let mut users = kind
+            .uids()
+            .iter()
+            .map(|path| entry.object.data.pointer(path));
+        let is_new = users.all(|it| {
+            let former = it.and_then(Value::as_str).unwrap_or_default();
+            self.new_users.contains(former)
+        });
+        (opens && !is_new && !self.options.with_tokens).then(|| {
+            "its user was here before, so it may have been revoked: --with-tokens brings it back"
+                .to_owned()
+        })
+    }
+
+    pub(super) fn api(&self, kind: Kind, object: &DynamicObject) -> Api<DynamicObject> {
         let resource = kind.resource();
         ObjectName::found(&resource, object).api(self.client, &resource)
     }
@@ -181,75 +224,37 @@ impl Restoring<'_> {
             let Some(place) = wanted.data.pointer_mut(path) else {
                 continue;
             };
-            let former = place.as_str().unwrap_or_default();
-            if let Some(now) = self.uids.get(former) {
+            if let Some(now) = place.as_str().and_then(|former| self.uids.get(former)) {
                 *place = json!(now);
             } else if matches!(kind, Kind::SecondFactor | Kind::Token) {
                 return Err(Outcome::skipped("its user is not back"));
-            } else if kind == Kind::Reservation && wanted.data["spec"]["fulfilled"] != true {
+            } else if kind == Kind::Invite {
+                return Err(Outcome::skipped("who made it is not back"));
+            } else if kind == Kind::Reservation
+                && (wanted.data["spec"]["fulfilled"] != true
+                    || self.is_kept(&wanted.data["spec"]["holder"]["uid"]))
+            {
+                // One that is used up outlasts its holder, but not so a holder that comes
+                // back with another uid.
                 return Err(Outcome::skipped("its holder is not back"));
             }
         }
+        let entries = &self.backup.entries;
         for owner in wanted.metadata.owner_references.iter_mut().flatten() {
-            let Some(now) = self.uids.get(&owner.uid) else {
+            let is_it = |it: &&Entry| {
+                let types = it.object.types.as_ref();
+                it.former_uid == owner.uid
+                    && it.object.name_any() == owner.name
+                    && types.is_some_and(|it| it.kind == owner.kind)
+            };
+            let kept = entries.iter().find(is_it);
+            let Some(now) = kept.and_then(|it| self.uids.get(&it.former_uid)) else {
                 let (kind, name) = (&owner.kind, &owner.name);
                 return Err(Outcome::skipped(format!("{kind} {name} is not back")));
             };
             owner.uid.clone_from(now);
         }
         Ok(())
-    }
-
-    /// Waits for the namespace of a user, which the controller makes.
-    async fn namespace_of(&mut self, kind: Kind, wanted: &DynamicObject) -> Result<(), Outcome> {
-        let Some(namespace) = wanted.namespace() else {
-            return Ok(());
-        };
-        let Some(user) = names::user_of_namespace(&namespace) else {
-            return Ok(());
-        };
-        let mut entries = self.backup.entries.iter();
-        let kept = entries
-            .find(|it| Kind::of(&it.object) == Some(Kind::User) && it.object.name_any() == user);
-        if kept.is_none_or(|it| !self.uids.contains_key(&it.former_uid)) {
-            return Err(Outcome::skipped(format!("the user {user} is not back")));
-        }
-        if self.options.dry_run {
-            return Ok(());
-        }
-        if !self.namespaces.contains_key(&namespace) {
-            let is_there = self.wait_for_namespace(user).await?;
-            self.namespaces.insert(namespace.clone(), is_there);
-        }
-        if self.namespaces[&namespace] {
-            return Ok(());
-        }
-        let kind = kind.resource().kind;
-        Err(Outcome::failed(
-            format!(
-                "the namespace {namespace} was not there after {} s, and a {kind} needs it",
-                self.options.timeout.as_secs()
-            ),
-            format!(
-                "see whether kite-controller runs (kite doctor) and kubectl describe kiteuser \
-                 {user}, and repeat this"
-            ),
-        ))
-    }
-
-    async fn wait_for_namespace(&self, user: &str) -> Result<bool, Outcome> {
-        let users = Api::<KiteUser>::all(self.client.clone());
-        let since = Instant::now();
-        loop {
-            let found = users.get(user).await.map_err(|error| refused(&error))?;
-            if found.status.is_some_and(|it| it.namespace.is_some()) {
-                return Ok(true);
-            }
-            if since.elapsed() > self.options.timeout {
-                return Ok(false);
-            }
-            sleep(PAUSE).await;
-        }
     }
 
     async fn seal(
@@ -262,7 +267,7 @@ impl Restoring<'_> {
             return Ok(());
         }
         let seals = Seals::find(self.client, self.backup).await;
-        let seals = seals.map_err(|error| refused(&error))?;
+        let seals = seals.map_err(|error| Outcome::refused(&error))?;
         let former = entry.object.data["spec"]["userUid"].as_str();
         let renewed = seals.renew(wanted, former.unwrap_or_default(), there);
         renewed.ok_or_else(|| {
@@ -277,40 +282,56 @@ impl Restoring<'_> {
         })
     }
 
-    async fn create(&mut self, kind: Kind, entry: &Entry, wanted: &DynamicObject) -> Outcome {
+    pub(super) async fn create(
+        &mut self,
+        kind: Kind,
+        entry: &Entry,
+        wanted: &DynamicObject,
+    ) -> Result<Outcome, kube::Error> {
         let params = PostParams {
             dry_run: self.options.dry_run,
             ..PostParams::default()
         };
         let mut bare = wanted.clone();
         let status = take_status(&mut bare);
+        if kind.is_named_by_uid() {
+            let former = (FORMER_UID.to_owned(), entry.former_uid.clone());
+            bare.metadata
+                .annotations
+                .get_or_insert_default()
+                .extend([former]);
+        }
+        if kind == Kind::User {
+            self.new_users.insert(entry.former_uid.clone());
+        }
         let created = match self.api(kind, wanted).create(&params, &bare).await {
             Ok(created) => created,
             // Its namespace, or its kind, would be there by then.
             Err(kube::Error::Api(answer)) if answer.code == 404 && self.options.dry_run => bare,
-            Err(error) => return refused(&error),
+            Err(error) => return Err(error),
         };
         if self.options.dry_run {
             let former = &entry.former_uid;
             self.uids.insert(former.clone(), former.clone());
-            return Outcome::Created;
+            return Ok(Outcome::Created);
         }
         if let Some(status) = status
             && let Err(error) = self.write_status(kind, &created, status).await
         {
-            // An invite that was used must not be good again.
+            // For whom an invite is claimed nobody else may have it.
             if kind == Kind::Invite {
-                self.take_back(kind, &created).await;
-                return refused(&error);
+                // If that fails, too, the failure that led here names the object.
+                let _ = self.delete(kind, &created).await;
+                return Err(error);
             }
             self.note(entry, &created);
-            return Outcome::failed(
+            return Ok(Outcome::failed(
                 format!("it is there without its status: {}", causes(&error)),
                 "repeat this",
-            );
+            ));
         }
         self.note(entry, &created);
-        Outcome::Created
+        Ok(Outcome::Created)
     }
 
     /// What to do about an object that is there.
@@ -318,128 +339,66 @@ impl Restoring<'_> {
         &mut self,
         kind: Kind,
         entry: &Entry,
-        wanted: &DynamicObject,
+        mut wanted: DynamicObject,
         there: DynamicObject,
-    ) -> Outcome {
-        let mut fields = differences(wanted, &essence(kind, &there));
-        let mut outcome = Outcome::Unchanged;
-        if !fields.is_empty() {
-            if !self.options.overwrite {
-                let is_the_same = there.uid().as_ref() == Some(&entry.former_uid);
+    ) -> Result<Outcome, kube::Error> {
+        let raised = raise(kind, &mut wanted, &there);
+        let mut now = essence(kind, &there);
+        for (field, value) in &raised {
+            now.data["spec"][field] = value.clone();
+        }
+        let mut fields = differences(&wanted, &now);
+        let is_its = fields.is_empty() || is_the_same(entry, &there);
+        let outcome = if !fields.is_empty() && self.options.overwrite {
+            self.overwrite(kind, &wanted, &there).await?;
+            Outcome::Overwritten
+        } else {
+            // What was over stays over, whatever else is left as it is.
+            let is_epoch = kind == Kind::Platform || (kind == Kind::User && is_its);
+            let is_raised = is_epoch && !raised.is_empty();
+            if is_raised {
+                self.patch_spec(kind, &there, &raised.into()).await?;
+            }
+            if !fields.is_empty() {
                 // Of another user of the name nothing is brought back.
-                if is_the_same || kind == Kind::Offer {
+                if is_its || kind == Kind::Offer {
                     self.note(entry, &there);
                 }
                 fields.truncate(8);
-                return Outcome::Differs { fields };
+                return Ok(Outcome::Differs { fields });
             }
-            if let Err(error) = self.overwrite(kind, wanted, &there).await {
-                return refused(&error);
+            if is_raised {
+                Outcome::Overwritten
+            } else {
+                Outcome::Unchanged
             }
-            outcome = Outcome::Overwritten;
-        }
+        };
         self.note(entry, &there);
-        let missing = missing_truths(wanted, &there);
+        let missing = missing_truths(&wanted, &there);
         if let Some(status) = missing
             && !self.options.dry_run
-            && let Err(error) = self.write_status(kind, &there, status).await
         {
-            return refused(&error);
+            self.write_status(kind, &there, status).await?;
         }
-        outcome
+        Ok(outcome)
     }
 
-    async fn overwrite(
-        &self,
-        kind: Kind,
-        wanted: &DynamicObject,
-        there: &DynamicObject,
-    ) -> Result<(), kube::Error> {
-        let mut object = there.clone();
-        object.types.clone_from(&wanted.types);
-        object.metadata.labels.clone_from(&wanted.metadata.labels);
-        object
-            .metadata
-            .annotations
-            .clone_from(&wanted.metadata.annotations);
-        object.data.clone_from(&wanted.data);
-        take_status(&mut object);
-        let params = PostParams {
-            dry_run: self.options.dry_run,
-            ..PostParams::default()
-        };
-        let api = self.api(kind, wanted);
-        api.replace(&wanted.name_any(), &params, &object).await?;
-        Ok(())
-    }
-
-    async fn write_status(
-        &self,
-        kind: Kind,
-        object: &DynamicObject,
-        status: Value,
-    ) -> Result<(), kube::Error> {
-        let patch = Patch::Merge(json!({
-            "metadata": {"uid": object.metadata.uid},
-            "status": status,
-        }));
-        let params = PatchParams::default();
-        let api = self.api(kind, object);
-        api.patch_status(&object.name_any(), &params, &patch)
-            .await?;
-        Ok(())
-    }
-
-    async fn take_back(&self, kind: Kind, object: &DynamicObject) {
-        let params = DeleteParams::default().preconditions(Preconditions {
-            uid: object.uid(),
-            resource_version: None,
-        });
-        // If that fails, too, the failure that led here names the object.
-        let _ = self
-            .api(kind, object)
-            .delete(&object.name_any(), &params)
-            .await;
-    }
-
+    /// Notes that an object is back.
     fn note(&mut self, entry: &Entry, now: &DynamicObject) {
+        if Kind::of(&entry.object) == Some(Kind::User) && is_restored(entry, now) {
+            self.new_users.insert(entry.former_uid.clone());
+        }
         let uid = now.uid().unwrap_or_default();
         self.uids.insert(entry.former_uid.clone(), uid);
     }
 }
 
-fn take_status(object: &mut DynamicObject) -> Option<Value> {
-    let status = object.data.as_object_mut()?.remove("status")?;
-    status
-        .as_object()
-        .is_some_and(|it| !it.is_empty())
-        .then_some(status)
+/// Whether an object is the one that was kept, or was made of it.
+fn is_the_same(entry: &Entry, there: &DynamicObject) -> bool {
+    there.uid().as_ref() == Some(&entry.former_uid) || is_restored(entry, there)
 }
 
-/// What was kept of the status and is not there: what is there counts.
-fn missing_truths(wanted: &DynamicObject, there: &DynamicObject) -> Option<Value> {
-    let kept = wanted.data.get("status")?.as_object()?;
-    let now = &there.data["status"];
-    let missing = kept
-        .iter()
-        .filter(|(field, _)| now[field.as_str()].is_null());
-    let missing: serde_json::Map<_, _> = missing.map(|(k, v)| (k.clone(), v.clone())).collect();
-    (!missing.is_empty()).then(|| missing.into())
-}
-
-fn refused(error: &kube::Error) -> Outcome {
-    let remedy = match error {
-        kube::Error::Api(status) => match status.code {
-            401 | 403 => "use credentials that may do this: a cluster administrator's",
-            404 => "install Kite first: kite install",
-            409 => "it changed meanwhile: repeat this",
-            422 => {
-                "this cluster does not take it as it was: make it by hand, or delete what is there \
-                 if it cannot be changed, and repeat this"
-            }
-            _ => "repeat this",
-        },
-        _ => "see whether the API server answers, and repeat this",
-    };
-    Outcome::failed(causes(error), remedy)
+/// Whether a restore has made an object of `entry`.
+fn is_restored(entry: &Entry, there: &DynamicObject) -> bool {
+    there.annotations().get(FORMER_UID) == Some(&entry.former_uid)
 }

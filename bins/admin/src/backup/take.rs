@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Secret;
-use kite_core::{
-    crd::{KitePlatform, KiteReservation},
-    names,
-};
+use kite_core::crd::KiteReservation;
 use kube::{
     Api, Client, ResourceExt as _,
     api::{DynamicObject, ListParams, TypeMeta},
@@ -14,18 +11,11 @@ use kube::{
 
 use super::{
     Error,
+    admit::{KeptSecret, is_used},
     document::{Backup, Entry},
     kinds::{Kind, essence},
 };
 use crate::install::ObjectName;
-
-/// Secrets in Kite's namespace that Kite cannot make anew as they were.
-const SECRETS: [&str; 4] = [
-    names::SEAL_SECRET,
-    names::GATEWAY_HOST_KEY_SECRET,
-    names::OIDC_SECRET,
-    names::UPLOADED_CERTIFICATE,
-];
 
 /// Reads all that is kept of the installation in `namespace`. Objects that are being
 /// deleted are left out.
@@ -39,8 +29,8 @@ pub async fn take(client: &Client, namespace: &str, with_secrets: bool) -> Resul
     entries
         .retain(|it| Kind::of(&it.object) != Some(Kind::Reservation) || is_of(&it.object, &known));
     if with_secrets {
-        for (namespace, name) in secrets(namespace, &entries) {
-            entries.extend(secret(client, &namespace, &name).await?);
+        for wanted in KeptSecret::all(namespace, &entries) {
+            entries.extend(secret(client, &wanted).await?);
         }
     }
     Ok(Backup {
@@ -70,6 +60,7 @@ async fn list(client: &Client, kind: Kind) -> Result<Vec<Entry>, Error> {
     let there = list.items.into_iter();
     let mut entries: Vec<_> = there
         .filter(|it| it.metadata.deletion_timestamp.is_none())
+        .filter(|it| kind != Kind::Invite || !is_used(it))
         .map(|object| entry(kind, object))
         .collect();
     entries.sort_by_key(|it| (it.object.namespace(), it.object.name_any()));
@@ -89,43 +80,18 @@ fn entry(kind: Kind, mut object: DynamicObject) -> Entry {
     }
 }
 
-/// Namespaces and names of the Secrets to keep: Kite's own, the certificate that the
-/// platform names, and the keys of each VM.
-fn secrets(namespace: &str, entries: &[Entry]) -> Vec<(String, String)> {
-    let mut names: BTreeSet<String> = SECRETS.map(str::to_owned).into();
-    let mut keys = Vec::new();
-    for entry in entries {
-        match Kind::of(&entry.object) {
-            Some(Kind::Platform) => {
-                let platform = entry.object.clone().try_parse::<KitePlatform>();
-                let certificate = platform
-                    .ok()
-                    .and_then(|it| it.spec.exposure.certificate.secret_name);
-                names.extend(certificate);
-            }
-            Some(Kind::Machine) => {
-                let vm = entry.object.name_any();
-                let namespace = entry.object.namespace().unwrap_or_default();
-                keys.push((namespace, names::ssh_key_secret(&vm)));
-            }
-            _ => {}
-        }
-    }
-    let own = names.into_iter().map(|name| (namespace.to_owned(), name));
-    own.chain(keys).collect()
-}
-
-async fn secret(client: &Client, namespace: &str, name: &str) -> Result<Option<Entry>, Error> {
+async fn secret(client: &Client, wanted: &KeptSecret) -> Result<Option<Entry>, Error> {
     let kind = Kind::Secret;
+    let (namespace, name) = (&wanted.namespace, &wanted.name);
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &kind.resource());
     let found = api.get_opt(name).await.map_err(|error| {
         let object = ObjectName {
             kind: <Secret as kube::Resource>::kind(&()).into_owned(),
-            namespace: Some(namespace.to_owned()),
-            name: name.to_owned(),
+            namespace: Some(namespace.clone()),
+            name: name.clone(),
         };
         Error::of(object, error)
     })?;
-    let found = found.filter(|it| it.metadata.deletion_timestamp.is_none());
+    let found = found.filter(|it| it.metadata.deletion_timestamp.is_none() && wanted.is(it));
     Ok(found.map(|object| entry(kind, object)))
 }
