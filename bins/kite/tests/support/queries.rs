@@ -57,11 +57,19 @@ impl Exposed {
                 let (label, value) = (&matcher[1], &matcher[3]);
                 if !names.contains(label) {
                     wrong.push(format!("{name} has no label {label}"));
-                } else if let (Some(values), "=") = (labels.get(label), &matcher[2])
-                    && !values.contains(value)
-                    && !known.contains(&(label, value))
-                {
-                    wrong.push(format!("{name} has no {label} {value}: {values:?}"));
+                } else if let Some(values) = labels.get(label) {
+                    let others = known.iter().filter(|(of, _)| *of == label);
+                    let values: BTreeSet<_> = values
+                        .iter()
+                        .map(String::as_str)
+                        .chain(others.map(|(_, value)| *value))
+                        .collect();
+                    let missing = missing(&matcher[2], value, &values);
+                    wrong.extend(
+                        missing
+                            .into_iter()
+                            .map(|value| format!("{name} has no {label} {value}: {values:?}")),
+                    );
                 }
             }
         }
@@ -78,7 +86,24 @@ impl Exposed {
     }
 }
 
-/// Labels and values of objects that need not be there.
+/// What of `value` no series has: all of it, or those of a pattern's alternatives.
+fn missing<'a>(operator: &str, value: &'a str, values: &BTreeSet<&str>) -> Vec<&'a str> {
+    if !operator.ends_with('~') {
+        return if values.contains(value) {
+            Vec::new()
+        } else {
+            vec![value]
+        };
+    }
+    assert!(!value.contains('('), "alternatives within {value}");
+    let is_missing = |alternative: &&str| {
+        let pattern = Regex::new(&format!("^(?:{alternative})$")).unwrap();
+        !values.iter().any(|value| pattern.is_match(value))
+    };
+    value.split('|').filter(is_missing).collect()
+}
+
+/// Labels and values that need not be there.
 fn known() -> BTreeSet<(&'static str, &'static str)> {
     let failed = [
         format!("{:?}", VmPhase::Failed),
@@ -92,6 +117,16 @@ fn known() -> BTreeSet<(&'static str, &'static str)> {
         ("phase", "NotReady"),
         ("kind", "KitePlatform"),
         ("kind", "KiteVirtualMachine"),
+        // What goes wrong where all is well (`kite_reconcile`'s errors).
+        ("category", "conflict"),
+        ("category", "held_back"),
+        // Requests to the API server that failed.
+        ("code", "5xx"),
+        ("code", "429"),
+        ("code", "none"),
+        // Requests to the HTTP API that failed.
+        ("status", "500"),
+        ("verb", "watch"),
     ])
 }
 
@@ -119,6 +154,9 @@ pub fn assert_all_can_be_asked(exposed: &Exposed) {
         r#"kite_objects{door="x"}"#,
         "sum by (door) (kite_objects)",
         r#"kite_objects{phase="Fallen"}"#,
+        r#"kite_objects{phase!="Fallen"}"#,
+        r#"kite_objects{phase=~"Fail.*|Fallen"}"#,
+        r#"kite_objects{phase!~"Failed|Fallen"}"#,
     ] {
         assert_eq!(exposed.judge(wrong).len(), 1, "{wrong}");
     }
