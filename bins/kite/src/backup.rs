@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use kite_admin::{
-    backup::{self, Backup, Only, Outcome, Selection},
+    backup::{self, Backup, Only, Outcome, Scope, Selection},
     install::ObjectName,
 };
 use kite_core::names;
@@ -178,9 +178,12 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<ExitCode>
     let how = backup::Options {
         dry_run: options.dry_run == DryRun::Server,
         overwrite: options.overwrite,
-        without_vms: options.without_vms,
         with_tokens: options.with_tokens,
-        only,
+        scope: match only {
+            Some(only) => Scope::Only(only),
+            None if options.without_vms => Scope::WithoutVms,
+            None => Scope::All,
+        },
         timeout: Duration::from_secs(options.timeout),
     };
     let mut told = Told {

@@ -24,7 +24,7 @@ mod write;
 pub use self::{
     document::{Backup, Entry, ReadError},
     outcome::Outcome,
-    restore::{Options, restore},
+    restore::{Options, Scope, restore},
     selection::{Only, SelectError, Selection},
     take::take,
 };

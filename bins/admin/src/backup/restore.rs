@@ -29,6 +29,17 @@ use crate::{causes::causes, install::ObjectName};
 /// How often an object is looked at anew that changes meanwhile.
 const ATTEMPTS: usize = 5;
 
+/// What of a backup is restored.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// All of it.
+    All,
+    /// VMs and their keys stay out: their disks may have to come first.
+    WithoutVms,
+    /// Nothing but these; the others are looked at.
+    Only(Selection),
+}
+
 /// How a backup is restored.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -36,13 +47,11 @@ pub struct Options {
     pub dry_run: bool,
     /// Objects that are there and differ are made as they were.
     pub overwrite: bool,
-    /// VMs and their keys stay out: their disks may have to come first.
-    pub without_vms: bool,
     /// API tokens and invites come back also where their user was here before, and they
     /// may have been taken away on purpose.
     pub with_tokens: bool,
-    /// Nothing but these, if given; the others are looked at.
-    pub only: Option<Selection>,
+    /// What comes back.
+    pub scope: Scope,
     /// How long the controller may take for a user's namespace.
     pub timeout: Duration,
 }
@@ -68,11 +77,13 @@ pub async fn restore(
         let is_of_vm = kind == Kind::Machine
             || (kind == Kind::Secret && !restoring.is_of_kite(entry))
             || restoring.is_claim_of_vm(kind, entry);
-        if options.without_vms && is_of_vm {
+        if matches!(options.scope, Scope::WithoutVms) && is_of_vm {
             continue;
         }
         let name = ObjectName::found(&kind.resource(), &entry.object);
-        if options.only.as_ref().is_some_and(|only| !only.has(entry)) {
+        if let Scope::Only(only) = &options.scope
+            && !only.has(entry)
+        {
             if let Err(error) = restoring.look(kind, entry).await {
                 told(&name, &Outcome::refused(&error));
             }
