@@ -206,9 +206,9 @@ mod tests {
             {"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "1"},
         ]);
         user["status"] = json!({"phase": "Ready"});
-        let mut used = own("KiteInvite", None, "a");
-        used["status"] = json!({"usedBy": {"name": "ann", "uid": "1"}});
-        let read = admitted("kite", vec![entry(user), entry(used)]).unwrap();
+        let mut invite = own("KiteInvite", None, "a");
+        invite["status"] = json!({"usedBy": {"name": "ann", "uid": "1"}});
+        let read = admitted("kite", vec![entry(user), entry(invite)]).unwrap();
         let bare = own("KiteUser", None, "ann");
         let bare: DynamicObject = serde_json::from_value(bare).unwrap();
         assert_eq!(read.len(), 1);
