@@ -43,8 +43,8 @@ pub async fn reconcile<C: Cluster>(
 /// What was seen of the platform's own objects.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// The namespace in which Kite runs.
-    pub namespace: Option<Namespace>,
+    /// Whether the namespace in which Kite runs is there.
+    pub has_namespace: bool,
     /// The SSH gateway's Service.
     pub service: Option<Service>,
     /// The way to the web page and the API.
@@ -86,8 +86,7 @@ impl Reconciler for Platforms {
         let gateway = object.spec.exposure.gateway.as_ref();
         let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
         let host_key = key(names::GATEWAY_HOST_KEY_SECRET);
-        let (namespace, service, ingress, route, redirect, gateway, host_key) = try_join!(
-            cluster.find(&here),
+        let (service, ingress, route, redirect, gateway, host_key) = try_join!(
             cluster.find(&service),
             cluster.find(&web),
             cluster.find(&web),
@@ -100,8 +99,15 @@ impl Reconciler for Platforms {
             },
             cluster.find(&host_key),
         )?;
+        // What lies in a namespace shows that it is there.
+        let has_namespace = service.is_some()
+            || ingress.is_some()
+            || route.is_some()
+            || redirect.is_some()
+            || host_key.is_some()
+            || cluster.find::<Namespace>(&here).await?.is_some();
         Ok(Observed {
-            namespace,
+            has_namespace,
             service,
             ingress,
             route,

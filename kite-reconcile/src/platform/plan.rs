@@ -54,7 +54,7 @@ pub fn plan(
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(leaving(object));
     }
-    let (gateway, web) = if seen.namespace.is_some() {
+    let (gateway, web) = if seen.has_namespace {
         (gateway_part(&platform, seen), web_part(&platform, seen))
     } else {
         let message = format!(
@@ -85,7 +85,7 @@ pub fn plan(
         },
         steps: [gateway.steps, web.steps].concat(),
         conditions: vec![ready, gateway.condition, web.condition],
-        again: if seen.namespace.is_some() {
+        again: if seen.has_namespace {
             RESYNC
         } else {
             // Nothing tells of a namespace that comes.

@@ -1,6 +1,6 @@
 //! Laws for the plans of the platform.
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
     crd::{GatewayReference, GatewayServiceType, KitePlatform, KitePlatformSpec},
     gateway_api::{Gateway, GatewaySpec, Listener},
@@ -96,7 +96,7 @@ prop_compose! {
             let named = GatewayReference { namespace: "edge".to_owned(), name: "public".to_owned() };
             let (main, back) = web::routes(&platform, HOST, &named, &both);
             Observed {
-                namespace: Some(Namespace::default()),
+                has_namespace: true,
                 service: place(gateway::service(&platform).unwrap(), service),
                 ingress: place(web::ingress(&platform, HOST), ingress),
                 route: place(main, route),
