@@ -166,7 +166,8 @@ fn narrow<K: Object>(object: &mut K) {
         if let Some(data) = &mut secret.data {
             data.retain(|key, _| key == key_secret::HOST_PUBLIC);
         }
-        secret.metadata.managed_fields = None;
+        // What kubectl applied last has that half, too.
+        (secret.metadata.managed_fields, secret.metadata.annotations) = (None, None);
         return;
     }
     let meta = object.meta_mut();
@@ -194,6 +195,42 @@ fn narrow<K: Object>(object: &mut K) {
             binding.subjects = None;
         } else if let Some(ingress) = object.downcast_mut::<Ingress>() {
             (ingress.spec, ingress.status) = (None, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_the_gateways_host_key_only_the_public_half_is_kept() {
+        for labels in [
+            json!({}),
+            json!({labels::MANAGED_BY: labels::MANAGED_BY_CONTROLLER}),
+        ] {
+            let mut secret: Secret = serde_json::from_value(json!({
+                "metadata": {
+                    "name": names::GATEWAY_HOST_KEY_SECRET,
+                    "labels": labels,
+                    "annotations": {LAST_APPLIED: "{\"data\": \"private\"}"},
+                },
+                "data": {key_secret::HOST_PRIVATE: "cHJpdmF0ZQ==", key_secret::HOST_PUBLIC: "cHVibGlj"},
+            }))
+            .unwrap();
+            narrow(&mut secret);
+            let kept: Vec<_> = secret
+                .data
+                .iter()
+                .flatten()
+                .map(|it| it.0.as_str())
+                .collect();
+            assert_eq!(kept, [key_secret::HOST_PUBLIC]);
+            assert_eq!(secret.metadata.annotations, None);
         }
     }
 }
