@@ -39,6 +39,7 @@
 //! | [`connections`] | which process reports who is connected to VMs, and whether it lives |
 //! | [`conditions`] | conditions after the Kubernetes API conventions |
 //! | [`quantity`] | byte quantities such as `20Gi` |
+//! | [`watch_backoff`] | how long a watch that broke waits until it is begun again |
 //! | [`password`] | PHC password hashes: argon2id written, bcrypt read |
 //!
 //! # Feature flags
@@ -59,3 +60,4 @@ pub mod labels;
 pub mod names;
 pub mod password;
 pub mod quantity;
+pub mod watch_backoff;

@@ -100,8 +100,12 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
             let changes = Changes::default();
             move |platform: &KitePlatform, vms: &_| {
                 // Where the gateway is reached is told to who logs in.
-                let port = platform.status.as_ref().and_then(|it| it.gateway_port);
-                let facts = (platform.metadata.generation, port);
+                let reached = platform
+                    .status
+                    .as_ref()
+                    .map(|it| (it.gateway_port, it.gateway_addresses.first().cloned()))
+                    .unwrap_or_default();
+                let facts = (platform.metadata.generation, reached);
                 if changes.is_one(platform, facts, &platform.status) {
                     select(vms, |_| true)
                 } else {
@@ -396,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mere_status_of_the_platform_concerns_nobody_but_for_the_gateways_port() {
+    fn a_mere_status_of_the_platform_concerns_nobody_but_for_where_the_gateway_is() {
         let vms = virtual_machines(Heard::<_, KitePlatform>::with([vm("first"), vm("second")]));
         let users = users(Heard::<_, KitePlatform>::with([user()]));
         let mut platform = KitePlatform::new("default", KitePlatformSpec::default());
@@ -409,6 +413,13 @@ mod tests {
         status.gateway_port = Some(30022);
         platform.status = Some(status.clone());
         assert_eq!(due(&platform), (2, 0), "what VMs tell their owners");
+        status.gateway_addresses = vec!["192.0.2.7".to_owned()];
+        platform.status = Some(status.clone());
+        assert_eq!(
+            due(&platform),
+            (2, 0),
+            "the host that VMs tell, if no other is set"
+        );
         status.url = Some("https://example.org".to_owned());
         platform.status = Some(status);
         assert_eq!(due(&platform), (0, 0), "a status");

@@ -42,6 +42,57 @@ impl KubeCluster {
         &self.client
     }
 
+    /// Asks what would come of [`Cluster::create`] for `object`: the API server
+    /// judges it, and stores nothing (`dryRun`).
+    pub async fn try_create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
+        self.post("try to create", object, true).await
+    }
+
+    /// Asks what would come of [`Cluster::edit`] with `patch`: the API server judges
+    /// it, and stores nothing (`dryRun`).
+    pub async fn try_edit<K: Object>(
+        &self,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+    ) -> Result<K, ClusterError> {
+        self.merge("try to edit", manager, key, patch, true).await
+    }
+
+    async fn post<K: Object>(
+        &self,
+        verb: &'static str,
+        object: &K,
+        dry_run: bool,
+    ) -> Result<K, ClusterError> {
+        let key = ObjectKey::of(object);
+        let request = encode(object).and_then(|body| {
+            let params = PostParams {
+                dry_run,
+                field_manager: Some(self.creator.as_str().to_owned()),
+            };
+            at::<K>(&key).create(&params, body)
+        });
+        self.send::<K, _>(verb, &key, request).await
+    }
+
+    async fn merge<K: Object>(
+        &self,
+        verb: &'static str,
+        manager: FieldManager,
+        key: &ObjectKey,
+        patch: &serde_json::Value,
+        dry_run: bool,
+    ) -> Result<K, ClusterError> {
+        let params = PatchParams {
+            dry_run,
+            field_manager: Some(manager.as_str().to_owned()),
+            ..PatchParams::default()
+        };
+        let request = at::<K>(key).patch(&key.name, &params, &Patch::Merge(patch));
+        self.send::<K, _>(verb, key, request).await
+    }
+
     async fn send<K: Object, T: DeserializeOwned>(
         &self,
         verb: &'static str,
@@ -128,15 +179,7 @@ impl Cluster for KubeCluster {
     }
 
     async fn create<K: Object>(&self, object: &K) -> Result<K, ClusterError> {
-        let key = ObjectKey::of(object);
-        let request = encode(object).and_then(|body| {
-            let params = PostParams {
-                field_manager: Some(self.creator.as_str().to_owned()),
-                ..PostParams::default()
-            };
-            at::<K>(&key).create(&params, body)
-        });
-        self.send::<K, _>("create", &key, request).await
+        self.post("create", object, false).await
     }
 
     async fn apply<K: Object>(&self, manager: FieldManager, object: &K) -> Result<K, ClusterError> {
@@ -152,12 +195,7 @@ impl Cluster for KubeCluster {
         key: &ObjectKey,
         patch: &serde_json::Value,
     ) -> Result<K, ClusterError> {
-        let params = PatchParams {
-            field_manager: Some(manager.as_str().to_owned()),
-            ..PatchParams::default()
-        };
-        let request = at::<K>(key).patch(&key.name, &params, &Patch::Merge(patch));
-        self.send::<K, _>("edit", key, request).await
+        self.merge("edit", manager, key, patch, false).await
     }
 
     async fn apply_status<K: Object>(

@@ -67,6 +67,13 @@ pub(crate) fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
+/// Names of namespaces and the like (RFC 1123 labels).
+const LABEL_PATTERN: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
+
+/// Names of most other objects, and domains in lowercase (RFC 1123 subdomains).
+const SUBDOMAIN_PATTERN: &str =
+    r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$";
+
 /// Schema of a span of time as Go's `time.ParseDuration` reads it, without signs:
 /// `90s`, `30m`, `72h`, `1h30m`. Bounds are CEL rules of the field.
 pub(crate) fn duration_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -37,7 +37,7 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 190),
-        regex(pattern = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$")
+        regex(pattern = super::SUBDOMAIN_PATTERN)
     )]
     pub base_domain: Option<String>,
     /// How VMs are exposed by domain.
@@ -59,11 +59,11 @@ pub struct KitePlatformSpec {
     pub gateway: GatewayExposure,
     /// `StorageClass` of VM disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = super::SUBDOMAIN_PATTERN))]
     pub storage_class: Option<String>,
     /// Namespace of golden images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = super::LABEL_PATTERN))]
     pub image_namespace: Option<String>,
     /// Networks that VMs are kept from, beside private ones and those of nodes,
     /// pods and the API server (CIDR notation). `0.0.0.0/0` and `::/0` keep them
@@ -82,12 +82,19 @@ pub struct KitePlatformSpec {
     pub token_epoch: i64,
 }
 
+/// Host names and addresses. Which of them there is, nobody knows beforehand.
+const HOST_PATTERN: &str = r"^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+)$";
+
+/// Classes of load balancers: names with the domain of whose they are before them.
+const CLASS_PATTERN: &str =
+    r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$";
+
 /// A bounded set of names of namespaces.
 fn namespaces_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
         "maxItems": 16,
-        "items": { "type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" },
+        "items": { "type": "string", "maxLength": 63, "pattern": super::LABEL_PATTERN },
         "x-kubernetes-list-type": "set",
     })
 }
@@ -134,7 +141,7 @@ impl KitePlatformSpec {
 pub struct Exposure {
     /// Class of the Ingresses; without one the cluster's default class is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = super::SUBDOMAIN_PATTERN))]
     pub ingress_class_name: Option<String>,
     /// The Gateway that `HTTPRoutes` attach to, instead of Ingresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,10 +162,10 @@ pub struct Exposure {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct GatewayReference {
     /// Its namespace.
-    #[schemars(length(min = 1, max = 63))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = super::LABEL_PATTERN))]
     pub namespace: String,
     /// Its name.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = super::SUBDOMAIN_PATTERN))]
     pub name: String,
 }
 
@@ -169,13 +176,13 @@ pub struct GatewayReference {
 pub struct Certificate {
     /// A cert-manager `ClusterIssuer` that issues one certificate per VM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = super::SUBDOMAIN_PATTERN))]
     pub cluster_issuer: Option<String>,
     /// Name of a TLS Secret that is present in Kite's namespace and in each user's.
     /// `kite-certificate`, which is put in over HTTP, is the web page's alone; VMs
     /// then have what the controller brings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = super::SUBDOMAIN_PATTERN))]
     pub secret_name: Option<String>,
 }
 
@@ -246,7 +253,7 @@ pub struct GatewayExposure {
     pub public_port: u16,
     /// Host name or address that users connect to; by default the base domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = HOST_PATTERN))]
     pub public_host: Option<String>,
     /// Type of the gateway's Service.
     #[serde(default)]
@@ -257,7 +264,7 @@ pub struct GatewayExposure {
     pub node_port: Option<u16>,
     /// Which load balancer controller is meant, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = CLASS_PATTERN))]
     pub load_balancer_class: Option<String>,
     /// What becomes of connections on their way to the gateway's pods.
     #[serde(default)]
@@ -329,6 +336,18 @@ impl GatewayExposure {
                 Some(self.public_port)
             }
         }
+    }
+}
+
+impl KitePlatformSpec {
+    /// The host that users connect to by SSH: what the platform says, or else the
+    /// gateway's own address, of which `seen` are those in the platform's status.
+    /// None while there is neither, or the gateway is not exposed.
+    pub fn host_of_users<'a>(&'a self, seen: &'a [String]) -> Option<&'a str> {
+        let said = self.gateway.public_host.as_deref();
+        said.or(self.base_domain.as_deref())
+            .or(seen.first().map(String::as_str))
+            .filter(|_| self.gateway.enabled)
     }
 }
 

@@ -1,5 +1,5 @@
 //! `KiteToken`: an API token, with which a program does on a user's behalf what
-//! the token's scopes say. The object has only a hash of it.
+//! the token's scopes say. Its spec has only a hash of it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};

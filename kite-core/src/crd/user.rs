@@ -85,6 +85,12 @@ impl KiteUserSpec {
         }
     }
 
+    /// Whether somebody can sign in to it, and is an administrator then.
+    pub fn can_administrate(&self) -> bool {
+        let can_sign_in = self.password_hash.is_some() || !self.identities.is_empty();
+        self.access_level == AccessLevel::Admin && !self.suspended && can_sign_in
+    }
+
     /// The quota that holds: the spec's, or the access level's.
     pub fn effective_quota(&self) -> Quota {
         self.quota

@@ -236,7 +236,7 @@ pub struct KiteVirtualMachineStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleStatus>,
     /// `Ready`, `Reserved`, `ImageReady`, `DiskReady`, `VirtualMachineReady`, `Exposed`,
-    /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`.
+    /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Accessible`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -330,7 +330,8 @@ pub struct AccessStatus {
     /// Secret with the key pairs, see [`crate::names::key_secret`].
     pub key_secret: String,
     /// The command that logs in, to copy and paste; absent while the platform
-    /// does not say at which host the gateway is reached.
+    /// does not say at which host the gateway is reached, and the gateway has no
+    /// address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_command: Option<String>,
     /// Host name at which port 80 is reachable, if the VM has a domain.
@@ -383,6 +384,9 @@ pub mod vm_condition {
     pub const EXPIRED: &str = "Expired";
     /// Nobody has used it for its idle timeout.
     pub const IDLE: &str = "Idle";
+    /// Somebody can log in: there is a key or a password. Only there while there
+    /// is none.
+    pub const ACCESSIBLE: &str = "Accessible";
     /// The offer that it is made from is claimed for it.
     pub const OFFER_CLAIMED: &str = "OfferClaimed";
 }

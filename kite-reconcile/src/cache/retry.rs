@@ -6,13 +6,10 @@
 
 use std::time::Duration;
 
+use kite_core::watch_backoff::{FIRST, LONGEST};
 use rand::RngExt as _;
 use tokio::time::Instant;
 
-/// Wait after the first failure.
-const FIRST: Duration = Duration::from_millis(800);
-/// Longest wait for what should be there.
-const LONGEST: Duration = Duration::from_secs(30);
 /// Longest wait for a kind that the cluster may do without: by so much later a
 /// controller notices that it was installed.
 const LONGEST_ABSENT: Duration = Duration::from_secs(120);

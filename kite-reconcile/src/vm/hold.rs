@@ -26,9 +26,23 @@ impl Hold {
         if owner.is_some_and(|owner| owner.spec.suspended) {
             return Some(Self::Suspended);
         }
-        let expiry = Expiry::of(vm.object, seen.now).filter(Expiry::is_expired);
+        let expiry = Self::expiry(vm, seen);
         let idle = || Idleness::of(vm, seen).filter(Idleness::is_decided);
         expiry.map(Self::Expired).or_else(|| idle().map(Self::Idle))
+    }
+
+    /// What its owner is told to keep the VM off. One that they switched off
+    /// themselves needs no other reason for that; but a VM whose time is over is
+    /// never in order, whoever switched it off.
+    pub(super) fn told(vm: &Vm<'_>, seen: &Observed) -> Option<Self> {
+        let is_wanted = vm.object.spec.power_state == PowerState::On;
+        let hold = Self::of(vm, seen).filter(|_| is_wanted);
+        hold.or_else(|| Self::expiry(vm, seen).map(Self::Expired))
+    }
+
+    /// That its time is over.
+    fn expiry(vm: &Vm<'_>, seen: &Observed) -> Option<Expiry> {
+        Expiry::of(vm.object, seen.now).filter(Expiry::is_expired)
     }
 
     /// The condition `Ready` of a VM that is held.

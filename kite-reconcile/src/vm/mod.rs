@@ -11,6 +11,7 @@ mod exposed;
 mod growth;
 mod hold;
 mod idle;
+mod login;
 mod machine;
 mod observe;
 mod offer;

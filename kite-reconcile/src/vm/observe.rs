@@ -50,6 +50,8 @@ pub struct Observed {
     pub platform: KitePlatformSpec,
     /// The port of the SSH gateway's Service, as the platform's status says.
     pub gateway_port: Option<u16>,
+    /// The addresses of the SSH gateway's Service, as the platform's status says.
+    pub gateway_addresses: Vec<String>,
     /// The user in whose namespace the VM is, if it is a user's.
     pub owner: Option<KiteUser>,
     /// Whether a wall of the owner's namespace is missing; only looked at while the
@@ -191,10 +193,9 @@ impl Observed {
             && machine.is_none()
             && !deleting
             && is_unwalled(cluster, vm.namespace, disk.is_some()).await?;
-        let gateway_port = platform
-            .as_ref()
-            .and_then(|platform| platform.status.as_ref()?.gateway_port);
-        let platform = platform.map(|platform| platform.spec).unwrap_or_default();
+        let (platform, reached) = platform
+            .map(|platform| (platform.spec, platform.status.unwrap_or_default()))
+            .unwrap_or_default();
         let certificate_missing = !deleting && lacks_certificate(cluster, &vm, &platform).await?;
         let certificate = if deleting {
             // The cache need not have what tells whose it is.
@@ -208,7 +209,8 @@ impl Observed {
             activity,
             offer,
             platform,
-            gateway_port,
+            gateway_port: reached.gateway_port,
+            gateway_addresses: reached.gateway_addresses,
             certificate_missing,
             certificate,
             owner,

@@ -19,6 +19,7 @@ use super::{
     growth::{Growth, growth},
     hold::{Hold, power},
     idle::Idleness,
+    login,
     machine::{self, DiskState, Judgement, judge},
     observe::{ImageSeen, Observed},
     offer,
@@ -104,12 +105,13 @@ pub(super) fn report(
         disk_ready(vm, seen, disk, share),
         machine_ready(&judgement, seen, obstacles, share),
     ];
-    let held = Hold::of(vm, seen).filter(|_| power != vm.object.spec.power_state);
+    let held = Hold::told(vm, seen);
     let expiry = Expiry::of(vm.object, seen.now);
     let idle = Idleness::of(vm, seen);
     conditions.insert(0, ready(&conditions, obstacles, &judgement, held.as_ref()));
     conditions.extend(exposed::condition(vm, seen));
     conditions.extend(machine::restart_required(seen));
+    conditions.extend(login::condition(vm, seen));
     conditions.extend(offer::condition(vm, seen, obstacles));
     conditions.extend(expiry.as_ref().map(Expiry::condition));
     conditions.extend(idle.as_ref().map(Idleness::condition));
@@ -418,13 +420,8 @@ fn access(vm: &Vm<'_>, seen: &Observed) -> Option<AccessStatus> {
 /// The command that logs in, if it is known where the gateway is.
 fn ssh_command(ssh_id: &str, seen: &Observed) -> Option<String> {
     let platform = &seen.platform;
-    let gateway = &platform.gateway;
-    let host = gateway
-        .public_host
-        .as_deref()
-        .or(platform.base_domain.as_deref())
-        .filter(|_| gateway.enabled)?;
-    Some(match gateway.port_of_users(seen.gateway_port)? {
+    let host = platform.host_of_users(&seen.gateway_addresses)?;
+    Some(match platform.gateway.port_of_users(seen.gateway_port)? {
         22 => format!("ssh {ssh_id}@{host}"),
         port => format!("ssh -p {port} {ssh_id}@{host}"),
     })

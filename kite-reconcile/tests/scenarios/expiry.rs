@@ -8,7 +8,7 @@ use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, ClusterError},
     conditions::find,
-    crd::{KiteVirtualMachine, PowerState, VmPhase},
+    crd::{KiteUser, KiteVirtualMachine, PowerState, VmPhase},
     kubevirt::VirtualMachine,
 };
 use kite_reconcile::vm;
@@ -203,6 +203,39 @@ async fn an_expired_vm_that_was_never_made_stays_unmade_and_goes() {
     wait(SignedDuration::from_secs(1)).await;
     world.settle().await;
     world.assert_no_trace_of("web").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_was_off_already_when_it_expired_is_not_in_order() {
+    let world = World::with_ann().await;
+    let expires_at = expiring(&world).await;
+    let off = json!({"spec": {"powerState": "Off"}});
+    world.edit(&world.vm("web").await, off).await;
+    world.settle().await;
+    assert_eq!(says(&world.vm("web").await, "Ready").0, "True");
+
+    wait_until(&world, expires_at).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let delete_at = vm.status.as_ref().unwrap().expiry.as_ref().unwrap();
+    let delete_at = delete_at.delete_at.0.to_string();
+    let (status, reason, message) = says(&vm, "Ready");
+    assert_eq!((&*status, &*reason), ("False", "Expired"));
+    assert!(message.contains(&delete_at), "{message}");
+    assert!(message.contains("set spec.expiresAt"), "{message}");
+
+    // Nor is one of an owner who is suspended, which would be no news by itself.
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world.edit(&ann, json!({"spec": {"suspended": true}})).await;
+    world.settle().await;
+    assert_eq!(says(&world.vm("web").await, "Ready").1, "Expired");
+
+    let later = (expires_at + 9 * MINUTE).to_string();
+    let patch = json!({"spec": {"expiresAt": later}});
+    world.edit(&world.vm("web").await, patch).await;
+    world.settle().await;
+    let (status, reason, _) = says(&world.vm("web").await, "Ready");
+    assert_eq!((&*status, &*reason), ("True", "Stopped"));
 }
 
 /// A person gives the VM more time between any two requests of the controller.

@@ -20,6 +20,7 @@ mod leader;
 mod life;
 mod limits;
 mod live;
+mod login;
 mod offers;
 mod operator;
 mod platform;

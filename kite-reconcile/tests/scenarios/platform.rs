@@ -12,7 +12,7 @@ use k8s_openapi::{
 use kite_core::{
     cluster::ClusterError,
     conditions::find,
-    crd::{KitePlatform, KitePlatformStatus, VmPhase},
+    crd::{GatewayServiceType, KitePlatform, KitePlatformStatus, KiteUser, KiteUserSpec, VmPhase},
     gateway_api::{Gateway, GatewaySpec, HttpRoute, Listener},
 };
 use kite_fake::actors::{Actor, Gateways, LoadBalancers};
@@ -21,7 +21,7 @@ use kite_render::keys::VmKeys;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use serde_json::json;
 
-use crate::world::{World, named, platform, vm_named};
+use crate::world::{World, image, named, platform, vm_named};
 
 const HERE: &str = "kite";
 const ADDRESS: &str = "192.0.2.7";
@@ -472,7 +472,7 @@ async fn there_is_one_platform_and_its_fields_agree() {
     let error = world.try_create(other).await.unwrap_err();
     assert!(error.to_string().contains("its name is default"), "{error}");
     let mut both = platform();
-    both.spec.gateway.service_type = kite_core::crd::GatewayServiceType::NodePort;
+    both.spec.gateway.service_type = GatewayServiceType::NodePort;
     both.spec.gateway.load_balancer_class = Some("x".to_owned());
     let error = world.try_create(both).await.unwrap_err();
     assert!(matches!(error, ClusterError::Invalid { .. }), "{error}");
@@ -524,4 +524,40 @@ async fn users_are_told_the_port_of_the_nodes_where_the_gateway_is() {
     // Something in front of the nodes has another port.
     edit(&world, json!({"gateway": {"publicPort": 2022}})).await;
     assert_eq!(told().await, command("ssh -p 2022 id-web@vm.example.org"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_are_told_the_gateways_own_address_where_it_has_no_name() {
+    let world = world().await;
+    world.create(image("debian-12")).await;
+    world
+        .create(KiteUser::new("ann", KiteUserSpec::new("ann")))
+        .await;
+    let mut platform = platform();
+    platform.spec.base_domain = None;
+    platform.spec.gateway.service_type = GatewayServiceType::NodePort;
+    world.create(platform).await;
+    world.settle().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let told = async || {
+        let status = world.vm("web").await.status.unwrap();
+        status.access.unwrap().ssh_command
+    };
+    assert_eq!(told().await, None, "nobody knows where it is");
+
+    edit(&world, json!({"gateway": {"serviceType": "LoadBalancer"}})).await;
+    assert_eq!(told().await, Some(format!("ssh id-web@{ADDRESS}")));
+    edit(
+        &world,
+        json!({"gateway": {"publicHost": "ssh.example.org"}}),
+    )
+    .await;
+    assert_eq!(told().await.as_deref(), Some("ssh id-web@ssh.example.org"));
+    edit(
+        &world,
+        json!({"gateway": {"publicHost": null, "enabled": false}}),
+    )
+    .await;
+    assert_eq!(told().await, None);
 }

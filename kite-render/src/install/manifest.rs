@@ -4,7 +4,7 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
         apps::v1::{Deployment, StatefulSet},
-        core::v1::{Namespace, Service, ServiceAccount},
+        core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
         networking::v1::NetworkPolicy,
         policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
@@ -77,6 +77,7 @@ macro_rules! manifest {
 manifest!(
     ClusterRole,
     ClusterRoleBinding,
+    ConfigMap,
     CustomResourceDefinition,
     Deployment,
     KiteImage,

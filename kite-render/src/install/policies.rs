@@ -191,8 +191,23 @@ fn gateway(namespace: &str) -> Policy {
 
 /// Kite's processes make Secrets with keys and certificates, and none that Kubernetes
 /// fills in with the token of an account: by one of those each of them could become
-/// any other.
+/// any other. RBAC cannot say which names a Secret may be created with, and whoever could
+/// write the token of the first administrator would be one.
 fn secrets(namespace: &str) -> Policy {
+    let only = |process: Process, names: &[&str]| {
+        let names: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+        let names = names.join(", ");
+        (
+            format!(
+                "!({}) || object.metadata.name in [{names}]",
+                written_by(process, namespace)
+            ),
+            format!(
+                "metadata.name: {} writes the Secrets {names}, and no others",
+                process.name()
+            ),
+        )
+    };
     let types = ["Opaque", names::TLS_SECRET_TYPE].map(|it| format!("'{it}'"));
     Policy {
         name: "kite-secrets",
@@ -204,12 +219,23 @@ fn secrets(namespace: &str) -> Policy {
                 usernames(&Process::ALL, namespace)
             ),
         )],
-        rules: vec![(
-            format!("!has(object.type) || object.type in [{}]", types.join(", ")),
-            "type: Kite's processes make Secrets with keys and certificates, and no tokens of \
-             accounts"
-                .to_owned(),
-        )],
+        rules: vec![
+            (
+                format!("!has(object.type) || object.type in [{}]", types.join(", ")),
+                "type: Kite's processes make Secrets with keys and certificates, and no tokens \
+                 of accounts"
+                    .to_owned(),
+            ),
+            only(Process::Gateway, &[names::GATEWAY_HOST_KEY_SECRET]),
+            only(
+                Process::Api,
+                &[
+                    names::BOOTSTRAP_SECRET,
+                    names::UPLOADED_CERTIFICATE,
+                    names::SEAL_SECRET,
+                ],
+            ),
+        ],
     }
 }
 

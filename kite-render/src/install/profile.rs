@@ -13,8 +13,8 @@ pub enum Profile {
     K3s,
     /// One node: one of each process, and Longhorn.
     SingleNode,
-    /// Three nodes or more, any of which may fail: three of each process, none two of
-    /// them on one node, and three copies of each disk.
+    /// Three nodes or more that take pods, any of which may fail: three of each process,
+    /// spread over them as evenly as they go, and three copies of each disk.
     HighAvailability,
 }
 

@@ -386,13 +386,16 @@ fn api() -> Vec<Right> {
             CORE,
             "secrets",
             ["get"],
-            "the key of second factors, secrets of sign-in providers, the certificate that was issued",
+            "secrets of sign-in providers, the certificate that was issued",
         )
-        .named([
-            names::SEAL_SECRET,
-            names::OIDC_SECRET,
-            names::PLATFORM_CERTIFICATE,
-        ]),
+        .named([names::OIDC_SECRET, names::PLATFORM_CERTIFICATE]),
+        own(
+            CORE,
+            "secrets",
+            ["get", "patch"],
+            "the key of second factors, and another in its place",
+        )
+        .named([names::SEAL_SECRET]),
         own(
             CORE,
             "secrets",
@@ -435,8 +438,8 @@ fn on_accounts() -> Vec<Right> {
         cluster(
             KITE,
             ["kitesecondfactors"],
-            ["get", "create", "patch", "delete"],
-            "second factors",
+            ["get", "list", "create", "patch", "delete"],
+            "second factors; all of them when their key is replaced",
         ),
         cluster(KITE, ["kitereservations"], ["get"], "whose a name is"),
         cluster(KITE, ["kiteplatforms"], READ, "the settings").and(["create", "patch"]),

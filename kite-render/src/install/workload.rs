@@ -32,6 +32,10 @@ use super::{
 
 /// The user and group as which processes run: nobody that a node knows.
 const NOBODY: i64 = 65532;
+/// Label by which the pods of one version of a Deployment are told from others'.
+const DEPLOYMENT_REVISION: &str = "pod-template-hash";
+/// The same of a `StatefulSet`.
+const STATEFUL_SET_REVISION: &str = "controller-revision-hash";
 /// Name of the volume with recordings.
 const RECORDINGS: &str = "recordings";
 
@@ -41,7 +45,8 @@ pub enum Spread {
     /// Where there are nodes enough.
     #[default]
     Preferred,
-    /// Rather not started than on one node.
+    /// As evenly as the nodes allow that take pods: none two of them on one node while
+    /// another has none.
     Required,
 }
 
@@ -311,11 +316,22 @@ fn spread(installation: &Installation, process: Process) -> Vec<TopologySpreadCo
         Spread::Preferred => "ScheduleAnyway",
         Spread::Required => "DoNotSchedule",
     };
+    let revision = if installation.records(process) {
+        STATEFUL_SET_REVISION
+    } else {
+        DEPLOYMENT_REVISION
+    };
     let constraint = |key: &str, otherwise: &str| TopologySpreadConstraint {
         max_skew: 1,
         topology_key: key.to_owned(),
         when_unsatisfiable: otherwise.to_owned(),
         label_selector: Some(metadata::selects(process)),
+        // Those of a rollout are spread among themselves: with those that they replace
+        // counted in, two could end up on one node.
+        match_label_keys: Some(vec![revision.to_owned()]),
+        // A node that takes none of them, such as one of the control plane or one that
+        // is drained, would for ever be the one with too few.
+        node_taints_policy: Some("Honor".to_owned()),
         ..TopologySpreadConstraint::default()
     };
     vec![

@@ -16,6 +16,7 @@ use crate::stage::{all, everything};
 struct Workload {
     what: String,
     process: Process,
+    is_stateful: bool,
     selector: LabelSelector,
     template: PodTemplateSpec,
 }
@@ -48,6 +49,7 @@ fn workloads(name: &str, installation: &Installation) -> Vec<Workload> {
         let process = Process::ALL
             .into_iter()
             .find(|it| it.name() == manifest.name())?;
+        let is_stateful = matches!(manifest, Manifest::StatefulSet(_));
         let (selector, template) = match manifest {
             Manifest::Deployment(it) => (it.spec.selector, it.spec.template),
             Manifest::StatefulSet(it) => (it.spec.selector, it.spec.template),
@@ -56,6 +58,7 @@ fn workloads(name: &str, installation: &Installation) -> Vec<Workload> {
         Some(Workload {
             what,
             process,
+            is_stateful,
             selector,
             template,
         })
@@ -118,6 +121,39 @@ fn selectors_find_the_pods_of_their_process_and_no_others() {
             }
         }
     }
+}
+
+/// A rollout that waits for a place which no node has would wait for ever.
+#[test]
+fn pods_are_spread_over_nodes_that_take_them_and_each_version_by_itself() {
+    let mut versions = BTreeSet::new();
+    for workload in all_workloads() {
+        let what = &workload.what;
+        let constraints = workload.pod().topology_spread_constraints.as_ref().unwrap();
+        assert!(!constraints.is_empty(), "{what}");
+        for constraint in constraints {
+            assert_eq!(
+                constraint.node_taints_policy.as_deref(),
+                Some("Honor"),
+                "{what}"
+            );
+            // The label that its controller puts on pods of one version.
+            let version = if workload.is_stateful {
+                "controller-revision-hash"
+            } else {
+                "pod-template-hash"
+            };
+            let keys = constraint.match_label_keys.as_deref().unwrap();
+            assert_eq!(keys, [version], "{what}");
+            versions.insert(version);
+            assert_eq!(
+                constraint.label_selector.as_ref(),
+                Some(&workload.selector),
+                "{what}"
+            );
+        }
+    }
+    assert_eq!(versions.len(), 2, "no workload keeps recordings");
 }
 
 #[test]

@@ -57,8 +57,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "leaves a VM on whose time is over",
         file: HOLD,
         edits: &[(
-            "Expiry::of(vm.object, seen.now).filter(Expiry::is_expired);",
-            "Expiry::of(vm.object, seen.now).filter(|it| it.is_expired() && it.is_due());",
+            "Expiry::of(vm.object, seen.now).filter(Expiry::is_expired)",
+            "Expiry::of(vm.object, seen.now).filter(|it| it.is_expired() && it.is_due())",
         )],
         first: (Sweep, "vm_expiry::crashes"),
     },

@@ -287,7 +287,7 @@ const API_SERVER: [Alert; 2] = [
     },
 ];
 
-const GATEWAY: [Alert; 6] = [
+const GATEWAY: [Alert; 7] = [
     Alert {
         name: "KiteMachinesUnreachable",
         severity: Severity::Warning,
@@ -342,6 +342,14 @@ const GATEWAY: [Alert; 6] = [
         expr: "sum by (job) (increase(kite_connections_unreported_total[1h])) > 0",
         summary: "{{ $labels.job }} does not tell of all sessions in VMs",
         description: "There were too many, or the API server refuses the reports. The audit log has them all.",
+    },
+    Alert {
+        name: "KiteRecordingsNotCarried",
+        severity: Severity::Warning,
+        minutes: 15,
+        expr: "sum by (job) (increase(kite_recordings_upload_failures_total[15m])) > 0",
+        summary: "{{ $labels.job }} cannot carry recordings to their object store",
+        description: "They stay in its directory and are tried again. Its log says why.",
     },
 ];
 

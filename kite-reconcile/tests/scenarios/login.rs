@@ -1,0 +1,81 @@
+//! Whether anybody can log in to a VM is told, and nothing else depends on it.
+
+use kite_core::{
+    conditions::{find, is_true},
+    crd::{KiteUser, VmPhase},
+};
+use serde_json::json;
+
+use crate::world::{World, vm_named};
+
+const KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtYnCyTnNYS2XJtKk4jXv9yq3sTzjS0wTS3b1g2Jm3B ann@laptop";
+
+/// What is said of who can log in: reason and message; nothing while somebody can.
+async fn says(world: &World) -> Option<(String, String)> {
+    let status = world.vm("web").await.status.unwrap();
+    assert_eq!(status.phase, Some(VmPhase::Running));
+    assert!(is_true(&status.conditions, "Ready"), "it runs nonetheless");
+    let found = find(&status.conditions, "Accessible")?;
+    assert_eq!(found.status, "False");
+    Some((found.reason.clone(), found.message.clone()))
+}
+
+async fn edit(world: &World, spec: serde_json::Value) {
+    let vm = world.vm("web").await;
+    world.edit(&vm, json!({ "spec": spec })).await;
+    world.settle().await;
+}
+
+async fn edit_owner(world: &World, spec: serde_json::Value) {
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world.edit(&ann, json!({ "spec": spec })).await;
+    world.settle().await;
+}
+
+fn hash() -> serde_json::Value {
+    let hash = kite_core::password::PasswordHash::create("correct horse battery").unwrap();
+    json!(hash)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_nobody_can_log_in_to_says_so_until_somebody_can() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let (reason, message) = says(&world).await.unwrap();
+    assert_eq!(reason, "NoCredentials");
+    for remedy in ["spec.sshPublicKeys", "spec.sshPasswordHash"] {
+        assert!(message.contains(remedy), "{message}");
+    }
+
+    edit(&world, json!({"sshPublicKeys": [KEY]})).await;
+    assert_eq!(says(&world).await, None);
+    edit(&world, json!({"sshPublicKeys": null})).await;
+    assert!(says(&world).await.is_some());
+    edit_owner(&world, json!({"sshPublicKeys": [KEY]})).await;
+    assert_eq!(says(&world).await, None, "the owner's keys are good for it");
+    edit_owner(&world, json!({"sshPublicKeys": null})).await;
+    assert!(says(&world).await.is_some());
+    edit(&world, json!({"sshPasswordHash": hash()})).await;
+    assert_eq!(says(&world).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_login_takes_both_one_is_not_enough() {
+    let world = World::with_ann().await;
+    let mut vm = vm_named("web");
+    vm.spec.ssh_login = kite_core::crd::SshLogin::KeyAndPassword;
+    vm.spec.ssh_public_keys = vec![KEY.to_owned()];
+    world.create(vm).await;
+    world.settle().await;
+    let (_, message) = says(&world).await.unwrap();
+    assert!(message.contains("it has no password"), "{message}");
+
+    let only_password = json!({"sshPublicKeys": null, "sshPasswordHash": hash()});
+    edit(&world, only_password).await;
+    let (_, message) = says(&world).await.unwrap();
+    assert!(message.contains("it has no public key"), "{message}");
+    edit(&world, json!({"sshPublicKeys": [KEY]})).await;
+    assert_eq!(says(&world).await, None);
+}
