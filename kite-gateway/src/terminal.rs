@@ -126,6 +126,11 @@ impl Terminals {
         self
     }
 
+    /// Whether terminals are recorded.
+    pub fn are_recorded(&self) -> bool {
+        self.recordings.is_some()
+    }
+
     /// Enters the machine that `route` leads to, with the gateway's key for it and
     /// no other host key than its own, and starts a shell in a terminal. Who asks
     /// has seen to it that the person may.

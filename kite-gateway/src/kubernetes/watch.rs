@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kite_core::crd::{KiteUser, KiteVirtualMachine};
-use kite_core::{labels, names};
+use kite_core::{labels, names, watch_backoff::WatchBackoff};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
@@ -41,10 +41,19 @@ pub async fn watch_routes(client: Client, table: RouteTable, shutdown: Cancellat
     );
     let feeding = async {
         tokio::join!(
-            feed("KiteVirtualMachine", vms.default_backoff(), |e| table.vm(e)),
-            feed("KiteUser", users.default_backoff(), |e| table.user(e)),
-            feed("EndpointSlice", slices.default_backoff(), |e| table
-                .slice(e)),
+            feed(
+                "KiteVirtualMachine",
+                vms.backoff(WatchBackoff::default()),
+                |e| table.vm(e)
+            ),
+            feed("KiteUser", users.backoff(WatchBackoff::default()), |e| {
+                table.user(e);
+            }),
+            feed(
+                "EndpointSlice",
+                slices.backoff(WatchBackoff::default()),
+                |e| table.slice(e)
+            ),
             read_keys(&client, &table),
         )
     };

@@ -11,6 +11,7 @@
 //! the session ends: nobody goes on unrecorded.
 
 pub(crate) mod cast;
+mod metrics;
 mod store;
 mod upload;
 
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::ObjectStore;
+use prometheus_client::registry::Registry;
 use rand::RngExt as _;
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
@@ -30,7 +32,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::cast::{Encoder, Env, Event, Header};
-pub use self::store::store_at;
+use self::metrics::Metrics;
+pub use self::store::{OpenError, store_at};
 use self::upload::Uploader;
 use crate::route::{LoginName, VmKey};
 
@@ -58,6 +61,7 @@ struct Inner {
     /// A recording has ended.
     ended: Notify,
     writers: TaskTracker,
+    metrics: Metrics,
 }
 
 #[derive(Clone, Debug)]
@@ -96,8 +100,14 @@ impl Recordings {
                 store: None,
                 ended: Notify::new(),
                 writers: TaskTracker::new(),
+                metrics: Metrics::default(),
             }),
         })
+    }
+
+    /// Adds what is counted of recordings to a registry, each under `kite_recordings_`.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.inner.metrics.register(registry);
     }
 
     /// Carries each recording to an object store, below `prefix`, when it is whole.
@@ -109,6 +119,7 @@ impl Recordings {
                 store: Some(Remote { store, prefix }),
                 ended: Notify::new(),
                 writers: TaskTracker::new(),
+                metrics: self.inner.metrics.clone(),
             }),
         }
     }

@@ -119,6 +119,47 @@ async fn a_store_that_hangs_does_not_keep_the_gateway_from_ending() {
     assert_eq!(files(directory.path(), WHOLE).unwrap().len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_does_not_reach_its_store_is_counted() {
+    let (directory, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["one.cast", "two.cast"] {
+        std::fs::write(directory.path().join(name), "{}\n").unwrap();
+    }
+    // A file is where a directory is to be.
+    let blocked = there.path().join("recordings");
+    std::fs::write(&blocked, "").unwrap();
+    let url = url::Url::from_file_path(&blocked).unwrap();
+    let recordings = Recordings::open(directory.path(), Some(&url)).unwrap();
+    let mut registry = Registry::default();
+    recordings.register_metrics(&mut registry);
+    let counted = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim().parse::<u32>().unwrap()
+        };
+        (
+            value("kite_recordings_waiting "),
+            value("kite_recordings_upload_failures_total "),
+        )
+    };
+    assert_eq!(counted(), (0, 0));
+    let ended = CancellationToken::new();
+    let uploading = tokio::spawn(Uploader::of(&recordings).unwrap().run(ended.clone()));
+    while counted().1 < 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(counted().0, 2);
+    std::fs::remove_file(&blocked).unwrap();
+    while counted().0 > 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    ended.cancel();
+    uploading.await.unwrap();
+    assert!(blocked.join("two.cast").is_file());
+}
+
 #[test]
 fn a_directory_that_cannot_be_written_to_is_said_at_once() {
     let file = tempfile::NamedTempFile::new().unwrap();

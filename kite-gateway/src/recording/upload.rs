@@ -78,18 +78,26 @@ impl Uploader {
     /// Whether all are there.
     async fn carry_all(&self) -> bool {
         let directory = &self.recordings.inner.directory;
+        let metrics = &self.recordings.inner.metrics;
         let files = match files(directory, WHOLE) {
             Ok(files) => files,
             Err(error) => {
+                metrics.upload_failures.inc();
                 tracing::error!(%error, "recordings cannot be listed");
                 return false;
             }
         };
+        metrics
+            .waiting
+            .set(i64::try_from(files.len()).unwrap_or(i64::MAX));
         let mut is_done = true;
         for file in files {
             if let Err(error) = self.carry(&file).await {
                 is_done = false;
+                metrics.upload_failures.inc();
                 tracing::warn!(file = %file.display(), %error, "a recording cannot be uploaded");
+            } else {
+                metrics.waiting.dec();
             }
         }
         is_done

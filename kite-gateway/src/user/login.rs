@@ -104,8 +104,11 @@ impl UserHandler {
     ) -> Auth {
         let over = self.conn.over.clone();
         tokio::select! {
-            answer = self.try_password(method, user, password) => answer,
+            // In this order: whose turn at a machine comes as they hang up must not
+            // ask it any more.
+            biased;
             () = over.cancelled() => reject(),
+            answer = self.try_password(method, user, password) => answer,
         }
     }
 

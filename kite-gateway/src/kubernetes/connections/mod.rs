@@ -29,6 +29,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::cluster::Cluster;
 use kite_core::connections::Instance;
 use kite_core::crd::{ConnectedVm, ConnectionKind, EndWish, KiteConnection, KiteConnectionSpec};
+use kite_core::watch_backoff::WatchBackoff;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event as WatchEvent, watcher};
 use kube::{Api, Client};
@@ -147,7 +148,7 @@ pub fn watch_connections(
     instance: &Instance,
 ) -> impl Stream<Item = Result<WatchEvent<KiteConnection>, watcher::Error>> + Send + use<> {
     let config = watcher::Config::default().labels(&instance.selector());
-    watcher(Api::<KiteConnection>::all(client), config).default_backoff()
+    watcher(Api::<KiteConnection>::all(client), config).backoff(WatchBackoff::default())
 }
 
 impl AuditSink for Reporter {
