@@ -24,7 +24,9 @@ use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::{self, UserView, as_map, change_to_json, spec_of_user},
-    web::{Answer, Done, Form, IfMatch, Input, Items, Named, Page, Sent, edit, tag_of},
+    web::{
+        Answer, Done, Form, IfMatch, Input, Items, Named, Page, Sent, edit, finish_edit, tag_of,
+    },
 };
 
 const TAG: &str = "me";
@@ -136,8 +138,8 @@ async fn patch(
     Sent { input, mut form }: Sent<AccountEdit>,
 ) -> Result<Answer<UserView>, Problem> {
     caller.require(Action::EditAccount, Whose::Own)?;
-    let AccountEdit(spec) = form.finish_with(input)?;
     let user = caller.user().as_ref();
+    let AccountEdit(spec) = finish_edit(&state, &mut form, input, user).await?;
     if spec.is_empty() {
         return Ok(users::answer(user));
     }

@@ -173,16 +173,37 @@ impl OperationOutput for News {
         ctx: &mut GenContext,
         _: &mut Operation,
     ) -> Vec<(Option<StatusCode>, openapi::Response)> {
-        let data = [
-            ctx.schema.subschema_for::<Snapshot>(),
-            ctx.schema.subschema_for::<Gone>(),
-            ctx.schema.subschema_for::<WithSessions>(),
+        // As OpenAPI has it, the schema is that of each event.
+        let kinds = [
+            (vec!["snapshot"], ctx.schema.subschema_for::<Snapshot>()),
+            (
+                vec!["vm-deleted", "image-deleted", "offer-deleted"],
+                ctx.schema.subschema_for::<Gone>(),
+            ),
+            (
+                vec!["vm-sessions"],
+                ctx.schema.subschema_for::<WithSessions>(),
+            ),
+            (
+                vec!["vm", "image", "offer", "me", "signed-out"],
+                json_schema!({ "type": "object" }),
+            ),
         ];
-        let schema = json_schema!({
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": { "anyOf": data },
+        let kinds = kinds.map(|(events, data)| {
+            json_schema!({
+                "type": "object",
+                "properties": {
+                    "event": { "type": "string", "enum": events },
+                    "data": {
+                        "type": "string",
+                        "contentMediaType": "application/json",
+                        "contentSchema": data,
+                    },
+                },
+                "required": ["event", "data"],
+            })
         });
+        let schema = json_schema!({ "oneOf": kinds });
         let content = MediaType {
             schema: Some(schema_object(schema)),
             ..MediaType::default()

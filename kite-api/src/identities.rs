@@ -7,7 +7,7 @@ use aide::axum::{
 use axum::extract::{Path, State};
 use kite_core::{
     cluster::Cluster as _,
-    crd::{Identity, KiteSession, KiteUser},
+    crd::{Identity, KiteSession, KiteUser, SignInProvider},
     names,
 };
 use kube::{ResourceExt, api::ListParams};
@@ -24,7 +24,7 @@ use crate::{
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Done, Form, Input, Sent},
+    web::{Answer, Done, Form, Input, Items, Page, Sent},
 };
 
 const TAG: &str = "me";
@@ -91,23 +91,21 @@ pub(crate) struct IdentityView {
     current: bool,
 }
 
-/// All of them; an account has few.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Identities {
-    items: Vec<IdentityView>,
-}
-
 /// `GET /api/v1/me/identities`
 async fn list(
     State(state): State<ApiState>,
     caller: Caller,
-) -> Result<Answer<Identities>, Problem> {
+    page: Page,
+) -> Result<Answer<Items<IdentityView>>, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let platform = state.platform();
     let begun_with = caller.session().and_then(|it| it.spec.identity.clone());
-    let view = |identity: &Identity| {
+    let provider_of = |identity: &Identity| {
         let mut providers = platform.sign_in_providers.iter();
-        let provider = providers.find(|provider| provider.issuer == identity.issuer);
+        providers.find(|provider| provider.issuer == identity.issuer)
+    };
+    let view = |identity: &&Identity| {
+        let provider = provider_of(identity);
         let id = names::identity(identity);
         IdentityView {
             issuer: identity.issuer.clone(),
@@ -118,8 +116,15 @@ async fn list(
             id,
         }
     };
-    let items = caller.user().spec.identities.iter().map(view).collect();
-    Ok(Answer::new(Identities { items }))
+    let mut identities: Vec<_> = caller.user().spec.identities.iter().collect();
+    identities.retain(|identity| {
+        let title = provider_of(identity).map(SignInProvider::title);
+        let texts = [identity.issuer.as_str(), &identity.subject];
+        page.wants(texts.into_iter().chain(title))
+    });
+    identities.sort_by_cached_key(|identity| names::identity(identity));
+    let place = |identity: &&Identity| names::identity(identity);
+    Ok(Answer::new(page.cut_along(&identities, place, view)))
 }
 
 /// With which provider, and the password once more: whoever links an identity can

@@ -16,7 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
 use crate::{
-    auth::{Caller, InviteState, new_invite, seal_token, sealed_token, state_of},
+    auth::{Caller, INVITE_TOKEN, InviteState, new_invite, seal_token, sealed_token, state_of},
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
@@ -216,7 +216,7 @@ async fn create(
             return Ok(made);
         }
         stamp.mark(&mut invite);
-        seal_token(&state, &token, &mut invite).await?;
+        seal_token(&state, INVITE_TOKEN, &token, &mut invite).await?;
     }
     require_room(&state)?;
     let made = match (state.cluster().create(&invite).await, &stamp) {
@@ -250,7 +250,8 @@ async fn repeated(
         return Ok(None);
     }
     stamp.check(&there)?;
-    let token = sealed_token(state, &there).await?;
+    let token = sealed_token(state, INVITE_TOKEN, &there).await?;
+    state.caches().invites.caught_up_with(&there).await;
     Ok(token.map(|token| created(state, &there, token).replayed(true)))
 }
 

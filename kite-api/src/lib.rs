@@ -22,7 +22,8 @@
 //! ```
 //!
 //! Another project that has its own way of signing in mounts [`api_router`] and
-//! puts a [`Principal`] into each request's extensions.
+//! puts a [`Principal`] into each request's extensions. Both are for the root of a host and
+//! not for a prefix; see [`router()`].
 //!
 //! | Module | What |
 //! |---|---|
@@ -58,6 +59,7 @@ mod events;
 mod identities;
 mod images;
 mod invites;
+mod lookup;
 pub mod metrics;
 mod offers;
 mod openapi;
@@ -77,7 +79,7 @@ mod vms;
 mod web;
 
 pub use self::{
-    auth::{Caller, Principal, Seal},
+    auth::{Caller, Principal, SEALED_TOKENS, Seal},
     connections::{Recorded, Recordings},
     router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},

@@ -1,6 +1,6 @@
 //! What the API counts.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use http::{Method, StatusCode};
 use prometheus_client::{
@@ -14,7 +14,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{console::ConsoleKind, problem::ProblemKind};
+use crate::{caches::Kind, console::ConsoleKind, problem::ProblemKind};
 
 /// Requests and refusals. Labels have few values: a request is counted under the
 /// route that it matched, not under its path.
@@ -23,10 +23,48 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     duration: Family<RouteLabel, Histogram, fn() -> Histogram>,
     sign_ins: Family<SignInLabel, Counter>,
+    hashing: Hashing,
     consoles: Family<ConsoleLabel, Gauge>,
     consoles_opened: Family<ConsoleLabel, Counter>,
     consoles_refused: Family<RefusalLabel, Counter>,
     console_bytes: Family<TrafficLabels, Counter>,
+    stale_answers: Family<KindLabel, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+/// How passwords are being hashed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hashing {
+    running: Gauge,
+    most: Gauge,
+    refused: Counter,
+}
+
+impl Hashing {
+    /// Notes that a hash begins, until what this gives is dropped.
+    #[must_use = "it has ended when this is dropped"]
+    pub(crate) fn begin(&self) -> Begun {
+        let running = self.running.inc() + 1;
+        self.most.inner().fetch_max(running, Ordering::Relaxed);
+        Begun(self.running.clone())
+    }
+
+    pub(crate) fn refused(&self) {
+        self.refused.inc();
+    }
+}
+
+/// A hash that runs.
+pub(crate) struct Begun(Gauge);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -88,6 +126,14 @@ fn no_consoles() -> Family<ConsoleLabel, Gauge> {
     consoles
 }
 
+fn none_stale() -> Family<KindLabel, Counter> {
+    let answers = Family::default();
+    for kind in Kind::ALL.map(Kind::as_str) {
+        drop(answers.get_or_create(&KindLabel { kind }));
+    }
+    answers
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self {
@@ -96,10 +142,12 @@ impl Default for Metrics {
                 Histogram::new(exponential_buckets(0.001, 2.0, 14))
             }),
             sign_ins: sign_ins_from_the_start(),
+            hashing: Hashing::default(),
             consoles: no_consoles(),
             consoles_opened: Family::default(),
             consoles_refused: Family::default(),
             console_bytes: Family::default(),
+            stale_answers: none_stale(),
         }
     }
 }
@@ -123,6 +171,21 @@ impl Metrics {
             self.sign_ins.clone(),
         );
         registry.register(
+            "kite_api_passwords_hashing",
+            "Passwords that are being hashed or verified",
+            self.hashing.running.clone(),
+        );
+        registry.register(
+            "kite_api_passwords_hashing_most",
+            "Most passwords that were hashed or verified at once since the start",
+            self.hashing.most.clone(),
+        );
+        registry.register(
+            "kite_api_passwords_refused",
+            "Requests that were refused because too many waited for a password's hash",
+            self.hashing.refused.clone(),
+        );
+        registry.register(
             "kite_api_consoles",
             "Consoles that are open, by kind",
             self.consoles.clone(),
@@ -142,6 +205,15 @@ impl Metrics {
             "Bytes of consoles that have ended, by kind and way",
             self.console_bytes.clone(),
         );
+        registry.register(
+            "kite_api_stale_answers",
+            "Answers that lacked what their client had written, by the kind of object",
+            self.stale_answers.clone(),
+        );
+    }
+
+    pub(crate) fn hashing(&self) -> &Hashing {
+        &self.hashing
     }
 
     pub(crate) fn answered(
@@ -163,6 +235,13 @@ impl Metrics {
                 route: route.to_owned(),
             })
             .observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn answered_late(&self, behind: &[Kind]) {
+        for kind in behind {
+            let kind = kind.as_str();
+            self.stale_answers.get_or_create(&KindLabel { kind }).inc();
+        }
     }
 
     pub(crate) fn console_opened(&self, kind: ConsoleKind) {

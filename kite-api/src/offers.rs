@@ -22,12 +22,16 @@ use serde::Serialize;
 
 use crate::{
     auth::{Caller, Principal},
+    lookup::present,
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
     vms::{self, Claim, VmView},
-    web::{Accepted, Answer, Created, Deleting, Form, Input, Items, Named, Once, Page, Sent},
+    web::{
+        Accepted, Answer, Created, Deleting, Form, Input, Items, Named, Once, Page, Sent, Stamp,
+        finish_new, is_label, require_future,
+    },
 };
 
 /// The paths below `/offers` and `/admin/offers`.
@@ -198,27 +202,16 @@ async fn claim(
     Sent { input, mut form }: Sent<Claim>,
 ) -> Result<Created<VmView>, Problem> {
     caller.require(Action::CreateVm, Whose::Own)?;
-    let offer = find(&state, &name)?;
+    let offer = find(&state, &name).await?;
     if !is_for(&offer, &caller) {
         // Not told that there is one.
         return Err(Problem::not_found("offer", &name));
     }
     let owner = Arc::clone(caller.user());
-    let too_late = match phase(&offer) {
-        None | Some(OfferPhase::Available) => None,
-        Some(OfferPhase::Claimed) => Some("somebody else has claimed it"),
-        Some(OfferPhase::Expired) => Some("its time is over"),
-        Some(OfferPhase::Deleting) => Some("it is being withdrawn"),
-    };
-    if let Some(why) = too_late {
-        // Perhaps by this very request, whose answer was lost.
-        if let Some(made) = vms::made_by(&state, &caller, &owner, &once, &form)? {
-            return Ok(made);
-        }
-        return Err(Problem::new(
-            ProblemKind::Taken,
-            format!("the offer {name:?} cannot be claimed any more: {why}; choose another"),
-        ));
+    if let Some(obstacle) = obstacle(&state, &offer) {
+        // Perhaps this very request has claimed it, and its answer was lost.
+        let made = vms::made_by(&state, &caller, &owner, &once, &form).await?;
+        return made.ok_or(obstacle);
     }
     let mut end = None;
     if let Some(lifetime) = offer.spec.lifetime {
@@ -232,6 +225,31 @@ async fn claim(
     }
     let new = input.map(|claim| claim.of(&offer.spec, end));
     vms::make(&state, &caller, &owner, once, new, form, Some(name)).await
+}
+
+/// Why nobody can claim an offer.
+fn obstacle(state: &ApiState, offer: &KiteVirtualMachineOffer) -> Option<Problem> {
+    let name = offer.name_any();
+    let too_late = match phase(offer) {
+        None | Some(OfferPhase::Available) => None,
+        Some(OfferPhase::Claimed) => Some("somebody else has claimed it"),
+        Some(OfferPhase::Expired) => Some("its time is over"),
+        Some(OfferPhase::Deleting) => Some("it is being withdrawn"),
+    };
+    if let Some(why) = too_late {
+        return Some(Problem::new(
+            ProblemKind::Taken,
+            format!("the offer {name:?} cannot be claimed any more: {why}; choose another"),
+        ));
+    }
+    let why = vms::obstacle_of_offer(state, &offer.spec)?;
+    Some(Problem::new(
+        ProblemKind::Conflict,
+        format!(
+            "the offer {name:?} cannot be claimed: {why}; choose another, or tell an \
+             administrator"
+        ),
+    ))
 }
 
 /// `GET /api/v1/admin/offers`
@@ -264,7 +282,12 @@ impl Input for NewOffer {
         let memory = form.required("memory");
         let disk = form.required("disk");
         let image = form.required("image");
-        let expires_at = form.optional("expiresAt");
+        let expires_at: Option<Time> = form.optional("expiresAt");
+        require_future(
+            form,
+            expires_at.as_ref(),
+            "leave it out if the offer is to last until it is claimed",
+        );
         let lifetime = form.optional("lifetime");
         let user = form.optional("user");
         Some(Self {
@@ -308,33 +331,66 @@ async fn create(
             "is no account: write the name of one, or leave it out",
         );
     }
-    let new = form.finish_with(input)?;
     let stamp = once.stamp(&caller, &form);
+    let name = form.peek::<String>("name").filter(|name| is_label(name));
+    let new = match finish_new(&state, &mut form, input, &model()).await {
+        Ok(new) => new,
+        // What was in order when it was asked for first may be so no more: its end is past.
+        Err(problem) => {
+            let earlier = made_by(&state, stamp.as_ref(), name.as_deref()).await;
+            return earlier.ok().flatten().ok_or(problem);
+        }
+    };
     let mut offer = KiteVirtualMachineOffer::new(&new.name, new.spec);
     if let Some(stamp) = &stamp {
         stamp.mark(&mut offer);
     }
     let made = match state.cluster().create(&offer).await {
         Err(ClusterError::AlreadyExists { .. }) => {
-            let there = state.cluster().find(&ObjectKey::cluster(&new.name)).await?;
-            if let (Some(stamp), Some(there)) = (stamp, there)
-                && stamp.is_on::<KiteVirtualMachineOffer>(&there)
-            {
-                stamp.check(&there)?;
-                return Ok(created(&there).replayed(true));
-            }
-            return Err(Problem::field(
-                ProblemKind::Taken,
-                "name",
-                &new.name,
-                "is the name of another offer: choose another",
-            ));
+            let earlier = made_by(&state, stamp.as_ref(), Some(&new.name)).await?;
+            return earlier.ok_or_else(|| {
+                let remedy = "is the name of another offer: choose another";
+                Problem::field(ProblemKind::Taken, "name", &new.name, remedy)
+            });
         }
         made => made.map_err(|error| form.blame(error))?,
     };
     state.caches().offers.caught_up_with(&made).await;
     tracing::info!(by = caller.name(), offer = new.name, "created an offer");
     Ok(created(&made))
+}
+
+/// The answer that the same request was given before.
+async fn made_by(
+    state: &ApiState,
+    stamp: Option<&Stamp>,
+    name: Option<&str>,
+) -> Result<Option<Created<OfferView>>, Problem> {
+    let (Some(stamp), Some(name)) = (stamp, name) else {
+        return Ok(None);
+    };
+    let there = state.cluster().find(&ObjectKey::cluster(name)).await?;
+    let there: Option<KiteVirtualMachineOffer> = there.filter(|it| stamp.is_on(it));
+    let Some(there) = there else {
+        return Ok(None);
+    };
+    stamp.check(&there)?;
+    state.caches().offers.caught_up_with(&there).await;
+    Ok(Some(created(&there).replayed(true)))
+}
+
+/// An offer that the API server takes, to try single fields with.
+fn model() -> KiteVirtualMachineOffer {
+    let spec = KiteVirtualMachineOfferSpec {
+        cpu: 1,
+        memory: Bytes::from_gib(1),
+        disk: Bytes::from_gib(10),
+        image: "model".to_owned(),
+        expires_at: None,
+        lifetime: None,
+        user: None,
+    };
+    KiteVirtualMachineOffer::new("kite-model", spec)
 }
 
 fn created(offer: &KiteVirtualMachineOffer) -> Created<OfferView> {
@@ -348,7 +404,7 @@ async fn delete(
     Path(Named { name }): Path<Named>,
 ) -> Result<Accepted<Deleting>, Problem> {
     caller.require(Action::ManageOffers, Whose::Other(AccessLevel::ReadOnly))?;
-    let offer = find(&state, &name)?;
+    let offer = find(&state, &name).await?;
     state
         .cluster()
         .remove(offer.as_ref(), PropagationPolicy::Background)
@@ -358,7 +414,8 @@ async fn delete(
     Ok(Deleting::of(name))
 }
 
-fn find(state: &ApiState, name: &str) -> Result<Arc<KiteVirtualMachineOffer>, Problem> {
-    let found = state.caches().offers.get(&ObjectKey::cluster(name));
+async fn find(state: &ApiState, name: &str) -> Result<Arc<KiteVirtualMachineOffer>, Problem> {
+    let key = ObjectKey::cluster(name);
+    let found = present(state, &state.caches().offers, &key).await?;
     found.ok_or_else(|| Problem::not_found("offer", name))
 }

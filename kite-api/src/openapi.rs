@@ -22,9 +22,10 @@ use serde_json::Value;
 
 use crate::problem::{Problem, ProblemBody, ProblemKind};
 
-/// What every operation may answer: a fault, and that the API or the cluster
-/// cannot answer now.
-const ALWAYS: [ProblemKind; 3] = [
+/// What every operation may answer: a query that it does not take, a fault, and that the
+/// API or the cluster cannot answer now.
+const ALWAYS: [ProblemKind; 4] = [
+    ProblemKind::Invalid,
     ProblemKind::Internal,
     ProblemKind::NotReady,
     ProblemKind::Unavailable,
@@ -54,6 +55,11 @@ pub(crate) fn about(
         aide::generate::in_context(|ctx| {
             refuses(ctx, operation.inner_mut(), &ALWAYS);
             refuses(ctx, operation.inner_mut(), refused);
+            let mut parameters = operation.inner_mut().parameters.iter();
+            let is_in_path = |it| matches!(it, &ReferenceOr::Item(Parameter::Path { .. }));
+            if parameters.any(is_in_path) {
+                refuses(ctx, operation.inner_mut(), &[ProblemKind::Malformed]);
+            }
         });
         operation
     }

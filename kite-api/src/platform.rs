@@ -61,6 +61,8 @@ pub(crate) struct Config {
     /// Absent while no gateway is exposed.
     #[serde(skip_serializing_if = "Option::is_none")]
     gateway: Option<Gateway>,
+    /// Whether terminals in the browser are recorded.
+    terminals_recorded: bool,
     version: &'static str,
 }
 
@@ -95,6 +97,7 @@ async fn config(State(state): State<ApiState>) -> Result<Answer<Config>, Problem
     let bootstrap_open = bootstrap::is_open(&state).await?;
     let platform = state.platform();
     let seen = state.platform_status();
+    let terminals = state.consoles().terminals.as_ref();
     Ok(Answer::new(Config {
         sign_up: platform.sign_up,
         sign_in_providers: platform
@@ -110,12 +113,11 @@ async fn config(State(state): State<ApiState>) -> Result<Answer<Config>, Problem
             host_keys: seen.gateway_host_keys,
             port: platform.gateway.port_of_users(seen.gateway_port),
             host: platform
-                .gateway
-                .public_host
-                .or_else(|| platform.base_domain.clone())
-                .or_else(|| seen.gateway_addresses.into_iter().next()),
+                .host_of_users(&seen.gateway_addresses)
+                .map(str::to_owned),
         }),
         base_domain: platform.base_domain,
+        terminals_recorded: terminals.is_some_and(|terminals| terminals.are_recorded()),
         version: env!("CARGO_PKG_VERSION"),
     }))
 }

@@ -63,11 +63,13 @@ pub enum Action {
     ManagePlatform,
     /// End everybody's sessions, one's own too.
     SignOutEveryone,
+    /// Put another key in place of the one that seals second factors.
+    RotateSealKey,
 }
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
@@ -96,6 +98,7 @@ impl Action {
         Self::ManageInvites,
         Self::ManagePlatform,
         Self::SignOutEveryone,
+        Self::RotateSealKey,
     ];
 
     /// What it is, after "you may not".
@@ -129,6 +132,7 @@ impl Action {
             Self::ManageInvites => "see, make or withdraw invites",
             Self::ManagePlatform => "see or change the platform's settings",
             Self::SignOutEveryone => "sign everyone out",
+            Self::RotateSealKey => "replace the key that seals second factors",
         }
     }
 }
@@ -199,7 +203,8 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             | Action::SeeUsers
             | Action::CreateUser
             | Action::EditUser
-            | Action::SignOutEveryone,
+            | Action::SignOutEveryone
+            | Action::RotateSealKey,
             _,
         )
         | (
@@ -227,7 +232,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 28] = [
+    const EXPECTED: [(Action, &str); 29] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
@@ -256,6 +261,7 @@ mod tests {
         (Action::ManageInvites, "---A ---A ---A ---A ---A"),
         (Action::ManagePlatform, "---A ---A ---A ---A ---A"),
         (Action::SignOutEveryone, "---A ---A ---A ---A ---A"),
+        (Action::RotateSealKey, "---A ---A ---A ---A ---A"),
     ];
 
     fn row(action: Action) -> String {

@@ -2,6 +2,7 @@
 //! fields to mend and how.
 
 mod cluster;
+pub(crate) mod remedy;
 
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ use http::{HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+
+/// Most errors of one request that are told.
+pub(crate) const MOST_TOLD: usize = 50;
 
 /// What kind of problem it is. Clients match on its `type`, people read its
 /// title.
@@ -207,7 +211,7 @@ impl ProblemKind {
 /// A field that is wrong, and the remedy.
 #[derive(Clone, Debug, Serialize, JsonSchema, PartialEq)]
 pub struct FieldError {
-    /// The field's name in the request's body.
+    /// The field's name in the request's body, or the parameter's in its query.
     pub field: String,
     /// What was given; absent where nothing was, and for secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -265,21 +269,33 @@ impl Problem {
         })
     }
 
-    /// Fields of the body are wrong.
-    pub fn invalid(errors: Vec<FieldError>) -> Self {
-        let detail = match errors.as_slice() {
-            [only] if only.message.starts_with(&only.field) => only.message.clone(),
-            [only] => format!("{}: {}", only.field, only.message),
-            _ => format!(
+    /// Fields of the body or of the query are wrong. Of very many the first are told:
+    /// a small request must not have a huge answer.
+    pub fn invalid(mut errors: Vec<FieldError>) -> Self {
+        let count = errors.len();
+        errors.truncate(MOST_TOLD);
+        // What is about the whole has no field.
+        let (of_all, of_fields): (Vec<_>, Vec<_>) =
+            errors.iter().partition(|error| error.field.is_empty());
+        let fields = match of_fields.as_slice() {
+            [] => None,
+            [only] => Some(format!("{}: {}", only.field, only.message)),
+            several => Some(format!(
                 "{} fields need another value: {}",
-                errors.len(),
-                errors
+                several.len(),
+                several
                     .iter()
                     .map(|error| error.field.as_str())
                     .collect::<Vec<_>>()
                     .join(", ")
-            ),
+            )),
         };
+        let of_all = of_all.into_iter().map(|error| error.message.clone());
+        let rest =
+            (count > MOST_TOLD).then(|| format!("and more: these are the first {MOST_TOLD}"));
+        let detail = fields.into_iter().chain(of_all).chain(rest);
+        let detail = detail.collect::<Vec<_>>();
+        let detail = detail.join("; ");
         Self {
             errors,
             ..Self::new(ProblemKind::Invalid, detail)
@@ -327,6 +343,14 @@ impl Problem {
     #[must_use]
     pub(crate) fn with_cookies(mut self, cookies: Vec<HeaderValue>) -> Self {
         self.cookies = cookies;
+        self
+    }
+
+    /// This problem, and what `other` says beside it.
+    #[must_use]
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.detail = format!("{}; {}", self.detail, other.detail);
+        self.errors.extend(other.errors);
         self
     }
 

@@ -1,5 +1,7 @@
 //! Which path is answered by what.
 
+use std::sync::Arc;
+
 use aide::axum::ApiRouter;
 use axum::{
     Router,
@@ -18,7 +20,11 @@ use crate::{
     reference, settings,
     state::ApiState,
     tokens, totp, users, vms,
-    web::layers,
+    web::{
+        layers,
+        query::{self, Queries},
+        written,
+    },
 };
 
 /// The API below `/api/v1`, `/health`, and the web page below `/`.
@@ -26,12 +32,22 @@ use crate::{
 /// Everything that a server in the open needs is inside: limits, security
 /// headers, request ids. To have the address of the client for throttling, serve
 /// it with `into_make_service_with_connect_info::<SocketAddr>()`.
+///
+/// It is for the root of a host: serve it as it is, or `merge` it. Nesting it below a prefix
+/// is not supported, as the page, its files, the path of the refresh cookie, `Location`
+/// headers and the redirect URIs of sign-in providers begin at the root.
 pub fn router(state: ApiState) -> Router {
     let router = routes(&state).merge(page::routes());
     surround(router.fallback(page::fallback), state)
 }
 
 /// The same without the web page.
+///
+/// This, too, is for the root. Nested below a prefix (`nest`, `nest_service`) it answers
+/// requests with a bearer token or a [`Principal`](crate::Principal) like any others, and
+/// with the same checks; but `Location` headers and addresses in messages lack the prefix,
+/// browsers do not send the refresh cookie back (`Path=/api/v1/auth`), and nobody signs in
+/// at providers.
 pub fn api_router(state: ApiState) -> Router {
     surround(routes(&state).fallback(not_found), state)
 }
@@ -43,7 +59,9 @@ pub fn openapi_document() -> Value {
 }
 
 fn routes(state: &ApiState) -> Router<ApiState> {
-    let synced = operations().route_layer(from_fn_with_state(state.clone(), layers::wait_for_sync));
+    let synced = operations()
+        .route_layer(from_fn_with_state(state.clone(), written::keep_up))
+        .route_layer(from_fn_with_state(state.clone(), layers::wait_for_sync));
     let (router, document) = documented(synced.merge(platform::health_routes()));
     router
         .route("/health", get(platform::health))
@@ -78,7 +96,10 @@ fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
     let router = ApiRouter::new()
         .nest("/api/v1", api)
         .finish_api(&mut document);
-    (router, openapi::finish(&document))
+    let document = openapi::finish(&document);
+    let queries = Arc::new(Queries::of(&document));
+    let router = router.route_layer(from_fn_with_state(queries, query::check));
+    (router, document)
 }
 
 fn surround(router: Router<ApiState>, state: ApiState) -> Router {

@@ -54,7 +54,8 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
             | Action::EditUser
             | Action::SetAccessLevel
             | Action::SuspendUser
-            | Action::DeleteUser,
+            | Action::DeleteUser
+            | Action::RotateSealKey,
             _,
         ) => Some(TokenScope::Admin),
         (Action::UseAccount, Access::Write)
@@ -160,6 +161,7 @@ mod tests {
             "SetAccessLevel",
             "SuspendUser",
             "DeleteUser",
+            "RotateSealKey",
         ];
         assert_eq!(allowed(TokenScope::Admin), both(&all));
     }

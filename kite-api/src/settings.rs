@@ -8,12 +8,13 @@ use axum::extract::State;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::{
-        AccessLevel, KitePlatform, KitePlatformSpec, KitePlatformStatus, SignInProvider, SignUp,
+        AccessLevel, Exposure, GatewayExposure, KitePlatform, KitePlatformSpec, KitePlatformStatus,
+        SignInProvider, SignUp, WebExposure,
     },
     names,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -23,7 +24,10 @@ use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::{as_map, change_to_json},
-    web::{Answer, Change, Form, IfMatch, Input, Sent, edit, tag_of},
+    web::{
+        Answer, Change, Field, Form, IfMatch, Input, Listed, Partial, Sent, edit, finish_edit,
+        tag_of,
+    },
 };
 
 const TAG: &str = "admin";
@@ -95,20 +99,19 @@ impl Input for PlatformEdit {
     const NAME: &'static str = "PlatformEdit";
 
     fn read(form: &mut Form) -> Option<Self> {
+        let networks = form.change::<Networks>("blockedNetworks");
+        let providers = form.change::<Listed<SignInProvider>>("signInProviders");
         Some(Self(as_map([
             form.changed::<SignUp>("signUp")
                 .map(|sign_up| ("signUp", json!(sign_up))),
-            change_to_json("signInProviders", read_providers(form)),
+            change_to_json("signInProviders", providers.map(|it| it.0)),
             change_to_json("baseDomain", form.change::<String>("baseDomain")),
             change_to_json("storageClass", form.change::<String>("storageClass")),
             change_to_json("imageNamespace", form.change::<String>("imageNamespace")),
-            change_to_json(
-                "blockedNetworks",
-                form.change::<Vec<String>>("blockedNetworks"),
-            ),
-            change_to_json("exposure", form.change::<Map<String, Value>>("exposure")),
-            change_to_json("web", form.change::<Map<String, Value>>("web")),
-            change_to_json("gateway", form.change::<Map<String, Value>>("gateway")),
+            change_to_json("blockedNetworks", networks.map(|it| it.0)),
+            change_to_json("exposure", part::<Exposure>(form, "exposure")),
+            change_to_json("web", part::<WebExposure>(form, "web")),
+            change_to_json("gateway", part::<GatewayExposure>(form, "gateway")),
         ])))
     }
 
@@ -117,28 +120,22 @@ impl Input for PlatformEdit {
     }
 }
 
-/// Reads a list of providers. A misspelt field would be ignored in silence.
-fn read_providers(form: &mut Form) -> Change<Vec<Map<String, Value>>> {
-    let change = form.change::<Vec<Map<String, Value>>>("signInProviders");
-    let Change::Set(providers) = &change else {
-        return change;
-    };
-    let schema = SchemaGenerator::default().into_root_schema_for::<SignInProvider>();
-    let known = schema.get("properties").and_then(Value::as_object);
-    for (n, provider) in providers.iter().enumerate() {
-        let place = format!("signInProviders[{n}]");
-        for name in provider.keys() {
-            if known.is_some_and(|known| !known.contains_key(name)) {
-                let known: Vec<_> = known.into_iter().flat_map(Map::keys).cloned().collect();
-                let message = format!("is no field of a provider, which has: {}", known.join(", "));
-                form.error(&format!("{place}.{name}"), message);
-            }
-        }
-        if let Err(error) = SignInProvider::deserialize(provider) {
-            form.error(&place, format!("cannot be read: {error}"));
-        }
+/// Networks in CIDR notation.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
+struct Networks(Vec<String>);
+
+impl Field for Networks {
+    const EXPECTED: &'static str = "a list of networks such as [\"198.51.100.0/24\"]";
+
+    fn parse(value: &Value) -> Option<Self> {
+        Vec::parse(value).map(Self)
     }
-    change
+}
+
+/// Reads what of an object is changed.
+fn part<T: JsonSchema>(form: &mut Form, name: &'static str) -> Change<Map<String, Value>> {
+    form.change::<Partial<T>>(name).map(|part| part.0)
 }
 
 /// `PATCH /api/v1/admin/platform`
@@ -149,8 +146,12 @@ async fn patch(
     Sent { input, mut form }: Sent<PlatformEdit>,
 ) -> Result<Answer<PlatformView>, Problem> {
     require(&caller)?;
-    let PlatformEdit(spec) = form.finish_with(input)?;
-    let platform = match state.platform_object() {
+    let there = state.platform_object();
+    let PlatformEdit(spec) = match &there {
+        Some(platform) => finish_edit(&state, &mut form, input, platform.as_ref()).await?,
+        None => form.finish_with(input)?,
+    };
+    let platform = match there {
         Some(platform) => platform,
         None => Arc::new(create(&state).await?),
     };

@@ -397,7 +397,8 @@ impl ApiStateBuilder {
     /// Starts the watches. The state can be used at once; see
     /// [`ApiState::synced`]. Needs a tokio runtime.
     pub async fn build(self) -> Result<ApiState, BuildError> {
-        let passwords = Passwords::new(self.hashing)
+        let metrics = Metrics::default();
+        let passwords = Passwords::new(self.hashing, metrics.hashing().clone())
             .await
             .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
         let inner = Arc::new(Inner {
@@ -423,7 +424,7 @@ impl ApiStateBuilder {
             bootstrap_seen: Mutex::default(),
             capacity: capacity::Seen::default(),
             synced: AtomicBool::new(false),
-            metrics: Metrics::default(),
+            metrics,
             recordings: self.recordings,
             instance: self.instance,
             settings: self.settings,

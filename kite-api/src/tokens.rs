@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{KiteToken, KiteTokenSpec, KiteUser, TokenScope},
 };
 use kube::ResourceExt as _;
@@ -16,12 +16,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    auth::{Caller, end_token, is_token_of, is_valid, new_token, tokens_of},
+    auth::{
+        API_TOKEN, Caller, end_token, is_token_of, is_valid, new_token, seal_token, sealed_token,
+        tokens_of,
+    },
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Created, Done, Form, Input, Items, Named, Page, Sent, is_label, read_end},
+    web::{
+        Answer, Created, Done, Form, Input, Items, Named, Once, Page, Sent, Stamp, is_label,
+        read_end,
+    },
 };
 
 const TAG: &str = "me";
@@ -162,6 +168,7 @@ impl Input for NewToken {
 async fn create(
     State(state): State<ApiState>,
     caller: Caller,
+    once: Once,
     Sent { input, mut form }: Sent<NewToken>,
 ) -> Result<Created<TokenMade>, Problem> {
     caller.require(Action::ManageTokens, Whose::Own)?;
@@ -171,8 +178,8 @@ async fn create(
         expires_at,
     } = form.finish_with(input)?;
     let user = caller.user();
-    make_room(&state, user, &name).await?;
-    let (token, object) = new_token(KiteTokenSpec {
+    let stamp = once.stamp(&caller, &form);
+    let (token, mut object) = new_token(KiteTokenSpec {
         user: user.name_any(),
         user_uid: user.uid().unwrap_or_default(),
         name: name.clone(),
@@ -182,14 +189,76 @@ async fn create(
         user_epoch: user.spec.token_epoch,
         platform_epoch: state.platform().token_epoch,
     })?;
-    let created = match state.cluster().create(&object).await {
-        Err(ClusterError::AlreadyExists { .. }) => return Err(taken(&name)),
-        created => created.map_err(|error| form.blame(error))?,
+    if let Some(stamp) = &stamp {
+        check_key(&state, user, stamp, &object)?;
+        if let Some(made) = repeated(&state, user, stamp, &object).await? {
+            return Ok(made);
+        }
+        stamp.mark(&mut object);
+        seal_token(&state, API_TOKEN, &token, &mut object).await?;
+    }
+    make_room(&state, user, &name).await?;
+    let made = match (state.cluster().create(&object).await, &stamp) {
+        (Err(ClusterError::AlreadyExists { .. }), Some(stamp)) => {
+            let made = repeated(&state, user, stamp, &object).await?;
+            return made.ok_or_else(|| taken(&name));
+        }
+        (Err(ClusterError::AlreadyExists { .. }), None) => return Err(taken(&name)),
+        (made, _) => made.map_err(|error| form.blame(error))?,
     };
-    state.caches().tokens.caught_up_with(&created).await;
+    state.caches().tokens.caught_up_with(&made).await;
     tracing::info!(user = caller.name(), token = name, "made an API token");
-    let view = TokenView::of(&created);
-    Ok(Created::new(TokenMade { token, view }).at(&format!("/api/v1/me/tokens/{name}")))
+    Ok(created(&made, token))
+}
+
+fn created(object: &KiteToken, token: String) -> Created<TokenMade> {
+    let view = TokenView::of(object);
+    let at = format!("/api/v1/me/tokens/{}", view.name);
+    Created::new(TokenMade { token, view }).at(&at)
+}
+
+/// That the key, for all that is known here, made no token of another name: the same
+/// name leads to the same object, where [`repeated`] looks.
+fn check_key(
+    state: &ApiState,
+    user: &KiteUser,
+    stamp: &Stamp,
+    wanted: &KiteToken,
+) -> Result<(), Problem> {
+    let other = tokens_of(state, user)
+        .into_iter()
+        .find(|token| stamp.is_on(token.as_ref()) && token.name_any() != wanted.name_any());
+    other.map_or(Ok(()), |other| stamp.check(other.as_ref()))
+}
+
+/// The answer that the same request was given before. The object's name follows from
+/// the user and the token's name, so it is there whichever replica made it.
+async fn repeated(
+    state: &ApiState,
+    user: &KiteUser,
+    stamp: &Stamp,
+    wanted: &KiteToken,
+) -> Result<Option<Created<TokenMade>>, Problem> {
+    let key = ObjectKey::of(wanted);
+    let there = state.cluster().find::<KiteToken>(&key).await?;
+    let Some(there) = there.filter(|there| stamp.is_on(there)) else {
+        return Ok(None);
+    };
+    stamp.check(&there)?;
+    if !is_valid(&there) || !is_token_of(&there, user, &state.platform()) {
+        return Err(Problem::new(
+            ProblemKind::Conflict,
+            format!(
+                "the API token {:?} that this Idempotency-Key made is over: make another with a \
+                 new key",
+                there.spec.name
+            ),
+        ));
+    }
+    // Of one that came back from a backup the token is not known any more.
+    let token = sealed_token(state, API_TOKEN, &there).await?;
+    state.caches().tokens.caught_up_with(&there).await;
+    Ok(token.map(|token| created(&there, token).replayed(true)))
 }
 
 fn taken(name: &str) -> Problem {

@@ -41,7 +41,7 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     TAG,
                     "beginSecondFactor",
                     "Begin with a second factor",
-                    &[Conflict],
+                    &[Conflict, WrongCredentials, TooManyRequests],
                 ),
             )
             .delete_with(
@@ -101,10 +101,13 @@ pub(crate) struct EnrolmentView {
     url: String,
 }
 
-/// `POST /api/v1/me/totp`
+/// `POST /api/v1/me/totp`: with the password, lest a session in other hands locks its
+/// owner out.
 async fn begin(
     State(state): State<ApiState>,
     caller: Caller,
+    client: Client,
+    Sent { input, mut form }: Sent<Proof>,
 ) -> Result<Created<EnrolmentView>, Problem> {
     caller.require(Action::ManageSecondFactor, Whose::Own)?;
     if caller.user().spec.password_hash.is_none() {
@@ -113,6 +116,8 @@ async fn begin(
             "the account has no password that a second factor would stand beside",
         ));
     }
+    let Proof(password) = form.finish_with(input)?;
+    prove_password(&state, &caller, &client, "password", password).await?;
     let enrolment = enrol(&state, caller.user()).await?;
     let view = EnrolmentView {
         secret: enrolment.secret,

@@ -25,6 +25,7 @@ use crate::{
         Caller, create_user, end_sessions_of, new_epoch, read_password, remove_factor,
         require_free_email,
     },
+    lookup::present,
     openapi::about,
     policy::{Action, Whose},
     problem::{
@@ -34,7 +35,7 @@ use crate::{
     state::ApiState,
     web::{
         Accepted, Answer, Change, Created, Form, IfMatch, Input, Items, Named, Once, Page, Sent,
-        edit, tag_of,
+        edit, finish_edit, finish_new, tag_of,
     },
 };
 
@@ -158,13 +159,11 @@ pub(crate) fn whose(caller: &Caller, user: &KiteUser) -> Whose {
 
 /// The account called `name`. Who may not see accounts learns nothing of which
 /// there are.
-fn find(state: &ApiState, caller: &Caller, name: &str) -> Result<Arc<KiteUser>, Problem> {
+async fn find(state: &ApiState, caller: &Caller, name: &str) -> Result<Arc<KiteUser>, Problem> {
     caller.require(Action::SeeUsers, Whose::Other(AccessLevel::ReadOnly))?;
-    state
-        .caches()
-        .users
-        .get(&ObjectKey::cluster(name))
-        .ok_or_else(|| Problem::not_found("user", name))
+    let key = ObjectKey::cluster(name);
+    let found = present(state, &state.caches().users, &key).await?;
+    found.ok_or_else(|| Problem::not_found("user", name))
 }
 
 /// `GET /api/v1/admin/users`
@@ -197,7 +196,7 @@ async fn get(
     caller: Caller,
     Path(Named { name }): Path<Named>,
 ) -> Result<Answer<UserView>, Problem> {
-    Ok(answer(&*find(&state, &caller, &name)?))
+    Ok(answer(&*find(&state, &caller, &name).await?))
 }
 
 /// An account that an administrator makes.
@@ -208,6 +207,7 @@ pub(crate) struct NewUser {
 
 impl Input for NewUser {
     const NAME: &'static str = "NewUser";
+    const NAMED_BY: &'static str = "username";
     const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING];
 
     fn read(form: &mut Form) -> Option<Self> {
@@ -259,7 +259,8 @@ async fn create(
     let level = input.as_ref().map(|new| new.spec.access_level);
     let level = level.unwrap_or_default();
     caller.require(Action::CreateUser, Whose::Other(level))?;
-    let new = form.finish_with(input)?;
+    let model = KiteUser::new("kite-model", KiteUserSpec::new("kite-model"));
+    let new = finish_new(&state, &mut form, input, &model).await?;
     let stamp = once.stamp(&caller, &form);
     let key = ObjectKey::cluster(&new.spec.username);
     let user = match create_user(&state, &form, new.spec, new.password, stamp.as_ref()).await {
@@ -272,6 +273,7 @@ async fn create(
             return match state.cluster().find::<KiteUser>(&key).await {
                 Ok(Some(made)) if stamp.is_on(&made) => {
                     stamp.check(&made)?;
+                    state.caches().users.caught_up_with(&made).await;
                     Ok(created(&made).replayed(true))
                 }
                 _ => Err(problem),
@@ -342,7 +344,7 @@ async fn patch(
     condition: IfMatch,
     Sent { input, mut form }: Sent<UserEdit>,
 ) -> Result<Answer<UserView>, Problem> {
-    let user = find(&state, &caller, &name)?;
+    let user = find(&state, &caller, &name).await?;
     let whose = whose(&caller, &user);
     if let Some(password) = input.as_ref().and_then(|edit| edit.password.as_ref()) {
         caller.require(Action::ChangePassword, whose)?;
@@ -369,7 +371,12 @@ async fn patch(
         password,
         end_tokens,
         remove_second_factor,
-    } = form.finish_with(input)?;
+    } = if caller.require(Action::EditUser, whose).is_ok() {
+        finish_edit(&state, &mut form, input, user.as_ref()).await?
+    } else {
+        // Who may not edit it has nothing of it tried with the rights of the API.
+        form.finish_with(input)?
+    };
     // A later pardon does not bring them back.
     let ends_tokens = end_tokens || suspended == Some(true);
     if !spec.is_empty() || end_tokens {
@@ -451,7 +458,7 @@ async fn delete(
     caller: Caller,
     Path(Named { name }): Path<Named>,
 ) -> Result<Accepted<UserView>, Problem> {
-    let user = find(&state, &caller, &name)?;
+    let user = find(&state, &caller, &name).await?;
     caller.require(Action::DeleteUser, whose(&caller, &user))?;
     state
         .cluster()

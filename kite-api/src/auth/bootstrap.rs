@@ -4,6 +4,8 @@
 //! The Secret is the [`Permit`]: an annotation claims it, and it is deleted when
 //! it is used up.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
@@ -46,13 +48,23 @@ pub(crate) async fn is_open(state: &ApiState) -> Result<bool, Problem> {
     if let Some(open) = state.bootstrap_seen(BELIEVED) {
         return Ok(open);
     }
-    let open = state
-        .cluster()
-        .find::<Secret>(&secret_key(state))
-        .await?
-        .is_some_and(|secret| token_of(&secret).is_some());
+    let secret = state.cluster().find::<Secret>(&secret_key(state)).await?;
+    let open = secret.is_some_and(|secret| {
+        token_of(&secret).is_some() && administrator(state, &secret).is_none()
+    });
     state.note_bootstrap(open);
     Ok(open)
+}
+
+/// An administrator who is there already, and not by this very token. Then it is too late
+/// for it, whoever has put it there: it makes the first one.
+fn administrator(state: &ApiState, secret: &Secret) -> Option<Arc<KiteUser>> {
+    state.caches().users.find(|user| {
+        let made_by = user.annotations().get(Secret::MADE_BY);
+        user.spec.can_administrate()
+            && user.metadata.deletion_timestamp.is_none()
+            && made_by.is_none_or(|it| Some(it) != secret.metadata.uid.as_ref())
+    })
 }
 
 /// The first administrator.
@@ -104,7 +116,8 @@ pub(super) async fn bootstrap(
         state.note_bootstrap(false);
         return Err(Problem::new(
             ProblemKind::BootstrapClosed,
-            "the bootstrap token has been used: sign in, or ask an administrator for an account",
+            "the bootstrap token has been used: if that was you, sign in with the username and \
+             password given then; ask an administrator for an account otherwise",
         ));
     };
     if !token_fits(&secret, &token) {
@@ -126,13 +139,24 @@ pub(super) async fn bootstrap(
         }));
     }
     attempt.succeeded();
+    if let Some(there) = administrator(&state, &secret) {
+        state.note_bootstrap(false);
+        return Err(Problem::new(
+            ProblemKind::BootstrapClosed,
+            format!(
+                "there is an administrator already, {}: sign in, or ask them for an account",
+                there.name_any()
+            ),
+        ));
+    }
 
     let spec = KiteUserSpec {
         email: account.email,
         access_level: AccessLevel::Admin,
         ..KiteUserSpec::new(account.username)
     };
-    let user = make_account(&state, &form, secret, spec, account.password).await?;
+    let password = account.password;
+    let (user, _) = make_account(&state, &client, &form, secret, spec, password, None).await?;
     tracing::info!(
         user = user.name_any(),
         "bootstrap made the first administrator"

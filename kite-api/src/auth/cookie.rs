@@ -1,6 +1,6 @@
 //! The cookies of a browser's session: one with a short-lived token that goes with
-//! every request, and one that renews it; and the one that carries a sign-in at a
-//! provider from its begin to its end.
+//! every request, and one that renews it; the one that carries a sign-in at a
+//! provider from its begin to its end; and one with what the browser wrote last.
 
 use axum_extra::extract::cookie::{Cookie, SameSite};
 use http::{HeaderMap, HeaderValue, header};
@@ -8,18 +8,20 @@ use std::time::Duration;
 
 /// What a cookie is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// Its token opens the session.
     Access,
     /// Its token renews the session.
     Refresh,
     /// It has what a sign-in at a provider must prove in the end.
     Flow,
+    /// It says how far copies must be to show what was written; no secret.
+    Written,
 }
 
 impl Role {
-    /// The roles of a session's cookies.
-    const OF_SESSION: [Self; 2] = [Self::Access, Self::Refresh];
+    /// The roles of the cookies that end with a session.
+    const OF_SESSION: [Self; 3] = [Self::Access, Self::Refresh, Self::Written];
 
     /// Without TLS the plain name. With TLS browsers take the access cookie from
     /// the very host only (`__Host-`, RFC 6265bis §4.1.3.2): a VM, whose domain
@@ -35,12 +37,14 @@ impl Role {
             (Self::Refresh, true) => "__Secure-kite_refresh",
             (Self::Flow, false) => "kite_oidc",
             (Self::Flow, true) => "__Host-kite_oidc",
+            (Self::Written, false) => "kite_written",
+            (Self::Written, true) => "__Host-kite_written",
         }
     }
 
     fn path(self) -> &'static str {
         match self {
-            Self::Access | Self::Flow => "/",
+            Self::Access | Self::Flow | Self::Written => "/",
             Self::Refresh => "/api/v1/auth",
         }
     }
@@ -50,7 +54,7 @@ impl Role {
             // A link from elsewhere leads to the page as one who is signed in, and a
             // provider leads back.
             Self::Access | Self::Flow => SameSite::Lax,
-            Self::Refresh => SameSite::Strict,
+            Self::Refresh | Self::Written => SameSite::Strict,
         }
     }
 }
@@ -58,7 +62,7 @@ impl Role {
 /// The tokens in the request's cookies of this role. There may be several where
 /// another host planted one. `secure` says whether Kite is served with TLS: then
 /// no access cookie counts that a host below may have set.
-pub(super) fn tokens(headers: &HeaderMap, role: Role, secure: bool) -> Vec<String> {
+pub(crate) fn tokens(headers: &HeaderMap, role: Role, secure: bool) -> Vec<String> {
     headers
         .get_all(header::COOKIE)
         .iter()
@@ -72,7 +76,7 @@ pub(super) fn tokens(headers: &HeaderMap, role: Role, secure: bool) -> Vec<Strin
 
 /// `Set-Cookie` that stores `token` for `lifetime`. Scripts cannot read it, and
 /// browsers do not send it along when another site posts to Kite.
-pub(super) fn set(
+pub(crate) fn set(
     role: Role,
     token: &str,
     lifetime: Duration,
@@ -89,13 +93,20 @@ pub(super) fn set(
 
 /// `Set-Cookie`s that remove a session's cookies, those included that were set before Kite
 /// was served with TLS.
-pub(super) fn clear(secure: bool) -> Vec<HeaderValue> {
+pub(crate) fn clear(secure: bool) -> Vec<HeaderValue> {
     let names: &[bool] = if secure { &[true, false] } else { &[false] };
     names
         .iter()
         .flat_map(|secure| Role::OF_SESSION.map(|role| set(role, "", Duration::ZERO, *secure)))
         .flatten()
         .collect()
+}
+
+/// Whether an answer takes a session's cookies away.
+pub(crate) fn ends_session(answer: &HeaderMap, secure: bool) -> bool {
+    let begin = format!("{}=;", Role::Access.name(secure));
+    let mut set = answer.get_all(header::SET_COOKIE).iter();
+    set.any(|cookie| cookie.as_bytes().starts_with(begin.as_bytes()))
 }
 
 #[cfg(test)]
@@ -142,9 +153,9 @@ mod tests {
 
     #[test]
     fn clearing_takes_the_cookies_from_before_tls_along() {
-        assert_eq!(clear(false).len(), 2);
+        assert_eq!(clear(false).len(), 3);
         let all = clear(true);
-        assert_eq!(all.len(), 4);
+        assert_eq!(all.len(), 6);
         assert!(
             all.iter()
                 .all(|it| it.to_str().unwrap().contains("Max-Age=0"))

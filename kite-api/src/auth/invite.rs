@@ -17,7 +17,6 @@ use subtle::ConstantTimeEq as _;
 
 use super::{
     permit::Permit,
-    seal::Seal,
     token::{Halves, INVITE},
 };
 use crate::{
@@ -26,8 +25,6 @@ use crate::{
     state::ApiState,
 };
 
-/// Annotation with the sealed token, where its maker may ask for it again.
-const SEALED: &str = "hy3ons.github.io/invite-token";
 /// How often it is tried to write down that an invite was used.
 const TRIES: usize = 5;
 
@@ -90,31 +87,6 @@ pub(crate) fn new_invite(
     spec.hash = halves.fingerprint();
     let invite = KiteInvite::new(&halves.invite_name(), spec);
     Ok((halves.token(INVITE), invite))
-}
-
-/// Puts the token into the object, sealed, so that a repeated request gets it too.
-pub(crate) async fn seal_token(
-    state: &ApiState,
-    token: &str,
-    invite: &mut KiteInvite,
-) -> Result<(), Problem> {
-    let seal = Seal::of_cluster(state).await?;
-    let sealed = seal.seal(&invite.name_any(), token.as_bytes())?;
-    invite.annotations_mut().insert(SEALED.to_owned(), sealed);
-    Ok(())
-}
-
-/// The token that was put into the object.
-pub(crate) async fn sealed_token(
-    state: &ApiState,
-    invite: &KiteInvite,
-) -> Result<Option<String>, Problem> {
-    let Some(sealed) = invite.annotations().get(SEALED) else {
-        return Ok(None);
-    };
-    let seal = Seal::of_cluster(state).await?;
-    let token = seal.open(&invite.name_any(), sealed)?;
-    Ok(String::from_utf8(token).ok())
 }
 
 /// The invite of this token and the account that `spec` becomes by it. It is asked

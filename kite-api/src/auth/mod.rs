@@ -2,9 +2,10 @@
 
 pub(crate) mod bootstrap;
 mod caller;
-mod cookie;
+pub(crate) mod cookie;
 mod everyone;
 mod invite;
+mod kept_token;
 pub(crate) mod oidc;
 mod origin;
 mod passwords;
@@ -12,6 +13,7 @@ mod permit;
 mod personal;
 mod presence;
 mod refresh;
+mod reseal;
 mod rotation;
 mod routes;
 mod seal;
@@ -26,12 +28,14 @@ mod token;
 
 pub use self::{
     caller::{Caller, Principal},
+    kept_token::SEALED_TOKENS,
     seal::Seal,
 };
 pub(crate) use self::{
     caller::{Client, check_socket_origin},
     everyone::new_epoch,
-    invite::{InviteState, new_invite, seal_token, sealed_token, state_of},
+    invite::{InviteState, new_invite, state_of},
+    kept_token::{API_TOKEN, INVITE_TOKEN, seal_token, sealed_token},
     passwords::{Passwords, read_password},
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     routes::routes,

@@ -9,17 +9,23 @@
 //! A crash or a lost answer after 1 or 2 leaves a claim with which only the same
 //! username can go on. If the username cannot be had, the claim is released.
 
+use std::sync::Arc;
+
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey},
     crd::{KiteUser, KiteUserSpec},
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
-use super::sign_up::{check_free, taken};
+use super::{
+    Client,
+    sign_in::let_in,
+    sign_up::{check_free, taken, without_code},
+};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::Form,
+    web::{Form, Stamp},
 };
 
 /// An object that lets somebody make one account.
@@ -43,14 +49,16 @@ pub(super) trait Permit: Object {
 }
 
 /// Makes the account that `permit` allows, or finds that an earlier attempt with
-/// the same username and password got that far.
+/// the same username and password got that far. Whether it is new.
 pub(super) async fn make_account<P: Permit>(
     state: &ApiState,
+    client: &Client,
     form: &Form,
     permit: P,
     mut spec: KiteUserSpec,
     password: String,
-) -> Result<KiteUser, Problem> {
+    stamp: Option<&Stamp>,
+) -> Result<(KiteUser, bool), Problem> {
     let uid = permit.uid().unwrap_or_default();
     let username = spec.username.clone();
     let key = ObjectKey::cluster(&username);
@@ -72,6 +80,9 @@ pub(super) async fn make_account<P: Permit>(
     let mut user = KiteUser::new(&username, spec);
     user.annotations_mut()
         .insert(P::MADE_BY.to_owned(), uid.clone());
+    if let Some(stamp) = stamp {
+        stamp.mark(&mut user);
+    }
     let (user, is_new) = match state.cluster().create(&user).await {
         Ok(user) => (user, true),
         Err(ClusterError::AlreadyExists { .. }) => {
@@ -96,18 +107,23 @@ pub(super) async fn make_account<P: Permit>(
         return Err(at_the_same_moment::<P>());
     }
     if !is_new {
-        let hash = user.spec.password_hash.as_ref();
-        if !state.passwords().verify(hash, password).await? {
-            let called = P::CALLED;
-            let detail = format!(
-                "the account {username:?} was made with {called} before: sign in with the \
-                 password given then"
-            );
-            return Err(Problem::new(P::OVER, detail));
-        }
+        // Its owner may have done a lot with it since: it is signed in to as ever.
+        let earlier = Some(Arc::new(user.clone()));
+        let known = let_in(state, client, &username, earlier, password, None).await;
+        known.map_err(|problem| match problem.kind() {
+            ProblemKind::WrongCredentials => {
+                let called = P::CALLED;
+                let detail = format!(
+                    "the account {username:?} was made with {called} before: sign in with the \
+                     password given then"
+                );
+                Problem::new(P::OVER, detail)
+            }
+            _ => without_code(problem, &username),
+        })?;
     }
     state.caches().users.caught_up_with(&user).await;
-    Ok(user)
+    Ok((user, is_new))
 }
 
 fn made_by<P: Permit>(user: &KiteUser, permit_uid: &str) -> bool {

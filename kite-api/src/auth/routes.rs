@@ -11,15 +11,16 @@ use super::{
     oidc::{callback, start},
     presence::session,
     refresh::refresh,
+    reseal::rotate_seal_key,
     sign_in::{sign_in, sign_out},
     sign_up::sign_up,
 };
 use crate::{
     openapi::about,
     problem::ProblemKind::{
-        BootstrapClosed, Conflict, CrossOrigin, Forbidden, Invalid, InviteOver, Malformed,
-        NotFound, SecondFactorRequired, SignInFailed, SignUpClosed, Suspended, Taken,
-        TooManyRequests, Unauthenticated, WrongCredentials,
+        BootstrapClosed, Conflict, CrossOrigin, Forbidden, InviteOver, Malformed, NotFound,
+        SecondFactorRequired, SignInFailed, SignUpClosed, Suspended, Taken, TooManyRequests,
+        Unauthenticated, WrongCredentials,
     },
     state::ApiState,
 };
@@ -39,7 +40,9 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     "Make the first administrator",
                     &[
                         WrongCredentials,
+                        SecondFactorRequired,
                         CrossOrigin,
+                        Suspended,
                         BootstrapClosed,
                         Taken,
                         TooManyRequests,
@@ -57,7 +60,9 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     "Make an account for oneself",
                     &[
                         WrongCredentials,
+                        SecondFactorRequired,
                         CrossOrigin,
+                        Suspended,
                         SignUpClosed,
                         Taken,
                         InviteOver,
@@ -116,6 +121,12 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                 ),
             ),
         )
+        .merge(everyones_routes())
+}
+
+/// The paths of what is about everybody's sessions and second factors.
+fn everyones_routes() -> ApiRouter<ApiState> {
+    ApiRouter::new()
         .api_route(
             "/admin/sign-out-everyone",
             post_with(
@@ -124,6 +135,18 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     "admin",
                     "signOutEveryone",
                     "End all sessions on every replica",
+                    &[Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/rotate-seal-key",
+            post_with(
+                rotate_seal_key,
+                about(
+                    "admin",
+                    "rotateSealKey",
+                    "Put another key in place of the one that seals second factors",
                     &[Conflict],
                 ),
             ),
@@ -141,7 +164,7 @@ fn provider_routes() -> ApiRouter<ApiState> {
                     TAG,
                     "beginProviderSignIn",
                     "Lead a browser to a sign-in provider",
-                    &[Malformed, NotFound, Invalid, TooManyRequests],
+                    &[NotFound, TooManyRequests],
                 ),
             ),
         )

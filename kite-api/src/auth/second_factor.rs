@@ -219,7 +219,11 @@ async fn step_of(
 }
 
 /// Writes what changed, if nobody else wrote since.
-async fn write(state: &ApiState, factor: &KiteSecondFactor, spec: Value) -> Result<bool, Problem> {
+pub(super) async fn write(
+    state: &ApiState,
+    factor: &KiteSecondFactor,
+    spec: Value,
+) -> Result<bool, Problem> {
     let patch = json!({
         "metadata": { "uid": factor.uid(), "resourceVersion": factor.resource_version() },
         "spec": spec,

@@ -105,11 +105,25 @@ async fn check(
     password: String,
     code: Option<&str>,
 ) -> Result<Arc<KiteUser>, Problem> {
+    let user = find_by_username(state, account);
+    let_in(state, client, account, user, password, code).await
+}
+
+/// `user`, who is known as `account`, if the password is theirs and they may come in.
+/// Nobody is refused like somebody with another password, and it takes and counts as
+/// much.
+pub(super) async fn let_in(
+    state: &ApiState,
+    client: &Client,
+    account: &str,
+    user: Option<Arc<KiteUser>>,
+    password: String,
+    code: Option<&str>,
+) -> Result<Arc<KiteUser>, Problem> {
     let attempt = state
         .sign_in_throttle()
         .attempt(account, client.address)
         .map_err(too_many)?;
-    let user = find_by_username(state, account);
     let hash = user
         .as_ref()
         .and_then(|user| user.spec.password_hash.as_ref());
@@ -149,7 +163,7 @@ async fn check(
 /// The account that may sign in by `username`. Objects are usually called like
 /// their username; where two claim the same one it is who has it reserved, and
 /// nobody while that is not decided.
-fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
+pub(super) fn find_by_username(state: &ApiState, username: &str) -> Option<Arc<KiteUser>> {
     let claimants = state
         .caches()
         .users

@@ -1,5 +1,7 @@
 //! Making an account for oneself.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
@@ -15,13 +17,13 @@ use super::{
     permit::make_account,
     read_password,
     shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
-    sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
+    sign_in::{COOKIE_MEANING, SignedIn, find_by_username, greet, let_in, too_many},
 };
 use crate::{
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{PASSWORD_MEANING, spec_of_user},
-    web::{Created, Form, Input, Sent, Stamp},
+    web::{Created, Form, Input, Once, Sent, Stamp},
 };
 
 /// An account that somebody wants to have.
@@ -119,42 +121,132 @@ async fn require_open(state: &ApiState, has_invite: bool) -> Result<(), Problem>
 pub(super) async fn sign_up(
     State(state): State<ApiState>,
     client: Client,
+    once: Once,
     Sent { input, mut form }: Sent<Joining>,
 ) -> Result<Created<SignedIn>, Problem> {
     require_open(&state, form.peek::<String>("invite").is_some()).await?;
     let Joining { account, invite } = form.finish_with(input)?;
+    let stamp = once.stamp_of_anybody(&form);
+    let cookie = account.cookie;
     let attempt = state
         .sign_up_throttle()
         .attempt(&account.username, client.address)
         .map_err(too_many)?;
+    // The attempt counts, so guesses at invites do, and what only the API server could
+    // tell: it was asked.
+    let made = join(
+        &state,
+        &client,
+        &form,
+        &account,
+        invite.as_deref(),
+        stamp.as_ref(),
+    )
+    .await;
+    let (user, is_new) = match (made, &stamp) {
+        (Err(problem), Some(stamp)) => {
+            let earlier = earlier(&state, &client, account, stamp, problem).await?;
+            (earlier, false)
+        }
+        (made, _) => made?,
+    };
+    let by_invite = invite.is_some();
+    tracing::info!(user = user.name_any(), by_invite, is_new, "signed up");
+    if by_invite || !is_new {
+        // How many of these there are is limited by the invites, or they make none.
+        attempt.undecided();
+    }
+    Ok(greet(&state, &user, &client, cookie)
+        .await?
+        .at("/api/v1/me")
+        .replayed(stamp.is_some() && !is_new))
+}
+
+/// Makes the account, or finds that an earlier attempt by the same invite got that far.
+/// Whether it is new.
+async fn join(
+    state: &ApiState,
+    client: &Client,
+    form: &Form,
+    account: &NewAccount,
+    invite: Option<&str>,
+    stamp: Option<&Stamp>,
+) -> Result<(Arc<KiteUser>, bool), Problem> {
     let spec = KiteUserSpec {
-        email: account.email,
+        email: account.email.clone(),
         ..KiteUserSpec::new(&account.username)
     };
-    // The attempt counts, so guesses at invites do.
-    let invited = match &invite {
-        Some(token) => Some(look_at(&state, token, spec.clone()).await?),
-        None => None,
-    };
-    let by_invite = invited.is_some();
-    let made = match invited {
-        Some((invite, spec)) => make_account(&state, &form, invite, spec, account.password).await,
-        None => create_user(&state, &form, spec, Some(account.password), None).await,
-    };
-    match made {
-        Ok(user) => {
-            tracing::info!(user = user.name_any(), by_invite, "signed up");
-            if by_invite {
-                // How many of these there are is limited by the invites.
-                attempt.undecided();
-            }
-            Ok(greet(&state, &user, &client, account.cookie)
-                .await?
-                .at("/api/v1/me"))
+    let password = account.password.clone();
+    let (user, is_new) = match invite {
+        Some(token) => {
+            let (invite, spec) = look_at(state, token, spec).await?;
+            make_account(state, client, form, invite, spec, password, stamp).await?
         }
-        // What only the API server could tell counts: it was asked.
-        Err(problem) => Err(problem),
+        None => (
+            create_user(state, form, spec, Some(password), stamp).await?,
+            true,
+        ),
+    };
+    Ok((Arc::new(user), is_new))
+}
+
+/// The account that the same request has made before, whose answer was lost, or else
+/// `problem`, which is what anybody gets.
+///
+/// The key proves nothing: it is a sign-in by the password, like any other, and counted
+/// like one. Who guesses keys learns nothing from answers or their time either, for a
+/// password is verified in any case, and nothing else is said before it fits.
+async fn earlier(
+    state: &ApiState,
+    client: &Client,
+    account: NewAccount,
+    stamp: &Stamp,
+    problem: Problem,
+) -> Result<Arc<KiteUser>, Problem> {
+    use ProblemKind::{Conflict, InviteOver, Taken, WrongCredentials};
+    let stands_in_the_way = [Taken, InviteOver, Conflict, WrongCredentials];
+    if !stands_in_the_way.contains(&problem.kind()) {
+        return Err(problem);
     }
+    let NewAccount {
+        username, password, ..
+    } = account;
+    let key = ObjectKey::cluster(&username);
+    let there = state.cluster().find::<KiteUser>(&key).await?;
+    if let Some(there) = there.filter(|there| stamp.is_on(there)) {
+        // Perhaps another replica made it, a moment ago.
+        state.caches().users.shows(&there).await;
+    }
+    let user = find_by_username(state, &username).filter(|user| stamp.is_on(user.as_ref()));
+    let is_one = user.is_some();
+    let known = let_in(state, client, &username, user, password, None).await;
+    if is_one {
+        let outcome = known.as_ref().map(|_| ()).map_err(Problem::kind);
+        state.metrics().signed_in(outcome);
+    }
+    match known {
+        Ok(user) => {
+            stamp.check(user.as_ref())?;
+            state.caches().users.caught_up_with(&user).await;
+            Ok(user)
+        }
+        Err(refused) if refused.kind() == WrongCredentials => Err(problem),
+        Err(refused) => Err(without_code(refused, &username)),
+    }
+}
+
+/// What is told of a second factor where no code can be given.
+pub(super) fn without_code(problem: Problem, username: &str) -> Problem {
+    if problem.kind() != ProblemKind::SecondFactorRequired {
+        return problem;
+    }
+    Problem::new(
+        ProblemKind::SecondFactorRequired,
+        format!(
+            "the account {username:?} was made before and has a second factor: sign in with its \
+             code"
+        ),
+    )
 }
 
 /// That a username or email address is somebody else's.

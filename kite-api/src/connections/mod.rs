@@ -46,11 +46,8 @@ use crate::{
     state::ApiState,
     users::whose,
     vms::{Found, Owner, find},
-    web::{Accepted, Answer, Items, Named, Page},
+    web::{Accepted, Answer, Items, LINE, Named, Page},
 };
-
-/// Longest reason for ending a session.
-const LONGEST_REASON: usize = 200;
 
 /// Which sessions are asked for.
 #[derive(Deserialize, JsonSchema)]
@@ -92,26 +89,9 @@ struct OfSession {
 #[derive(Deserialize, JsonSchema)]
 struct Ending {
     /// Whoever is connected reads it: at most 200 characters.
-    #[schemars(length(max = 200))]
-    reason: Option<String>,
-}
-
-impl Ending {
-    fn reason(self) -> Result<String, Problem> {
-        let reason = self.reason.unwrap_or_default();
-        // It is printed in somebody's terminal.
-        if reason.chars().count() > LONGEST_REASON || reason.chars().any(char::is_control) {
-            let message = "must be one line of at most 200 characters";
-            let shown: String = reason.chars().take(LONGEST_REASON).collect();
-            return Err(Problem::field(
-                ProblemKind::Invalid,
-                "reason",
-                &shown,
-                message,
-            ));
-        }
-        Ok(reason)
-    }
+    #[schemars(length(max = 200), extend("format" = LINE))]
+    #[serde(default)]
+    reason: String,
 }
 
 /// `GET /api/v1/vms/{name}/sessions`
@@ -123,7 +103,7 @@ async fn list_of_vm(
     Query(wanted): Query<WantedOfVm>,
     page: Page,
 ) -> Result<Answer<Items<VmSessionView>>, Problem> {
-    let found = find(&state, &caller, &name, owner.as_deref())?;
+    let found = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::SeeVmSessions, found.whose)?;
     let connections = state.caches().connections.list(|it| {
         is_of(it, &found)
@@ -187,9 +167,9 @@ async fn end_of_vm(
     Query(Owner { owner }): Query<Owner>,
     Query(ending): Query<Ending>,
 ) -> Result<Accepted<VmSessionView>, Problem> {
-    let found = find(&state, &caller, &name, owner.as_deref())?;
+    let found = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::EndVmSession, found.whose)?;
-    let reason = ending.reason()?;
+    let reason = ending.reason;
     let connection = state
         .caches()
         .connections
@@ -206,7 +186,7 @@ async fn end(
     Query(ending): Query<Ending>,
 ) -> Result<Accepted<VmSessionView>, Problem> {
     let connection = find_for(&state, &caller, Action::EndVmSession, &name)?;
-    let reason = ending.reason()?;
+    let reason = ending.reason;
     end_one(&state, &caller, &connection, reason).await
 }
 

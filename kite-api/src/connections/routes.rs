@@ -8,7 +8,7 @@ use aide::axum::{
 use super::{end, end_of_vm, list, list_of_vm, replay};
 use crate::{
     openapi::about,
-    problem::ProblemKind::{Conflict, Invalid, NotFound},
+    problem::ProblemKind::{Conflict, NotFound},
     state::ApiState,
 };
 
@@ -31,12 +31,7 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
             "/vms/{name}/sessions/{session}",
             delete_with(
                 end_of_vm,
-                about(
-                    "vms",
-                    "endVmSession",
-                    "End a session in a VM",
-                    &[NotFound, Invalid],
-                ),
+                about("vms", "endVmSession", "End a session in a VM", &[NotFound]),
             ),
         )
         .api_route(
@@ -59,7 +54,7 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     "admin",
                     "endAnyVmSession",
                     "End a session in any VM",
-                    &[NotFound, Invalid],
+                    &[NotFound],
                 ),
             ),
         )

@@ -11,7 +11,8 @@
 //! | Module | What |
 //! |---|---|
 //! | `ticket` | single-use tickets, good on every replica |
-//! | `socket` | the WebSocket: first message, both ways, close codes |
+//! | `socket` | the WebSocket: first message, both ways |
+//! | `end` | close codes, and what is told before |
 //! | `stream` | what a console is to the socket |
 //! | `subresource` | serial lines and screens, from `KubeVirt` |
 //! | `terminal` | terminals, from whoever can log in to VMs |
@@ -20,6 +21,7 @@
 
 mod activity;
 mod audit;
+mod end;
 mod place;
 mod socket;
 mod stream;
@@ -201,7 +203,7 @@ async fn create(
     Query(Owner { owner }): Query<Owner>,
     Sent { input, mut form }: Sent<Wanted>,
 ) -> Result<Created<TicketView>, Problem> {
-    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref())?;
+    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::OpenConsole, whose)?;
     let Wanted { kind } = form.finish_with(input)?;
     if vm.metadata.deletion_timestamp.is_some() {

@@ -3,19 +3,16 @@
 //! The first message is text, `{"ticket": …, "cols": …, "rows": …}`. The answer is
 //! `{"ready": true}` or `{"error": <problem>}` and the end. Afterwards binary
 //! messages are the console's bytes; text of the client is `{"resize": …}`, and of the
-//! server `{"ended": {"by": …, "reason": …}}` before the end that somebody wished.
+//! server, before the end, `{"ended": {"by": …, "reason": …}}` where somebody wished it
+//! and `{"cause": …}` where the shell or the VM came to its own.
 
 use std::{
-    borrow::Cow,
     net::IpAddr,
-    sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
 use futures::{
     SinkExt as _, StreamExt as _,
@@ -25,12 +22,13 @@ use jiff::Timestamp;
 use kite_core::cluster::ObjectKey;
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
     ConsoleEvent, ConsoleKind, ConsoleRecord, activity,
+    end::{Cause, End},
     place::{Guest, Place},
     stream::{ConsoleEnded, ConsoleInput, ConsoleOutput, ConsoleStream, TerminalSize},
     subresource,
@@ -52,104 +50,10 @@ const TERMINAL_PATIENCE: Duration = Duration::from_secs(30);
 const PING: Duration = Duration::from_secs(25);
 /// How long a client may take to hear the last words.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Most bytes of a close frame's reason (RFC 6455 §5.5).
-const MOST_REASON: usize = 123;
 /// Within how long of its stream's end a console hears that another took its place.
 const MOMENT: Duration = Duration::from_millis(500);
-
-/// Why a console is over, as its client gets to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct End {
-    code: u16,
-    reason: Cow<'static, str>,
-    /// Who wished it, where somebody did.
-    wish: Option<Wish>,
-}
-
-/// Who wants a console to end, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Wish {
-    pub(super) by: String,
-    pub(super) reason: String,
-}
-
-impl End {
-    fn new(code: u16, reason: impl Into<Cow<'static, str>>) -> Self {
-        let reason = reason.into();
-        Self {
-            code,
-            reason,
-            wish: None,
-        }
-    }
-
-    /// It has come to its end.
-    pub(super) fn ended(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(1000, reason)
-    }
-
-    /// The process is about to end, and another one may be there.
-    pub(super) fn going_away() -> Self {
-        Self::new(1001, "the server is about to end: connect again")
-    }
-
-    /// The session or the account is over.
-    pub(super) fn session_over(reason: &'static str) -> Self {
-        Self::new(4401, reason)
-    }
-
-    /// The account may not have it open any more.
-    pub(super) fn forbidden() -> Self {
-        Self::new(4403, "the account may not open this console any more")
-    }
-
-    /// It was open, or idle, for as long as one may be.
-    pub(super) fn timed_out(reason: &'static str) -> Self {
-        Self::new(4408, reason)
-    }
-
-    /// Somebody else is at the console now.
-    pub(super) fn taken() -> Self {
-        Self::new(4409, "somebody else opened this console")
-    }
-
-    /// Somebody wished it away.
-    pub(super) fn wished(wish: Wish) -> Self {
-        let Wish { by, reason } = &wish;
-        let words = if reason.is_empty() {
-            format!("ended by {by}")
-        } else {
-            format!("ended by {by}: {reason}")
-        };
-        Self {
-            wish: Some(wish),
-            ..Self::new(4410, words)
-        }
-    }
-
-    /// Anything else.
-    pub(super) fn failed(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(4500, reason)
-    }
-
-    /// What is told before the end: a close frame has no room for all that somebody
-    /// may have written.
-    fn words(&self) -> Option<Message> {
-        let wish = self.wish.as_ref()?;
-        Some(Message::text(json!({ "ended": wish }).to_string()))
-    }
-
-    fn frame(&self) -> CloseFrame {
-        let mut end = self.reason.len().min(MOST_REASON);
-        while !self.reason.is_char_boundary(end) {
-            end -= 1;
-        }
-        CloseFrame {
-            code: self.code,
-            reason: Utf8Bytes::from(&self.reason[..end]),
-        }
-    }
-}
+/// How long what a VM printed last may take to come when its end is known already.
+const LAST_PRINTED: Duration = Duration::from_millis(500);
 
 /// The first message.
 #[derive(Deserialize)]
@@ -211,19 +115,13 @@ impl Visit {
             Err(problem) => return self.refuse(socket, None, &problem).await,
         };
         let told = grant.clone();
-        let grounds = Grounds {
-            state: &self.state,
-            principal: &self.principal,
-            session,
-            grant: &told,
-            number: OnceLock::new(),
-        };
+        let grounds = Grounds::new(&self.state, &self.principal, session, &told);
         let gone = grounds.gone();
         let mut gone = std::pin::pin!(gone);
         let opened = tokio::select! {
             biased;
             end = &mut gone => {
-                self.record(&told, 0, ConsoleEvent::ConsoleRefused { why: end.reason.to_string() });
+                self.record(&told, 0, ConsoleEvent::ConsoleRefused { why: end.reason().to_owned() });
                 return farewell(socket, &end).await;
             }
             opened = self.open(grant, &hello) => opened,
@@ -306,9 +204,10 @@ impl Visit {
         let (mut sink, mut source) = socket.split();
         let end = {
             let carried = carry(&mut sink, &mut source, stream, &traffic);
+            let mut carried = std::pin::pin!(carried);
             let reporting = activity::keep_reporting(&self.state, &grant);
-            tokio::select! {
-                end = carried => end,
+            let end = tokio::select! {
+                end = &mut carried => end,
                 end = &mut gone => end,
                 () = place.taken.cancelled() => End::taken(),
                 () = traffic.idle(limits.idle) => End::timed_out("nothing was done for too long"),
@@ -316,16 +215,20 @@ impl Visit {
                     End::timed_out("the console was open for as long as one may be")
                 }
                 () = reporting => End::going_away(),
+            };
+            if end.is_of_vm() {
+                // What it said last is still to be read.
+                let _ = tokio::time::timeout(LAST_PRINTED, carried).await;
             }
+            end
         };
-        // A stream that the cluster ended says nothing of why.
-        let end = if end == End::ended("") {
+        let end = if end.is_unexplained() {
             tokio::select! {
                 () = place.taken.cancelled() => End::taken(),
                 end = &mut gone => end,
                 end = async {
                     tokio::time::sleep(MOMENT).await;
-                    grounds.verdict().await
+                    grounds.verdict(end).await
                 } => end,
             }
         } else {
@@ -337,8 +240,8 @@ impl Visit {
             bytes_up,
             bytes_down,
             seconds: started.elapsed().as_secs_f64(),
-            ended: end.reason.to_string(),
-            code: end.code,
+            ended: end.reason().to_owned(),
+            code: end.code(),
         };
         self.record(&grant, place.number, ended);
         drop(place);
@@ -553,38 +456,20 @@ async fn upwards(
 
 fn of_stream(ended: ConsoleEnded) -> End {
     match ended {
-        ConsoleEnded::Exited(status) => End::ended(format!("ended with status {status}")),
-        ConsoleEnded::Killed(signal) => End::ended(format!("ended by signal {signal}")),
-        ConsoleEnded::Closed => End::ended(""),
-        ConsoleEnded::Lost(why) => End::failed(format!("the VM's side was lost: {why}")),
+        ConsoleEnded::Exited(status) => {
+            End::ended(format!("ended with status {status}")).because(Cause::Exited(status))
+        }
+        ConsoleEnded::Killed(signal) => {
+            End::ended(format!("ended by signal {signal}")).because(Cause::Killed(signal))
+        }
+        ConsoleEnded::Closed => End::unexplained(),
+        ConsoleEnded::Lost(why) => End::lost(&why),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reasons_fit_into_a_frame() {
-        let end = End::failed("ä".repeat(100));
-        let frame = end.frame();
-        assert_eq!(frame.reason.len(), 122, "whole letters");
-        assert_eq!(End::taken().frame().code, 4409);
-    }
-
-    #[test]
-    fn what_somebody_wrote_is_told_in_whole() {
-        let reason = "ä".repeat(200);
-        let by = "ann".to_owned();
-        let end = End::wished(Wish { by, reason });
-        let words = end.words();
-        let text = words.as_ref().and_then(|words| words.to_text().ok());
-        assert!(
-            text.is_some_and(|text| text.contains(&"ä".repeat(200))),
-            "{words:?}"
-        );
-        assert!(End::taken().words().is_none());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn who_does_something_is_not_idle() {

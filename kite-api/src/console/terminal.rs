@@ -50,4 +50,10 @@ impl From<TerminalError> for Problem {
 pub trait Terminals: Send + Sync + 'static {
     /// Logs in to the VM and starts a shell in a terminal.
     async fn open(&self, request: TerminalRequest) -> Result<ConsoleStream, TerminalError>;
+
+    /// Whether terminals are recorded, as people are told before they open one. Of one
+    /// that is open, [`ConsoleStream::recording`] says so.
+    fn are_recorded(&self) -> bool {
+        false
+    }
 }

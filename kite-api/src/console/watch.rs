@@ -9,13 +9,13 @@ use std::{
 use jiff::Timestamp;
 use kite_core::{
     cluster::ObjectKey,
-    crd::{EndWish, KiteSession, VmPhase},
+    crd::{EndWish, KiteSession, KiteVirtualMachine, PowerState, VmPhase},
     names,
 };
 use kube::ResourceExt as _;
 
 use super::{
-    socket::{End, Wish},
+    end::{Cause, End, Wish},
     ticket::Grant,
 };
 use crate::{
@@ -35,9 +35,39 @@ pub(super) struct Grounds<'a> {
     pub(super) grant: &'a Grant,
     /// Its number in this process, once it is open.
     pub(super) number: OnceLock<u64>,
+    /// When the VM was last told to start anew, before this.
+    restarted_at: Option<String>,
 }
 
-impl Grounds<'_> {
+impl<'a> Grounds<'a> {
+    pub(super) fn new(
+        state: &'a ApiState,
+        principal: &'a Principal,
+        session: Option<Arc<KiteSession>>,
+        grant: &'a Grant,
+    ) -> Self {
+        let grounds = Self {
+            state,
+            principal,
+            session,
+            grant,
+            number: OnceLock::new(),
+            restarted_at: None,
+        };
+        let restarted_at = grounds.vm().and_then(|vm| vm.spec.restarted_at.clone());
+        Self {
+            restarted_at,
+            ..grounds
+        }
+    }
+
+    /// The VM, as long as it is the same.
+    fn vm(&self) -> Option<Arc<KiteVirtualMachine>> {
+        let key = ObjectKey::namespaced(&self.grant.namespace, &self.grant.vm);
+        let vm = self.state.caches().vms.get(&key);
+        vm.filter(|vm| vm.uid().as_deref() == Some(&self.grant.uid))
+    }
+
     /// Waits until one of them is gone.
     pub(super) async fn gone(&self) -> End {
         let caches = self.state.caches();
@@ -135,34 +165,49 @@ impl Grounds<'_> {
     }
 
     fn vm_gone(&self) -> Option<End> {
-        let key = ObjectKey::namespaced(&self.grant.namespace, &self.grant.vm);
-        let vm = self.state.caches().vms.get(&key);
-        let vm = vm.filter(|vm| vm.uid().as_deref() == Some(&self.grant.uid));
+        let vm = self.vm();
         let Some(vm) = vm.filter(|vm| vm.metadata.deletion_timestamp.is_none()) else {
-            return Some(End::ended("the VM is gone"));
+            return Some(End::ended("the VM is gone").because(Cause::VmGone));
         };
         let phase = vm.status.as_ref().and_then(|status| status.phase);
-        (phase == Some(VmPhase::Stopped)).then(|| End::ended("the VM was switched off"))
+        (phase == Some(VmPhase::Stopped)).then(|| self.stopped(&vm))
     }
 
-    /// Why the cluster ended the stream of a serial line or a screen, which it does
-    /// without a word: the VM ends, or somebody else opened it elsewhere.
-    pub(super) async fn verdict(&self) -> End {
+    /// The end of a console whose VM does not run any more, or for the moment.
+    fn stopped(&self, vm: &KiteVirtualMachine) -> End {
+        let spec = &vm.spec;
+        if spec.power_state == PowerState::Off {
+            return End::ended("the VM was switched off").because(Cause::VmStopped);
+        }
+        if spec.restarted_at != self.restarted_at {
+            return End::ended("the VM was restarted").because(Cause::VmRestarted);
+        }
+        End::ended("the VM does not run any more").because(Cause::VmStopped)
+    }
+
+    /// Why the VM's side ended though nothing was said of it, which is how the cluster
+    /// ends serial lines and screens, and how a terminal breaks off whose VM goes down: the
+    /// VM ends, or somebody else opened the one console that there is.
+    pub(super) async fn verdict(&self, end: End) -> End {
         let vms = &self.state.caches().vms;
-        let key = ObjectKey::namespaced(&self.grant.namespace, &self.grant.vm);
         let is_ending = |phase| {
             matches!(
                 phase,
                 VmPhase::Stopping | VmPhase::Stopped | VmPhase::Starting | VmPhase::Failed
             )
         };
-        let ended = vms.wait_for(VERDICT, |vms| {
+        let ended = vms.wait_for(VERDICT, |_| {
             if let Some(end) = self.vm_gone() {
                 return Some(end);
             }
-            let phase = vms.get(&key)?.status.as_ref()?.phase?;
-            is_ending(phase).then(|| End::ended("the VM does not run any more"))
+            let vm = self.vm()?;
+            let phase = vm.status.as_ref()?.phase?;
+            is_ending(phase).then(|| self.stopped(&vm))
         });
-        ended.await.unwrap_or_else(End::taken)
+        match ended.await {
+            Some(end) => end,
+            None if end == End::unexplained() => End::taken(),
+            None => end,
+        }
     }
 }

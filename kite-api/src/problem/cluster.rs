@@ -5,7 +5,7 @@ use std::time::Duration;
 use kite_core::cluster::ClusterError;
 use kube::core::{Status, response::StatusCause};
 
-use super::{FieldError, Problem, ProblemKind};
+use super::{FieldError, Problem, ProblemKind, remedy};
 
 impl From<ClusterError> for Problem {
     fn from(error: ClusterError) -> Self {
@@ -55,8 +55,10 @@ fn invalid(status: &Status) -> Problem {
         .unwrap_or_default();
     let mut errors: Vec<FieldError> = Vec::new();
     for error in causes.iter().filter_map(field_error) {
-        // A rule that refuses a value often does so once per expression.
-        if !errors.contains(&error) {
+        // A rule that refuses a value often does so once per expression; and of a value
+        // that the schema refuses, the rules say what follows from that.
+        let is_told = |it: &FieldError| it.field == error.field && !error.field.is_empty();
+        if !errors.contains(&error) && !errors.iter().any(is_told) {
             errors.push(error);
         }
     }
@@ -110,15 +112,28 @@ fn field_error(cause: &StatusCause) -> Option<FieldError> {
             message: rest.to_owned(),
         });
     }
-    let message = match remedy(&field) {
-        Some(remedy) if is_schema_speak(cause) => remedy.to_owned(),
-        _ => text.to_owned(),
+    let message = match remedy::of(&field) {
+        Some(remedy) if is_schema_speak(cause) => remedy,
+        _ => without_field(&field, text),
     };
+    let message = message.to_owned();
     Some(FieldError {
         field,
         value: None,
         message,
     })
+}
+
+/// What a rule says without the field that it begins with, as `kubectl` needs it: an
+/// answer of the API has the field before the message.
+fn without_field<'a>(field: &str, text: &'a str) -> &'a str {
+    let last = field.rsplit('.').next().unwrap_or(field);
+    let names = [field, last, last.split('[').next().unwrap_or(last)];
+    let after = |name: &&str| {
+        let rest = text.strip_prefix(name).filter(|_| !name.is_empty())?;
+        rest.strip_prefix(": ").or_else(|| rest.strip_prefix(' '))
+    };
+    names.iter().find_map(after).unwrap_or(text)
 }
 
 /// The name in the HTTP API of a field of a custom resource.
@@ -143,61 +158,11 @@ fn is_schema_speak(cause: &StatusCause) -> bool {
         || message.contains("RFC 1123")
         || matches!(
             cause.reason.as_str(),
-            "FieldValueTypeInvalid" | "FieldValueTooLong" | "FieldValueTooMany"
+            "FieldValueTypeInvalid"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueNotSupported"
         )
-}
-
-/// What to write into a field of which the schema refused the value.
-fn remedy(field: &str) -> Option<&'static str> {
-    let base = field.split(['[', '.']).next().unwrap_or(field);
-    Some(match base {
-        "signInProviders" => return remedy_of_provider(field),
-        "name" => {
-            "write 1 to 52 lowercase letters, digits and hyphens, beginning and ending with a \
-             letter or digit"
-        }
-        "username" | "sshId" => {
-            "write 2 to 32 lowercase letters, digits and hyphens, beginning with a letter and not \
-             ending with a hyphen"
-        }
-        "email" => "write an address such as ann@example.org",
-        "domainPrefix" => {
-            "write 1 to 63 lowercase letters, digits and hyphens, beginning and ending with a \
-             letter or digit"
-        }
-        "cpu" => "write a whole number from 1 to 256",
-        "memory" => "write a size such as 2Gi, at least 64Mi",
-        "disk" => "write a size such as 20Gi, at least 1Gi",
-        "image" => "write the name of an image of the catalogue",
-        "sshPublicKeys" => {
-            "write at most 32 different keys as they stand in an authorized_keys file, such as \
-             \"ssh-ed25519 AAAA… ann@laptop\""
-        }
-        "quota" => "write vms and cpu as whole numbers, memory and disk as sizes such as 16Gi",
-        _ => return None,
-    })
-}
-
-/// What to write into a field of a sign-in provider.
-fn remedy_of_provider(field: &str) -> Option<&'static str> {
-    let (_, inner) = field.split_once('.')?;
-    let inner = inner.rsplit('.').next().unwrap_or(inner);
-    Some(match inner.split('[').next().unwrap_or(inner) {
-        "name" => {
-            "write 1 to 32 lowercase letters, digits and hyphens, beginning and ending with a \
-             letter or digit"
-        }
-        "displayName" => "write 1 to 64 characters",
-        "issuer" => "write a URL such as https://login.example.org/realms/staff",
-        "clientId" => "write the client id under which Kite is registered at the provider",
-        "clientSecretKey" => "write letters, digits, dots, hyphens and underscores",
-        "scopes" => "write at most 16 scopes such as groups, each without spaces in it",
-        "usernameClaim" | "groupsClaim" => "write the name of a claim, of 1 to 128 characters",
-        "allowedGroups" => "write at most 32 different groups, each of 1 to 256 characters",
-        "accessLevels" => "write at most 32 groups with their access levels",
-        "group" => "write the group as it stands in the groups claim",
-        _ => return None,
-    })
 }
 
 /// The message without the API server's prefix, which repeats the value.
@@ -274,9 +239,32 @@ mod tests {
             fields,
             [
                 ("cpu", "write a whole number from 1 to 256"),
-                ("disk", "disk can only grow: a smaller disk would lose data"),
+                ("disk", "can only grow: a smaller disk would lose data"),
             ]
         );
+    }
+
+    #[test]
+    fn no_message_says_its_field_again() {
+        for (field, said, message) in [
+            ("sshId", "sshId must be lower-case", "must be lower-case"),
+            (
+                "blockedNetworks[1]",
+                "blockedNetworks: 10.0 is no range",
+                "10.0 is no range",
+            ),
+            (
+                "gateway.loadBalancerClass",
+                "loadBalancerClass works with",
+                "works with",
+            ),
+            ("cpu", "cpus are many", "cpus are many"),
+            ("spec", "cpu, memory and disk", "cpu, memory and disk"),
+        ] {
+            let problem = refused(422, "Invalid", "it is invalid", &[(field, said)]);
+            assert_eq!(problem.errors()[0].message, message);
+            assert!(!problem.detail().contains(&format!("{field}: {field} ")));
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(super) async fn unlink(
     caller: Caller,
     Path(OfUser { name, id }): Path<OfUser>,
 ) -> Result<Done, Problem> {
-    let user = find(&state, &caller, &name)?;
+    let user = find(&state, &caller, &name).await?;
     let whose = whose(&caller, &user);
     caller.require(Action::ManageIdentities, whose)?;
     if whose == Whose::Own {

@@ -9,17 +9,24 @@ use std::time::Duration;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     conditions,
-    crd::{Charge, KiteReservation, KiteUser, KiteVirtualMachine, UserPhase},
+    crd::{
+        Charge, KiteReservation, KiteUser, KiteVirtualMachine, KiteVirtualMachineOfferSpec,
+        UserPhase,
+    },
     names,
     quantity::Bytes,
 };
 use kube::ResourceExt as _;
+use serde_json::Value;
 
 use crate::{
-    problem::{Problem, ProblemKind},
+    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     web::{Form, is_label},
 };
+
+/// Bytes of a mebibyte.
+const MIB: u64 = 1 << 20;
 
 /// The image must be in the catalogue and fit on the disk.
 pub(crate) fn check_image(
@@ -60,8 +67,28 @@ pub(crate) fn check_image(
     }
 }
 
+/// What became of an offer's image, if a VM cannot be made of it any more.
+pub(crate) fn obstacle_of_offer(
+    state: &ApiState,
+    spec: &KiteVirtualMachineOfferSpec,
+) -> Option<String> {
+    let name = &spec.image;
+    match state.caches().images.get(&ObjectKey::cluster(name)) {
+        None => Some(format!(
+            "its image {name:?} is not in the catalogue any more"
+        )),
+        Some(image) if spec.disk < image.spec.min_disk => Some(format!(
+            "its disk of {} is too small for the image {name:?}, which needs {}",
+            spec.disk, image.spec.min_disk
+        )),
+        Some(_) => None,
+    }
+}
+
 /// What one VM takes of its owner's quota.
 pub(super) struct Demand<'a> {
+    /// The sizes are an offer's: no other ones can be asked for.
+    pub(super) is_offered: bool,
     pub(super) cpu: u32,
     pub(super) memory: &'a Bytes,
     pub(super) disk: &'a Bytes,
@@ -69,7 +96,7 @@ pub(super) struct Demand<'a> {
 
 /// The owner's VMs together, with `demand` in place of `instead_of`, must stay
 /// within the quota. Only what grows is looked at: who is above a quota that was
-/// lowered may still shrink.
+/// lowered may still shrink. Nor is what is not asked for.
 pub(super) fn check_quota(
     state: &ApiState,
     owner: &KiteUser,
@@ -87,50 +114,134 @@ pub(super) fn check_quota(
     let used = used.fold(Charge::default(), Charge::plus);
     let (used_cpu, used_memory, used_disk) = (used.cpu, used.memory, used.disk);
     let mut lacking = Vec::new();
-    let mut exceeds = |what: &str, grows: bool, wanted: u64, limit: u64, limit_text: String| {
-        if grows && wanted > limit {
-            lacking.push(format!("{what} (quota {limit_text})"));
+    let mut errors = Vec::new();
+    let count = others.len() as u64 + 1;
+    if instead_of.is_none() && count > u64::from(quota.vms) {
+        lacking.push(format!("VMs (quota {})", quota.vms));
+        errors.push(FieldError {
+            field: String::new(),
+            value: None,
+            message: format!(
+                "the quota does not allow so many VMs ({}): delete one, or ask an administrator \
+                 for more",
+                quota.vms
+            ),
+        });
+    }
+    let amounts = [
+        Amount {
+            field: "cpu",
+            what: "CPUs",
+            grows: instead_of.map_or(demand.cpu > 0, |old| demand.cpu > old.spec.cpu),
+            asked: demand.cpu.into(),
+            value: demand.cpu.into(),
+            used: used_cpu,
+            limit: quota.cpu.into(),
+            limit_text: quota.cpu.to_string(),
+            is_bytes: false,
+        },
+        Amount {
+            field: "memory",
+            what: "memory",
+            grows: instead_of.map_or(demand.memory.bytes() > 0, |old| {
+                *demand.memory > old.spec.memory
+            }),
+            asked: demand.memory.bytes(),
+            value: demand.memory.to_string().into(),
+            used: used_memory,
+            limit: quota.memory.bytes(),
+            limit_text: quota.memory.to_string(),
+            is_bytes: true,
+        },
+        Amount {
+            field: "disk",
+            what: "disk",
+            grows: instead_of.map_or(demand.disk.bytes() > 0, |old| *demand.disk > old.spec.disk),
+            asked: demand.disk.bytes(),
+            value: demand.disk.to_string().into(),
+            used: used_disk,
+            limit: quota.disk.bytes(),
+            limit_text: quota.disk.to_string(),
+            is_bytes: true,
+        },
+    ];
+    // Where there is one VM too many, no other size would help.
+    let is_full = !lacking.is_empty();
+    for amount in amounts.into_iter().filter(Amount::is_exceeded) {
+        lacking.push(format!("{} ({})", amount.what, amount.quota()));
+        if !is_full && !demand.is_offered {
+            errors.push(amount.into_error());
         }
-    };
-    exceeds(
-        "VMs",
-        instead_of.is_none(),
-        others.len() as u64 + 1,
-        u64::from(quota.vms),
-        quota.vms.to_string(),
-    );
-    exceeds(
-        "CPUs",
-        instead_of.is_none_or(|old| demand.cpu > old.spec.cpu),
-        used_cpu.saturating_add(demand.cpu.into()),
-        u64::from(quota.cpu),
-        format!("{}, {used_cpu} used by others of your VMs", quota.cpu),
-    );
-    exceeds(
-        "memory",
-        instead_of.is_none_or(|old| *demand.memory > old.spec.memory),
-        used_memory.saturating_add(demand.memory.bytes()),
-        quota.memory.bytes(),
-        quota.memory.to_string(),
-    );
-    exceeds(
-        "disk",
-        instead_of.is_none_or(|old| *demand.disk > old.spec.disk),
-        used_disk.saturating_add(demand.disk.bytes()),
-        quota.disk.bytes(),
-        quota.disk.to_string(),
-    );
+    }
     if lacking.is_empty() {
         return Ok(());
     }
-    Err(Problem::new(
+    let smaller = if demand.is_offered {
+        "claim a smaller offer"
+    } else {
+        "ask for less"
+    };
+    let problem = Problem::new(
         ProblemKind::QuotaExceeded,
         format!(
-            "the quota does not allow so many {}: delete a VM, ask for less, or ask an \
+            "the quota does not allow so many {}: delete a VM, {smaller}, or ask an \
              administrator for more",
             lacking.join(" and ")
         ),
-    ))
+    );
+    Err(errors.into_iter().fold(problem, Problem::with_error))
+}
+
+/// What a VM asks of one of the amounts that quotas count.
+struct Amount {
+    /// Of the request's body.
+    field: &'static str,
+    what: &'static str,
+    grows: bool,
+    asked: u64,
+    /// As it was asked for.
+    value: Value,
+    /// By the owner's other VMs.
+    used: u64,
+    limit: u64,
+    limit_text: String,
+    is_bytes: bool,
+}
+
+impl Amount {
+    fn is_exceeded(&self) -> bool {
+        self.grows && self.used.saturating_add(self.asked) > self.limit
+    }
+
+    fn quota(&self) -> String {
+        let (limit, used) = (&self.limit_text, self.used);
+        if self.is_bytes {
+            format!("quota {limit}")
+        } else {
+            format!("quota {limit}, {used} used by others of your VMs")
+        }
+    }
+
+    fn into_error(self) -> FieldError {
+        let left = self.limit.saturating_sub(self.used);
+        let left = match (left, self.is_bytes) {
+            (0, _) => "nothing".to_owned(),
+            (left, false) => format!("at most {left}"),
+            (left, true) if left.is_multiple_of(1024 * MIB) => {
+                format!("at most {}Gi", left / (1024 * MIB))
+            }
+            // Never more than there is.
+            (left, true) => format!("at most {}Mi", left / MIB),
+        };
+        FieldError {
+            field: self.field.to_owned(),
+            value: Some(self.value),
+            message: format!(
+                "is more {} than is left of the quota: {left} of {}",
+                self.what, self.limit_text
+            ),
+        }
+    }
 }
 
 /// Waits a moment for a new account's namespace.

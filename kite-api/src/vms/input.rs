@@ -2,7 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    crd::{KiteVirtualMachineOfferSpec, KiteVirtualMachineSpec, PowerState, SshLogin},
+    crd::{
+        KiteVirtualMachine, KiteVirtualMachineOfferSpec, KiteVirtualMachineSpec, PowerState,
+        SshLogin,
+    },
     quantity::Bytes,
 };
 use kube::core::Duration;
@@ -14,7 +17,7 @@ use crate::{
     auth::read_password,
     policy::Action,
     users::change_to_json,
-    web::{Change, Form, Input, is_label},
+    web::{Change, Form, Input, is_label, require_future},
 };
 
 /// Fields of a VM that are none of its custom resource's.
@@ -108,8 +111,6 @@ impl Input for Claim {
 pub(super) struct Settings {
     pub(super) name: String,
     pub(super) power_state: PowerState,
-    /// `None`: choose one.
-    pub(super) ssh_id: Option<String>,
     pub(super) ssh_password: Option<String>,
     pub(super) ssh_public_keys: Vec<String>,
     pub(super) domain_prefix: Option<String>,
@@ -127,7 +128,12 @@ impl Settings {
         let ssh_password: Option<String> = form.optional("sshPassword");
         let ssh_public_keys = form.optional("sshPublicKeys").unwrap_or_default();
         let domain_prefix = form.optional("domainPrefix");
-        let expires_at = form.optional("expiresAt");
+        let expires_at: Option<Time> = form.optional("expiresAt");
+        require_future(
+            form,
+            expires_at.as_ref(),
+            "leave it out if the VM is not to expire",
+        );
         let expiry_grace_period = form.optional("expiryGracePeriod");
         let idle_timeout = form.optional("idleTimeout");
         let start_on_connect = form.optional("startOnConnect").unwrap_or_default();
@@ -139,7 +145,6 @@ impl Settings {
         Some(Self {
             name: name?,
             power_state,
-            ssh_id,
             ssh_password,
             ssh_public_keys,
             domain_prefix,
@@ -166,6 +171,8 @@ pub(crate) struct Edit {
     pub(super) disk: Option<Bytes>,
     /// The new label below the base domain.
     pub(super) domain_prefix: Option<String>,
+    /// The new end.
+    pub(super) expires_at: Option<Time>,
 }
 
 impl Input for Edit {
@@ -214,6 +221,10 @@ impl Input for Edit {
             cpu,
             memory,
             disk,
+            expires_at: match &expires_at {
+                Change::Set(end) => Some(end.clone()),
+                Change::Keep | Change::Clear => None,
+            },
         };
         edit.put(
             Action::PowerVm,
@@ -261,6 +272,15 @@ impl Edit {
             self.actions.push(action);
         }
     }
+}
+
+/// A VM that the API server takes, to try single fields with.
+pub(super) fn model(namespace: &str) -> KiteVirtualMachine {
+    let (memory, disk) = (Bytes::from_gib(1), Bytes::from_gib(10));
+    let spec = KiteVirtualMachineSpec::new(1, memory, disk, "model", "kite-model");
+    let mut vm = KiteVirtualMachine::new("kite-model", spec);
+    vm.metadata.namespace = Some(namespace.to_owned());
+    vm
 }
 
 /// Characters of a generated suffix: none that are taken for each other.

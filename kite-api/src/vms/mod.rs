@@ -12,28 +12,36 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser, KiteVirtualMachine, KiteVirtualMachineSpec, PowerState, VmPhase},
     names,
+    quantity::Bytes,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(crate) use self::{checks::check_image, input::Claim, routes::routes, view::VmView};
 use self::{
     checks::{
         Demand, UniqueName, check_quota, check_unique, namespace_not_ready, wait_for_namespace,
     },
-    input::{Edit, NewVm, generate_ssh_id},
+    input::{Edit, NewVm, generate_ssh_id, model},
+};
+pub(crate) use self::{
+    checks::{check_image, obstacle_of_offer},
+    input::Claim,
+    routes::routes,
+    view::VmView,
 };
 use crate::{
     auth::Caller,
+    lookup::present,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::whose,
     web::{
         Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Sent, Shown,
-        Stamp, edit, tag_of,
+        Stamp, edit, is_label, judge_edit, judge_new, require_future, tag_of, whole_of_edit,
+        whole_of_new,
     },
 };
 
@@ -67,7 +75,7 @@ async fn list(
         caller.require(Action::SeeVm, Whose::Other(AccessLevel::Admin))?;
         None
     } else {
-        let owner = find_owner(&state, &caller, scope.owner.as_deref())?;
+        let owner = find_owner(&state, &caller, scope.owner.as_deref()).await?;
         caller.require(Action::SeeVm, whose(&caller, &owner))?;
         Some(names::user_namespace(&owner.name_any()))
     };
@@ -89,7 +97,7 @@ async fn get(
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
 ) -> Result<Answer<VmView>, Problem> {
-    let found = find(&state, &caller, &name, owner.as_deref())?;
+    let found = find(&state, &caller, &name, owner.as_deref()).await?;
     Ok(answer(&found.vm))
 }
 
@@ -106,7 +114,7 @@ async fn create(
     once: Once,
     Sent { input, form }: Sent<NewVm>,
 ) -> Result<Created<VmView>, Problem> {
-    let owner = find_owner(&state, &caller, owner.as_deref())?;
+    let owner = find_owner(&state, &caller, owner.as_deref()).await?;
     caller.require(Action::CreateVm, whose(&caller, &owner))?;
     make(&state, &caller, &owner, once, input, form, None).await
 }
@@ -121,43 +129,46 @@ pub(crate) async fn make(
     mut form: Form,
     offer: Option<String>,
 ) -> Result<Created<VmView>, Problem> {
-    let (image, disk) = match &new {
-        Some(new) => (Some(new.image.clone()), Some(new.disk.clone())),
-        None => (form.peek("image"), form.peek("disk")),
-    };
-    check_image(state, &mut form, image, disk);
+    if offer.is_none() {
+        let (image, disk) = (form.peek("image"), form.peek("disk"));
+        check_image(state, &mut form, image, disk);
+    }
     if form.peek::<String>("domainPrefix").is_some() {
         check_base_domain(state, &mut form);
     }
-    let new = form.finish_with(new)?;
     let stamp = once.stamp(caller, &form);
+    // What was in order when it was asked for first may be so no more: its end is past.
+    // Of a key that was used for something else it is told when nothing else is wrong.
+    match made_by(state, caller, owner, &once, &form).await {
+        Ok(Some(made)) => return Ok(made),
+        Err(reused) if !form.is_faulty() => return Err(reused),
+        Ok(None) | Err(_) => {}
+    }
+    let name = form.peek::<String>("name").filter(|name| is_label(name));
     let namespace = names::user_namespace(&owner.name_any());
-    let key = ObjectKey::namespaced(&namespace, &new.settings.name);
     let known = &state.caches().vms;
-    if let Some(made) = made_by(state, caller, owner, &once, &form)? {
-        return Ok(made);
-    }
-    if known.get(&key).is_some() {
-        return Err(name_taken(&key.name));
-    }
-    match create_new(state, owner, &key, new, &form, offer, stamp.as_ref()).await {
+    match create_new(state, owner, new, &mut form, offer, stamp.as_ref()).await {
         Ok(made) => {
             known.caught_up_with(&made).await;
-            tracing::info!(by = caller.name(), vm = %key, "created a VM");
+            tracing::info!(by = caller.name(), vm = %ObjectKey::of(&made), "created a VM");
             Ok(created(&made))
         }
         Err(problem) => {
             // Perhaps an earlier try, whose answer was lost, is what stands in
             // the way: by its name, or by what it takes of the quota.
-            let Some(stamp) = stamp else {
+            let (Some(stamp), Some(name)) = (stamp, name) else {
                 return Err(problem);
             };
-            // What cannot be looked for (by a name that is none) is not there.
+            let key = ObjectKey::namespaced(namespace, name);
             match state.cluster().find::<KiteVirtualMachine>(&key).await {
-                Ok(Some(made)) if stamp.is_on(&made) => {
-                    stamp.check(&made)?;
-                    Ok(created(&made).replayed(true))
-                }
+                Ok(Some(made)) if stamp.is_on(&made) => match stamp.check(&made) {
+                    Ok(()) => {
+                        known.caught_up_with(&made).await;
+                        Ok(created(&made).replayed(true))
+                    }
+                    Err(_) if problem.kind() == ProblemKind::Invalid => Err(problem),
+                    Err(reused) => Err(reused),
+                },
                 _ => Err(problem),
             }
         }
@@ -166,7 +177,7 @@ pub(crate) async fn make(
 
 /// The answer that the same request was given before, if it is known here that
 /// it was.
-pub(crate) fn made_by(
+pub(crate) async fn made_by(
     state: &ApiState,
     caller: &Caller,
     owner: &KiteUser,
@@ -185,6 +196,7 @@ pub(crate) fn made_by(
         return Ok(None);
     };
     stamp.check(made.as_ref())?;
+    state.caches().vms.caught_up_with(&made).await;
     Ok(Some(created(&made).replayed(true)))
 }
 
@@ -192,30 +204,105 @@ fn created(vm: &KiteVirtualMachine) -> Created<VmView> {
     answer(vm).at(&format!("/api/v1/vms/{}", vm.name_any()))
 }
 
+/// Refuses what stands in the way of a body that is in order by itself. Where it is
+/// not, that is told with the rest that is wrong with it.
+fn refuse(form: &mut Form, obstacles: Vec<Problem>) -> Result<(), Problem> {
+    if form.is_faulty() {
+        for obstacle in obstacles {
+            form.note(obstacle.errors().iter().cloned());
+        }
+        return form.finish();
+    }
+    match obstacles.into_iter().reduce(Problem::and) {
+        Some(problem) => Err(problem.with_values(|field| form.value_of(field))),
+        None => Ok(()),
+    }
+}
+
+/// What stands in the way of a new VM beside what is wrong with its fields. The
+/// second is the login name that it can have.
+async fn obstacles(
+    state: &ApiState,
+    owner: &KiteUser,
+    form: &Form,
+    demand: &Demand<'_>,
+) -> Result<(Vec<Problem>, Option<String>), Problem> {
+    let mut obstacles = Vec::new();
+    let namespace = names::user_namespace(&owner.name_any());
+    let name = form.peek::<String>("name").unwrap_or_default();
+    let key = ObjectKey::namespaced(namespace, &name);
+    if state.caches().vms.get(&key).is_some() {
+        obstacles.push(name_taken(&name));
+    }
+    obstacles.extend(check_quota(state, owner, demand, None).err());
+    let ssh_id = choose_ssh_id(state, form.peek("sshId"), &name).await;
+    let ssh_id = taken_or(ssh_id, &mut obstacles, form)?;
+    if let Some(prefix) = form.peek::<String>("domainPrefix") {
+        let checked = check_unique(state, UniqueName::Domain(&prefix), None).await;
+        taken_or(checked, &mut obstacles, form)?;
+    }
+    Ok((obstacles, ssh_id))
+}
+
+/// Sorts what is taken among the obstacles. Other problems end the request, unless it is
+/// refused anyhow.
+fn taken_or<T>(
+    checked: Result<T, Problem>,
+    obstacles: &mut Vec<Problem>,
+    form: &Form,
+) -> Result<Option<T>, Problem> {
+    match checked {
+        Ok(checked) => Ok(Some(checked)),
+        Err(problem) if problem.kind() == ProblemKind::Taken => {
+            obstacles.push(problem);
+            Ok(None)
+        }
+        Err(_) if form.is_faulty() => Ok(None),
+        Err(problem) => Err(problem),
+    }
+}
+
 async fn create_new(
     state: &ApiState,
     owner: &KiteUser,
-    key: &ObjectKey,
-    new: NewVm,
-    form: &Form,
+    new: Option<NewVm>,
+    form: &mut Form,
     offer: Option<String>,
     stamp: Option<&Stamp>,
 ) -> Result<KiteVirtualMachine, Problem> {
-    let demand = Demand {
-        cpu: new.cpu,
-        memory: &new.memory,
-        disk: &new.disk,
+    let namespace = names::user_namespace(&owner.name_any());
+    // Nothing is asked for of what cannot be read.
+    let nothing = Bytes::from_gib(0);
+    let sizes = ["memory", "disk"].map(|field| form.peek::<Bytes>(field));
+    let is_offered = offer.is_some();
+    let demand = match &new {
+        Some(new) => Demand {
+            is_offered,
+            cpu: new.cpu,
+            memory: &new.memory,
+            disk: &new.disk,
+        },
+        None => Demand {
+            is_offered,
+            cpu: form.peek("cpu").unwrap_or_default(),
+            memory: sizes[0].as_ref().unwrap_or(&nothing),
+            disk: sizes[1].as_ref().unwrap_or(&nothing),
+        },
     };
-    check_quota(state, owner, &demand, None)?;
-    let settings = new.settings;
-    let ssh_id = choose_ssh_id(state, settings.ssh_id, &settings.name).await?;
-    if let Some(prefix) = &settings.domain_prefix {
-        check_unique(state, UniqueName::Domain(prefix), None).await?;
+    let (obstacles, ssh_id) = obstacles(state, owner, form, &demand).await?;
+    let mut model = model(&namespace);
+    model.spec.offer.clone_from(&offer);
+    if form.is_faulty() || !obstacles.is_empty() {
+        judge_new::<NewVm, _>(state, form, &model).await;
+        refuse(form, obstacles)?;
     }
+    let new = form.finish_with(new)?;
+    let settings = new.settings;
+    let ssh_id = ssh_id.ok_or_else(no_ssh_id)?;
     wait_for_namespace(state, owner).await?;
 
     let mut vm = KiteVirtualMachine::new(
-        &key.name,
+        &settings.name,
         KiteVirtualMachineSpec {
             power_state: settings.power_state,
             ssh_password_hash: match settings.ssh_password {
@@ -233,15 +320,17 @@ async fn create_new(
             ..KiteVirtualMachineSpec::new(new.cpu, new.memory, new.disk, new.image, ssh_id)
         },
     );
-    vm.metadata.namespace.clone_from(&key.namespace);
+    vm.metadata.namespace = Some(namespace);
     if let Some(stamp) = stamp {
         stamp.mark(&mut vm);
     }
-    match state.cluster().create(&vm).await {
-        Err(ClusterError::AlreadyExists { .. }) => Err(name_taken(&key.name)),
-        Err(ClusterError::NotFound { .. }) => Err(namespace_not_ready()),
-        created => created.map_err(|error| form.blame(error)),
-    }
+    let problem = match state.cluster().create(&vm).await {
+        Ok(created) => return Ok(created),
+        Err(ClusterError::AlreadyExists { .. }) => name_taken(&settings.name),
+        Err(ClusterError::NotFound { .. }) => namespace_not_ready(),
+        Err(error) => form.blame(error),
+    };
+    Err(whole_of_new::<NewVm, _>(state, form, problem, &model).await)
 }
 
 /// `PATCH /api/v1/vms/{name}`
@@ -253,33 +342,50 @@ async fn patch(
     condition: IfMatch,
     Sent { input, mut form }: Sent<Edit>,
 ) -> Result<Answer<VmView>, Problem> {
-    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref())?;
-    let edit = form.finish_with(input)?;
-    for action in &edit.actions {
+    let Found { vm, owner, whose } = find(&state, &caller, &name, owner.as_deref()).await?;
+    for action in input.iter().flat_map(|edit| &edit.actions) {
         caller.require(*action, whose)?;
     }
-    if edit.is_empty() {
+    let Some(edit) = input else {
+        return form.finish().map(|()| answer(&vm));
+    };
+    if edit.is_empty() && !form.is_faulty() {
         return Ok(answer(&vm));
     }
+    // What was its end may stay: who edits something else need not mend it.
+    let new_end = edit.expires_at.as_ref();
+    let new_end = new_end.filter(|end| vm.spec.expires_at.as_ref() != Some(*end));
+    require_future(&mut form, new_end, "null if the VM is not to expire");
     let demand = Demand {
+        is_offered: false,
         cpu: edit.cpu.unwrap_or(vm.spec.cpu),
         memory: edit.memory.as_ref().unwrap_or(&vm.spec.memory),
         disk: edit.disk.as_ref().unwrap_or(&vm.spec.disk),
     };
-    check_quota(&state, &owner, &demand, Some(&vm))?;
+    let mut obstacles: Vec<Problem> = Vec::new();
+    obstacles.extend(check_quota(&state, &owner, &demand, Some(&vm)).err());
     if let Some(prefix) = &edit.domain_prefix {
         check_base_domain(&state, &mut form);
-        form.finish()?;
         let uid = vm.uid();
-        check_unique(&state, UniqueName::Domain(prefix), uid.as_deref()).await?;
+        let checked = check_unique(&state, UniqueName::Domain(prefix), uid.as_deref()).await;
+        taken_or(checked, &mut obstacles, &form)?;
+    }
+    if form.is_faulty() || !obstacles.is_empty() {
+        judge_edit::<Edit, _>(&state, &mut form, vm.as_ref()).await;
+        refuse(&mut form, obstacles)?;
     }
     let mut spec = edit.spec;
     if let Some(password) = edit.ssh_password {
         let hash = state.passwords().hash(password).await?;
         spec.insert("sshPasswordHash".to_owned(), json!(hash));
     }
-    let edited = write(&state, &caller, &vm, &condition, &spec.into(), &form).await?;
-    Ok(answer(&edited))
+    let edited = write(&state, &caller, &vm, &condition, &spec.into(), &form).await;
+    match edited {
+        Ok(edited) => Ok(answer(&edited)),
+        Err(problem) => {
+            Err(whole_of_edit::<Edit, _>(&state, &mut form, problem, vm.as_ref()).await)
+        }
+    }
 }
 
 /// `POST /api/v1/vms/{name}/start`
@@ -289,7 +395,7 @@ async fn start(
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
 ) -> Result<Answer<VmView>, Problem> {
-    let vm = find_to_power(&state, &caller, &name, owner.as_deref())?;
+    let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     let is_idle = vm.status.as_ref().is_some_and(|it| it.idle.is_some());
     // One that is idle is off though it is to be on: any edit starts it, and
     // this one is there for that.
@@ -308,7 +414,7 @@ async fn stop(
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
 ) -> Result<Answer<VmView>, Problem> {
-    let vm = find_to_power(&state, &caller, &name, owner.as_deref())?;
+    let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     power(
         &state,
         &caller,
@@ -325,7 +431,7 @@ async fn restart(
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
 ) -> Result<Answer<VmView>, Problem> {
-    let vm = find_to_power(&state, &caller, &name, owner.as_deref())?;
+    let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     if vm.spec.power_state == PowerState::Off {
         return Err(Problem::new(
             ProblemKind::Conflict,
@@ -339,13 +445,13 @@ fn now() -> String {
     jiff::Timestamp::now().to_string()
 }
 
-fn find_to_power(
+async fn find_to_power(
     state: &ApiState,
     caller: &Caller,
     name: &str,
     owner: Option<&str>,
 ) -> Result<Arc<KiteVirtualMachine>, Problem> {
-    let Found { vm, whose, .. } = find(state, caller, name, owner)?;
+    let Found { vm, whose, .. } = find(state, caller, name, owner).await?;
     caller.require(Action::PowerVm, whose)?;
     Ok(vm)
 }
@@ -368,7 +474,7 @@ async fn delete(
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
 ) -> Result<Accepted<Deleting>, Problem> {
-    let Found { vm, whose, .. } = find(&state, &caller, &name, owner.as_deref())?;
+    let Found { vm, whose, .. } = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::DeleteVm, whose)?;
     state
         .cluster()
@@ -386,27 +492,24 @@ pub(crate) struct Found {
     pub(crate) whose: Whose,
 }
 
-pub(crate) fn find(
+pub(crate) async fn find(
     state: &ApiState,
     caller: &Caller,
     name: &str,
     owner: Option<&str>,
 ) -> Result<Found, Problem> {
-    let owner = find_owner(state, caller, owner)?;
+    let owner = find_owner(state, caller, owner).await?;
     let whose = whose(caller, &owner);
     caller.require(Action::SeeVm, whose)?;
     let key = ObjectKey::namespaced(names::user_namespace(&owner.name_any()), name);
-    let vm = state
-        .caches()
-        .vms
-        .get(&key)
-        .ok_or_else(|| Problem::not_found("VM", name))?;
+    let vm = present(state, &state.caches().vms, &key).await?;
+    let vm = vm.ok_or_else(|| Problem::not_found("VM", name))?;
     Ok(Found { vm, owner, whose })
 }
 
 /// The account that a request is about. Who may not see the VMs of others
 /// learns nothing of which accounts there are.
-fn find_owner(
+async fn find_owner(
     state: &ApiState,
     caller: &Caller,
     owner: Option<&str>,
@@ -416,11 +519,9 @@ fn find_owner(
         Some(owner) if owner == caller.name() => Ok(Arc::clone(caller.user())),
         Some(owner) => {
             caller.require(Action::SeeVm, Whose::Other(AccessLevel::ReadOnly))?;
-            state
-                .caches()
-                .users
-                .get(&ObjectKey::cluster(owner))
-                .ok_or_else(|| Problem::not_found("user", owner))
+            let key = ObjectKey::cluster(owner);
+            let found = present(state, &state.caches().users, &key).await?;
+            found.ok_or_else(|| Problem::not_found("user", owner))
         }
     }
 }
@@ -467,10 +568,14 @@ async fn choose_ssh_id(
             checked => return checked.map(|()| generated),
         }
     }
-    Err(Problem::new(
+    Err(no_ssh_id())
+}
+
+fn no_ssh_id() -> Problem {
+    Problem::new(
         ProblemKind::Taken,
         "no free login name was found: choose one in sshId",
-    ))
+    )
 }
 
 fn check_base_domain(state: &ApiState, form: &mut Form) {

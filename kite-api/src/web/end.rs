@@ -1,4 +1,4 @@
-//! When something that lets somebody in shall end.
+//! When something shall end: never in the past.
 
 use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -19,4 +19,15 @@ pub(crate) fn read_end(form: &mut Form, (usual, longest): (i64, i64)) -> Timesta
         );
     }
     end
+}
+
+/// Refuses an `expiresAt` that is over already: what it is given would end at once.
+/// `otherwise` is what else to do, in the words after "or".
+pub(crate) fn require_future(form: &mut Form, end: Option<&Time>, otherwise: &str) {
+    if end.is_some_and(|end| end.0 <= Timestamp::now()) {
+        form.error(
+            "expiresAt",
+            format!("is in the past: write a time in the future, or {otherwise}"),
+        );
+    }
 }

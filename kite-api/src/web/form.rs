@@ -6,17 +6,15 @@ use axum::{
     extract::Request,
 };
 use http::header;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kite_core::{
-    cluster::ClusterError,
-    crd::{AccessLevel, PowerState, Quota, SignUp, SshLogin, TokenScope},
-    quantity::Bytes,
-};
-use kube::core::Duration;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use kite_core::cluster::ClusterError;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use crate::problem::{FieldError, Problem, ProblemKind};
+use super::{
+    field::Field,
+    shape::{Fault, FaultKind},
+};
+use crate::problem::{FieldError, Problem, ProblemKind, remedy};
 
 /// Most bytes of a body.
 pub const BODY_LIMIT: usize = 256 * 1024;
@@ -60,13 +58,15 @@ pub enum Change<T> {
     Set(T),
 }
 
-/// A value that a field can have.
-pub trait Field: Sized + JsonSchema {
-    /// What to write, in the words after "write".
-    const EXPECTED: &'static str;
-
-    /// The value, if it is of this type.
-    fn parse(value: &Value) -> Option<Self>;
+impl<T> Change<T> {
+    /// What is set, as something else.
+    pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> Change<U> {
+        match self {
+            Self::Keep => Change::Keep,
+            Self::Clear => Change::Clear,
+            Self::Set(value) => Change::Set(to(value)),
+        }
+    }
 }
 
 impl Form {
@@ -85,14 +85,18 @@ impl Form {
             Change::Set(value) => Some(value),
             Change::Keep | Change::Clear => None,
         };
-        if value.is_none() && !self.blamed(name) {
+        if value.is_none() {
             self.missing::<T>(name);
         }
         value
     }
 
-    /// Notes that a field would have to be there.
+    /// Notes that a field would have to be there, unless it is and was blamed.
     pub fn missing<T: Field>(&mut self, name: &str) {
+        let is_blamed = |error: &FieldError| base(&error.field) == name;
+        if self.errors.iter().any(is_blamed) {
+            return;
+        }
         self.error(name, format!("is missing: write {}", T::EXPECTED));
     }
 
@@ -121,18 +125,24 @@ impl Form {
             use_,
             schema: |generator| generator.subschema_for::<T>(),
         });
-        match self.fields.get(name) {
-            None => Change::Keep,
-            Some(Value::Null) => Change::Clear,
-            Some(value) => {
-                if let Some(value) = T::parse(value) {
-                    Change::Set(value)
-                } else {
-                    self.error(name, format!("write {}", T::EXPECTED));
-                    Change::Keep
-                }
+        let value = match self.fields.get(name) {
+            None => return Change::Keep,
+            Some(Value::Null) => return Change::Clear,
+            Some(value) => value,
+        };
+        let faults = match value {
+            Value::Array(_) | Value::Object(_) => T::faults(value, name),
+            _ => Vec::new(),
+        };
+        match T::parse(value) {
+            Some(value) if faults.is_empty() => return Change::Set(value),
+            // Nothing inside of it, or not what it is itself.
+            _ if faults.iter().all(|fault| fault.place == name) => {
+                self.error(name, format!("write {}", T::EXPECTED));
             }
+            _ => self.errors.extend(faults.into_iter().map(blamed_inside)),
         }
+        Change::Keep
     }
 
     /// A field of an edit that cannot be removed.
@@ -171,15 +181,53 @@ impl Form {
         });
     }
 
+    /// Notes what somebody else says of the body, with the values that it has.
+    /// Whether that was news.
+    pub(crate) fn note(&mut self, errors: impl IntoIterator<Item = FieldError>) -> bool {
+        let mut news = Vec::new();
+        for mut error in errors {
+            error.value = error.value.or_else(|| self.value_of(&error.field));
+            // What was found wrong with a field before says more.
+            let is_told = |told: &FieldError| is_within(&error.field, &told.field);
+            let is_told = self.errors.iter().any(is_told);
+            if !is_told && !self.errors.contains(&error) && !news.contains(&error) {
+                news.push(error);
+            }
+        }
+        let is_news = !news.is_empty();
+        self.errors.extend(news);
+        is_news
+    }
+
+    /// Whether [`Form::finish`] would refuse the body.
+    pub(crate) fn is_faulty(&self) -> bool {
+        !self.errors.is_empty() || self.unknown().next().is_some()
+    }
+
+    /// The fields that were asked for and of which nothing bad is known, and of objects
+    /// what is right inside of them.
+    pub(crate) fn sound(&self) -> Map<String, Value> {
+        let known = self.known.iter().filter(|known| known.use_ != Use::Fixed);
+        let sound = known.filter_map(|known| {
+            let mut value = self.fields.get(known.name)?.clone();
+            let wrong = self.errors.iter().map(|error| error.field.as_str());
+            for place in wrong.filter(|place| base(place) == known.name) {
+                take_out(&mut value, &place[known.name.len()..])?;
+            }
+            Some((known.name.to_owned(), value))
+        });
+        sound.collect()
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = &String> {
+        let is_known = |name: &str| self.known.iter().any(|known| known.name == name);
+        self.fields.keys().filter(move |name| !is_known(name))
+    }
+
     /// Refuses the body if anything in it was wrong, and fields that nobody
     /// asked for: a misspelt field would otherwise be ignored in silence.
     pub fn finish(&mut self) -> Result<(), Problem> {
-        let unknown: Vec<String> = self
-            .fields
-            .keys()
-            .filter(|name| !self.known.iter().any(|known| known.name == name.as_str()))
-            .cloned()
-            .collect();
+        let unknown: Vec<String> = self.unknown().cloned().collect();
         for name in unknown {
             let known: Vec<_> = self.known.iter().map(|known| known.name).collect();
             let known = known.join(", ");
@@ -225,35 +273,85 @@ impl Form {
         Problem::from(error).with_values(|field| self.value_of(field))
     }
 
-    fn blamed(&self, name: &str) -> bool {
-        self.errors.iter().any(|error| error.field == name)
-    }
-
-    /// What was given for a field such as `cpu` or `sshPublicKeys[1]`; never a
-    /// secret.
-    fn value_of(&self, name: &str) -> Option<Value> {
+    /// What was given for a field such as `cpu`, `sshPublicKeys[1]` or
+    /// `exposure.gateway.name`; never a secret.
+    pub(crate) fn value_of(&self, name: &str) -> Option<Value> {
         if is_secret(name) {
             return None;
         }
-        let (name, index) = match name.split_once('[') {
-            Some((name, rest)) => (name, rest.trim_end_matches(']').parse::<usize>().ok()),
-            None => (name, None),
-        };
-        let value = self.fields.get(name)?;
-        match index {
-            Some(index) => value.get(index).cloned(),
-            None => Some(value.clone()),
-        }
+        let base = base(name);
+        let inner = name[base.len()..].replace(['[', '.'], "/").replace(']', "");
+        let value = self.fields.get(base)?.pointer(&inner)?;
+        (!holds_secret(value)).then(|| value.clone())
+    }
+}
+
+/// The field of which `sshPublicKeys[1]` or `quota.cpu` is a part.
+pub(crate) fn base(field: &str) -> &str {
+    field.split(['[', '.']).next().unwrap_or(field)
+}
+
+/// Whether a field is another, or inside of it.
+fn is_within(field: &str, other: &str) -> bool {
+    let rest = field.strip_prefix(other).filter(|_| !other.is_empty());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
+}
+
+/// Takes what stands at `.cpu` or `.gateway.name` out of an object. `None` if that cannot
+/// be: it is all of it, or of a list, whose other items would be others then.
+fn take_out(value: &mut Value, place: &str) -> Option<()> {
+    let place = place.strip_prefix('.').filter(|it| !it.contains('['))?;
+    let (above, name) = place.rsplit_once('.').unwrap_or(("", place));
+    let mut inner = value;
+    for name in above.split('.').filter(|name| !name.is_empty()) {
+        inner = inner.get_mut(name)?;
+    }
+    inner.as_object_mut()?.remove(name).map(drop)
+}
+
+/// What is told of a fault inside of a field.
+fn blamed_inside(fault: Fault) -> FieldError {
+    let value = fault
+        .value
+        .filter(|value| !is_secret(&fault.place) && !holds_secret(value));
+    let better = match fault.kind {
+        FaultKind::Other(_) | FaultKind::Long(_) => remedy::of(&fault.place),
+        FaultKind::Missing(_) | FaultKind::Unknown(_) => None,
+    };
+    FieldError {
+        value,
+        message: better.map_or_else(|| fault.kind.message(), str::to_owned),
+        field: fault.place,
     }
 }
 
 /// Whether a field of this name holds what must not be repeated. Into that of a
-/// certificate its key may have got by mistake.
-fn is_secret(name: &str) -> bool {
+/// certificate its key may have got by mistake, and into that of the secret's key in the
+/// cluster the secret.
+pub(crate) fn is_secret(name: &str) -> bool {
+    // However somebody spells it: what is not known may be what was meant.
+    let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
     let name = name.to_lowercase();
-    ["password", "token", "invite", "certificate", "privatekey"]
-        .iter()
-        .any(|word| name.contains(word))
+    let words = [
+        "password",
+        "invite",
+        "certificate",
+        "privatekey",
+        "apikey",
+        "secret",
+    ];
+    name == "code" || name.ends_with("token") || words.iter().any(|word| name.contains(word))
+}
+
+/// Whether there is something inside of a value that must not be repeated.
+fn holds_secret(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| is_secret(name) || holds_secret(value)),
+        Value::Array(items) => items.iter().any(holds_secret),
+        _ => false,
+    }
 }
 
 /// Reads a request's body as a JSON object.
@@ -314,135 +412,10 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
     })
 }
 
-impl Field for String {
-    const EXPECTED: &'static str = "a text in quotes";
-
-    fn parse(value: &Value) -> Option<Self> {
-        value.as_str().map(str::to_owned)
-    }
-}
-
-impl Field for bool {
-    const EXPECTED: &'static str = "true or false";
-
-    fn parse(value: &Value) -> Option<Self> {
-        value.as_bool()
-    }
-}
-
-impl Field for u32 {
-    const EXPECTED: &'static str = "a whole number such as 2";
-
-    fn parse(value: &Value) -> Option<Self> {
-        value.as_u64().and_then(|number| number.try_into().ok())
-    }
-}
-
-impl Field for Bytes {
-    const EXPECTED: &'static str = "a size with its unit, such as 512Mi or 20Gi";
-
-    fn parse(value: &Value) -> Option<Self> {
-        value.as_str()?.parse().ok()
-    }
-}
-
-impl Field for Vec<String> {
-    const EXPECTED: &'static str = "a list of texts such as [\"ssh-ed25519 AAAA…\"]";
-
-    fn parse(value: &Value) -> Option<Self> {
-        value
-            .as_array()?
-            .iter()
-            .map(|item| item.as_str().map(str::to_owned))
-            .collect()
-    }
-}
-
-impl Field for Vec<TokenScope> {
-    const EXPECTED: &'static str = "a list of vms:read, vms:power, vms:write, account:read, \
-                                    account:write, admin:read, admin";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
-impl Field for Time {
-    const EXPECTED: &'static str = "a time such as 2026-12-31T18:00:00Z";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
-impl Field for Duration {
-    const EXPECTED: &'static str = "a span such as 90m or 72h";
-
-    fn parse(value: &Value) -> Option<Self> {
-        value.as_str()?.parse().ok()
-    }
-}
-
-impl Field for PowerState {
-    const EXPECTED: &'static str = "On or Off";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
-impl Field for SshLogin {
-    const EXPECTED: &'static str = "KeyOrPassword or KeyAndPassword";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
-impl Field for AccessLevel {
-    const EXPECTED: &'static str = "ReadOnly, User, Manager or Admin";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
-impl Field for SignUp {
-    const EXPECTED: &'static str = "Open, Invite or Closed";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
-impl Field for Vec<Map<String, Value>> {
-    const EXPECTED: &'static str = "a list of objects such as [{\"name\": \"one\"}]";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
-impl Field for Map<String, Value> {
-    const EXPECTED: &'static str = "an object with the fields to change";
-
-    fn parse(value: &Value) -> Option<Self> {
-        value.as_object().cloned()
-    }
-}
-
-impl Field for Quota {
-    const EXPECTED: &'static str =
-        "an object such as {\"vms\": 5, \"cpu\": 8, \"memory\": \"16Gi\", \"disk\": \"200Gi\"}";
-
-    fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use kite_core::quantity::Bytes;
     use serde_json::json;
 
     use super::*;
@@ -504,12 +477,5 @@ mod tests {
         assert_eq!(form.change::<String>("b"), Change::Set("x".to_owned()));
         assert_eq!(form.change::<String>("c"), Change::Keep);
         assert!(form.finish().is_ok());
-    }
-
-    #[test]
-    fn numbers_that_do_not_fit_are_refused() {
-        for value in [json!(-1), json!(1.5), json!(4_294_967_296_u64), json!("2")] {
-            assert_eq!(u32::parse(&value), None, "{value}");
-        }
     }
 }

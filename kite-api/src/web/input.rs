@@ -27,6 +27,9 @@ pub(crate) trait Input: Sized {
     /// What fields mean that are none of the custom resource's.
     const MEANING: &'static [(&'static str, &'static str)] = &[];
 
+    /// The field that names what is created.
+    const NAMED_BY: &'static str = "name";
+
     /// Reads the fields. `None` only if an error was noted.
     fn read(form: &mut Form) -> Option<Self>;
 

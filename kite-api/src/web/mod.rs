@@ -2,14 +2,20 @@
 
 mod answer;
 mod end;
+mod field;
 mod form;
 mod found;
 mod input;
 pub(crate) mod layers;
+mod nested;
 mod once;
 mod paging;
 mod precondition;
+pub(crate) mod query;
+mod shape;
 mod shown;
+mod trial;
+pub(crate) mod written;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,14 +23,18 @@ use serde::{Deserialize, Serialize};
 pub use self::form::BODY_LIMIT;
 pub(crate) use self::{
     answer::{Accepted, Answer, Created, Done},
-    end::read_end,
-    form::{Change, Field, Form},
+    end::{read_end, require_future},
+    field::Field,
+    form::{Change, Form},
     found::Found,
     input::{Input, Sent},
+    nested::{Listed, Partial},
     once::{Once, Stamp},
     paging::{Items, Page},
     precondition::{IfMatch, edit, tag_of},
+    shape::{CURSOR, LINE},
     shown::Shown,
+    trial::{finish_edit, finish_new, judge_edit, judge_new, whole_of_edit, whole_of_new},
 };
 
 /// What stands for one object in a path.

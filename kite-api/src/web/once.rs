@@ -34,10 +34,19 @@ impl Once {
     /// fields that hold secrets do not count: their digest would be an easy
     /// way to guess them.
     pub(crate) fn stamp(&self, caller: &Principal, form: &Form) -> Option<Stamp> {
+        self.stamp_of(&caller.user().uid().unwrap_or_default(), form)
+    }
+
+    /// The same where nobody is signed in. The key is no secret of an account then:
+    /// whoever relies on it has to see by other means who asks.
+    pub(crate) fn stamp_of_anybody(&self, form: &Form) -> Option<Stamp> {
+        self.stamp_of("", form)
+    }
+
+    fn stamp_of(&self, uid: &str, form: &Form) -> Option<Stamp> {
         let key = self.0.as_ref()?;
-        let uid = caller.user().uid().unwrap_or_default();
         Some(Stamp {
-            asked: digest(&[uid.as_str(), key]),
+            asked: digest(&[uid, key]),
             body: digest(&[&form.public_fields()]),
         })
     }

@@ -8,19 +8,13 @@ use http::request::Parts;
 use kite_core::cluster::{Object, ObjectKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{num::NonZeroUsize, sync::Arc};
+use std::sync::Arc;
 
-use crate::{
-    openapi::refuses,
-    problem::{FieldError, Problem, ProblemKind},
-};
+use super::CURSOR;
+use crate::problem::{Problem, ProblemKind};
 
 /// Items of a page unless asked otherwise.
 const USUAL: usize = 100;
-/// Most items of a page.
-const MOST: usize = 1000;
-/// Longest text that is searched for.
-const LONGEST_SEARCH: usize = 100;
 
 /// A page of a list.
 #[derive(Serialize, JsonSchema)]
@@ -42,23 +36,23 @@ pub(crate) struct Items<T> {
 /// Which part of a list is asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    limit: Option<NonZeroUsize>,
-    after: Option<String>,
+    limit: Option<u16>,
+    after: Option<Vec<u8>>,
     search: Option<String>,
 }
 
-/// As it stands in the query. Texts, so that what is wrong can be named.
+/// As it stands in the query, which was looked at by then.
 #[derive(Deserialize, JsonSchema)]
 struct PageQuery {
     /// Most items of a page: 1 to 1000, by default 100.
-    #[schemars(with = "Option<u16>", range(min = 1, max = 1000))]
-    limit: Option<String>,
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u16>,
     /// What the page before gave as `next`.
-    #[schemars(with = "Option<String>")]
+    #[schemars(extend("format" = CURSOR))]
     after: Option<String>,
     /// Only what has this text in its name or in what people know it by; upper
     /// and lower case are the same.
-    #[schemars(with = "Option<String>", length(max = 100))]
+    #[schemars(length(max = 100))]
     search: Option<String>,
 }
 
@@ -95,11 +89,10 @@ impl Page {
         place: impl Fn(&I) -> String,
         view: impl Fn(&I) -> T,
     ) -> Items<T> {
-        let start = self
-            .after
-            .as_ref()
-            .map_or(0, |after| all.partition_point(|item| place(item) <= *after));
-        let limit = self.limit.map_or(USUAL, NonZeroUsize::get);
+        let start = self.after.as_ref().map_or(0, |after| {
+            all.partition_point(|item| place(item).as_bytes() <= after.as_slice())
+        });
+        let limit = self.limit.map_or(USUAL, usize::from);
         let page = &all[start..all.len().min(start + limit)];
         let is_last = start + page.len() == all.len();
         Items {
@@ -124,63 +117,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Page {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let unread = || Problem::new(ProblemKind::Malformed, "the query cannot be read");
         let Query(query) = Query::<PageQuery>::from_request_parts(parts, state)
             .await
-            .map_err(|error| Problem::new(ProblemKind::Malformed, error.body_text()))?;
-        let mut wrong = Vec::new();
-        let mut blame = |field: &str, value: &str, message: &str| {
-            wrong.push(FieldError {
-                field: field.to_owned(),
-                value: Some(value.into()),
-                message: message.to_owned(),
-            });
-        };
-        let limit = query.limit.and_then(|text| {
-            let limit = text.parse::<NonZeroUsize>().ok();
-            let limit = limit.filter(|limit| limit.get() <= MOST);
-            if limit.is_none() {
-                blame("limit", &text, "write a whole number from 1 to 1000");
-            }
-            limit
-        });
-        let after = query.after.and_then(|text| {
-            let bytes = URL_SAFE_NO_PAD.decode(&text).ok();
-            let after = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-            if after.is_none() {
-                blame("after", &text, "write what the page before gave as next");
-            }
-            after
-        });
-        let search = query.search.map(|text| {
-            if text.chars().count() > LONGEST_SEARCH {
-                let start: String = text.chars().take(LONGEST_SEARCH).collect();
-                blame(
-                    "search",
-                    &start,
-                    "is longer than 100 characters: write less",
-                );
-            }
-            text.to_lowercase()
-        });
-        if wrong.is_empty() {
-            Ok(Self {
-                limit,
-                after,
-                search,
-            })
-        } else {
-            Err(Problem::invalid(wrong))
-        }
+            .map_err(|_| unread())?;
+        let after = query.after.map(|text| URL_SAFE_NO_PAD.decode(text));
+        Ok(Self {
+            limit: query.limit,
+            after: after.transpose().map_err(|_| unread())?,
+            search: query.search.map(|text| text.to_lowercase()),
+        })
     }
 }
 
 impl OperationInput for Page {
     fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
         Query::<PageQuery>::operation_input(ctx, operation);
-        refuses(
-            ctx,
-            operation,
-            &[ProblemKind::Malformed, ProblemKind::Invalid],
-        );
     }
 }

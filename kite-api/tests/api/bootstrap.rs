@@ -158,6 +158,29 @@ async fn bad_input_does_not_use_the_token_up() {
 }
 
 #[tokio::test]
+async fn where_there_is_an_administrator_no_token_makes_another() {
+    let world = World::new().await;
+    world.bootstrap_secret().await;
+    // One who cannot sign in is none.
+    let mut spec = KiteUserSpec::new("nobody");
+    spec.access_level = AccessLevel::Admin;
+    let nobody = KiteUser::new("nobody", spec);
+    let nobody = world.cluster.create(&nobody).await.unwrap();
+    world.state.caches().users.caught_up_with(&nobody).await;
+    assert!(open(&world).await);
+    assert_eq!(world.post(PATH, "", body("root")).await.status, 201);
+
+    world.bootstrap_secret().await;
+    let refused = world.post(PATH, "", body("mallory")).await;
+    refused.is_problem(409, "bootstrap-closed");
+    assert!(refused.text("/detail").contains("root"), "{refused:?}");
+    assert!(!open(&world).await);
+    let key = ObjectKey::cluster("mallory");
+    let mallory = world.cluster.find::<KiteUser>(&key).await.unwrap();
+    assert!(mallory.is_none());
+}
+
+#[tokio::test]
 async fn guessing_the_token_is_slowed_down() {
     let world = World::new().await;
     world.bootstrap_secret().await;

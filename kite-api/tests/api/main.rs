@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod account;
+mod bad_input;
 mod bootstrap;
 mod certificate;
 mod console;
@@ -16,6 +17,9 @@ mod offers;
 mod oidc;
 mod openapi;
 mod refresh;
+mod repeats;
+mod replicas;
+mod seal_key;
 mod sessions;
 mod settings;
 mod sign_in;
@@ -26,3 +30,4 @@ mod vm_history;
 mod vm_sessions;
 mod vms;
 mod world;
+mod written;

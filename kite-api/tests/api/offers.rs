@@ -1,15 +1,20 @@
 //! Offers over HTTP, and how long VMs last.
 
+use std::time::Duration;
+
+use http::Method;
+use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
     crd::{
-        AccessLevel, IdleStatus, KiteVirtualMachine, KiteVirtualMachineOffer,
+        AccessLevel, IdleStatus, KiteImage, KiteVirtualMachine, KiteVirtualMachineOffer,
         KiteVirtualMachineOfferStatus, KiteVirtualMachineStatus, OfferPhase,
     },
 };
+use kube::api::PropagationPolicy;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{World, request, send};
 
 const OFFERS: &str = "/api/v1/offers";
 const ADMIN: &str = "/api/v1/admin/offers";
@@ -99,9 +104,16 @@ async fn an_offer_that_cannot_be_is_refused() {
     offer["image"] = json!("plan-9");
     offer["user"] = json!("nobody");
     offer["lifetime"] = json!("long");
+    offer["expiresAt"] = json!("2001-01-01T00:00:00Z");
+    offer["cpu"] = json!(0);
     let answer = world.post(ADMIN, &root, offer).await;
     answer.is_problem(422, "invalid");
-    assert_eq!(answer.fields(), ["lifetime", "image", "user"]);
+    let fields = ["expiresAt", "lifetime", "image", "user", "cpu"];
+    assert_eq!(answer.fields(), fields);
+    let mut over = gold();
+    over["expiresAt"] = json!("2001-01-01T00:00:00Z");
+    let answer = world.post(ADMIN, &root, over).await;
+    assert_eq!(answer.is_problem(422, "invalid").fields(), ["expiresAt"]);
     world.post(ADMIN, &root, gold()).await;
     let again = world.post(ADMIN, &root, gold()).await;
     again.is_problem(409, "taken");
@@ -153,4 +165,74 @@ async fn starting_a_vm_that_was_stopped_because_it_was_idle_is_an_edit() {
     assert_eq!(started.status, 200, "{started:?}");
     let after = world.vm("ann", "web").await.unwrap();
     assert!(after.metadata.generation > vm.metadata.generation);
+}
+
+#[tokio::test]
+async fn what_stands_in_the_way_of_a_claim_is_not_its_bodys_to_mend() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let mut large = gold();
+    large["cpu"] = json!(200);
+    assert_eq!(world.post(ADMIN, &root, large).await.status, 201);
+    let refused = world.post(CLAIM, &ann, json!({"name": "web"})).await;
+    refused.is_problem(403, "quota-exceeded");
+    assert!(refused.fields().is_empty(), "{refused:?}");
+    let detail = refused.text("/detail");
+    assert!(detail.contains("CPUs (quota"), "{detail}");
+    assert!(detail.contains("claim a smaller offer"), "{detail}");
+
+    let image = ObjectKey::cluster("debian-12");
+    let image: KiteImage = world.cluster.get(&image).await.unwrap();
+    let background = PropagationPolicy::Background;
+    world.cluster.remove(&image, background).await.unwrap();
+    let images = &world.state.caches().images;
+    images.caught_up_with_deletion(&image).await;
+    let refused = world.post(CLAIM, &ann, json!({"name": "web"})).await;
+    refused.is_problem(409, "conflict");
+    assert!(refused.fields().is_empty(), "{refused:?}");
+    let detail = refused.text("/detail");
+    assert!(detail.contains("\"debian-12\""), "{detail}");
+    assert!(world.vm("ann", "web").await.is_none());
+}
+
+#[tokio::test]
+async fn asking_again_is_answered_though_what_was_asked_for_is_over() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let soon = Timestamp::now() + Duration::from_secs(2);
+    let mut offer = gold();
+    offer["expiresAt"] = json!(soon.to_string());
+    let vm = json!({"name": "web", "cpu": 1, "memory": "1Gi", "disk": "10Gi",
+                    "image": "debian-12", "sshPassword": "correct horse battery",
+                    "expiresAt": soon.to_string()});
+    let ask = async |path: &str, key: &str, body: &Value| {
+        let mut asked = request(Method::POST, path, &root, Some(body.clone()));
+        asked
+            .headers_mut()
+            .insert("idempotency-key", key.parse().unwrap());
+        send(&world.router, asked).await
+    };
+    for (path, body) in [(ADMIN, &offer), ("/api/v1/vms", &vm)] {
+        let made = ask(path, "one", body).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        assert!(!made.headers.contains_key("idempotency-replayed"));
+    }
+    world
+        .until("both are over", async || Timestamp::now() > soon)
+        .await;
+    for (path, body) in [(ADMIN, &offer), ("/api/v1/vms", &vm)] {
+        let again = ask(path, "one", body).await;
+        assert_eq!(again.status, 201, "{again:?}");
+        assert_eq!(again.headers["idempotency-replayed"], "true");
+        // Whoever asks for the first time is told what is wrong.
+        let refused = ask(path, "two", body).await;
+        refused.is_problem(422, "invalid");
+        assert!(refused.fields().contains(&"expiresAt"), "{refused:?}");
+        // And so is who asks for something else by the same key.
+        let mut other = body.clone();
+        other["cpu"] = json!(3);
+        let refused = ask(path, "one", &other).await;
+        refused.is_problem(422, "invalid");
+    }
 }

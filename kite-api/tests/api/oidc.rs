@@ -506,13 +506,17 @@ async fn wrong_settings_of_providers_are_refused_by_field() {
             "{value} {refused:?}"
         );
     }
-    for (field, value) in [
-        ("issuer", json!(1)),
-        ("accessLevels", json!([{"group": "a"}])),
+    for (field, value, place) in [
+        ("issuer", json!(1), "issuer"),
+        (
+            "accessLevels",
+            json!([{"group": "a"}]),
+            "accessLevels[0].accessLevel",
+        ),
     ] {
         let refused = world.patch(path, &root, provider(field, value)).await;
         let fields = refused.is_problem(422, "invalid").fields();
-        assert_eq!(fields, ["signInProviders[0]"], "{refused:?}");
+        assert_eq!(fields, [format!("signInProviders[0].{place}")]);
     }
     let misspelt = provider("clientID", json!("kite"));
     let refused = world.patch(path, &root, misspelt).await;

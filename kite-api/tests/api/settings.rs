@@ -79,6 +79,96 @@ async fn wrong_settings_are_refused_by_name_and_change_nothing() {
 }
 
 #[tokio::test]
+async fn each_wrong_setting_is_told_with_its_value_and_what_to_write() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    for (edit, field, value) in [
+        (json!({"baseDomain": "-x"}), "baseDomain", json!("-x")),
+        (
+            json!({"imageNamespace": "A B"}),
+            "imageNamespace",
+            json!("A B"),
+        ),
+        (json!({"storageClass": "A B"}), "storageClass", json!("A B")),
+        (
+            json!({"gateway": {"publicHost": "a b"}}),
+            "gateway.publicHost",
+            json!("a b"),
+        ),
+        (
+            json!({"gateway": {"publicPort": 99_999}}),
+            "gateway.publicPort",
+            json!(99_999),
+        ),
+        (
+            json!({"gateway": {"nodePort": 0}}),
+            "gateway.nodePort",
+            json!(0),
+        ),
+        (
+            json!({"gateway": {"serviceType": "X"}}),
+            "gateway.serviceType",
+            json!("X"),
+        ),
+        (
+            json!({"gateway": {"loadBalancerClass": "a b"}}),
+            "gateway.loadBalancerClass",
+            json!("a b"),
+        ),
+        (
+            json!({"web": {"enabled": "yes"}}),
+            "web.enabled",
+            json!("yes"),
+        ),
+        (
+            json!({"exposure": {"ingressClassName": "A B"}}),
+            "exposure.ingressClassName",
+            json!("A B"),
+        ),
+        (
+            json!({"exposure": {"gateway": {"name": "a", "namespace": "A.B"}}}),
+            "exposure.gateway.namespace",
+            json!("A.B"),
+        ),
+        // Nothing of a certificate is repeated: keys get there by mistake.
+        (
+            json!({"exposure": {"certificate": {"clusterIssuer": "A B"}}}),
+            "exposure.certificate.clusterIssuer",
+            json!(null),
+        ),
+        // What is misspelt would be dropped in silence.
+        (json!({"exposure": {"foo": 1}}), "exposure.foo", json!(1)),
+        (
+            json!({"gateway": {"publicHsot": "x"}}),
+            "gateway.publicHsot",
+            json!("x"),
+        ),
+    ] {
+        let refused = world.patch(PATH, &root, edit.clone()).await;
+        refused.is_problem(422, "invalid");
+        assert_eq!(refused.fields(), [field], "{edit}: {refused:?}");
+        let error = &refused.body["errors"][0];
+        let given = error.get("value").cloned().unwrap_or_default();
+        assert_eq!(given, value, "{edit}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("write "), "{edit}: {message}");
+    }
+    for right in [
+        json!({"gateway": {"publicHost": "2001:db8::1"}}),
+        json!({"gateway": {"publicHost": "SSH.example.org"}}),
+        json!({"gateway": {"loadBalancerClass": "example.com/Internal_1"}}),
+        json!({"storageClass": "fast.example"}),
+    ] {
+        let taken = world.patch(PATH, &root, right).await;
+        assert_eq!(taken.status, 200, "{taken:?}");
+    }
+    let quota = json!({"quota": {"vms": 1, "cpu": 1, "memory": "1Gi", "disk": "9Gi", "foo": 1}});
+    let refused = world.patch("/api/v1/admin/users/root", &root, quota).await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(refused.fields(), ["quota.foo"]);
+}
+
+#[tokio::test]
 async fn where_there_is_no_platform_an_edit_makes_it() {
     let world = World::new().await;
     let root = world.user("root", AccessLevel::Admin).await;

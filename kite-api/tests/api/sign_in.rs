@@ -1,6 +1,9 @@
 //! Sign-up, sign-in and what slows down guessing.
 
-use http::{Method, header};
+use std::net::SocketAddr;
+
+use axum::{body::Body, extract::ConnectInfo};
+use http::{Method, Request, header};
 use kite_core::crd::{AccessLevel, SignUp};
 use serde_json::json;
 
@@ -223,4 +226,58 @@ async fn a_cookie_is_out_of_reach_of_scripts_and_other_sites() {
     send(&world.router, forged)
         .await
         .is_problem(403, "cross-origin");
+}
+
+/// A guess at the password of somebody else each time, from somewhere else.
+fn guess(n: u8) -> Request<Body> {
+    let body = json!({"username": format!("user{n}"), "password": "wrong horse"});
+    let mut guess = request(Method::POST, SIGN_IN, "", Some(body));
+    let address = SocketAddr::from(([198, 51, 100, n], 1));
+    guess.extensions_mut().insert(ConnectInfo(address));
+    guess
+}
+
+fn metric(world: &World, name: &str) -> u64 {
+    let mut registry = prometheus_client::registry::Registry::default();
+    world.state.metrics().register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn however_many_sign_in_at_once_only_so_many_passwords_are_hashed() {
+    let world = World::with(|builder| builder.hashing_concurrency(2)).await;
+    for n in [0, 1] {
+        world.user(&format!("user{n}"), AccessLevel::User).await;
+    }
+    let guesses = (0..24).map(|n| send(&world.router, guess(n)));
+    for answer in futures::future::join_all(guesses).await {
+        answer.is_problem(401, "wrong-credentials");
+    }
+    assert_eq!(metric(&world, "kite_api_passwords_hashing_most "), 2);
+    assert_eq!(metric(&world, "kite_api_passwords_hashing "), 0);
+    assert_eq!(metric(&world, "kite_api_passwords_refused_total "), 0);
+}
+
+#[tokio::test]
+async fn who_would_wait_for_too_long_to_sign_in_is_told_to_come_again() {
+    let world = World::with(|builder| builder.hashing_concurrency(1)).await;
+    let guesses = (0..64).map(|n| send(&world.router, guess(n)));
+    let answers = futures::future::join_all(guesses).await;
+    let (refused, answered): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == 503);
+    for answer in &refused {
+        answer.is_problem(503, "unavailable");
+        assert_eq!(answer.headers[header::RETRY_AFTER], "2");
+    }
+    for answer in &answered {
+        answer.is_problem(401, "wrong-credentials");
+    }
+    assert!(!refused.is_empty());
+    assert!(answered.len() >= 32, "{}", answered.len());
+    let counted = metric(&world, "kite_api_passwords_refused_total ");
+    assert_eq!(counted, u64::try_from(refused.len()).unwrap());
+    assert_eq!(metric(&world, "kite_api_passwords_hashing_most "), 1);
 }

@@ -366,7 +366,7 @@ async fn what_makes_no_sense_is_named() {
     for (body, field) in [
         (json!({"name": "A b", "scopes": ["vms:read"]}), "name"),
         (json!({"name": "a", "scopes": []}), "scopes"),
-        (json!({"name": "a", "scopes": ["root"]}), "scopes"),
+        (json!({"name": "a", "scopes": ["root"]}), "scopes[0]"),
         (
             json!({"name": "a", "scopes": ["vms:read"], "expiresAt": past}),
             "expiresAt",

@@ -1,11 +1,13 @@
 //! The second factor: an authenticator app and recovery codes.
 
+use std::sync::Arc;
+
 use http::Method;
 use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
-    crd::{AccessLevel, KiteSecondFactor},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
+    crd::{AccessLevel, KiteSecondFactor, KiteUser},
     names,
 };
 use serde_json::{Value, json};
@@ -18,7 +20,7 @@ const CONFIRM: &str = "/api/v1/me/totp/confirm";
 const SIGN_IN: &str = "/api/v1/auth/sign-in";
 
 /// What the app on somebody's telephone knows.
-struct App(Totp);
+pub struct App(Totp);
 
 impl App {
     fn of(begun: &Answer) -> Self {
@@ -28,7 +30,7 @@ impl App {
     }
 
     /// The code of a span of thirty seconds that is `ahead` of now.
-    fn code(&self, ahead: i64) -> String {
+    pub fn code(&self, ahead: i64) -> String {
         let at = Timestamp::now() + (ahead * 30).seconds();
         let at = u64::try_from(at.as_second()).unwrap();
         self.0.generate(at).to_string()
@@ -43,15 +45,19 @@ fn credentials(code: Option<&str>) -> Value {
     body
 }
 
-async fn sign_in(world: &World, code: Option<&str>) -> Answer {
+fn proof(password: &str) -> Value {
+    json!({"password": password})
+}
+
+pub async fn sign_in(world: &World, code: Option<&str>) -> Answer {
     world.post(SIGN_IN, "", credentials(code)).await
 }
 
 /// Ann with a second factor, for which the code of this span was used: that of the
 /// next is good, too, whichever span it is by then.
-async fn ann(world: &World) -> (String, App, Vec<String>) {
+pub async fn ann(world: &World) -> (String, App, Vec<String>) {
     let token = world.user("ann", AccessLevel::User).await;
-    let app = App::of(&world.post(TOTP, &token, json!({})).await);
+    let app = App::of(&world.post(TOTP, &token, proof(PASSWORD)).await);
     let body = json!({"code": app.code(0)});
     let confirmed = world.post(CONFIRM, &token, body).await;
     assert_eq!(confirmed.status, 200, "{confirmed:?}");
@@ -59,7 +65,7 @@ async fn ann(world: &World) -> (String, App, Vec<String>) {
     (token, app, codes)
 }
 
-async fn factor(world: &World) -> KiteSecondFactor {
+pub async fn factor(world: &World) -> KiteSecondFactor {
     let key = ObjectKey::cluster("ann");
     world.cluster.get(&key).await.unwrap()
 }
@@ -68,14 +74,14 @@ async fn factor(world: &World) -> KiteSecondFactor {
 async fn signing_in_asks_for_a_code_once_one_was_told() {
     let world = World::new().await;
     let token = world.user("ann", AccessLevel::User).await;
-    let begun = world.post(TOTP, &token, json!({})).await;
+    let begun = world.post(TOTP, &token, proof(PASSWORD)).await;
     assert!(
         begun.text("/url").starts_with("otpauth://totp/Kite:ann?"),
         "{begun:?}"
     );
     // Not before: who never got it into the app is not locked out.
     assert_eq!(sign_in(&world, None).await.status, 200);
-    let app = App::of(&world.post(TOTP, &token, json!({})).await);
+    let app = App::of(&world.post(TOTP, &token, proof(PASSWORD)).await);
     let wrong = world
         .post(CONFIRM, &token, json!({"code": "nothing"}))
         .await;
@@ -105,7 +111,7 @@ async fn signing_in_asks_for_a_code_once_one_was_told() {
     assert_eq!(done.status, 200, "{done:?}");
 
     world
-        .post(TOTP, &token, json!({}))
+        .post(TOTP, &token, proof(PASSWORD))
         .await
         .is_problem(409, "conflict");
     let body = json!({"code": app.code(1)});
@@ -113,6 +119,47 @@ async fn signing_in_asks_for_a_code_once_one_was_told() {
         .post(CONFIRM, &token, body)
         .await
         .is_problem(409, "conflict");
+}
+
+#[tokio::test]
+async fn a_session_in_other_hands_locks_nobody_out() {
+    let world = World::new().await;
+    let token = world.user("ann", AccessLevel::User).await;
+    let begin = |body: Value| world.post(TOTP, &token, body);
+    let refused = begin(json!({})).await;
+    assert_eq!(refused.is_problem(422, "invalid").fields(), ["password"]);
+    for _ in 0..5 {
+        let refused = begin(proof("wrong horse")).await;
+        refused.is_problem(401, "wrong-credentials");
+    }
+    // Guesses are counted with those of signing in, and the right one comes too late, too.
+    let refused = begin(proof(PASSWORD)).await;
+    refused.is_problem(429, "too-many-requests");
+    assert!(refused.headers.contains_key("retry-after"));
+    let refused = sign_in(&world, None).await;
+    refused.is_problem(429, "too-many-requests");
+    let key = ObjectKey::cluster("ann");
+    let made: Option<KiteSecondFactor> = world.cluster.find(&key).await.unwrap();
+    assert!(made.is_none());
+}
+
+#[tokio::test]
+async fn who_has_no_password_has_no_second_factor_beside_it() {
+    let world = World::new().await;
+    world.user("ann", AccessLevel::User).await;
+    let key = ObjectKey::cluster("ann");
+    let patch = json!({"spec": {"passwordHash": null}});
+    let ann: KiteUser = world
+        .cluster
+        .edit(FieldManager::new("test"), &key, &patch)
+        .await
+        .unwrap();
+    let router = kite_api::api_router(world.state.clone())
+        .layer(axum::Extension(kite_api::Principal::new(Arc::new(ann))));
+    for body in [json!({}), proof(PASSWORD)] {
+        let asked = request(Method::POST, TOTP, "", Some(body));
+        send(&router, asked).await.is_problem(409, "conflict");
+    }
 }
 
 #[tokio::test]
@@ -173,7 +220,7 @@ async fn guessing_codes_is_slowed_down_by_itself() {
 async fn neither_secret_nor_codes_are_to_be_read_anywhere() {
     let world = World::new().await;
     let token = world.user("ann", AccessLevel::User).await;
-    let begun = world.post(TOTP, &token, json!({})).await;
+    let begun = world.post(TOTP, &token, proof(PASSWORD)).await;
     let app = App::of(&begun);
     let body = json!({"code": app.code(0)});
     let confirmed = world.post(CONFIRM, &token, body).await;
@@ -196,10 +243,9 @@ async fn it_is_taken_away_with_the_password_or_by_an_administrator() {
     let manager = world.user("max", AccessLevel::Manager).await;
     let (token, app, _) = ann(&world).await;
     let remove = |password: &str| {
-        let body = json!({"password": password});
         send(
             &world.router,
-            request(Method::DELETE, TOTP, &token, Some(body)),
+            request(Method::DELETE, TOTP, &token, Some(proof(password))),
         )
     };
     remove("wrong horse")
@@ -210,7 +256,7 @@ async fn it_is_taken_away_with_the_password_or_by_an_administrator() {
     remove(PASSWORD).await.is_problem(404, "not-found");
     assert_eq!(sign_in(&world, None).await.status, 200);
 
-    let next = App::of(&world.post(TOTP, &token, json!({})).await);
+    let next = App::of(&world.post(TOTP, &token, proof(PASSWORD)).await);
     assert_ne!(next.code(0), app.code(1), "a new secret");
     let body = json!({"code": next.code(0)});
     assert_eq!(world.post(CONFIRM, &token, body).await.status, 200);
@@ -257,11 +303,10 @@ async fn no_api_token_touches_a_second_factor() {
         (Method::POST, CONFIRM),
         (Method::DELETE, TOTP),
     ] {
-        let body = json!({"code": "123456"});
-        let body = if method == Method::DELETE {
-            json!({"password": PASSWORD})
+        let body = if path == TOTP {
+            proof(PASSWORD)
         } else {
-            body
+            json!({"code": "123456"})
         };
         let asked = request(method, path, &token, Some(body));
         send(&world.router, asked)

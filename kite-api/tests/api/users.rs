@@ -121,7 +121,9 @@ async fn what_makes_no_sense_is_named() {
     });
     let refused = world.post(USERS, &admin, body).await;
     let fields = refused.is_problem(422, "invalid").fields();
-    assert_eq!(fields, ["accessLevel", "sshPublicKeys", "quota"]);
+    let quota = ["quota.vms", "quota.cpu", "quota.memory", "quota.disk"];
+    assert_eq!(fields[..2], ["accessLevel", "sshPublicKeys"]);
+    assert_eq!(fields[2..], quota);
 
     let body = json!({"username": "ann", "sshPublicKeys": ["not a key"]});
     let refused = world.post(USERS, &admin, body).await;
@@ -131,7 +133,18 @@ async fn what_makes_no_sense_is_named() {
     );
     assert_eq!(refused.text("/errors/0/value"), "not a key");
 
+    // What only the API server knows, with the rest.
+    let body = json!({"username": "Ann X", "email": "nobody", "accessLevel": "Boss"});
+    let refused = world.post(USERS, &admin, body).await;
+    let fields = refused.is_problem(422, "invalid").fields();
+    assert_eq!(fields, ["accessLevel", "email", "username"]);
+
     let path = "/api/v1/admin/users/root";
+    let body = json!({"email": "nobody", "quota": {"vms": "many"}});
+    let refused = world.patch(path, &admin, body).await;
+    let fields = refused.is_problem(422, "invalid").fields();
+    assert_eq!(fields[..4], quota);
+    assert_eq!(fields[4..], ["email"]);
     let refused = world.patch(path, &admin, json!({"username": "x"})).await;
     assert_eq!(refused.is_problem(422, "invalid").fields(), ["username"]);
     let refused = world

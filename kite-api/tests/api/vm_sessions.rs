@@ -141,7 +141,7 @@ async fn owners_see_their_own_and_who_sees_all_vms_sees_all() {
     let rest = world.get(&rest, &mia).await;
     assert_eq!(rest.names(), [&one]);
     let wrong = world.get(&format!("{ALL}?live=maybe"), &mia).await;
-    wrong.is_problem(400, "malformed");
+    wrong.is_problem(422, "invalid");
 }
 
 #[tokio::test]
@@ -481,7 +481,7 @@ async fn news_tell_of_the_sessions_that_were_asked_for() {
     let refused = world.get(all_of_ann, &ann).await;
     refused.is_problem(403, "forbidden");
     let wrong = world.get("/api/v1/events?sessions=some", &ann).await;
-    wrong.is_problem(400, "malformed");
+    wrong.is_problem(422, "invalid");
 
     // Begun, and then ended.
     report(&world, &db, &gateway(), 1, json!({})).await;

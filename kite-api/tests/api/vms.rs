@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use crate::world::{PASSWORD, World};
 
 const GIB: u64 = 1 << 30;
-const VMS: &str = "/api/v1/vms";
+pub const VMS: &str = "/api/v1/vms";
 const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtYnCyTnNYS2XJtKk4jXv9yq3sTzjS0wTS3b1g2Jm3B ann@laptop";
 
-fn web() -> Value {
+pub fn web() -> Value {
     json!({"name": "web", "cpu": 2, "memory": "2Gi", "disk": "10Gi", "image": "debian-12"})
 }
 
@@ -267,6 +267,183 @@ async fn bad_input_is_named_with_its_remedy() {
     assert!(world.get(VMS, &ann).await.names().is_empty());
 }
 
+/// The fields that a refusal names, sorted.
+fn sorted(answer: &crate::world::Answer) -> Vec<&str> {
+    let mut fields = answer.fields();
+    fields.sort_unstable();
+    fields
+}
+
+#[tokio::test]
+async fn one_answer_names_all_that_is_wrong_with_a_new_vm() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let all = json!({
+        "name": "Web Server", "cpu": 0, "memory": "lots", "disk": "1Gi", "image": "nope",
+        "sshId": "Ann", "sshPassword": "short", "sshPublicKeys": ["nonsense"],
+        "domainPrefix": "a.b", "expiresAt": "2001-01-01T00:00:00Z", "idleTimeout": "1s",
+        "powerState": "Paused", "colour": "red",
+    });
+    let refused = world.post(VMS, &ann, all.clone()).await;
+    refused.is_problem(422, "invalid");
+    let mut fields = sorted(&refused);
+    let keys = fields.iter().position(|it| it.starts_with("sshPublicKeys"));
+    fields[keys.unwrap()] = "sshPublicKeys";
+    let mut given: Vec<_> = all
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    // Too small only for an image that is known.
+    given.retain(|field| *field != "disk");
+    given.sort_unstable();
+    assert_eq!(fields, given, "{refused:?}");
+    for error in refused.body["errors"].as_array().unwrap() {
+        let (field, message) = (&error["field"], error["message"].as_str().unwrap());
+        assert!(!message.starts_with(field.as_str().unwrap()), "{error}");
+        let is_secret = field == "sshPassword";
+        assert_eq!(
+            error.get("value").is_none(),
+            is_secret || field == "colour",
+            "{error}"
+        );
+    }
+    // Nothing came of what was tried.
+    assert!(world.get(VMS, &ann).await.names().is_empty());
+
+    // What the API server says of some fields hides what it says of others.
+    let mut long = with("sshId", "x".repeat(40));
+    long["domainPrefix"] = "a.b".into();
+    long["cpu"] = 0.into();
+    let refused = world.post(VMS, &ann, long).await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(sorted(&refused), ["cpu", "domainPrefix", "sshId"]);
+}
+
+#[tokio::test]
+async fn what_is_taken_and_too_much_is_told_with_what_is_wrong() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let mut first = with("sshId", "front");
+    first["domainPrefix"] = "shop".into();
+    assert_eq!(world.post(VMS, &ann, first.clone()).await.status, 201);
+
+    first["cpu"] = 200.into();
+    let refused = world.post(VMS, &ann, first.clone()).await;
+    refused.is_problem(409, "taken");
+    assert_eq!(sorted(&refused), ["cpu", "domainPrefix", "name", "sshId"]);
+    let detail = refused.text("/detail");
+    assert!(
+        detail.contains("another VM's") && detail.contains("CPUs (quota"),
+        "{detail}"
+    );
+
+    first["idleTimeout"] = "1s".into();
+    let refused = world.post(VMS, &ann, first.clone()).await;
+    refused.is_problem(422, "invalid");
+    let all = ["cpu", "domainPrefix", "idleTimeout", "name", "sshId"];
+    assert_eq!(sorted(&refused), all);
+
+    // Somebody who has no room for another VM is told so, too.
+    let quota = json!({"spec": {"quota": {"vms": 1, "cpu": 8, "memory": "16Gi", "disk": "100Gi"}}});
+    let key = ObjectKey::cluster("ann");
+    let user: kite_core::crd::KiteUser = world
+        .cluster
+        .edit(FieldManager::new("kubectl"), &key, &quota)
+        .await
+        .unwrap();
+    world.state.caches().users.caught_up_with(&user).await;
+    let mut second = with("name", "second");
+    second["sshId"] = "Ann".into();
+    let refused = world.post(VMS, &ann, second).await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(sorted(&refused), ["", "sshId"]);
+    assert!(
+        refused.text("/detail").contains("so many VMs (1)"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn one_answer_names_all_that_is_wrong_with_an_edit() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    assert_eq!(world.post(VMS, &ann, web()).await.status, 201);
+    let vm = world.vm("ann", "web").await.unwrap();
+    let mut made = KiteVirtualMachine::new("web", vm.spec.clone());
+    made.metadata.namespace.clone_from(&vm.metadata.namespace);
+    let disk = json!({"name": "web-disk", "size": "10Gi"});
+    made.status = Some(serde_json::from_value(json!({ "disk": disk })).unwrap());
+    let controller = FieldManager::CONTROLLER;
+    world.cluster.apply_status(controller, &made).await.unwrap();
+
+    let edit = json!({
+        "name": "other", "cpu": 200, "memory": "1Mi", "disk": "5Gi", "idleTimeout": "1s",
+        "domainPrefix": "a.b", "expiresAt": "2001-01-01T00:00:00Z", "sshPassword": "short",
+        "startOnConnect": "perhaps",
+    });
+    let path = "/api/v1/vms/web";
+    let refused = world.patch(path, &ann, edit.clone()).await;
+    refused.is_problem(422, "invalid");
+    let mut given: Vec<_> = edit
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    given.sort_unstable();
+    assert_eq!(sorted(&refused), given, "{refused:?}");
+    // Where only the API server knows, it is asked for all of it, too.
+    let refused = world
+        .patch(path, &ann, json!({"idleTimeout": "1s", "disk": "5Gi"}))
+        .await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(sorted(&refused), ["disk", "idleTimeout"]);
+    let after = world.vm("ann", "web").await.unwrap();
+    assert_eq!(after.metadata.generation, vm.metadata.generation);
+}
+
+#[tokio::test]
+async fn an_end_is_never_set_in_the_past() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let past = "2001-01-01T00:00:00Z";
+    let refuses = |answer: &crate::world::Answer| {
+        answer.is_problem(422, "invalid");
+        assert_eq!(answer.fields(), ["expiresAt"]);
+        assert_eq!(answer.text("/errors/0/value"), past);
+        let message = answer.text("/errors/0/message");
+        assert!(message.contains("write a time in the future"), "{message}");
+    };
+    refuses(&world.post(VMS, &ann, with("expiresAt", past)).await);
+    assert_eq!(world.post(VMS, &ann, web()).await.status, 201);
+    let path = "/api/v1/vms/web";
+    refuses(&world.patch(path, &ann, json!({ "expiresAt": past })).await);
+
+    // One that has expired is edited like any other, its end being said again or not.
+    let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
+    let over = json!({"spec": {"expiresAt": past}});
+    let vm: KiteVirtualMachine = world
+        .cluster
+        .edit(FieldManager::new("kubectl"), &key, &over)
+        .await
+        .unwrap();
+    world.state.caches().vms.caught_up_with(&vm).await;
+    let edit = json!({"expiresAt": "2001-01-01T01:00:00+01:00", "cpu": 1});
+    assert_eq!(world.patch(path, &ann, edit).await.status, 200);
+    assert_eq!(world.patch(path, &ann, json!({"cpu": 2})).await.status, 200);
+    let other = json!({"expiresAt": "2001-01-02T00:00:00Z"});
+    world
+        .patch(path, &ann, other)
+        .await
+        .is_problem(422, "invalid");
+    let later = json!({"expiresAt": "2100-01-01T00:00:00Z"});
+    assert_eq!(world.patch(path, &ann, later).await.status, 200);
+    let never = json!({ "expiresAt": null });
+    assert_eq!(world.patch(path, &ann, never).await.status, 200);
+}
+
 #[tokio::test]
 async fn names_that_are_taken() {
     let world = World::new().await;
@@ -374,16 +551,25 @@ async fn quotas_are_explained() {
         refused.text("/detail").contains("CPUs (quota 8"),
         "{refused:?}"
     );
+    assert_eq!(refused.fields(), ["cpu"]);
+    let says = refused.text("/errors/0/message");
+    assert!(says.ends_with("at most 8 of 8"), "{says}");
+    let mut large = with("memory", "64Gi");
+    large["disk"] = "4Ti".into();
+    let refused = world.post(VMS, &ann, large).await;
+    assert_eq!(refused.fields(), ["memory", "disk"]);
+    let says = refused.text("/errors/0/message");
+    assert!(says.ends_with("at most 16Gi of 16Gi"), "{says}");
     for n in 0..5 {
         let mut body = with("name", format!("vm{n}"));
         body["cpu"] = 1.into();
         body["memory"] = "1Gi".into();
         assert_eq!(world.post(VMS, &ann, body).await.status, 201);
     }
-    world
-        .post(VMS, &ann, with("cpu", 1))
-        .await
-        .is_problem(403, "quota-exceeded");
+    // Another size would not help.
+    let refused = world.post(VMS, &ann, with("cpu", 9)).await;
+    refused.is_problem(403, "quota-exceeded");
+    assert_eq!(refused.fields(), [""]);
     let grow = json!({"memory": "64Gi"});
     world
         .patch("/api/v1/vms/vm0", &ann, grow)

@@ -196,6 +196,11 @@ impl World {
         answer.text("/token").to_owned()
     }
 
+    /// What the replica shows to Prometheus.
+    pub fn metrics(&self) -> String {
+        metrics_of(&self.state)
+    }
+
     pub async fn get(&self, path: &str, token: &str) -> Answer {
         self.ask(Method::GET, path, token, None).await
     }
@@ -232,6 +237,15 @@ impl World {
         }
         panic!("never: {what}");
     }
+}
+
+/// What a replica shows to Prometheus.
+pub fn metrics_of(state: &ApiState) -> String {
+    let mut registry = prometheus_client::registry::Registry::default();
+    state.metrics().register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    text
 }
 
 /// A request from 192.0.2.1, with a bearer token unless it is empty.

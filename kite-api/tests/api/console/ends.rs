@@ -7,7 +7,7 @@ use kite_core::{
     names,
 };
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::stage::{Stage, serve};
 use crate::world::{request, send};
@@ -106,12 +106,24 @@ async fn with_the_vm() {
     let mut serial = stage.open("Serial").await;
     stage.phase("web", VmPhase::Stopping).await;
     stage.unplug("web").await;
+    assert_eq!(serial.told().await, json!({"cause": "vmStopped"}));
     let (code, why) = serial.end().await;
     assert_eq!(code, 1000, "{why}");
     stage.instance("web").await;
     stage.phase("web", VmPhase::Running).await;
+    let mut serial = stage.open("Serial").await;
+    let restart = "/api/v1/vms/web/restart";
+    stage.world.post(restart, &stage.ann, Value::Null).await;
+    stage.phase("web", VmPhase::Stopping).await;
+    stage.unplug("web").await;
+    assert_eq!(serial.told().await, json!({"cause": "vmRestarted"}));
+    let end = (1000, "the VM was restarted".to_owned());
+    assert_eq!(serial.end().await, end);
+    stage.instance("web").await;
+    stage.phase("web", VmPhase::Running).await;
     let mut screen = stage.open("Vnc").await;
     stage.delete("web").await;
+    assert_eq!(screen.told().await, json!({"cause": "vmGone"}));
     assert_eq!(screen.end().await, (1000, "the VM is gone".to_owned()));
 }
 

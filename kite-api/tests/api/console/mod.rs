@@ -1,6 +1,7 @@
 //! Consoles over `WebSocket`s.
 
 mod ends;
+mod last_words;
 mod limits;
 mod stage;
 mod tickets;

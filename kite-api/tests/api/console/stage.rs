@@ -260,7 +260,7 @@ impl Client {
         loop {
             match self.next().await {
                 Message::Close(frame) => return frame.expect("a reason"),
-                Message::Binary(_) => {}
+                Message::Binary(_) | Message::Text(_) => {}
                 other => panic!("{other:?}"),
             }
         }

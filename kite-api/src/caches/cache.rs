@@ -1,16 +1,10 @@
-//! What the API reads from: one watched copy per kind, so that a request costs
-//! the API server nothing.
-//!
-//! A copy lags behind by the time an event travels. Whoever writes waits until
-//! the copy has caught up with the write ([`Cache::caught_up_with`]), so a client
-//! reads its own writes. While a watch is broken its copy is not [live](Cache::is_live)
-//! and what must not be stale is asked of the API server instead.
+//! [`Cache`]: the watched copy of one kind.
 
 use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -18,24 +12,22 @@ use std::{
 use futures::StreamExt as _;
 use kite_core::{
     cluster::{Object, ObjectKey},
-    crd::{
-        KiteConnection, KiteImage, KiteInvite, KitePlatform, KiteSession, KiteToken, KiteUser,
-        KiteVirtualMachine, KiteVirtualMachineOffer,
-    },
+    watch_backoff::WatchBackoff,
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
+    api::ListParams,
     runtime::{WatchStreamExt as _, watcher},
 };
 use parking_lot::RwLock;
-use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::{
     sync::{broadcast, watch},
     task::JoinSet,
 };
 
-use crate::vms::VmView;
+use super::Kind;
+use crate::web::written;
 
 /// Longest wait for an event that must come.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -73,13 +65,13 @@ struct Entry<K> {
 }
 
 /// How objects of a kind are shown; `None` to leave that to each request.
-type Show<K> = fn(&K) -> Option<Arc<RawValue>>;
+pub(super) type Show<K> = fn(&K) -> Option<Arc<RawValue>>;
 
 /// The objects by namespace and name, which is the order of lists.
 type Entries<K> = BTreeMap<ObjectKey, Entry<K>>;
-
 /// A watched copy of all objects of a kind.
 pub struct Cache<K: Object> {
+    kind: Kind,
     entries: Arc<RwLock<Entries<K>>>,
     changes: watch::Receiver<()>,
     news: broadcast::Sender<Change<K>>,
@@ -91,10 +83,17 @@ pub struct Cache<K: Object> {
 struct Health {
     filled: AtomicBool,
     live: AtomicBool,
+    /// The latest version that was seen.
+    seen: AtomicU64,
 }
 
 impl<K: Object> Cache<K> {
-    fn start(client: Client, tasks: &mut JoinSet<()>, show: Show<K>) -> Self {
+    pub(super) fn start(
+        kind: Kind,
+        client: Client,
+        tasks: &mut JoinSet<()>,
+        show: Show<K>,
+    ) -> Self {
         let entries = Arc::new(RwLock::new(Entries::new()));
         let written = Arc::clone(&entries);
         let (notify, changes) = watch::channel(());
@@ -104,14 +103,21 @@ impl<K: Object> Cache<K> {
         let teller = news.clone();
         let api: Api<K> = Api::all(client);
         tasks.spawn(async move {
-            let stream = watcher(api, watcher::Config::default()).default_backoff();
+            let stream =
+                watcher(api.clone(), watcher::Config::default()).backoff(WatchBackoff::default());
             let mut stream = std::pin::pin!(stream);
             // What a list has shown so far; only all of it counts.
             let mut filling = Entries::new();
+            let mut latest = 0;
             while let Some(event) = stream.next().await {
                 match event {
                     Ok(event) => {
-                        let change = take_in(event, &mut filling, &written, show);
+                        if matches!(event, watcher::Event::Init) {
+                            latest = version_now(&api).await.max(latest);
+                        }
+                        latest = version_of(&event).max(latest);
+                        let see = || noted.seen.store(latest, Ordering::Release);
+                        let change = take_in(event, &mut filling, &written, show, see);
                         if let Some(change) = change {
                             if matches!(change, Change::All) {
                                 noted.filled.store(true, Ordering::Release);
@@ -132,6 +138,7 @@ impl<K: Object> Cache<K> {
             }
         });
         Self {
+            kind,
             entries,
             changes,
             news,
@@ -197,7 +204,7 @@ impl<K: Object> Cache<K> {
     }
 
     /// Waits until the copy was filled once.
-    async fn filled(&self) {
+    pub(super) async fn filled(&self) {
         let mut changes = self.changes.clone();
         // An error means that the watch has ended, and the cache with it.
         let _ = changes
@@ -228,37 +235,81 @@ impl<K: Object> Cache<K> {
 
     /// Waits until the copy has seen `written` or something later, within
     /// bounds: after that the write stands all the same and shows up when the
-    /// watch recovers.
+    /// watch recovers. Whoever is answered then reads it on other replicas, too.
     pub async fn caught_up_with(&self, written: &K) {
-        let key = ObjectKey::of(written);
-        let version = version(written);
-        self.wait_for(CATCH_UP, |cache| {
+        self.shows(written).await;
+        written::note(self.kind, version(written).unwrap_or_default());
+    }
+
+    /// Waits in the same way for something that was read and not written.
+    pub(crate) async fn shows(&self, read: &K) {
+        let key = ObjectKey::of(read);
+        let version = version(read);
+        let seen = self.wait_for(CATCH_UP, |cache| {
             let seen = cache.get(&key)?;
-            (seen.uid() != written.uid() || self::version(seen.as_ref()) >= version).then_some(())
-        })
-        .await;
+            (seen.uid() != read.uid() || self::version(seen.as_ref()) >= version).then_some(())
+        });
+        self.tell_if_late(seen.await);
     }
 
     /// Waits, within bounds, until the copy knows that `deleted` is gone or on
     /// its way out.
     pub async fn caught_up_with_deletion(&self, deleted: &K) {
         let key = ObjectKey::of(deleted);
-        self.wait_for(CATCH_UP, |cache| match cache.get(&key) {
+        let seen = self.wait_for(CATCH_UP, |cache| match cache.get(&key) {
             Some(seen) if seen.uid() == deleted.uid() => {
                 seen.meta().deletion_timestamp.as_ref().map(|_| ())
             }
             _ => Some(()),
-        })
-        .await;
+        });
+        self.tell_if_late(seen.await);
+        // What is gone has no version to ask for; what this copy has seen has it.
+        written::note(self.kind, self.health.seen.load(Ordering::Acquire));
+    }
+
+    fn tell_if_late(&self, seen: Option<()>) {
+        if seen.is_none() {
+            let kind = self.kind.as_str();
+            tracing::warn!(kind, "a copy does not show yet what was written");
+        }
+    }
+
+    /// Waits, within bounds, until the copy has seen `version` or a later one.
+    /// Whether it has.
+    pub(super) async fn reaches(&self, version: u64) -> bool {
+        let seen = self.wait_for(CATCH_UP, |cache| {
+            (cache.health.seen.load(Ordering::Acquire) >= version).then_some(())
+        });
+        seen.await.is_some()
     }
 }
 
-/// What an event does to a copy, which gets a whole list at once.
+/// The version of the object that an event tells of.
+fn version_of<K: Object>(event: &watcher::Event<K>) -> u64 {
+    match event {
+        watcher::Event::Apply(object)
+        | watcher::Event::Delete(object)
+        | watcher::Event::InitApply(object) => version(object).unwrap_or_default(),
+        watcher::Event::Init | watcher::Event::InitDone => 0,
+    }
+}
+
+/// The version of what is there before a list of it is asked for: what was deleted
+/// before is in no list, and was written by then.
+async fn version_now<K: Object>(api: &Api<K>) -> u64 {
+    let one = api.list(&ListParams::default().limit(1)).await.ok();
+    let version = one.and_then(|list| list.metadata.resource_version?.parse().ok());
+    version.unwrap_or_default()
+}
+
+/// What an event does to a copy, which gets a whole list at once. `see` says that the copy
+/// has it, before anybody can look.
 fn take_in<K: Object>(
     event: watcher::Event<K>,
     filling: &mut Entries<K>,
     entries: &RwLock<Entries<K>>,
     show: Show<K>,
+    see: impl FnOnce(),
 ) -> Option<Change<K>> {
     let enter = |object: K| {
         let entry = Entry {
@@ -278,28 +329,27 @@ fn take_in<K: Object>(
             None
         }
         watcher::Event::InitDone => {
-            let before = std::mem::replace(&mut *entries.write(), std::mem::take(filling));
+            let mut entries = entries.write();
+            let before = std::mem::replace(&mut *entries, std::mem::take(filling));
+            see();
+            drop(entries);
             drop(before);
             Some(Change::All)
         }
         watcher::Event::Apply(object) => {
             let (key, entry) = enter(object);
-            entries.write().insert(key.clone(), entry);
+            let mut entries = entries.write();
+            entries.insert(key.clone(), entry);
+            see();
             Some(Change::Seen(key))
         }
         watcher::Event::Delete(object) => {
-            entries.write().remove(&ObjectKey::of(&object));
+            let mut entries = entries.write();
+            entries.remove(&ObjectKey::of(&object));
+            see();
             Some(Change::Gone(Arc::new(object)))
         }
     }
-}
-
-/// Writes `view` down once for all requests.
-fn written<T: Serialize>(view: &T) -> Option<Arc<RawValue>> {
-    let text = serde_json::value::to_raw_value(view);
-    text.inspect_err(|error| tracing::error!(%error, "an object cannot be shown"))
-        .ok()
-        .map(Into::into)
 }
 
 /// Resource versions of one kind are ordered numbers (Kubernetes 1.35 made that
@@ -307,80 +357,4 @@ fn written<T: Serialize>(view: &T) -> Option<Arc<RawValue>> {
 /// it in vain.
 fn version<K: Resource>(object: &K) -> Option<u64> {
     object.resource_version()?.parse().ok()
-}
-
-/// The copies of all kinds that the API reads. Dropping it ends the watches.
-pub struct Caches {
-    /// Accounts.
-    pub users: Cache<KiteUser>,
-    /// Virtual machines of all users.
-    pub vms: Cache<KiteVirtualMachine>,
-    /// The catalogue of images.
-    pub images: Cache<KiteImage>,
-    /// VMs that are offered.
-    pub offers: Cache<KiteVirtualMachineOffer>,
-    /// The platform's settings.
-    pub platforms: Cache<KitePlatform>,
-    /// Login sessions.
-    pub sessions: Cache<KiteSession>,
-    /// API tokens.
-    pub tokens: Cache<KiteToken>,
-    /// Who is connected to VMs, and who was.
-    pub connections: Cache<KiteConnection>,
-    /// Invites.
-    pub invites: Cache<KiteInvite>,
-    _tasks: JoinSet<()>,
-}
-
-impl Caches {
-    /// Begins to watch. The copies are empty until [`Caches::synced`].
-    pub fn start(client: &Client) -> Self {
-        let mut tasks = JoinSet::new();
-        Self {
-            users: Cache::start(client.clone(), &mut tasks, |_| None),
-            vms: Cache::start(client.clone(), &mut tasks, |vm| written(&VmView::of(vm))),
-            images: Cache::start(client.clone(), &mut tasks, |_| None),
-            offers: Cache::start(client.clone(), &mut tasks, |_| None),
-            platforms: Cache::start(client.clone(), &mut tasks, |_| None),
-            sessions: Cache::start(client.clone(), &mut tasks, |_| None),
-            tokens: Cache::start(client.clone(), &mut tasks, |_| None),
-            connections: Cache::start(client.clone(), &mut tasks, |_| None),
-            invites: Cache::start(client.clone(), &mut tasks, |_| None),
-            _tasks: tasks,
-        }
-    }
-
-    /// Waits until every copy was filled once. Never ends while a CRD is
-    /// missing: callers bound it or report that they are not ready.
-    pub async fn synced(&self) {
-        futures::join!(
-            self.users.filled(),
-            self.vms.filled(),
-            self.images.filled(),
-            self.offers.filled(),
-            self.platforms.filled(),
-            self.sessions.filled(),
-            self.tokens.filled(),
-            self.connections.filled(),
-            self.invites.filled(),
-        );
-    }
-
-    /// The kinds whose watch is broken at the moment, for readiness probes.
-    pub fn broken(&self) -> Vec<&'static str> {
-        [
-            ("KiteUser", self.users.is_live()),
-            ("KiteVirtualMachine", self.vms.is_live()),
-            ("KiteImage", self.images.is_live()),
-            ("KiteVirtualMachineOffer", self.offers.is_live()),
-            ("KitePlatform", self.platforms.is_live()),
-            ("KiteSession", self.sessions.is_live()),
-            ("KiteToken", self.tokens.is_live()),
-            ("KiteConnection", self.connections.is_live()),
-            ("KiteInvite", self.invites.is_live()),
-        ]
-        .into_iter()
-        .filter_map(|(kind, live)| (!live).then_some(kind))
-        .collect()
-    }
 }

@@ -1,0 +1,141 @@
+//! [`Field`]: which values a field of a body can have, and what to write if it has another.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kite_core::{
+    crd::{AccessLevel, PowerState, SignUp, SshLogin, TokenScope},
+    quantity::Bytes,
+};
+use kube::core::Duration;
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::{nested::faults_by_schema, shape::Fault};
+
+/// A value that a field can have.
+pub trait Field: Sized + JsonSchema {
+    /// What to write, in the words after "write".
+    const EXPECTED: &'static str;
+
+    /// The value, if it is of this type.
+    fn parse(value: &Value) -> Option<Self>;
+
+    /// What is wrong inside of a list or an object, which stands at `place`.
+    fn faults(value: &Value, place: &str) -> Vec<Fault> {
+        faults_by_schema::<Self>(value, place)
+    }
+}
+
+impl Field for String {
+    const EXPECTED: &'static str = "a text in quotes";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value.as_str().map(str::to_owned)
+    }
+}
+
+impl Field for bool {
+    const EXPECTED: &'static str = "true or false";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
+impl Field for u32 {
+    const EXPECTED: &'static str = "a whole number such as 2";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value.as_u64().and_then(|number| number.try_into().ok())
+    }
+}
+
+impl Field for Bytes {
+    const EXPECTED: &'static str = "a size with its unit, such as 512Mi or 20Gi";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value.as_str()?.parse().ok()
+    }
+}
+
+impl Field for Vec<String> {
+    const EXPECTED: &'static str = "a list of texts such as [\"ssh-ed25519 AAAA…\"]";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value
+            .as_array()?
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect()
+    }
+}
+
+impl Field for Vec<TokenScope> {
+    const EXPECTED: &'static str = "a list of vms:read, vms:power, vms:write, account:read, \
+                                    account:write, admin:read, admin";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for Time {
+    const EXPECTED: &'static str = "a time such as 2026-12-31T18:00:00Z";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for Duration {
+    const EXPECTED: &'static str = "a span such as 90m or 72h";
+
+    fn parse(value: &Value) -> Option<Self> {
+        value.as_str()?.parse().ok()
+    }
+}
+
+impl Field for PowerState {
+    const EXPECTED: &'static str = "On or Off";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for SshLogin {
+    const EXPECTED: &'static str = "KeyOrPassword or KeyAndPassword";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for AccessLevel {
+    const EXPECTED: &'static str = "ReadOnly, User, Manager or Admin";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for SignUp {
+    const EXPECTED: &'static str = "Open, Invite or Closed";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        for value in [json!(-1), json!(1.5), json!(4_294_967_296_u64), json!("2")] {
+            assert_eq!(u32::parse(&value), None, "{value}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What stands in a request's query, against what its operation documents: a parameter
+//! that it does not have, one that is there twice, and a value that cannot be are told
+//! together, before the handler is asked.
+//!
+//! The OpenAPI document has the parameters of all the extractors of an operation, so that
+//! none of them has to know what the others take.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::Method;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use super::{form::is_secret, shape::Shape};
+use crate::problem::{FieldError, Problem};
+
+/// Operations to which browsers are led by others: providers, and what links to them, add
+/// parameters of their own.
+const LED_TO: [&str; 2] = ["beginProviderSignIn", "endProviderSignIn"];
+/// Where every path of the document begins, whatever the router is nested below.
+const BASE: &str = "/api/v1/";
+/// Most parameters that are looked at.
+const MOST_READ: usize = 64;
+/// Most characters of a name or a value that are repeated.
+const REPEATED: usize = 200;
+
+/// What the operations take, by path and method.
+#[derive(Debug)]
+pub(crate) struct Queries {
+    document: Value,
+    operations: HashMap<String, HashMap<Method, Parameters>>,
+}
+
+/// The parameters of an operation.
+#[derive(Debug)]
+struct Parameters {
+    /// With the schema of each, in the order of the document.
+    known: Vec<(String, Value)>,
+    /// Whether others are passed over.
+    is_led_to: bool,
+}
+
+impl Queries {
+    /// What the operations of an OpenAPI document take.
+    pub(crate) fn of(document: &Value) -> Self {
+        let paths = document["paths"].as_object().into_iter().flatten();
+        let operations = paths.map(|(path, methods)| {
+            let methods = methods.as_object().into_iter().flatten();
+            let methods = methods.filter_map(|(method, operation)| {
+                let method = method.to_uppercase().parse().ok()?;
+                Some((method, Parameters::of(operation)))
+            });
+            (path.clone(), methods.collect())
+        });
+        Self {
+            operations: operations.collect(),
+            document: document.clone(),
+        }
+    }
+
+    fn find(&self, path: &str, method: &Method) -> Option<&Parameters> {
+        let at = path.rfind(BASE)?;
+        let method = match method {
+            &Method::HEAD => &Method::GET,
+            method => method,
+        };
+        self.operations.get(&path[at..])?.get(method)
+    }
+
+    /// What is wrong with a query.
+    fn errors(&self, parameters: &Parameters, query: &str) -> Vec<FieldError> {
+        let mut given: Vec<(String, Vec<String>)> = Vec::new();
+        // No operation has as many, so that what is left out changes nothing but how much
+        // is told, and none of this takes long.
+        for (name, value) in form_urlencoded::parse(query.as_bytes()).take(MOST_READ) {
+            match given.iter_mut().find(|(it, _)| *it == name) {
+                Some((_, values)) => values.push(value.into_owned()),
+                None => given.push((name.into_owned(), vec![value.into_owned()])),
+            }
+        }
+        let errors = given.iter().filter_map(|(name, values)| {
+            let message = self.wrong(parameters, name, values)?;
+            let value = match values.as_slice() {
+                [one] => Value::from(shortened(one)),
+                several => several.iter().map(|it| shortened(it)).collect(),
+            };
+            // What a provider gave is for this server alone.
+            let is_hidden = is_secret(name) || ["state", "ticket"].contains(&&**name);
+            Some(FieldError {
+                field: shortened(name),
+                value: Some(value).filter(|_| !is_hidden),
+                message,
+            })
+        });
+        errors.collect()
+    }
+
+    fn wrong(&self, parameters: &Parameters, name: &str, values: &[String]) -> Option<String> {
+        let Some((_, schema)) = parameters.known.iter().find(|(it, _)| it == name) else {
+            return (!parameters.is_led_to).then(|| parameters.unknown());
+        };
+        let [value] = values else {
+            let times = values.len();
+            return Some(format!("is there {times} times: write it once"));
+        };
+        let shape = Shape::new(&self.document, schema);
+        let faults = shape.faults(&read(value, shape.type_name()), name);
+        faults.first().map(|fault| fault.kind.message())
+    }
+}
+
+impl Parameters {
+    fn of(operation: &Value) -> Self {
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let known = parameters.filter(|it| it["in"] == "query").map(|it| {
+            let name = it["name"].as_str().unwrap_or_default();
+            (name.to_owned(), it["schema"].clone())
+        });
+        let id = operation["operationId"].as_str().unwrap_or_default();
+        Self {
+            known: known.collect(),
+            is_led_to: LED_TO.contains(&id),
+        }
+    }
+
+    fn unknown(&self) -> String {
+        if self.known.is_empty() {
+            return "is not a parameter of this request, which has none: leave it out".to_owned();
+        }
+        let known: Vec<_> = self.known.iter().map(|(name, _)| name.as_str()).collect();
+        let known = known.join(", ");
+        format!("is not a parameter of this request: write one of {known}")
+    }
+}
+
+/// A value of a query as JSON has it: what is none of the type stays a text.
+fn read(text: &str, type_name: &str) -> Value {
+    let value = match type_name {
+        "boolean" => text.parse().ok().map(Value::Bool),
+        // No `+`, which Rust takes.
+        "integer" if !text.starts_with('+') => text.parse::<i64>().ok().map(Value::from),
+        _ => None,
+    };
+    value.unwrap_or_else(|| Value::from(text))
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(REPEATED).collect()
+}
+
+/// Refuses a request whose query its operation does not take.
+pub(crate) async fn check(
+    State(queries): State<Arc<Queries>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let errors = request.uri().query().and_then(|query| {
+        let path = request.extensions().get::<MatchedPath>()?;
+        let parameters = queries.find(path.as_str(), request.method())?;
+        Some(queries.errors(parameters, query))
+    });
+    match errors {
+        Some(errors) if !errors.is_empty() => Problem::invalid(errors).into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{openapi_document, web::shape::not_understood};
+
+    fn told(path: &str, query: &str) -> Vec<(String, Option<Value>, String)> {
+        let queries = Queries::of(&openapi_document());
+        let parameters = queries.find(path, &Method::GET).unwrap();
+        let errors = queries.errors(parameters, query).into_iter();
+        let told = errors.map(|it| (it.field, it.value, it.message));
+        told.collect()
+    }
+
+    #[test]
+    fn everything_that_parameters_say_is_looked_at() {
+        let document = openapi_document();
+        let queries = Queries::of(&document);
+        let mut count = 0;
+        for (path, methods) in &queries.operations {
+            assert!(path.starts_with(BASE), "{path}");
+            for (name, schema) in methods.values().flat_map(|it| &it.known) {
+                count += 1;
+                let shape = schema["$ref"].as_str();
+                let shape = shape.map_or(schema, |it| document.pointer(&it[1..]).unwrap());
+                for schema in [schema, shape] {
+                    let unknown = not_understood(schema, &[]);
+                    assert!(unknown.is_empty(), "{path} {name}: {unknown:?}");
+                }
+            }
+        }
+        assert!(count > 30, "{count}");
+        // One that has to be there would have to be looked for.
+        for methods in document["paths"].as_object().unwrap().values() {
+            for operation in methods.as_object().unwrap().values() {
+                let parameters = operation["parameters"].as_array().into_iter().flatten();
+                for it in parameters.filter(|it| it["in"] == "query") {
+                    assert_ne!(it["required"], true, "{it}");
+                }
+            }
+        }
+        for id in LED_TO {
+            let id = format!("\"operationId\":\"{id}\"");
+            assert!(document.to_string().contains(&id), "{id}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let vms = "/api/v1/vms";
+        assert_eq!(told(vms, "owner=ann&all=true&phase=Running&limit=1"), []);
+        assert_eq!(told(vms, ""), []);
+        let wrong = "onwer=bob&all=perhaps&limit=%2B5&search=a&search=b&phase=Foo&kite_token=x";
+        let told = told(vms, wrong);
+        let fields: Vec<_> = told.iter().map(|(field, ..)| field.as_str()).collect();
+        assert_eq!(
+            fields,
+            ["onwer", "all", "limit", "search", "phase", "kite_token"]
+        );
+        let values: Vec<_> = told.iter().map(|(_, value, _)| value.clone()).collect();
+        let text = |text: &str| Some(Value::from(text));
+        assert_eq!(values[..3], [text("bob"), text("perhaps"), text("+5")]);
+        assert_eq!(values[3], Some(Value::from(vec!["a", "b"])));
+        assert_eq!(values[5], None, "a secret");
+        let messages: Vec<_> = told.iter().map(|(.., message)| message.as_str()).collect();
+        assert_eq!(
+            messages[0],
+            "is not a parameter of this request: write one of all, owner, phase, after, limit, \
+             search"
+        );
+        assert_eq!(messages[1], "write true or false");
+        assert_eq!(messages[2], "write a whole number from 1 to 1000");
+        assert_eq!(messages[3], "is there 2 times: write it once");
+        assert!(messages[4].starts_with("write one of Pending, Prov"));
+    }
+
+    #[test]
+    fn heads_and_nested_routers_are_looked_at_and_other_paths_are_not() {
+        let queries = Queries::of(&openapi_document());
+        assert!(queries.find("/api/v1/vms", &Method::HEAD).is_some());
+        assert!(queries.find("/kite/api/v1/vms", &Method::GET).is_some());
+        assert!(
+            queries
+                .find("/api/v1/mine/api/v1/vms", &Method::GET)
+                .is_some()
+        );
+        assert!(queries.find("/api/v1/vms", &Method::PUT).is_none());
+        assert!(queries.find("/api/v1/console", &Method::GET).is_none());
+        assert!(queries.find("/", &Method::GET).is_none());
+    }
+
+    #[test]
+    fn what_a_provider_adds_is_passed_over_but_nothing_is_there_twice() {
+        let back = "/api/v1/auth/oidc/{name}/callback";
+        assert_eq!(told(back, "code=a&state=b&session_state=c&x=1&x=2"), []);
+        let twice = told(back, "code=abc&code=def&state=g&state=h");
+        for (told, field) in twice.iter().zip(["code", "state"]) {
+            let message = "is there 2 times: write it once".to_owned();
+            assert_eq!(told, &(field.to_owned(), None, message));
+        }
+        assert_eq!(twice.len(), 2);
+    }
+}
