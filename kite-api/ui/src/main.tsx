@@ -5,16 +5,31 @@ import "./styles/pages.css";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { BrowserRouter } from "react-router";
+import { createBrowserRouter, RouterProvider } from "react-router";
 import { queries } from "./api/queries";
 import { Language } from "./i18n";
 import { applyTheme } from "./lib/theme";
 import { Toasts } from "./components/Toasts";
 import { App } from "./shell/App";
+import { Broken } from "./shell/Broken";
 import { takeFailure } from "./shell/failure";
 
 applyTheme();
 takeFailure();
+
+// Of one route: which path shows what is said in App. It is this kind of router that
+// can ask before a page is left.
+const router = createBrowserRouter([
+  {
+    path: "*",
+    errorElement: <Broken />,
+    element: (
+      <Toasts>
+        <App />
+      </Toasts>
+    ),
+  },
+]);
 
 const root = document.getElementById("root");
 if (root) {
@@ -22,11 +37,7 @@ if (root) {
     <StrictMode>
       <Language>
         <QueryClientProvider client={queries}>
-          <BrowserRouter>
-            <Toasts>
-              <App />
-            </Toasts>
-          </BrowserRouter>
+          <RouterProvider router={router} />
         </QueryClientProvider>
       </Language>
     </StrictMode>,

@@ -6,5 +6,6 @@ declare module "@novnc/novnc" {
     background: string;
     focus(): void;
     disconnect(): void;
+    sendCtrlAltDel(): void;
   }
 }

@@ -1,4 +1,4 @@
-import { KITE_API, PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { KITE_API, PASSWORD, accessible, api, button, confirm, fill, heading, says, scene, tokenOf } from "./world.mjs";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
@@ -24,11 +24,19 @@ const an_administrator_looks_after_users = () =>
 
     await button(page, "Edit carl").click();
     await dialog.getByRole("button", { name: "Suspend" }).click();
+    const question = page.getByRole("dialog", { name: "Suspend carl?" });
+    await question.getByText("all their VMs are switched off").waitFor();
+    await accessible(page, "the question before a suspension");
+    await question.getByRole("button", { name: "Cancel" }).click();
+    await dialog.getByRole("button", { name: "Suspend" }).waitFor();
+    assert.equal((await api("GET", "/admin/users/carl", await tokenOf("ann"))).suspended, false);
+    await dialog.getByRole("button", { name: "Suspend" }).click();
+    await confirm(page, "Suspend carl?", "Suspend and switch off VMs");
     await dialog.getByRole("button", { name: "Let in again" }).waitFor();
     await dialog.getByRole("button", { name: "Delete this user…" }).click();
-    const confirm = page.getByRole("dialog", { name: "Delete carl?" });
-    await confirm.getByLabel("Type carl to confirm").fill("carl");
-    await confirm.getByRole("button", { name: "Delete user and VMs" }).click();
+    const last = page.getByRole("dialog", { name: "Delete carl?" });
+    await last.getByLabel("Type carl to confirm").fill("carl");
+    await last.getByRole("button", { name: "Delete user and VMs" }).click();
     await says(page, "carl is being deleted.");
     await page.getByRole("row", { name: /carl/ }).waitFor({ state: "detached" });
   });
@@ -61,12 +69,12 @@ const invited_people_sign_up_by_a_link = () =>
       await says(page, "No invites yet");
       await button(page, "New invite").click();
       const dialog = page.getByRole("dialog");
-      await dialog.getByLabel("For whom or what", { exact: true }).fill("Dora");
+      await dialog.getByLabel("For whom or what (optional)", { exact: true }).fill("Dora");
       await dialog.getByLabel("Email (optional)", { exact: true }).fill("nobody");
       await dialog.getByText("Say how much the account may use").click();
       await dialog.getByLabel("VMs", { exact: true }).fill("2");
       await dialog.getByRole("button", { name: "Create invite" }).click();
-      await dialog.getByText("Email must be an address").waitFor();
+      await dialog.getByText("Must be an address").waitFor();
       await dialog.getByLabel("Email (optional)", { exact: true }).fill("dora@kite.test");
       await dialog.getByRole("button", { name: "Create invite" }).click();
       await dialog.getByText("It is shown only now").waitFor();
@@ -80,12 +88,21 @@ const invited_people_sign_up_by_a_link = () =>
       await row.getByRole("button", { name: "Withdraw the invite for Dora" }).waitFor();
       assert.ok(!(await page.content()).includes("kite_invite_"));
 
+      // Who is signed in is told so, and may sign out to use it.
+      await scene({ user: "bob" }, async (page) => {
+        await page.goto(link);
+        await says(page, "You are signed in as bob.");
+        await accessible(page, "an invite for who is signed in");
+        await button(page, "Sign out and use the invite").click();
+        await page.getByLabel("Username", { exact: true }).waitFor();
+        assert.match(await page.getByLabel("Invite", { exact: true }).inputValue(), /^kite_invite_/);
+      });
       await signUpBy(link, async (page) => {
         await fill(page, "Username", "dora");
         await fill(page, "Password", PASSWORD);
         await button(page, "Create account").click();
         await says(page, "Is missing: the invite is for one address");
-        await fill(page, "Email (optional)", "dora@kite.test");
+        await fill(page, "Email", "dora@kite.test");
         await button(page, "Create account").click();
         await heading(page, "Virtual machines");
         assert.ok(!page.url().includes("invite"));
@@ -143,6 +160,7 @@ const a_certificate_is_put_in_and_taken_away = () =>
     await dialog.getByRole("button", { name: "Put in a certificate" }).click();
     await says(page, "It was put in here.");
     await says(page, "vm.kite.test, *.vm.kite.test");
+    await dialog.waitFor({ state: "detached" });
     assert.ok(!(await page.content()).includes("PRIVATE KEY"));
     // Without what was just read out to those who listen.
     await page.reload();
@@ -204,7 +222,7 @@ const sign_in_providers_are_added_edited_and_removed = () =>
     await dialog.getByRole("button", { name: "Add a group" }).click();
     await save();
     // What the API says stands at the fields, the first of which has the focus.
-    await dialog.getByText("Issuer must be a URL such as").waitFor();
+    await dialog.getByText("Must be a URL such as").waitFor();
     await dialog.getByText("Fill this in.").waitFor();
     await invalid("accessLevels[1].group");
     await page.waitForFunction(() => document.activeElement?.getAttribute("name") === "issuer");

@@ -6,7 +6,7 @@ import { transformWithEsbuild } from "vite";
 
 const source = new URL("../src/pages/sessions/cast.ts", import.meta.url);
 const { code } = await transformWithEsbuild(readFileSync(source, "utf8"), "cast.ts");
-const { LIMITS, readCast } = await import(`data:text/javascript,${encodeURIComponent(code)}`);
+const { LIMITS, isEmpty, readCast } = await import(`data:text/javascript,${encodeURIComponent(code)}`);
 
 const HEADER = { version: 2, width: 100, height: 30 };
 const textOf = (...lines) => lines.map((line) => `${JSON.stringify(line)}\n`).join("");
@@ -48,6 +48,16 @@ const what_is_no_recording_is_none = async () => {
   }
 };
 
+const what_shows_nothing_is_empty = async () => {
+  for (const [events, empty] of [
+    [[], true],
+    [[[1, "r", "80x24"], [2, "o", ""], [3, "i", "typed"]], true],
+    [[[0, "o", "word"]], false],
+  ]) {
+    assert.equal(isEmpty(await read(textOf(HEADER, ...events))), empty);
+  }
+};
+
 const times_and_sizes_that_make_no_sense_do_no_harm = async () => {
   const cast = await read(textOf(HEADER, [5, "o", "a"], [-1, "o", "b"], [5, "r", "99999x1"], ["6", "o", "c"], 7, [5, "o"]));
   assert.deepEqual(cast.moments, [
@@ -85,6 +95,7 @@ const others_have_their_turn_while_it_is_read = async () => {
 export default {
   a_recording_is_read_in_whatever_pieces_it_comes,
   what_is_no_recording_is_none,
+  what_shows_nothing_is_empty,
   times_and_sizes_that_make_no_sense_do_no_harm,
   too_much_is_cut_and_not_asked_for,
   others_have_their_turn_while_it_is_read,

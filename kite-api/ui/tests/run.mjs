@@ -5,15 +5,24 @@ import { browser } from "./world.mjs";
 import account from "./account.mjs";
 import admin from "./admin.mjs";
 import cast from "./cast.mjs";
+import consoles from "./consoles.mjs";
+import dialogs from "./dialogs.mjs";
+import ends from "./ends.mjs";
 import entrance from "./entrance.mjs";
+import focus from "./focus.mjs";
+import lifetime from "./lifetime.mjs";
 import looks from "./looks.mjs";
+import platform from "./platform.mjs";
 import provider from "./provider.mjs";
+import refusals from "./refusals.mjs";
 import sessions from "./sessions.mjs";
+import spans from "./spans.mjs";
 import standing from "./standing.mjs";
 import trouble from "./trouble.mjs";
 import vms from "./vms.mjs";
+import words from "./words.mjs";
 
-for (const part of [cast, standing, entrance, vms, admin, sessions, account, provider, trouble, looks]) {
+for (const part of [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, admin, platform, sessions, account, focus, provider, trouble, dialogs, looks]) {
   for (const [name, play] of Object.entries(part)) await test(name.replaceAll("_", " "), play);
 }
 await browser.close();

@@ -46,6 +46,11 @@ const a_session_is_seen_and_ended_with_a_reason = () =>
       const live = row(page, "Connected now", /hello/);
       await live.waitFor();
       await live.getByText("OpenSSH", { exact: false }).waitFor();
+      await live.getByText("login name · ssh").waitFor();
+      await live.getByText(/^[0-9]+ (second|minute)s?/).first().waitFor();
+      // It has the same columns before, while and after somebody ends a session.
+      const columns = () => page.getByRole("table", { name: "Connected now" }).getByRole("columnheader").allInnerTexts();
+      assert.deepEqual(await columns(), ["Who", "VM", "From", "Connected", "Duration", "Actions"]);
       await accessible(page, "sessions in VMs");
       await button(page, "End the session of hello from 127.0.0.1").click();
       const dialog = page.getByRole("dialog", { name: "End the session of hello?" });
@@ -97,8 +102,30 @@ const what_was_recorded_is_replayed = () =>
     await button(page, "Play").waitFor();
     await position.focus();
     await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("ArrowLeft");
     await shows("last-words", false);
+    // So short a one is told by parts of seconds, and has all the room that there is.
+    assert.match(await position.getAttribute("aria-valuetext"), /^0:0\d\.\d of 0:0\d\.\d$/);
+    const widths = () =>
+      page.evaluate(() => [
+        document.querySelector(".player .xterm-screen").getBoundingClientRect().width,
+        document.querySelector(".player .xterm-screen").getBoundingClientRect().height,
+        document.querySelector(".player").clientWidth,
+        document.querySelector(".player").clientHeight,
+      ]);
+    const [letters, , room] = await widths();
+    assert.ok(room > 1200 && letters <= room && letters > room / 2, `${letters} of ${room} px`);
     await accessible(page, "the player");
+    await dialog.getByRole("button", { name: "Full screen" }).click();
+    await dialog.getByRole("button", { name: "Leave full screen" }).waitFor();
+    await page.waitForFunction((before) => document.querySelector(".player .xterm-screen").clientWidth > before, letters);
+    const [wide, high, ...screen] = await widths();
+    assert.ok(wide <= screen[0] && high <= screen[1], `${wide}×${high} of ${screen} px`);
+    // Its list is seen there, too.
+    await dialog.getByRole("button", { name: /Speed/ }).click();
+    await page.locator(".player .popover").getByRole("option", { name: "4×" }).click();
+    await dialog.getByRole("button", { name: "Leave full screen" }).click();
+    await dialog.getByRole("button", { name: "Full screen", exact: true }).waitFor();
     await dialog.getByRole("button", { name: /Speed/ }).press("Enter");
     await page.getByRole("option", { name: "16×" }).click();
     await button(page, "Play").press("Enter");
@@ -110,7 +137,7 @@ const what_was_recorded_is_replayed = () =>
 const a_recording_that_is_too_long_is_played_in_part_and_downloaded = () =>
   scene({ user: "ann" }, async (page) => {
     const week = 7 * 86_400;
-    const lines = [{ version: 2, width: 80, height: 24 }, [1, "o", "the-begin"], [week + 1, "o", "the-end"]];
+    const lines = [{ version: 2, width: 80, height: 24 }, [1, "o", "\x1b[38;2;255;100;0mthe-begin"], [week + 1, "o", "the-end"]];
     const body = lines.map((line) => JSON.stringify(line)).join("\n");
     await page.goto("/admin/sessions");
     const replay = async () => {
@@ -121,6 +148,8 @@ const a_recording_that_is_too_long_is_played_in_part_and_downloaded = () =>
     const dialog = await replay();
     await dialog.getByText("these are its first 0:01").waitFor();
     await dialog.locator(".xterm-accessibility-tree", { hasText: "the-begin" }).waitFor({ state: "attached" });
+    const letters = dialog.locator(".xterm-rows span", { hasText: "the-begin" }).first();
+    assert.equal(await letters.evaluate((element) => getComputedStyle(element).color), "rgb(255, 100, 0)");
     await accessible(page, "a part of a recording");
     const command = await dialog.locator("code").innerText();
     const downloads = page.waitForEvent("download");
@@ -131,6 +160,19 @@ const a_recording_that_is_too_long_is_played_in_part_and_downloaded = () =>
     assert.match(readFileSync(await download.path(), "utf8"), /first-words/);
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
+
+    for (const [events, told] of [
+      [[[1, "r", "100x30"]], "there is nothing to replay"],
+      [[[0, "o", "all-of-it"]], "All of this appeared at once."],
+    ]) {
+      const body = [lines[0], ...events].map((line) => JSON.stringify(line)).join("\n");
+      await page.route("**/recordings/*", (route) => route.fulfill({ body }), { times: 1 });
+      await replay();
+      await dialog.getByText(told, { exact: false }).waitFor();
+      await accessible(page, told);
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "detached" });
+    }
 
     await page.route("**/recordings/*", (route) => route.fulfill({ body: "{}" }), { times: 1 });
     await replay();
@@ -144,7 +186,7 @@ const a_console_is_a_session_too = () =>
     await page.locator(".text-console .xterm").waitFor();
     const other = await page.context().newPage();
     await other.goto("/vms/web?tab=sessions");
-    const live = row(other, "Connected now", /ann terminal/);
+    const live = row(other, "Connected now", /ann account · terminal/);
     await live.getByRole("button", { name: /^End the session of ann/ }).click();
     await other.getByRole("dialog").getByRole("button", { name: "End session" }).click();
     await says(page, "You have ended this session.");

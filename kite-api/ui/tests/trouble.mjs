@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { PASSWORD, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
 
 const an_ended_session_leads_to_the_sign_in_and_back = () =>
   scene({ user: "ann" }, async (page) => {
@@ -20,7 +20,10 @@ const a_lost_connection_is_told_and_recovers = () =>
     await page.getByRole("link", { name: "web", exact: true }).waitFor();
     await context.setOffline(true);
     await button(page, "Stop web").click();
-    await says(page, "The server cannot be reached.");
+    const question = page.getByRole("dialog", { name: "Stop web?" });
+    await question.getByRole("button", { name: "Stop", exact: true }).click();
+    await question.getByText("The server cannot be reached.").waitFor();
+    await question.getByRole("button", { name: "Cancel" }).click();
     await says(page, "No connection to the server.");
     await page.getByRole("link", { name: "web", exact: true }).waitFor();
     await context.setOffline(false);
@@ -57,6 +60,22 @@ const an_api_older_than_the_page_will_do = () =>
     await says(page, "VMs by state");
   });
 
+const a_part_of_the_page_that_is_gone_is_loaded_again = () =>
+  scene({ user: "ann" }, async (page, _context, faults) => {
+    await page.goto("/");
+    await page.getByRole("link", { name: "web", exact: true }).waitFor();
+    // As after an upgrade: the page that is open knows the names of before.
+    await page.route("**/assets/AccountPage-*.js", (route) => route.fulfill({ status: 404 }));
+    await page.getByRole("link", { name: "Account", exact: true }).click();
+    await page.getByRole("heading", { name: "This page cannot be shown" }).waitFor();
+    await accessible(page, "a page that cannot be shown");
+    assert.ok(faults.length > 0 && faults.every((it) => it.includes("AccountPage")), faults.join("; "));
+    faults.length = 0;
+    await page.unroute("**/assets/AccountPage-*.js");
+    await button(page, "Load again").click();
+    await heading(page, "Account");
+  });
+
 const what_is_not_there_says_so = () =>
   scene({ user: "ann" }, async (page) => {
     await page.goto("/no/such/page");
@@ -87,6 +106,7 @@ export default {
   a_lost_connection_is_told_and_recovers,
   news_come_again_after_they_were_refused,
   an_api_older_than_the_page_will_do,
+  a_part_of_the_page_that_is_gone_is_loaded_again,
   what_is_not_there_says_so,
   the_keyboard_is_enough,
 };

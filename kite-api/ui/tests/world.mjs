@@ -67,7 +67,7 @@ export async function visit({ user, width = 1440, theme = "light", locale = "en-
 export async function scene(options, play) {
   const { context, page, faults } = await visit(options);
   try {
-    await play(page, context);
+    await play(page, context, faults);
     assert.deepEqual(faults, []);
   } catch (error) {
     const shown = await page.locator("body").innerText().catch(() => "");
@@ -78,10 +78,27 @@ export async function scene(options, play) {
   }
 }
 
-/** Nothing that axe-core calls serious or critical may be on the page. */
+/** Nothing that axe-core calls serious or critical may be on the page, in either theme:
+ * they differ by their colours alone. */
 export async function accessible(page, what) {
+  // What is read out of a button at work names what is gone once it is done, for seconds.
+  await page.locator("[data-live-announcer] [role=img]").first().waitFor({ state: "detached" });
   await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  await fit(page, what, {});
+  const isDark = await page.evaluate(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  const [theme, other] = isDark ? ["dark", "light"] : ["light", "dark"];
+  await page.emulateMedia({ colorScheme: other });
+  try {
+    await fit(page, `${what}, ${other}`, { runOnly: ["color-contrast"] });
+  } finally {
+    await page.emulateMedia({ colorScheme: theme });
+  }
+}
+
+async function fit(page, what, options) {
+  // Colours take a moment to become others.
+  await page.evaluate(() => Promise.all(document.getAnimations().filter((it) => it instanceof CSSTransition).map((it) => it.finished.catch(() => undefined))));
+  const { violations } = await page.evaluate((options) => globalThis.axe.run(options), options);
   const bad = violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(({ html, failureSummary }) => [html, failureSummary]) }));
@@ -96,6 +113,12 @@ export async function fitsWidth(page, what) {
 
 export const heading = (page, name) => page.getByRole("heading", { level: 1, name }).waitFor();
 export const button = (page, name, exact = true) => page.getByRole("button", { name, exact });
+/** Answers the question that a button asks before it acts. */
+export const confirm = async (page, title, answer) => {
+  const dialog = page.getByRole("dialog", { name: title });
+  await dialog.getByRole("button", { name: answer, exact: true }).click();
+  await dialog.waitFor({ state: "detached" });
+};
 export const fill = (page, label, text) => page.getByLabel(label, { exact: true }).fill(text);
 /** Waits until a field is marked as wrong. */
 export const marked = (scope, name) => scope.locator(`[name='${name}'][aria-invalid=true]`).waitFor();

@@ -1,7 +1,8 @@
 // Every request that the pages make, one function each.
 
 import { ask, client, renews } from "./client";
-import type { Body, Capacity, Certificate, Config, ConsoleKind, Identity, Image, Invite, InviteMade, Me, Offer, Platform, Presence, Session, Token, Totp, TotpState, User, Vm, VmSession } from "./types";
+import type { components } from "./schema";
+import type { ConsoleKind, Image, Invite, Offer, Sent, User, Vm, VmSession } from "./types";
 
 interface Items<T> {
   items: T[];
@@ -28,37 +29,45 @@ function key(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export const getConfig = () => ask<Config>(client.GET("/api/v1/config"));
+/** The API says what of a body is missing; what is undefined is not sent. */
+const whole = <Name extends keyof components["schemas"]>(body: Sent<Name>) => body as components["schemas"][Name];
 
-export const bootstrap = (body: Body) => ask<unknown>(client.POST("/api/v1/auth/bootstrap", { body: { ...body, cookie: true } as never }));
-export const signIn = (body: Body) => ask<unknown>(client.POST("/api/v1/auth/sign-in", { body: { ...body, cookie: true } as never }));
-export const signUp = (body: Body) => ask<unknown>(client.POST("/api/v1/auth/sign-up", { body: { ...body, cookie: true } as never }));
-export const signOut = () => ask<unknown>(client.POST("/api/v1/auth/sign-out"));
+export const getConfig = () => ask(client.GET("/api/v1/config"));
+
+export const bootstrap = (body: Sent<"Bootstrap">) =>
+  ask(client.POST("/api/v1/auth/bootstrap", { body: whole<"Bootstrap">({ ...body, cookie: true }) }));
+export const signIn = (body: Sent<"Credentials">) =>
+  ask(client.POST("/api/v1/auth/sign-in", { body: whole<"Credentials">({ ...body, cookie: true }) }));
+export const signUp = (body: Sent<"NewAccount">) =>
+  ask(client.POST("/api/v1/auth/sign-up", { body: whole<"NewAccount">({ ...body, cookie: true }) }));
+export const signOut = () => ask(client.POST("/api/v1/auth/sign-out"));
 
 /** Whether somebody is signed in; nobody is refused. */
-export const isSignedIn = async () => (await ask<Presence>(client.GET("/api/v1/auth/session"))).signedIn;
-export const getMe = () => ask<Me>(client.GET("/api/v1/me"));
-export const editMe = (body: Body, etag?: string) =>
-  ask<User>(client.PATCH("/api/v1/me", { params: unless(etag), body: body as never }));
-export const changePassword = (body: Body) =>
-  renews(ask<unknown>(client.POST("/api/v1/me/password", { body: { ...body, cookie: true } as never })));
-export const listSessions = async () => (await ask<Items<Session>>(client.GET("/api/v1/me/sessions"))).items;
+export const isSignedIn = async () => (await ask(client.GET("/api/v1/auth/session"))).signedIn;
+export const getMe = () => ask(client.GET("/api/v1/me"));
+export const editMe = (body: Sent<"AccountEdit">, etag?: string) =>
+  ask(client.PATCH("/api/v1/me", { params: unless(etag), body: whole<"AccountEdit">(body) }));
+export const changePassword = (body: Sent<"NewPassword">) =>
+  renews(ask(client.POST("/api/v1/me/password", { body: whole<"NewPassword">({ ...body, cookie: true }) })));
+export const listSessions = async () => (await ask(client.GET("/api/v1/me/sessions"))).items;
 export const endSession = (name: string) =>
-  ask<unknown>(client.DELETE("/api/v1/me/sessions/{name}", { params: { path: { name } } }));
-export const endOtherSessions = () => ask<unknown>(client.DELETE("/api/v1/me/sessions"));
-export const listIdentities = async () => (await ask<Items<Identity>>(client.GET("/api/v1/me/identities"))).items;
-export const linkIdentity = (body: Body) => ask<{ url: string }>(client.POST("/api/v1/me/identities", { body: body as never }));
+  ask(client.DELETE("/api/v1/me/sessions/{name}", { params: { path: { name } } }));
+export const endOtherSessions = () => ask(client.DELETE("/api/v1/me/sessions"));
+export const listIdentities = async () => (await ask(client.GET("/api/v1/me/identities"))).items;
+export const linkIdentity = (body: Sent<"Link">) =>
+  ask(client.POST("/api/v1/me/identities", { body: whole<"Link">(body) }));
 export const unlinkIdentity = (id: string) =>
-  ask<unknown>(client.DELETE("/api/v1/me/identities/{id}", { params: { path: { id } } }));
-export const listTokens = async () => (await ask<Items<Token>>(client.GET("/api/v1/me/tokens"))).items;
-export const createToken = (body: Body) => ask<{ token: string }>(client.POST("/api/v1/me/tokens", { body: body as never }));
+  ask(client.DELETE("/api/v1/me/identities/{id}", { params: { path: { id } } }));
+export const listTokens = async () => (await ask(client.GET("/api/v1/me/tokens"))).items;
+export const createToken = (body: Sent<"NewToken">) =>
+  ask(client.POST("/api/v1/me/tokens", { body: whole<"NewToken">(body) }));
 export const deleteToken = (name: string) =>
-  ask<unknown>(client.DELETE("/api/v1/me/tokens/{name}", { params: { path: { name } } }));
-export const getTotp = () => ask<TotpState>(client.GET("/api/v1/me/totp"));
-export const beginTotp = () => ask<Totp>(client.POST("/api/v1/me/totp"));
-export const confirmTotp = (body: Body) => 
-  ask<{ recoveryCodes: string[] }>(client.POST("/api/v1/me/totp/confirm", { body: body as never }));
-export const endTotp = (body: Body) => ask<unknown>(client.DELETE("/api/v1/me/totp", { body: body as never }));
+  ask(client.DELETE("/api/v1/me/tokens/{name}", { params: { path: { name } } }));
+export const getTotp = () => ask(client.GET("/api/v1/me/totp"));
+export const beginTotp = (body: Sent<"Proof">) => ask(client.POST("/api/v1/me/totp", { body: whole<"Proof">(body) }));
+export const confirmTotp = (body: Sent<"Code">) => 
+  ask(client.POST("/api/v1/me/totp/confirm", { body: whole<"Code">(body) }));
+export const endTotp = (body: Sent<"Proof">) => ask(client.DELETE("/api/v1/me/totp", { body: whole<"Proof">(body) }));
 
 /** An edit that counts only if nobody else edited what has this tag. */
 const unless = (etag: string | undefined) => (etag === undefined ? {} : { header: { "If-Match": etag } });
@@ -75,18 +84,18 @@ const vmParams = ({ name, owner }: VmRef) => ({
 
 export const listVms = () => all<Vm>((query) => ask(client.GET("/api/v1/vms", { params: { query } })));
 export const listAllVms = () => all<Vm>((query) => ask(client.GET("/api/v1/vms", { params: { query: { ...query, all: true } } })));
-export const getVm = (vm: VmRef) => ask<Vm>(client.GET("/api/v1/vms/{name}", vmParams(vm)));
-export const createVm = (body: Body) => ask<Vm>(client.POST("/api/v1/vms", { body: body as never, params: once() }));
-export const editVm = (vm: VmRef, body: Body, etag?: string) => {
+export const getVm = (vm: VmRef) => ask(client.GET("/api/v1/vms/{name}", vmParams(vm)));
+export const createVm = (body: Sent<"NewVm">) => ask(client.POST("/api/v1/vms", { body: whole<"NewVm">(body), params: once() }));
+export const editVm = (vm: VmRef, body: Sent<"VmEdit">, etag?: string) => {
   const { params } = vmParams(vm);
-  return ask<Vm>(client.PATCH("/api/v1/vms/{name}", { params: { ...params, ...unless(etag) }, body: body as never }));
+  return ask(client.PATCH("/api/v1/vms/{name}", { params: { ...params, ...unless(etag) }, body: whole<"VmEdit">(body) }));
 };
-export const deleteVm = (vm: VmRef) => ask<Vm>(client.DELETE("/api/v1/vms/{name}", vmParams(vm)));
-export const startVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/start", vmParams(vm)));
-export const stopVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/stop", vmParams(vm)));
-export const restartVm = (vm: VmRef) => ask<Vm>(client.POST("/api/v1/vms/{name}/restart", vmParams(vm)));
+export const deleteVm = (vm: VmRef) => ask(client.DELETE("/api/v1/vms/{name}", vmParams(vm)));
+export const startVm = (vm: VmRef) => ask(client.POST("/api/v1/vms/{name}/start", vmParams(vm)));
+export const stopVm = (vm: VmRef) => ask(client.POST("/api/v1/vms/{name}/stop", vmParams(vm)));
+export const restartVm = (vm: VmRef) => ask(client.POST("/api/v1/vms/{name}/restart", vmParams(vm)));
 export const openConsole = (vm: VmRef, kind: ConsoleKind) =>
-  ask<{ ticket: string }>(client.POST("/api/v1/vms/{name}/console", { ...vmParams(vm), body: { kind } }));
+  ask(client.POST("/api/v1/vms/{name}/console", { ...vmParams(vm), body: { kind } }));
 
 export const listVmSessions = ({ name, owner }: VmRef) =>
   all<VmSession>((query) =>
@@ -98,13 +107,13 @@ export const listVmSessions = ({ name, owner }: VmRef) =>
   );
 /** The newest sessions in all VMs. */
 export const listAllSessions = (live: boolean, search: string) =>
-  ask<{ items: VmSession[]; total: number }>(
+  ask(
     client.GET("/api/v1/admin/sessions", { params: { query: { live, limit: 200, ...(search ? { search } : {}) } } }),
   );
 /** Ends a session: as whoever has the VM in view, or as who has all in view. */
 export const endVmSession = ({ name, vm, owner }: VmSession, ofVm: boolean, reason: string | undefined) => {
   const query = reason === undefined ? {} : { reason };
-  return ask<VmSession>(
+  return ask(
     ofVm
       ? client.DELETE("/api/v1/vms/{name}/sessions/{session}", {
           params: { path: { name: vm, session: name }, query: { ...query, owner } },
@@ -113,7 +122,7 @@ export const endVmSession = ({ name, vm, owner }: VmSession, ofVm: boolean, reas
   );
 };
 export const getRecording = (session: string, recording: string, signal: AbortSignal) =>
-  ask<ReadableStream<Uint8Array>>(
+  ask(
     client.GET("/api/v1/admin/sessions/{name}/recordings/{recording}", {
       params: { path: { name: session, recording } },
       parseAs: "stream",
@@ -127,35 +136,39 @@ export const recordingPath = (session: string, recording: string) =>
 export const listImages = () => all<Image>((query) => ask(client.GET("/api/v1/images", { params: { query } })));
 
 export const listOffers = () => all<Offer>((query) => ask(client.GET("/api/v1/offers", { params: { query } })));
-export const claimOffer = (name: string, body: Body) =>
-  ask<Vm>(client.POST("/api/v1/offers/{name}/claim", { params: { path: { name }, ...once() }, body: body as never }));
+export const claimOffer = (name: string, body: Sent<"Claim">) =>
+  ask(client.POST("/api/v1/offers/{name}/claim", { params: { path: { name }, ...once() }, body: whole<"Claim">(body) }));
 
 export const listAllOffers = () => all<Offer>((query) => ask(client.GET("/api/v1/admin/offers", { params: { query } })));
-export const createOffer = (body: Body) => ask<Offer>(client.POST("/api/v1/admin/offers", { body: body as never, params: once() }));
+export const createOffer = (body: Sent<"NewOffer">) => ask(client.POST("/api/v1/admin/offers", { body: whole<"NewOffer">(body), params: once() }));
 export const deleteOffer = (name: string) =>
-  ask<unknown>(client.DELETE("/api/v1/admin/offers/{name}", { params: { path: { name } } }));
+  ask(client.DELETE("/api/v1/admin/offers/{name}", { params: { path: { name } } }));
 
 export const listUsers = () => all<User>((query) => ask(client.GET("/api/v1/admin/users", { params: { query } })));
-export const createUser = (body: Body) => ask<User>(client.POST("/api/v1/admin/users", { body: body as never, params: once() }));
-export const editUser = (name: string, body: Body, etag?: string) =>
-  ask<User>(client.PATCH("/api/v1/admin/users/{name}", { params: { path: { name }, ...unless(etag) }, body: body as never }));
+export const getUser = (name: string) => ask(client.GET("/api/v1/admin/users/{name}", { params: { path: { name } } }));
+export const createUser = (body: Sent<"NewUser">) => ask(client.POST("/api/v1/admin/users", { body: whole<"NewUser">(body), params: once() }));
+export const editUser = (name: string, body: Sent<"UserEdit">, etag?: string) =>
+  ask(client.PATCH("/api/v1/admin/users/{name}", { params: { path: { name }, ...unless(etag) }, body: whole<"UserEdit">(body) }));
 export const deleteUser = (name: string) =>
-  ask<unknown>(client.DELETE("/api/v1/admin/users/{name}", { params: { path: { name } } }));
+  ask(client.DELETE("/api/v1/admin/users/{name}", { params: { path: { name } } }));
 
 export const unlinkUser = (name: string, id: string) =>
-  ask<unknown>(client.DELETE("/api/v1/admin/users/{name}/identities/{id}", { params: { path: { name, id } } }));
+  ask(client.DELETE("/api/v1/admin/users/{name}/identities/{id}", { params: { path: { name, id } } }));
 
-export const getCapacity = () => ask<Capacity>(client.GET("/api/v1/admin/capacity"));
+export const getCapacity = () => ask(client.GET("/api/v1/admin/capacity"));
 export const listInvites = () => all<Invite>((query) => ask(client.GET("/api/v1/admin/invites", { params: { query } })));
-export const createInvite = (body: Body) =>
-  ask<InviteMade>(client.POST("/api/v1/admin/invites", { body: body as never, params: once() }));
+export const createInvite = (body: Sent<"NewInvite">) =>
+  ask(client.POST("/api/v1/admin/invites", { body: whole<"NewInvite">(body), params: once() }));
 export const deleteInvite = (name: string) =>
-  ask<unknown>(client.DELETE("/api/v1/admin/invites/{name}", { params: { path: { name } } }));
+  ask(client.DELETE("/api/v1/admin/invites/{name}", { params: { path: { name } } }));
 
-export const getPlatform = () => ask<Platform>(client.GET("/api/v1/admin/platform"));
-export const editPlatform = (body: Body, etag?: string) =>
-  ask<Platform>(client.PATCH("/api/v1/admin/platform", { params: unless(etag), body: body as never }));
-export const getCertificate = () => ask<Certificate>(client.GET("/api/v1/admin/certificate"));
-export const putCertificate = (body: Body) =>
-  ask<Certificate>(client.PUT("/api/v1/admin/certificate", { body: body as never }));
-export const deleteCertificate = () => ask<unknown>(client.DELETE("/api/v1/admin/certificate"));
+export const getPlatform = () => ask(client.GET("/api/v1/admin/platform"));
+export const editPlatform = (body: Sent<"PlatformEdit">, etag?: string) =>
+  ask(client.PATCH("/api/v1/admin/platform", { params: unless(etag), body: whole<"PlatformEdit">(body) }));
+/** Ends all sessions, one's own too, and all API tokens if that is asked for. */
+export const signOutEveryone = (tokens: boolean) =>
+  ask(client.POST("/api/v1/admin/sign-out-everyone", { body: { tokens } }));
+export const getCertificate = () => ask(client.GET("/api/v1/admin/certificate"));
+export const putCertificate = (body: Sent<"NewCertificate">) =>
+  ask(client.PUT("/api/v1/admin/certificate", { body: whole<"NewCertificate">(body) }));
+export const deleteCertificate = () => ask(client.DELETE("/api/v1/admin/certificate"));

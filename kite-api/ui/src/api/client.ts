@@ -3,7 +3,9 @@
 
 import createClient from "openapi-fetch";
 import { OfflineError, ProblemError } from "./problem";
+import { haveRefusals } from "../lib/refusals";
 import type { paths } from "./schema";
+import type { Present } from "./types";
 
 type Listener = () => void;
 const signedOut = new Set<Listener>();
@@ -77,9 +79,12 @@ interface Answer {
   response: Response;
 }
 
-/** The body of an answer, or the problem as an error. */
-export async function ask<T>(answer: Promise<Answer>): Promise<T> {
+/** The body of an answer, as the document has it, or the problem as an error. */
+export async function ask<A extends Answer>(answer: Promise<A>): Promise<Present<NonNullable<A["data"]>>> {
   const { data, error, response } = await answer;
-  if (!response.ok) throw ProblemError.of(response, error);
-  return data as T;
+  if (!response.ok) {
+    await haveRefusals();
+    throw ProblemError.of(response, error);
+  }
+  return data as Present<NonNullable<A["data"]>>;
 }

@@ -15,11 +15,16 @@ interface ProblemDocument {
 
 const PREFIX = "urn:kite:problem:";
 
+/** Such as `quota-exceeded`, by a problem's type. */
+export const kindOf = (type: string): string => (type.startsWith(PREFIX) ? type.slice(PREFIX.length) : type);
+
 /** The API refused. */
 export class ProblemError extends Error {
   readonly status: number;
   /** Such as `quota-exceeded`. */
   readonly kind: string;
+  /** What it says, to the letter. */
+  readonly detail: string;
   readonly errors: FieldError[];
   /** Seconds. */
   readonly retryAfter: number | undefined;
@@ -30,7 +35,8 @@ export class ProblemError extends Error {
   ) {
     super(sentence(document.detail ?? document.title));
     this.status = document.status;
-    this.kind = document.type.startsWith(PREFIX) ? document.type.slice(PREFIX.length) : document.type;
+    this.kind = kindOf(document.type);
+    this.detail = document.detail ?? document.title;
     this.errors = document.errors ?? [];
     this.retryAfter = retryAfter;
   }
@@ -39,10 +45,12 @@ export class ProblemError extends Error {
    * as the item calls them. */
   within(item: string): ProblemError {
     const prefix = `${item}.`;
-    const errors = this.errors.map(({ field, message }) => ({
-      field: field.startsWith(prefix) ? field.slice(prefix.length) : field,
-      message,
-    }));
+    return this.called((field) => (field.startsWith(prefix) ? field.slice(prefix.length) : field));
+  }
+
+  /** The same for a form that calls fields otherwise. */
+  called(nameOf: (field: string) => string): ProblemError {
+    const errors = this.errors.map(({ field, message }) => ({ field: nameOf(field), message }));
     return new ProblemError({ ...this.document, errors }, this.retryAfter);
   }
 
@@ -73,6 +81,10 @@ export function isProblemOf(error: unknown, kind: string): boolean {
 export function isMissing(error: unknown): boolean {
   return error instanceof ProblemError && (error.status === 404 || error.status === 405);
 }
+
+/** Whether it may be otherwise the next time without anybody's doing. */
+export const isPassing = (error: unknown): boolean =>
+  error instanceof OfflineError || (error instanceof ProblemError && (error.status >= 500 || error.status === 429));
 
 /** "two words" becomes "Two words." */
 export function sentence(text: string): string {

@@ -1,6 +1,7 @@
 // What the pages read, kept in one cache.
 
 import { keepPreviousData, QueryCache, QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { createContext, useContext } from "react";
 import * as calls from "./calls";
 import { heardError, heardFrom, useIsConnectionLost } from "./connection";
 import { useIsLive, useLiveSessions } from "./live";
@@ -135,11 +136,27 @@ export function useVm(name: string, owner: string | undefined): UseQueryResult<V
   });
 }
 
+/** Not the cache itself: what is shown of a session that has just ended keeps its account
+ * until it is shown no more. */
+export const Account = createContext<Me | null>(null);
+
 /** The account of whoever is signed in; pages below the sign-in have one. */
 export function useAccount(): Me {
-  const { data } = useMe();
-  if (!data) throw new Error("nobody is signed in");
-  return data;
+  const me = useContext(Account);
+  if (!me) throw new Error("useAccount is for what is shown to whoever is signed in");
+  return me;
+}
+
+/** Whether the owner of a VM is known to be suspended: administrators may ask. */
+export function useIsSuspended(owner: string | undefined): boolean {
+  const me = useAccount();
+  const { data } = useQuery({
+    queryKey: [...keys.users, owner],
+    queryFn: () => calls.getUser(owner ?? ""),
+    enabled: owner !== undefined && owner !== me.name && me.accessLevel === "Admin",
+    refetchInterval: SLOW_MS,
+  });
+  return data?.suspended === true;
 }
 
 /** Puts an answer into the lists at once, before the next news. */

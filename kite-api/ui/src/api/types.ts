@@ -6,11 +6,13 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 /** Answers leave out what is not there; the document allows null, too. */
-type Present<T> = T extends readonly (infer Item)[]
+export type Present<T> = T extends readonly (infer Item)[]
   ? Present<Item>[]
-  : T extends object
-    ? { [Key in keyof T]: Present<Exclude<T[Key], null>> }
-    : T;
+  : T extends ReadableStream
+    ? T
+    : T extends object
+      ? { [Key in keyof T]: Present<Exclude<T[Key], null>> }
+      : T;
 
 export type AccessLevel = Schemas["AccessLevel"];
 export type ConsoleKind = Schemas["ConsoleKind"];
@@ -25,19 +27,22 @@ export type Certificate = Present<Schemas["Certificate"]>;
 export type Invite = Present<Schemas["Invite"]>;
 export type InviteMade = Present<Schemas["InviteMade"]>;
 export type Me = Present<Schemas["Me"]>;
-export type Token = Present<Schemas["Token"]>;
 export type Totp = Present<Schemas["NewSecondFactor"]>;
-export type TotpState = Present<Schemas["SecondFactor"]>;
 export type Capacity = Present<Schemas["Capacity"]>;
+export type Identity = Present<Schemas["Identity"]>;
 export type Platform = Present<Schemas["Platform"]>;
 export type VmSession = Present<Schemas["VmSession"]>;
-export type Presence = Present<Schemas["Presence"]>;
 export type Config = Present<Schemas["Config"]>;
 export type Provider = Config["signInProviders"][number];
 export type SignInProvider = NonNullable<Platform["signInProviders"]>[number];
 export type GroupLevel = NonNullable<SignInProvider["accessLevels"]>[number];
-export type Identity = Present<Schemas["Identity"]>;
 export type Session = Present<Schemas["SessionList"]>["items"][number];
 
-/** What a form sends: the API says which of its fields are wrong. */
-export type Body = Record<string, unknown>;
+/** What a form sends: fields of the document, with their types. Which of them are missing
+ * or empty and must not be, the API says. */
+export type Sent<Name extends keyof Schemas> = Open<Schemas[Name]>;
+type Open<T> = T extends readonly unknown[]
+  ? T
+  : T extends object
+    ? { [Key in keyof T]?: Open<T[Key]> | null | undefined }
+    : T;

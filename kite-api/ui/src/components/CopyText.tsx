@@ -1,7 +1,8 @@
 import Check from "lucide-react/icons/check";
 import Copy from "lucide-react/icons/copy";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { useT } from "../i18n";
+import { wordsOf } from "../lib/words";
 import { Button } from "./Button";
 import { useToast } from "./Toasts";
 
@@ -29,7 +30,18 @@ export function CopyText({ text, label }: Props) {
   };
   return (
     <div className="copy">
-      <code>{text}</code>
+      <code>
+        {wordsOf(text).map((pieces, at) => (
+          <Fragment key={at}>
+            {at > 0 && " "}
+            <span>
+              {pieces.map((piece, at) => (
+                <span key={at}>{piece}</span>
+              ))}
+            </span>
+          </Fragment>
+        ))}
+      </code>
       <Button
         small
         look="quiet"

@@ -11,7 +11,8 @@ interface Props {
   isOpen: boolean;
   onClose: () => void;
   children: ReactNode;
-  wide?: boolean;
+  /** Wider than a form, or as wide as there is room. */
+  wide?: boolean | "full";
 }
 
 /** A dialog over the page; it leaves by Escape, too. */
@@ -19,7 +20,7 @@ export function Dialog({ title, isOpen, onClose, children, wide = false }: Props
   const t = useT();
   return (
     <ModalOverlay className="overlay" isOpen={isOpen} onOpenChange={(open) => !open && onClose()}>
-      <Modal className={wide ? "modal wide" : "modal"}>
+      <Modal className={wide === false ? "modal" : wide === true ? "modal wide" : `modal ${wide}`}>
         <AriaDialog className="dialog">
           <header>
             <Heading slot="title">{title}</Heading>

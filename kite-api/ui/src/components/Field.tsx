@@ -18,15 +18,23 @@ interface FieldProps extends Omit<TextFieldProps, "children" | "className"> {
   after?: ReactNode;
   /** For machines: no capitals and no spelling help. */
   exact?: boolean;
+  /** Further attributes of the input. */
+  inputProps?: Record<string, string>;
 }
+
+/** What an end was before, as an attribute of its input: it may be over. */
+export const BEFORE = "data-before";
 
 /** What a name that goes into addresses looks like, as `pattern` of a field. */
 export const LABEL = "[a-z0-9]([a-z0-9\\-]*[a-z0-9])?";
 
+/** What a username looks like, as `pattern` of a field. */
+export const USERNAME = "[a-z][a-z0-9\\-]{0,30}[a-z0-9]";
+
 /** A labelled input with room for a hint and for what is wrong with it. */
-export function Field({ label, hint, placeholder = "", rows, after, exact = false, ...rest }: FieldProps) {
+export function Field({ label, hint, placeholder = "", rows, after, exact = false, inputProps = {}, ...rest }: FieldProps) {
   const { message, isInvalid } = useFieldError(rest.name);
-  const shared = { placeholder, ...(exact ? { autoCapitalize: "none", spellCheck: false } : {}) };
+  const shared = { placeholder, ...inputProps, ...(exact ? { autoCapitalize: "none", spellCheck: false } : {}) };
   const control = rows === undefined ? <Input {...shared} /> : <TextArea rows={rows} {...shared} />;
   return (
     <TextField {...rest} className="field" validationBehavior="aria" isInvalid={isInvalid}>
@@ -52,6 +60,14 @@ export function Field({ label, hint, placeholder = "", rows, after, exact = fals
 /** A name of a machine kind: no capitals, no spelling help. */
 export function NameField(props: FieldProps) {
   return <Field autoComplete="off" exact {...props} />;
+}
+
+/** A time in the future: the end of something. */
+/** Browsers let one write years of six digits, which no other program reads. */
+const LATEST = "9999-12-31T23:59";
+
+export function EndField({ defaultEnd = "", ...rest }: Omit<FieldProps, "type" | "defaultValue"> & { defaultEnd?: string }) {
+  return <Field type="datetime-local" defaultValue={defaultEnd} inputProps={{ [BEFORE]: defaultEnd, max: LATEST }} {...rest} />;
 }
 
 /** Public keys, one per line. */

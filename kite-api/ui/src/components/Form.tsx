@@ -3,11 +3,15 @@
 
 import { Form as AriaForm } from "react-aria-components/Form";
 import { useMutation } from "@tanstack/react-query";
-import { useRef, useState, type FormEvent, type ReactNode } from "react";
-import { useT, type Translate } from "../i18n";
+import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
+import { useI18n, type Translate } from "../i18n";
+import { exampleTime, isOver, withLocalTimes } from "../lib/time";
 import { queries } from "../api/queries";
 import { baseField, isProblemOf, ProblemError, sentence, type FieldError } from "../api/problem";
+import { begin, contentOf, settle } from "../lib/edited";
+import { refusalsNow, refusalText } from "../lib/refusals";
 import { useErrorText } from "./errors";
+import { BEFORE } from "./Field";
 import { FieldErrors } from "./field-errors";
 import { Button } from "./Button";
 import { Notice } from "./Notice";
@@ -25,9 +29,10 @@ interface Seen {
   lacking: readonly FieldError[];
   /** Is not written as it should be; the API may know better what is wrong. */
   odd: readonly FieldError[];
-  /** Some of it the browser cannot read, such as half of a date: it would be sent as if
-   * the field were empty. */
-  isUnreadable: boolean;
+  /** Some of it must not be sent, whatever the API says to it: what the browser cannot
+   * read, such as half of a date, would be sent as if the field were empty; and an end
+   * that is over ends what it is set for, which an older API takes as it is. */
+  isUnfit: boolean;
 }
 
 function look(form: HTMLFormElement, t: Translate): Seen {
@@ -39,12 +44,21 @@ function look(form: HTMLFormElement, t: Translate): Seen {
     autocomplete.endsWith("-password") ? value : value.trim();
   const isEmpty = (input: (typeof inputs)[number]) => textOf(input) === "" && !input.validity.badInput;
   const isLacking = (input: (typeof inputs)[number]) => input.getAttribute("aria-required") === "true" && isEmpty(input);
+  const isEnd = (input: (typeof inputs)[number]) => input.type === "datetime-local";
+  const isPast = (input: (typeof inputs)[number]) =>
+    isEnd(input) && isOver(input.value) && input.value !== input.getAttribute(BEFORE);
   const isOdd = ({ validity }: (typeof inputs)[number]) =>
-    validity.patternMismatch || validity.typeMismatch || validity.badInput;
+    validity.patternMismatch || validity.typeMismatch || validity.badInput || validity.rangeOverflow;
+  const oddness = (input: (typeof inputs)[number]) => {
+    if (isPast(input)) return t("form.past");
+    return isEnd(input) ? t("form.halfTime", { example: exampleTime() }) : t("form.odd");
+  };
   return {
     lacking: inputs.filter(isLacking).map(({ name }) => ({ field: name, message: t("form.lacking") })),
-    odd: inputs.filter(isOdd).map(({ name }) => ({ field: name, message: t("form.odd") })),
-    isUnreadable: inputs.some(({ validity }) => validity.badInput),
+    odd: inputs
+      .filter((input) => isOdd(input) || isPast(input))
+      .map((input) => ({ field: input.name, message: oddness(input) })),
+    isUnfit: inputs.some((input) => input.validity.badInput || input.validity.rangeOverflow || isPast(input)),
   };
 }
 
@@ -57,16 +71,27 @@ function together(said: readonly FieldError[], { lacking, odd }: Seen): FieldErr
   return [...lacking, ...rest, ...without(odd, [...lacking, ...rest])];
 }
 
+const nameOf = (element: Element) => element.getAttribute("name") ?? "";
+
+/** Of several radio buttons the one that is chosen: others may not take the focus. */
+const isReachable = (element: Element) =>
+  !(element instanceof HTMLInputElement && element.type === "radio") || element.checked;
+
+/** Whether all of an element is in the window. */
+function isInSight(element: Element): boolean {
+  const { top, bottom } = element.getBoundingClientRect();
+  return top >= 0 && bottom <= window.innerHeight;
+}
+
 interface Props {
   children: ReactNode;
   submit: string;
   look?: "primary" | "danger";
+  /** The button that sends has the focus from the start: Enter is all it takes. */
+  isReady?: boolean;
   /** Beside the button that sends. */
   extra?: ReactNode;
   disabled?: boolean;
-  /** Rules of the page's own. Where they find something, `send` must see to it that the
-   * API refuses: then it says what else is wrong. */
-  check?: (data: FormData) => FieldError[];
   /** Nothing is sent while something is missing: a wrong password counts. Otherwise it
    * is, as the API says of all other fields what is wrong with them; what cannot be read
    * never is. */
@@ -75,25 +100,50 @@ interface Props {
 }
 
 export function Form(props: Props) {
-  const { children, submit, look: buttonLook = "primary", extra, disabled = false, check, onlyComplete = false, send } = props;
-  const t = useT();
+  const { children, submit, look: buttonLook = "primary", isReady = false, extra } = props;
+  const { disabled = false, onlyComplete = false, send } = props;
+  const { t, tag } = useI18n();
   const errorText = useErrorText();
   const form = useRef<HTMLFormElement>(null);
+  const notice = useRef<HTMLDivElement>(null);
   const [errors, setErrors] = useState<Record<string, string>>({});
   const [rest, setRest] = useState<string | null>(null);
   const mutation = useMutation({ mutationFn: (data: FormData) => send(data, form.current as HTMLFormElement) });
 
+  useEffect(() => {
+    const element = form.current;
+    const enter = () => element && begin(element);
+    element?.addEventListener("focusin", enter);
+    return () => element?.removeEventListener("focusin", enter);
+  }, []);
+
+  // What was sent, where somebody has written on since.
+  const ahead = useRef<string>(undefined);
+  useEffect(() => {
+    // Once the fields show what came of it.
+    if (mutation.isSuccess && form.current) settle(form.current, ahead.current);
+  }, [mutation.isSuccess, mutation.submittedAt]);
+
+  /** What is said of fields, in the reader's language. */
+  const saidBy = (error: unknown): readonly FieldError[] => {
+    if (error instanceof Refused) return error.errors;
+    if (!(error instanceof ProblemError)) return [];
+    return error.errors.map((it) => ({ ...it, message: refusalText(it.message, error.kind, refusalsNow()) }));
+  };
+
   const show = (error: unknown, seen: Seen) => {
     // Somebody else was faster: the page shows what it is now.
     if (isProblemOf(error, "changed-meanwhile")) void queries.invalidateQueries();
-    const known = new Set(Array.from(form.current?.elements ?? [], (element) => element.getAttribute("name")));
-    const said = error instanceof ProblemError || error instanceof Refused ? error.errors : [];
-    const list = together(said, seen);
+    const elements = Array.from(form.current?.elements ?? []);
+    const known = new Set(elements.map(nameOf));
+    const said = saidBy(error);
+    const list = together(said, seen).map((it) => ({ ...it, message: withLocalTimes(it.message, tag) }));
     const at: Record<string, string> = {};
     const others: string[] = [];
     for (const { field, message } of list) {
       const name = [field, baseField(field)].find((name) => known.has(name));
-      if (name === undefined) others.push(`${field}: ${message}`);
+      // What is about no single field has none.
+      if (name === undefined) others.push(field === "" ? message : `${field}: ${message}`);
       else at[name] = at[name] === undefined ? sentence(message) : `${at[name]} ${sentence(message)}`;
     }
     setErrors(at);
@@ -101,10 +151,14 @@ export function Form(props: Props) {
     const isOther = !(error instanceof Refused) && said.length === 0 && seen.lacking.length === 0;
     if (others.length > 0) setRest(others.map(sentence).join(" "));
     else setRest(isOther || Object.keys(at).length === 0 ? errorText(error) : null);
-    const isWrong = (element: Element) => at[element.getAttribute("name") ?? ""] !== undefined;
-    const element = Array.from(form.current?.elements ?? []).find(isWrong);
-    // Once the fields know that they are invalid.
-    if (element instanceof HTMLElement) requestAnimationFrame(() => element.focus());
+    const isWrong = (element: Element) => at[nameOf(element)] !== undefined;
+    const element = elements.find((element) => isWrong(element) && isReachable(element));
+    // Once the fields know that they are invalid, and what is said of no field is there.
+    requestAnimationFrame(() => {
+      if (element instanceof HTMLElement) return element.focus();
+      // Where it is seen, whoever types goes on where they were.
+      if (notice.current !== null && !isInSight(notice.current)) notice.current.focus();
+    });
   };
 
   const onSubmit = (event: FormEvent<HTMLFormElement>) => {
@@ -113,18 +167,28 @@ export function Form(props: Props) {
     setErrors({});
     setRest(null);
     const data = new FormData(event.currentTarget);
-    const { lacking, ...others } = look(event.currentTarget, t);
-    const seen = { lacking: [...lacking, ...(check?.(data) ?? [])], ...others };
-    if (seen.isUnreadable || (onlyComplete && seen.lacking.length > 0)) return show(new Refused([]), seen);
-    mutation.mutate(data, { onError: (error) => show(error, seen) });
+    const seen = look(event.currentTarget, t);
+    if (seen.isUnfit || (onlyComplete && seen.lacking.length > 0)) return show(new Refused([]), seen);
+    const element = event.currentTarget;
+    const sent = contentOf(element);
+    mutation.mutate(data, {
+      onError: (error) => show(error, seen),
+      onSuccess: () => {
+        ahead.current = contentOf(element) === sent ? undefined : sent;
+      },
+    });
   };
 
   return (
     <AriaForm ref={form} className="form" onSubmit={onSubmit} validationBehavior="aria">
-      {rest !== null && <Notice tone="bad">{rest}</Notice>}
+      {rest !== null && (
+        <div ref={notice} className="form-notice" tabIndex={-1}>
+          <Notice tone="bad">{rest}</Notice>
+        </div>
+      )}
       <FieldErrors value={errors}>{children}</FieldErrors>
       <div className="form-actions">
-        <Button type="submit" look={buttonLook} isPending={mutation.isPending} isDisabled={disabled}>
+        <Button type="submit" look={buttonLook} autoFocus={isReady} isPending={mutation.isPending} isDisabled={disabled}>
           {mutation.isPending ? t("form.busy") : submit}
         </Button>
         {extra}
@@ -146,7 +210,15 @@ export function changed(data: FormData, name: string, before: string | undefined
   return text ?? null;
 }
 
-/** An object without the fields that are undefined. */
-export function compact(fields: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+/** What was chosen, where it is one of these. */
+export function chosen<T extends string>(data: FormData, name: string, options: readonly T[]): T | undefined {
+  return options.find((option) => option === data.get(name));
 }
+
+/** An object without the fields that are undefined. */
+export function compact<T extends object>(fields: { [Key in keyof T]: T[Key] | undefined }): T {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** Whether a body says nothing: what is undefined is not sent. */
+export const isEmpty = (body: object): boolean => Object.values(body).every((value) => value === undefined);

@@ -1,8 +1,9 @@
 import type { UseQueryResult } from "@tanstack/react-query";
 import LoaderCircle from "lucide-react/icons/loader-circle";
 import type { ReactNode } from "react";
-import { isMissing } from "../api/problem";
+import { isMissing, isPassing } from "../api/problem";
 import { useT } from "../i18n";
+import { Button } from "./Button";
 import { useErrorText } from "./errors";
 import { Notice } from "./Notice";
 
@@ -20,7 +21,14 @@ export function Loaded<T>({ query, children }: Props<T>) {
     return isMissing(query.error) ? (
       <Notice tone="off">{t("missing.feature")}</Notice>
     ) : (
-      <Notice tone="bad">{errorText(query.error)}</Notice>
+      <Notice tone="bad">
+        {errorText(query.error)}{" "}
+        {isPassing(query.error) && (
+          <Button small onPress={() => void query.refetch()}>
+            {t("again")}
+          </Button>
+        )}
+      </Notice>
     );
   }
   return <Loading />;

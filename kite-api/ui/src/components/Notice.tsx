@@ -16,14 +16,17 @@ interface Props {
   children: ReactNode;
   /** For a remark that can be put away. */
   onClose?: () => void;
+  /** It stands there from the beginning, and may tell the time: nothing to be read out
+   * by itself. */
+  isStanding?: boolean;
 }
 
 /** A remark in a box; bad ones are read out at once. */
-export function Notice({ tone, children, onClose }: Props) {
+export function Notice({ tone, children, onClose, isStanding = false }: Props) {
   const t = useT();
   const Icon = ICONS[tone];
   return (
-    <div className="notice" data-tone={tone} role={tone === "bad" ? "alert" : "status"}>
+    <div className="notice" data-tone={tone} role={isStanding ? "note" : tone === "bad" ? "alert" : "status"}>
       <Icon aria-hidden />
       <div>{children}</div>
       {onClose && <Button look="quiet" small icon={<X aria-hidden />} aria-label={t("close")} onPress={onClose} />}

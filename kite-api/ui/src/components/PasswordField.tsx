@@ -1,7 +1,7 @@
 import Eye from "lucide-react/icons/eye";
 import EyeOff from "lucide-react/icons/eye-off";
 import Sparkles from "lucide-react/icons/sparkles";
-import { useState, type ComponentProps } from "react";
+import { useEffect, useState, type ComponentProps } from "react";
 import { useT } from "../i18n";
 import { Button } from "./Button";
 import { Field } from "./Field";
@@ -17,13 +17,16 @@ function generate(): string {
 interface Props extends ComponentProps<typeof Field> {
   /** Whether it can think one up. */
   generates?: boolean;
+  /** Is told what is in it, also what it thinks up. */
+  onValue?: (value: string) => void;
 }
 
 /** A password that can be looked at. */
-export function PasswordField({ generates = false, ...rest }: Props) {
+export function PasswordField({ generates = false, onValue, ...rest }: Props) {
   const t = useT();
   const [shown, setShown] = useState(false);
   const [value, setValue] = useState("");
+  useEffect(() => onValue?.(value), [value, onValue]);
   return (
     <Field
       type={shown ? "text" : "password"}
@@ -48,7 +51,7 @@ export function PasswordField({ generates = false, ...rest }: Props) {
           )}
           <Button
             icon={shown ? <EyeOff aria-hidden /> : <Eye aria-hidden />}
-            aria-label={t(shown ? "password.hide" : "password.show")}
+            aria-label={t(shown ? "secret.hide" : "secret.show", { what: rest.label })}
             onPress={() => setShown(!shown)}
           />
         </>

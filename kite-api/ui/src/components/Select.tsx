@@ -19,10 +19,12 @@ interface Props {
   defaultValue?: string;
   onChange?: (value: string) => void;
   isDisabled?: boolean;
+  /** Where its list is shown: that which fills the screen hides all else. */
+  container?: Element | undefined;
 }
 
 /** One of few words. */
-export function Select({ name, label, ariaLabel, hint, options, value, defaultValue, onChange, isDisabled }: Props) {
+export function Select({ name, label, ariaLabel, hint, options, value, defaultValue, onChange, isDisabled, container }: Props) {
   const { message, isInvalid } = useFieldError(name);
   return (
     <AriaSelect
@@ -46,7 +48,7 @@ export function Select({ name, label, ariaLabel, hint, options, value, defaultVa
         </Text>
       )}
       <FieldError className="error">{message}</FieldError>
-      <Popover className="popover">
+      <Popover className="popover" {...(container ? { UNSTABLE_portalContainer: container } : {})}>
         <ListBox className="menu" items={options}>
           {(option) => (
             <ListBoxItem className="menu-item" id={option.value}>

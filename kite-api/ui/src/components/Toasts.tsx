@@ -14,6 +14,9 @@ interface Toast {
 
 const SHOWN_MS = 6000;
 
+/** Most that are shown at once. On a phone the latest alone is. */
+const MOST = 3;
+
 type Show = (text: string, bad?: boolean) => void;
 const Context = createContext<Show>(() => undefined);
 
@@ -26,7 +29,8 @@ export function Toasts({ children }: { children: ReactNode }) {
   const show = useCallback<Show>(
     (text, bad = false) => {
       const id = next.current++;
-      setToasts((all) => [...all.slice(-3), { id, text, bad }]);
+      // What is said again is not said twice.
+      setToasts((all) => [...all.filter((toast) => toast.text !== text).slice(1 - MOST), { id, text, bad }]);
       setTimeout(() => drop(id), bad ? 2 * SHOWN_MS : SHOWN_MS);
     },
     [drop],

@@ -1,5 +1,6 @@
 import { useI18n } from "../i18n";
-import { ago, dateTime, relative, useNow } from "../lib/time";
+import { useNow } from "../lib/now";
+import { ago, dateTime, relative } from "../lib/time";
 
 /** A moment, by how far away it is; exactly for who points at it. What `is` past is so by
  * every clock. */

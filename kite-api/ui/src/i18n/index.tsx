@@ -3,16 +3,32 @@
 import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
 import { I18nProvider } from "react-aria-components/I18nProvider";
 import { remember, remembered } from "../lib/store";
+import { tellRefusalsBy, type Refusals } from "../lib/refusals";
 import { en } from "./en";
 
 export type Key = keyof typeof en;
 export type Words = Record<Key, string>;
 export type Locale = "en" | "ko";
 
-/** How each language calls itself. */
-export const LOCALES: Record<Locale, { name: string; tag: string; load: () => Promise<Words> }> = {
-  en: { name: "English", tag: "en-US", load: async () => en },
-  ko: { name: "한국어", tag: "ko-KR", load: async () => (await import("./ko")).ko },
+/** All that a language needs. */
+interface Catalogue {
+  /** How it calls itself. */
+  name: string;
+  tag: string;
+  /** Of the pages. */
+  words: () => Promise<Words>;
+  /** Of the API when it refuses: none where they are shown as it has them. */
+  refusals?: () => Promise<Refusals>;
+}
+
+export const LOCALES: Record<Locale, Catalogue> = {
+  en: { name: "English", tag: "en-US", words: async () => en },
+  ko: {
+    name: "한국어",
+    tag: "ko-KR",
+    words: async () => (await import("./ko")).ko,
+    refusals: async () => (await import("./refusals.ko")).refusals,
+  },
 };
 
 const isLocale = (value: string | null | undefined): value is Locale =>
@@ -49,9 +65,9 @@ export function Language({ children }: { children: ReactNode }) {
   useEffect(() => {
     let current = true;
     document.documentElement.lang = locale;
-    LOCALES[locale]
-      .load()
-      .then((words) => current && setWords({ of: locale, words }))
+    const { words, refusals } = LOCALES[locale];
+    Promise.all([words(), tellRefusalsBy(refusals)])
+      .then(([words]) => current && setWords({ of: locale, words }))
       // Without its words the page is better in English than not at all.
       .catch(() => current && setWords((before) => before ?? { of: "en", words: en }));
     return () => {

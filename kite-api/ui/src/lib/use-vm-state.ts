@@ -1,6 +1,6 @@
 import { useIsConnectionLost } from "../api/connection";
 import type { Vm } from "../api/types";
-import { useNow } from "./time";
+import { useNow } from "./now";
 import { reachOf, standings, vmState } from "./vm";
 
 /** Until when the page has known how VMs do. */

@@ -5,6 +5,7 @@ import { lazy, useEffect } from "react";
 import { Route, Routes } from "react-router";
 import { onSignedOut } from "../api/client";
 import { keys, queries } from "../api/queries";
+import { keepFocus } from "../lib/keep-focus";
 import { Bootstrap } from "../pages/entrance/Bootstrap";
 import { SignIn } from "../pages/entrance/SignIn";
 import { SignUp } from "../pages/entrance/SignUp";
@@ -28,6 +29,7 @@ const NotFound = lazy(() => import("../pages/NotFound"));
 
 export function App() {
   useEffect(() => onSignedOut(() => queries.setQueryData(keys.me, null)), []);
+  useEffect(keepFocus, []);
   return (
     <>
       <Banner />

@@ -2,7 +2,7 @@
 
 import { useRef, type ReactNode } from "react";
 import { Navigate, Outlet, useLocation } from "react-router";
-import { useAccount, useConfig, useMe } from "../api/queries";
+import { Account, useAccount, useConfig, useMe } from "../api/queries";
 import { Loading } from "../components/Loaded";
 import { Notice } from "../components/Notice";
 import { useT } from "../i18n";
@@ -24,7 +24,7 @@ export function SignedIn({ children }: { children: ReactNode }) {
   const before = useRef(false);
   if (me.data) {
     before.current = true;
-    return children;
+    return <Account value={me.data}>{children}</Account>;
   }
   if (me.data === undefined || (config.data === undefined && !config.isError)) {
     return (

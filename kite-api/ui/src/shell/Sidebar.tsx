@@ -1,3 +1,4 @@
+import { useState } from "react";
 import Cable from "lucide-react/icons/cable";
 import ChartColumn from "lucide-react/icons/chart-column";
 import Disc3 from "lucide-react/icons/disc-3";
@@ -11,14 +12,13 @@ import UserRound from "lucide-react/icons/user-round";
 import Users from "lucide-react/icons/users";
 import type { LucideIcon } from "lucide-react";
 import { Link, NavLink } from "react-router";
-import { useMutation } from "@tanstack/react-query";
-import { signOut } from "../api/calls";
-import { keys, queries, useAccount, useOffers } from "../api/queries";
+import { useAccount, useOffers } from "../api/queries";
 import { Button } from "../components/Button";
+import { AskAboutLosses } from "../components/AskBeforeLeaving";
 import { Logo } from "../components/Logo";
-import { useToastError } from "../components/Toasts";
 import { useT, type Key } from "../i18n";
-import { setLeaving } from "./leaving";
+import { lossesNow } from "../lib/losses";
+import { useSignOut } from "./sign-out";
 import { Preferences } from "./Preferences";
 
 interface Place {
@@ -97,23 +97,34 @@ export function Sidebar({ onLeave }: { onLeave?: () => void }) {
 
 function SignOut() {
   const t = useT();
-  const toastError = useToastError();
-  const mutation = useMutation({
-    mutationFn: signOut,
-    onMutate: () => setLeaving(true),
-    onSuccess: () => queries.setQueryData(keys.me, null),
-    onError: (error) => {
-      setLeaving(false);
-      toastError(error);
-    },
-  });
+  const mutation = useSignOut();
+  const [losses, setLosses] = useState<readonly string[]>([]);
+  const ask = () => {
+    const now = lossesNow();
+    if (now.length === 0) mutation.mutate();
+    else setLosses(now);
+  };
   return (
-    <Button
-      look="quiet"
-      icon={<LogOut aria-hidden />}
-      aria-label={t("signOut")}
-      isPending={mutation.isPending}
-      onPress={() => mutation.mutate()}
-    />
+    <>
+      <Button
+        look="quiet"
+        icon={<LogOut aria-hidden />}
+        aria-label={t("signOut")}
+        isPending={mutation.isPending}
+        onPress={ask}
+      />
+      {losses.length > 0 && (
+        <AskAboutLosses
+          title={t("leave.signOut")}
+          losses={losses}
+          go={t("signOut")}
+          onGo={() => {
+            setLosses([]);
+            mutation.mutate();
+          }}
+          onStay={() => setLosses([])}
+        />
+      )}
+    </>
   );
 }

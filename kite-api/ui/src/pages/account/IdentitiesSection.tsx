@@ -1,12 +1,12 @@
 import { useState } from "react";
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount, useConfig, useIdentities } from "../../api/queries";
-import type { Provider } from "../../api/types";
+import type { Identity, Provider, Sent } from "../../api/types";
 import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
 import { Confirm } from "../../components/Confirm";
 import { Dialog } from "../../components/Dialog";
-import { compact, Form } from "../../components/Form";
+import { Form } from "../../components/Form";
 import { IdentityText } from "../../components/IdentityText";
 import { Loaded } from "../../components/Loaded";
 import { Section } from "../../components/Page";
@@ -25,14 +25,13 @@ export function IdentitiesSection() {
   const providers = useConfig().data?.signInProviders ?? [];
   const identities = useIdentities();
   const [linking, setLinking] = useState<Provider | null>(null);
-  /** The one that this very session began with. */
-  const [leaving, setLeaving] = useState<string | null>(null);
+  const [leaving, setLeaving] = useState<Identity | null>(null);
   const close = () => setLinking(null);
   if (providers.length === 0 && (identities.data ?? []).length === 0) return null;
 
   const link = async (provider: Provider, data?: FormData) => {
-    const password = data?.get("password");
-    const body = compact({ provider: provider.name, password: password === null ? undefined : password });
+    const password = data?.has("password") ? String(data.get("password")) : undefined;
+    const body: Sent<"Link"> = { provider: provider.name, password };
     window.location.assign((await calls.linkIdentity(body)).url);
   };
 
@@ -41,20 +40,18 @@ export function IdentitiesSection() {
       <Loaded query={identities}>
         {(identities) => (
           <ul className="rows" aria-label={t("identities.title")}>
-            {identities.map(({ id, issuer, subject, displayName, current }) => {
-              const label = t("identities.unlinkOf", { provider: displayName ?? issuer });
+            {identities.map((identity) => {
+              const { id, issuer, subject, displayName } = identity;
               return (
                 <li key={id}>
                   <IdentityText issuer={issuer} subject={subject} provider={displayName} />
-                  {current ? (
-                    <Button small aria-label={label} onPress={() => setLeaving(id)}>
-                      {t("identities.unlink")}
-                    </Button>
-                  ) : (
-                    <ActionButton small aria-label={label} act={() => unlink(id)} done={t("identities.unlinked")}>
-                      {t("identities.unlink")}
-                    </ActionButton>
-                  )}
+                  <Button
+                    small
+                    aria-label={t("identities.unlinkOf", { provider: displayName ?? issuer })}
+                    onPress={() => setLeaving(identity)}
+                  >
+                    {t("identities.unlink")}
+                  </Button>
                 </li>
               );
             })}
@@ -91,11 +88,11 @@ export function IdentitiesSection() {
       <Confirm
         title={t("identities.unlink")}
         submit={t("identities.unlink")}
-        consequence={t("identities.unlinkCurrent")}
+        consequence={t(leaving?.current ? "identities.unlinkCurrent" : "identities.unlinkOther")}
         done={t("identities.unlinked")}
         isOpen={leaving !== null}
         onClose={() => setLeaving(null)}
-        send={() => unlink(leaving ?? "")}
+        send={() => unlink(leaving?.id ?? "")}
       />
       <Dialog title={t("identities.title")} isOpen={linking !== null} onClose={close}>
         {linking !== null && (

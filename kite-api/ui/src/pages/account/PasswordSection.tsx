@@ -4,6 +4,7 @@ import { keys, queries, useAccount } from "../../api/queries";
 import { Form } from "../../components/Form";
 import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
+import { Switch } from "../../components/Switch";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 
@@ -15,13 +16,15 @@ export function PasswordSection() {
   // Another form for every password, with empty fields.
   const [round, setRound] = useState(0);
   const send = async (data: FormData) => {
+    const endTokens = data.has("endTokens");
     await calls.changePassword({
       ...(hasPassword ? { currentPassword: String(data.get("currentPassword") ?? "") } : {}),
       newPassword: String(data.get("newPassword") ?? ""),
+      ...(endTokens ? { endTokens } : {}),
     });
     setRound(round + 1);
-    toast(t("account.passwordDone"));
-    await Promise.all([keys.sessions, keys.me].map((queryKey) => queries.invalidateQueries({ queryKey })));
+    toast(t(endTokens ? "account.passwordDoneTokens" : "account.passwordDone"));
+    await Promise.all([keys.sessions, keys.tokens, keys.me].map((queryKey) => queries.invalidateQueries({ queryKey })));
   };
   return (
     <Section title={t("account.password")} lead={t("account.passwordLead")}>
@@ -35,6 +38,9 @@ export function PasswordSection() {
           />
         )}
         <PasswordField name="newPassword" label={t("account.newPassword")} hint={t("password.hint")} isRequired />
+        <Switch name="endTokens" hint={t("account.endTokensHint")}>
+          {t("account.endTokens")}
+        </Switch>
       </Form>
     </Section>
   );

@@ -1,8 +1,8 @@
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
-import type { Me } from "../../api/types";
+import type { Me, Sent } from "../../api/types";
 import { Field, KeysField, lines } from "../../components/Field";
-import { changed, compact, Form } from "../../components/Form";
+import { changed, Form, isEmpty } from "../../components/Form";
 import { Outdated } from "../../components/Outdated";
 import { Section } from "../../components/Page";
 import { useToast } from "../../components/Toasts";
@@ -21,11 +21,11 @@ export function ProfileSection() {
   const before = me.sshPublicKeys.join("\n");
   const send = async (data: FormData) => {
     const sshPublicKeys = lines(data.get("sshPublicKeys"));
-    const body = compact({
+    const body: Sent<"AccountEdit"> = {
       email: changed(data, "email", me.email),
       sshPublicKeys: sshPublicKeys.join("\n") === before ? undefined : sshPublicKeys,
-    });
-    if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
+    };
+    if (isEmpty(body)) return toast(t("settings.nothing"));
     const answer = await calls.editMe(body, me.etag);
     basis.saved({ ...me, ...answer });
     await queries.invalidateQueries({ queryKey: keys.me });

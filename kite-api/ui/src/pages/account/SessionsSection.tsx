@@ -1,12 +1,15 @@
+import { useState } from "react";
 import * as calls from "../../api/calls";
 import { keys, queries, useSessions } from "../../api/queries";
 import type { Session } from "../../api/types";
-import { ActionButton } from "../../components/ActionButton";
+import { Button } from "../../components/Button";
+import { Confirm } from "../../components/Confirm";
 import { Loaded } from "../../components/Loaded";
 import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
 import { clientName } from "../../lib/client-name";
-import { ago, relative, useNow } from "../../lib/time";
+import { useNow } from "../../lib/now";
+import { ago, relative } from "../../lib/time";
 
 const refetch = () => queries.invalidateQueries({ queryKey: keys.sessions });
 
@@ -15,6 +18,8 @@ export function SessionsSection() {
   const { t, tag } = useI18n();
   const sessions = useSessions();
   useNow();
+  const [asking, setAsking] = useState(false);
+  const [ending, setEnding] = useState<Session | null>(null);
   const nameOf = (session: Session) =>
     session.client === undefined ? t("sessions.unknown") : clientName(session.client);
   const others = sessions.data?.some((session) => !session.current) ?? false;
@@ -24,9 +29,9 @@ export function SessionsSection() {
       lead={t("sessions.lead")}
       actions={
         others ? (
-          <ActionButton small act={() => calls.endOtherSessions().then(refetch)} done={t("sessions.othersEnded")}>
+          <Button small onPress={() => setAsking(true)}>
             {t("sessions.endOthers")}
-          </ActionButton>
+          </Button>
         ) : undefined
       }
     >
@@ -45,20 +50,41 @@ export function SessionsSection() {
                   </small>
                 </div>
                 {!session.current && (
-                  <ActionButton
+                  <Button
                     small
                     aria-label={t("sessions.endOf", { client: nameOf(session) })}
-                    act={() => calls.endSession(session.name).then(refetch)}
-                    done={t("sessions.ended")}
+                    onPress={() => setEnding(session)}
                   >
                     {t("sessions.end")}
-                  </ActionButton>
+                  </Button>
                 )}
               </li>
             ))}
           </ul>
         )}
       </Loaded>
+      {ending !== null && (
+        <Confirm
+          isMild
+          title={t("sessions.endAsk", { client: nameOf(ending) })}
+          submit={t("sessions.endSubmit")}
+          consequence={t("sessions.endConsequence")}
+          done={t("sessions.ended")}
+          isOpen
+          onClose={() => setEnding(null)}
+          send={() => calls.endSession(ending.name).then(refetch)}
+        />
+      )}
+      <Confirm
+        isMild
+        title={t("sessions.endOthersAsk")}
+        submit={t("sessions.endOthers")}
+        consequence={t("sessions.endOthersConsequence")}
+        done={t("sessions.othersEnded")}
+        isOpen={asking}
+        onClose={() => setAsking(false)}
+        send={() => calls.endOtherSessions().then(refetch)}
+      />
     </Section>
   );
 }

@@ -8,18 +8,19 @@ import { useState } from "react";
 import * as calls from "../../api/calls";
 import { isMissing } from "../../api/problem";
 import { keys, queries, useAccount, useTokens } from "../../api/queries";
-import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
+import { Confirm } from "../../components/Confirm";
 import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
 import { useFieldError } from "../../components/field-errors";
-import { Field, NameField } from "../../components/Field";
-import { compact, Form, given } from "../../components/Form";
+import { EndField, NameField } from "../../components/Field";
+import { Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
 import { Notice } from "../../components/Notice";
 import { Section } from "../../components/Page";
 import { useI18n, useT } from "../../i18n";
-import { fromLocalInput, relative, useNow } from "../../lib/time";
+import { useNow } from "../../lib/now";
+import { fromLocalInput, relative } from "../../lib/time";
 
 const SCOPES = ["vms:read", "vms:power", "vms:write", "account:read", "account:write"] as const;
 /** Worth nothing in the hands of others. */
@@ -33,6 +34,7 @@ export function TokensSection() {
   const tokens = useTokens();
   useNow();
   const [creating, setCreating] = useState(false);
+  const [deleting, setDeleting] = useState<string | null>(null);
   if (isMissing(tokens.error)) return null;
   return (
     <Section
@@ -59,20 +61,27 @@ export function TokensSection() {
                       {token.expiresAt !== undefined && ` · ${t("sessions.until", { when: relative(token.expiresAt, tag) })}`}
                     </small>
                   </div>
-                  <ActionButton
-                    small
-                    aria-label={t("tokens.deleteOf", { name: token.name })}
-                    act={() => calls.deleteToken(token.name).then(refetch)}
-                    done={t("tokens.deleted", { name: token.name })}
-                  >
+                  <Button small aria-label={t("tokens.deleteOf", { name: token.name })} onPress={() => setDeleting(token.name)}>
                     {t("tokens.delete")}
-                  </ActionButton>
+                  </Button>
                 </li>
               ))}
             </ul>
           )
         }
       </Loaded>
+      {deleting !== null && (
+        <Confirm
+          name={deleting}
+          title={t("tokens.deleteAsk", { name: deleting })}
+          submit={t("tokens.deleteSubmit")}
+          consequence={t("tokens.deleteConsequence")}
+          done={t("tokens.deleted", { name: deleting })}
+          isOpen
+          onClose={() => setDeleting(null)}
+          send={() => calls.deleteToken(deleting).then(refetch)}
+        />
+      )}
       {creating && <NewToken onClose={() => setCreating(false)} />}
     </Section>
   );
@@ -82,13 +91,11 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const t = useT();
   const [token, setToken] = useState<string | null>(null);
   const send = async (data: FormData) => {
-    const answer = await calls.createToken(
-      compact({
-        name: given(data, "name") ?? "",
-        scopes: data.getAll("scopes"),
-        expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
-      }),
-    );
+    const answer = await calls.createToken({
+      name: given(data, "name") ?? "",
+      scopes: [...SCOPES, ...ADMIN_SCOPES].filter((scope) => data.getAll("scopes").includes(scope)),
+      expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
+    });
     setToken(answer.token);
     await refetch();
   };
@@ -98,7 +105,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
         <Form submit={t("tokens.create")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
           <NameField name="name" label={t("tokens.name")} hint={t("tokens.nameHint")} autoFocus isRequired />
           <Scopes />
-          <Field name="expiresAt" type="datetime-local" label={t("tokens.expiresAt")} hint={t("tokens.expiresAtHint")} />
+          <EndField name="expiresAt" label={t("tokens.expiresAt")} hint={t("tokens.expiresAtHint")} />
         </Form>
       ) : (
         <div className="form">

@@ -1,8 +1,7 @@
 import { lazy, Suspense, useState } from "react";
 import * as calls from "../../api/calls";
-import { keys, queries, useTotp } from "../../api/queries";
+import { keys, queries, useAccount, useTotp } from "../../api/queries";
 import type { Totp } from "../../api/types";
-import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
 import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
@@ -17,26 +16,28 @@ import { useT } from "../../i18n";
 
 const QrCode = lazy(() => import("../../components/QrCode"));
 
-type Step = { at: "closed" } | { at: "confirm"; totp: Totp } | { at: "codes"; codes: string[] } | { at: "end" };
+type Step = { at: "closed" } | { at: "begin" } | { at: "confirm"; totp: Totp } | { at: "codes"; codes: string[] } | { at: "end" };
 
 /** Codes of an authenticator app, asked for beside the password. */
 export function TotpSection() {
   const t = useT();
   const toast = useToast();
+  const { hasPassword } = useAccount();
   const totp = useTotp();
   const [step, setStep] = useState<Step>({ at: "closed" });
   const close = () => setStep({ at: "closed" });
   const cancel = <Button onPress={close}>{t("cancel")}</Button>;
   const refetch = () => queries.invalidateQueries({ queryKey: keys.totp });
 
-  const begin = async () => setStep({ at: "confirm", totp: await calls.beginTotp() });
+  const passwordOf = (data: FormData) => ({ password: String(data.get("password")) });
+  const begin = async (data: FormData) => setStep({ at: "confirm", totp: await calls.beginTotp(passwordOf(data)) });
   const confirm = async (data: FormData) => {
     const { recoveryCodes } = await calls.confirmTotp({ code: given(data, "code") ?? "" });
     setStep({ at: "codes", codes: recoveryCodes });
     await refetch();
   };
   const end = async (data: FormData) => {
-    await calls.endTotp({ password: String(data.get("password")) });
+    await calls.endTotp(passwordOf(data));
     close();
     toast(t("totp.ended"));
     await refetch();
@@ -50,19 +51,29 @@ export function TotpSection() {
             <Notice tone={enabled ? "good" : "off"}>
               {enabled ? t("totp.on", { count: recoveryCodesLeft }) : t("totp.off")}
             </Notice>
-            <div>
-              {enabled ? (
-                <Button onPress={() => setStep({ at: "end" })}>{t("totp.end")}</Button>
-              ) : (
-                <ActionButton look="primary" act={begin}>
-                  {t("totp.begin")}
-                </ActionButton>
-              )}
-            </div>
+            {!enabled && !hasPassword ? (
+              <p>{t("totp.noPassword")}</p>
+            ) : (
+              <div>
+                {enabled ? (
+                  <Button onPress={() => setStep({ at: "end" })}>{t("totp.end")}</Button>
+                ) : (
+                  <Button look="primary" onPress={() => setStep({ at: "begin" })}>
+                    {t("totp.begin")}
+                  </Button>
+                )}
+              </div>
+            )}
           </>
         )}
       </Loaded>
       <Dialog title={t("totp.title")} isOpen={step.at !== "closed"} onClose={close}>
+        {step.at === "begin" && (
+          <Form onlyComplete submit={t("totp.goOn")} extra={cancel} send={begin}>
+            <p>{t("totp.proof")}</p>
+            <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
+          </Form>
+        )}
         {step.at === "end" && (
           <Form onlyComplete submit={t("totp.end")} look="danger" extra={cancel} send={end}>
             <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
@@ -78,7 +89,14 @@ export function TotpSection() {
             <p>
               <a href={step.totp.url}>{t("totp.openApp")}</a>
             </p>
-            <NameField name="code" label={t("signIn.code")} autoComplete="one-time-code" inputMode="numeric" isRequired />
+            <NameField
+              name="code"
+              label={t("signIn.code")}
+              autoComplete="one-time-code"
+              inputMode="numeric"
+              autoFocus
+              isRequired
+            />
           </Form>
         )}
         {step.at === "codes" && (

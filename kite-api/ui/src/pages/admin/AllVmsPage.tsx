@@ -7,14 +7,17 @@ import { Loaded } from "../../components/Loaded";
 import { Page } from "../../components/Page";
 import { Search } from "../../components/Search";
 import { Table, type Column } from "../../components/Table";
-import { useT } from "../../i18n";
+import { useI18n } from "../../i18n";
 import { sizeText } from "../../lib/sizes";
+import { explain } from "../../lib/reasons";
+import { useNow } from "../../lib/now";
 import { useVmState } from "../../lib/use-vm-state";
-import { vmPath } from "../../lib/vm";
+import { endOf, endingSoon, vmPath } from "../../lib/vm";
 
 /** Everybody's VMs. */
 export default function AllVmsPage() {
-  const t = useT();
+  const { t, tag } = useI18n();
+  const now = useNow();
   const me = useAccount();
   const vms = useAllVms();
   const { stateOf } = useVmState();
@@ -26,7 +29,13 @@ export default function AllVmsPage() {
       title: t("vm.state"),
       cell: (vm) => {
         const state = stateOf(vm);
-        return <Badge tone={state.tone}>{t(state.label)}</Badge>;
+        const end = endOf(vm, now) ?? endingSoon(vm);
+        return (
+          <>
+            <Badge tone={state.tone}>{t(state.label)}</Badge>
+            {end !== undefined && <small className="under">{explain(vm, end, t, tag, now).text}</small>}
+          </>
+        );
       },
     },
     { title: t("vm.image"), cell: (vm) => vm.image },

@@ -4,7 +4,7 @@ import { useRef, useState } from "react";
 import type { GroupLevel } from "../../api/types";
 import { Button } from "../../components/Button";
 import { NameField } from "../../components/Field";
-import { given } from "../../components/Form";
+import { chosen, given } from "../../components/Form";
 import { Select } from "../../components/Select";
 import { useT } from "../../i18n";
 import { LEVELS } from "./UserFields";
@@ -53,12 +53,12 @@ export function GroupLevels({ levels }: { levels: readonly GroupLevel[] }) {
   );
 }
 
-export function readGroupLevels(data: FormData): Record<keyof GroupLevel, unknown>[] {
-  const levels = [];
+export function readGroupLevels(data: FormData): GroupLevel[] {
+  const levels: GroupLevel[] = [];
   for (let row = 0; data.has(field(row, "group")); row++) {
     levels.push({
       group: given(data, field(row, "group")) ?? "",
-      accessLevel: data.get(field(row, "accessLevel")),
+      accessLevel: chosen(data, field(row, "accessLevel"), LEVELS) ?? "User",
     });
   }
   return levels;

@@ -4,8 +4,8 @@ import type { InviteMade, Quota } from "../../api/types";
 import { Button } from "../../components/Button";
 import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
-import { Field } from "../../components/Field";
-import { compact, Form, given } from "../../components/Form";
+import { EndField, Field } from "../../components/Field";
+import { chosen, Form, given } from "../../components/Form";
 import { Notice } from "../../components/Notice";
 import { Select } from "../../components/Select";
 import { Switch } from "../../components/Switch";
@@ -27,15 +27,13 @@ export function NewInvite({ onClose, onCreated }: Props) {
   const [made, setMade] = useState<InviteMade | null>(null);
   const [limits, setLimits] = useState(false);
   const send = async (data: FormData) => {
-    const invite = await calls.createInvite(
-      compact({
-        note: given(data, "note"),
-        email: given(data, "email"),
-        accessLevel: given(data, "accessLevel"),
-        quota: limits ? (readQuota(data, QUOTA) ?? QUOTA) : undefined,
-        expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
-      }),
-    );
+    const invite = await calls.createInvite({
+      note: given(data, "note"),
+      email: given(data, "email"),
+      accessLevel: chosen(data, "accessLevel", LEVELS),
+      quota: limits ? (readQuota(data, QUOTA) ?? QUOTA) : undefined,
+      expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
+    });
     setMade(invite);
     await onCreated();
   };
@@ -56,12 +54,7 @@ export function NewInvite({ onClose, onCreated }: Props) {
             {t("invites.quota")}
           </Switch>
           {limits && <QuotaFields quota={QUOTA} />}
-          <Field
-            name="expiresAt"
-            type="datetime-local"
-            label={t("invites.expiresAt")}
-            hint={t("invites.expiresAtHint")}
-          />
+          <EndField name="expiresAt" label={t("invites.expiresAt")} hint={t("invites.expiresAtHint")} />
         </Form>
       ) : (
         <div className="form">

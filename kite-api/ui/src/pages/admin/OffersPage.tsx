@@ -7,10 +7,10 @@ import { Badge } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Confirm } from "../../components/Confirm";
 import { Dialog } from "../../components/Dialog";
-import { Field, LABEL, NameField } from "../../components/Field";
-import { compact, Form, given } from "../../components/Form";
+import { EndField, LABEL, NameField } from "../../components/Field";
+import { Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
-import type { Tone } from "../../components/Notice";
+import { Notice, type Tone } from "../../components/Notice";
 import { Page } from "../../components/Page";
 import { Select } from "../../components/Select";
 import { Table, type Column } from "../../components/Table";
@@ -19,7 +19,7 @@ import { When } from "../../components/When";
 import { useT } from "../../i18n";
 import { sizeText } from "../../lib/sizes";
 import { fromLocalInput } from "../../lib/time";
-import { readSizeFields, SizeFields } from "../vms/SizeChoice";
+import { readSizeFields, SizeFields } from "../vms/SizeFields";
 
 const TONES: Record<NonNullable<Offer["phase"]>, Tone> = {
   Available: "good",
@@ -107,18 +107,16 @@ export default function AdminOffersPage() {
 function NewOffer({ onClose }: { onClose: () => void }) {
   const t = useT();
   const toast = useToast();
-  const images = useImages().data ?? [];
+  const images = useImages().data;
   const send = async (data: FormData) => {
-    const offer = await calls.createOffer(
-      compact({
-        name: given(data, "name") ?? "",
-        image: given(data, "image"),
-        ...readSizeFields(data),
-        user: given(data, "user"),
-        lifetime: given(data, "lifetime"),
-        expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
-      }),
-    );
+    const offer = await calls.createOffer({
+      name: given(data, "name") ?? "",
+      image: given(data, "image"),
+      ...readSizeFields(data),
+      user: given(data, "user"),
+      lifetime: given(data, "lifetime"),
+      expiresAt: fromLocalInput(String(data.get("expiresAt") ?? "")) ?? undefined,
+    });
     await refetch();
     toast(t("adminOffers.created", { name: offer.name }));
     onClose();
@@ -127,7 +125,12 @@ function NewOffer({ onClose }: { onClose: () => void }) {
     <Dialog title={t("adminOffers.new")} isOpen onClose={onClose}>
       <Form submit={t("adminOffers.create")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
         <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} pattern={LABEL} autoFocus isRequired />
-        {images[0] && (
+        {images?.length === 0 && (
+          <Notice tone="warn">
+            {t("images.empty")}. {t("images.emptyHint")}
+          </Notice>
+        )}
+        {images?.[0] && (
           <Select
             name="image"
             label={t("vm.image")}
@@ -138,7 +141,7 @@ function NewOffer({ onClose }: { onClose: () => void }) {
         <SizeFields />
         <NameField name="user" label={t("offer.forField")} hint={t("offer.forHint")} />
         <NameField name="lifetime" label={t("offer.lifetime")} hint={t("offer.lifetimeHint")} />
-        <Field name="expiresAt" type="datetime-local" label={t("offer.expiresAt")} hint={t("offer.expiresAtHint")} />
+        <EndField name="expiresAt" label={t("offer.expiresAt")} hint={t("offer.expiresAtHint")} />
       </Form>
     </Dialog>
   );

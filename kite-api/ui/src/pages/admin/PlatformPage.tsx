@@ -1,8 +1,8 @@
 import * as calls from "../../api/calls";
 import { keys, queries, usePlatform } from "../../api/queries";
-import type { Platform, SignUp } from "../../api/types";
+import type { Platform, Sent, SignUp } from "../../api/types";
 import { Field, lines, NameField } from "../../components/Field";
-import { changed, compact, Form, given } from "../../components/Form";
+import { changed, chosen, Form, given, isEmpty } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
 import { Outdated } from "../../components/Outdated";
 import { Page, Section } from "../../components/Page";
@@ -11,6 +11,7 @@ import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
 import { CertificateSection } from "./CertificateSection";
+import { EveryoneSection } from "./EveryoneSection";
 import { ProvidersSection } from "./ProvidersSection";
 
 const SIGN_UPS: readonly SignUp[] = ["Open", "Invite", "Closed"];
@@ -30,6 +31,7 @@ export default function PlatformPage() {
         )}
       </Loaded>
       <CertificateSection />
+      <EveryoneSection />
     </Page>
   );
 }
@@ -52,21 +54,21 @@ function PlatformForm({ platform: current }: { platform: Platform }) {
   const blocked = platform.blockedNetworks ?? [];
   const send = async (data: FormData) => {
     const networks = lines(data.get("blockedNetworks"));
-    const signUp = given(data, "signUp");
+    const signUp = chosen(data, "signUp", SIGN_UPS);
     const port = given(data, "publicPort");
-    const gatewayEdit = compact({
+    const gatewayEdit: Sent<"PlatformEdit">["gateway"] = {
       publicHost: changed(data, "publicHost", gateway.publicHost),
       publicPort: port === String(gateway.publicPort ?? "") ? undefined : Number(port),
-    });
-    const body = compact({
+    };
+    const body: Sent<"PlatformEdit"> = {
       baseDomain: changed(data, "baseDomain", platform.baseDomain),
       signUp: signUp === platform.signUp ? undefined : signUp,
       storageClass: changed(data, "storageClass", platform.storageClass),
       imageNamespace: changed(data, "imageNamespace", platform.imageNamespace),
       blockedNetworks: networks.join() === blocked.join() ? undefined : networks,
-      gateway: Object.keys(gatewayEdit).length > 0 ? gatewayEdit : undefined,
-    });
-    if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
+      gateway: isEmpty(gatewayEdit) ? undefined : gatewayEdit,
+    };
+    if (isEmpty(body)) return toast(t("settings.nothing"));
     const answer = await calls.editPlatform(body, platform.etag);
     basis.saved(answer);
     queries.setQueryData(keys.platform, answer);

@@ -58,7 +58,7 @@ export function ProviderDialog({ platform: current, name, onClose }: Props) {
 /** What was typed, as the API has it. What is empty is left to its default. */
 function readProvider(data: FormData, before: SignInProvider | undefined): SignInProvider {
   const scopes = (given(data, "scopes") ?? "").split(/\s+/).filter(Boolean);
-  return compact({
+  return compact<SignInProvider>({
     ...before,
     name: given(data, "name") ?? "",
     displayName: given(data, "displayName"),
@@ -71,7 +71,7 @@ function readProvider(data: FormData, before: SignInProvider | undefined): SignI
     allowedGroups: lines(data.get("allowedGroups")),
     accessLevels: readGroupLevels(data),
     signUp: data.get("signUp") === "on",
-  }) as SignInProvider;
+  });
 }
 
 /** The scopes as one types them. Where none is asked for, the one that always is. */

@@ -34,7 +34,7 @@ function Part({ title, live, search, empty }: { title: string; live: boolean; se
   return (
     <Section title={title} {...(items.length < total ? { lead: some } : {})}>
       <Loaded query={query}>
-        {({ items }) => <SessionTable label={title} sessions={items} empty={empty} ofAll mayEnd />}
+        {({ items }) => <SessionTable label={title} sessions={items} empty={empty} live={live} ofAll mayEnd />}
       </Loaded>
     </Section>
   );

@@ -11,7 +11,7 @@ export function StackedBar({ label, parts, empty }: Props) {
   const total = parts.reduce((sum, part) => sum + part.value, 0);
   if (total === 0) return <p className="quiet-text">{empty}</p>;
   return (
-    <div className="stacked">
+    <figure className="stacked" aria-label={label}>
       <div className="stacked-bar" aria-hidden>
         {parts.map(
           (part) =>
@@ -20,7 +20,7 @@ export function StackedBar({ label, parts, empty }: Props) {
             ),
         )}
       </div>
-      <dl aria-label={label}>
+      <dl>
         {parts.map((part) => (
           <div key={part.tone} data-tone={part.tone}>
             <dt>{part.label}</dt>
@@ -28,6 +28,6 @@ export function StackedBar({ label, parts, empty }: Props) {
           </div>
         ))}
       </dl>
-    </div>
+    </figure>
   );
 }

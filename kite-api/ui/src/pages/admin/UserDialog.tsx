@@ -3,24 +3,26 @@ import Trash2 from "lucide-react/icons/trash-2";
 import { useState } from "react";
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
-import type { User } from "../../api/types";
+import type { Sent, User } from "../../api/types";
 import { ActionButton } from "../../components/ActionButton";
 import { Button } from "../../components/Button";
 import { Confirm } from "../../components/Confirm";
 import { Dialog } from "../../components/Dialog";
-import { changed, compact, Form, given } from "../../components/Form";
+import { KeysField, lines } from "../../components/Field";
+import { changed, chosen, Form, isEmpty } from "../../components/Form";
 import { Outdated } from "../../components/Outdated";
 import { PasswordField } from "../../components/PasswordField";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
-import { QuotaFields, readQuota, UserFields } from "./UserFields";
+import { LEVELS, QuotaFields, readQuota, UserFields } from "./UserFields";
 import { UserIdentities } from "./UserIdentities";
+import { UserRescue } from "./UserRescue";
 
 const refetch = () => queries.invalidateQueries({ queryKey: keys.users });
 
 /** What the form has of an account. */
-const editable = ({ email, accessLevel, quota }: User) => [email, accessLevel, quota];
+const editable = ({ email, accessLevel, quota, sshPublicKeys }: User) => [email, accessLevel, quota, sshPublicKeys];
 
 /** Everything that an administrator can change of an account. */
 export function UserDialog({ user: current, onClose }: { user: User; onClose: () => void }) {
@@ -30,16 +32,19 @@ export function UserDialog({ user: current, onClose }: { user: User; onClose: ()
   const { basis: user } = basis;
   const self = useAccount().name === user.name;
   const [deleting, setDeleting] = useState(false);
+  const [suspending, setSuspending] = useState(false);
   const { name } = user;
   const send = async (data: FormData) => {
-    const level = given(data, "accessLevel");
-    const body = compact({
+    const level = chosen(data, "accessLevel", LEVELS);
+    const sshPublicKeys = lines(data.get("sshPublicKeys"));
+    const body: Sent<"UserEdit"> = {
       email: changed(data, "email", user.email),
       accessLevel: level === user.accessLevel || self ? undefined : level,
       quota: readQuota(data, user.quota),
+      sshPublicKeys: sshPublicKeys.join("\n") === user.sshPublicKeys.join("\n") ? undefined : sshPublicKeys,
       password: String(data.get("password") ?? "") || undefined,
-    });
-    if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
+    };
+    if (isEmpty(body)) return toast(t("settings.nothing"));
     await calls.editUser(name, body, user.etag);
     await refetch();
     toast(t("settings.saved"));
@@ -52,25 +57,43 @@ export function UserDialog({ user: current, onClose }: { user: User; onClose: ()
       <Form key={basis.round} submit={t("save")} extra={<Button onPress={onClose}>{t("cancel")}</Button>} send={send}>
         <UserFields user={user} self={self} />
         <QuotaFields quota={user.quota} />
+        <KeysField
+          name="sshPublicKeys"
+          label={t("vm.sshKeys")}
+          hint={t("user.keysHint")}
+          defaultKeys={user.sshPublicKeys}
+        />
         {!self && (
           <PasswordField name="password" label={t("user.newPassword")} hint={t("user.newPasswordHint")} generates />
         )}
       </Form>
       <UserIdentities user={current} self={self} />
+      {!self && !current.deleting && <UserRescue user={current} />}
       {!self && !current.deleting && (
         <div className="danger-zone">
-          <ActionButton
-            icon={<Ban aria-hidden />}
-            act={() => suspend(!current.suspended)}
-            done={t(current.suspended ? "user.pardoned" : "user.suspendedNow", { name })}
-          >
-            {t(current.suspended ? "user.pardon" : "user.suspend")}
-          </ActionButton>
+          {current.suspended ? (
+            <ActionButton act={() => suspend(false)} done={t("user.pardoned", { name })}>
+              {t("user.pardon")}
+            </ActionButton>
+          ) : (
+            <Button icon={<Ban aria-hidden />} onPress={() => setSuspending(true)}>
+              {t("user.suspend")}
+            </Button>
+          )}
           <Button look="danger" icon={<Trash2 aria-hidden />} onPress={() => setDeleting(true)}>
             {t("user.delete")}
           </Button>
         </div>
       )}
+      <Confirm
+        title={t("user.suspendAsk", { name })}
+        submit={t("user.suspendSubmit")}
+        consequence={t("user.suspendConsequence", { name })}
+        done={t("user.suspendedNow", { name })}
+        isOpen={suspending}
+        onClose={() => setSuspending(false)}
+        send={() => suspend(true)}
+      />
       <Confirm
         name={name}
         title={t("delete.ask", { name })}

@@ -28,7 +28,7 @@ export function UserFields({ user, self = false }: { user?: User; self?: boolean
 export function QuotaFields({ quota }: { quota: Quota }) {
   const t = useT();
   return (
-    <div className="field-row">
+    <div className="field-row even">
       <NameField name="quotaVms" label={t("quota.vms")} type="number" defaultValue={String(quota.vms)} />
       <NameField name="quotaCpu" label={t("quota.cpu")} type="number" defaultValue={String(quota.cpu)} />
       <NameField name="quotaMemory" label={t("quota.memory")} defaultValue={quota.memory} />

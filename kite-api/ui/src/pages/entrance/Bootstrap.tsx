@@ -1,6 +1,6 @@
 import { Link } from "react-router";
 import * as calls from "../../api/calls";
-import { compact, Form, given } from "../../components/Form";
+import { Form, given } from "../../components/Form";
 import { PasswordField } from "../../components/PasswordField";
 import { useT } from "../../i18n";
 import { AccountFields } from "./AccountFields";
@@ -9,14 +9,12 @@ import { Entrance, entered } from "./Entrance";
 export function Bootstrap() {
   const t = useT();
   const send = async (data: FormData) => {
-    await calls.bootstrap(
-      compact({
-        token: given(data, "token") ?? "",
-        username: given(data, "username"),
-        password: String(data.get("password")),
-        email: given(data, "email"),
-      }),
-    );
+    await calls.bootstrap({
+      token: given(data, "token") ?? "",
+      username: given(data, "username"),
+      password: String(data.get("password")),
+      email: given(data, "email"),
+    });
     await entered();
   };
   return (

@@ -11,19 +11,21 @@ import { ProviderFailed } from "../../shell/ProviderFailed";
 interface Props {
   title: string;
   lead: string;
+  /** For who is signed in already, in place of going on. */
+  inside?: ReactNode;
   children: ReactNode;
 }
 
 /** The frame of the way in. Whoever is in already goes on to where they were; where
  * a provider failed them, to the account, for it was most likely to be linked. */
-export function Entrance({ title, lead, children }: Props) {
+export function Entrance({ title, lead, inside, children }: Props) {
   const me = useMe();
   const failure = useFailure();
   const next = useEntranceState().next ?? (failure === null ? "/" : "/account");
   useEffect(() => {
     document.title = `${title} · Kite`;
   }, [title]);
-  if (me.data) return <Navigate to={next} replace />;
+  if (me.data && inside === undefined) return <Navigate to={next} replace />;
   return (
     <main className="entrance">
       <section className="card">
@@ -31,10 +33,16 @@ export function Entrance({ title, lead, children }: Props) {
           <Logo size={44} /> Kite
         </p>
         <h1>{title}</h1>
-        <p className="lead">{lead}</p>
-        {/* Once it is known that it is not to be told on another page. */}
-        {!me.isPending && <ProviderFailed />}
-        {children}
+        {me.data ? (
+          inside
+        ) : (
+          <>
+            <p className="lead">{lead}</p>
+            {/* Once it is known that it is not to be told on another page. */}
+            {!me.isPending && <ProviderFailed />}
+            {children}
+          </>
+        )}
       </section>
       <Preferences />
     </main>

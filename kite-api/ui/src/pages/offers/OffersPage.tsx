@@ -3,19 +3,21 @@ import { useState } from "react";
 import { useNavigate } from "react-router";
 import * as calls from "../../api/calls";
 import { keys, putVm, queries, useAccount, useOffers } from "../../api/queries";
-import type { Offer } from "../../api/types";
+import type { Offer, Sent } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
 import { Empty } from "../../components/Empty";
 import { LABEL, NameField } from "../../components/Field";
-import { compact, Form, given } from "../../components/Form";
+import { Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
+import { Notice } from "../../components/Notice";
 import { Page } from "../../components/Page";
 import { useToast } from "../../components/Toasts";
 import { useI18n, useT } from "../../i18n";
 import { mayCreate } from "../../lib/may";
-import { dateTime, duration } from "../../lib/time";
-import { AccessFields, checkAccess, readPassword } from "../vm/AccessFields";
+import { duration } from "../../lib/span";
+import { dateTime } from "../../lib/time";
+import { AccessFields, readPassword } from "../vm/AccessFields";
 import { MoreFields, readMore } from "../vm/MoreFields";
 import { VmFacts } from "../vm/VmFacts";
 
@@ -32,31 +34,34 @@ export default function OffersPage() {
           offers.length === 0 ? (
             <Empty title={t("offers.empty")}>{t("offers.emptyHint")}</Empty>
           ) : (
-            <ul className="cards" aria-label={t("offers.title")}>
-              {offers.map((offer) => (
-                <li className="card vm-card" key={offer.name}>
-                  <header>
-                    <h2>{offer.name}</h2>
-                  </header>
-                  <VmFacts vm={offer} />
-                  <p className="quiet-text">
-                    {offer.lifetime !== undefined && `${t("offers.lifetime", { lifetime: duration(offer.lifetime, tag) })} `}
-                    {offer.expiresAt !== undefined && t("offers.until", { when: dateTime(offer.expiresAt, tag) })}
-                  </p>
-                  <footer>
-                    <Button
-                      look="primary"
-                      icon={<Gift aria-hidden />}
-                      aria-label={t("offers.claimOf", { name: offer.name })}
-                      isDisabled={!mayCreate(me)}
-                      onPress={() => setClaiming(offer)}
-                    >
-                      {t("offers.claim")}
-                    </Button>
-                  </footer>
-                </li>
-              ))}
-            </ul>
+            <>
+              {!mayCreate(me) && <Notice tone="off">{t("vms.emptyReadOnly")}</Notice>}
+              <ul className="cards" aria-label={t("offers.title")}>
+                {offers.map((offer) => (
+                  <li className="card vm-card" key={offer.name}>
+                    <header>
+                      <h2>{offer.name}</h2>
+                    </header>
+                    <VmFacts vm={offer} />
+                    <p className="quiet-text">
+                      {offer.lifetime !== undefined && `${t("offers.lifetime", { lifetime: duration(offer.lifetime, tag) })} `}
+                      {offer.expiresAt !== undefined && t("offers.until", { when: dateTime(offer.expiresAt, tag) })}
+                    </p>
+                    <footer>
+                      <Button
+                        look="primary"
+                        icon={<Gift aria-hidden />}
+                        aria-label={t("offers.claimOf", { name: offer.name })}
+                        isDisabled={!mayCreate(me)}
+                        onPress={() => setClaiming(offer)}
+                      >
+                        {t("offers.claim")}
+                      </Button>
+                    </footer>
+                  </li>
+                ))}
+              </ul>
+            </>
           )
         }
       </Loaded>
@@ -69,13 +74,12 @@ function ClaimDialog({ offer, onClose }: { offer: Offer; onClose: () => void }) 
   const t = useT();
   const toast = useToast();
   const navigate = useNavigate();
-  const me = useAccount();
   const send = async (data: FormData) => {
-    const body = compact({
+    const body: Sent<"Claim"> = {
       name: given(data, "name") ?? "",
-      sshPassword: readPassword(data, me),
+      sshPassword: readPassword(data),
       ...readMore(data),
-    });
+    };
     const vm = await calls.claimOffer(offer.name, body);
     putVm(vm);
     void queries.invalidateQueries({ queryKey: keys.offers });
@@ -88,7 +92,6 @@ function ClaimDialog({ offer, onClose }: { offer: Offer; onClose: () => void }) 
       <Form
         submit={t("offers.claim")}
         extra={<Button onPress={onClose}>{t("cancel")}</Button>}
-        check={(data) => checkAccess(data, me, t)}
         send={send}
       >
         <VmFacts vm={offer} />

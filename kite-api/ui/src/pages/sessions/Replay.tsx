@@ -10,8 +10,8 @@ import { Loaded, Loading } from "../../components/Loaded";
 import { Notice } from "../../components/Notice";
 import { useErrorText } from "../../components/errors";
 import { useT } from "../../i18n";
-import { clock } from "../../lib/time";
-import { readCast, type Cast } from "./cast";
+import { clock } from "../../lib/clock";
+import { isEmpty, readCast, type Cast } from "./cast";
 
 const Player = lazy(() => import("./Player"));
 
@@ -40,7 +40,7 @@ export function Replay({ session, recording, onClose }: Props) {
     structuralSharing: false,
   });
   return (
-    <Dialog title={title} isOpen onClose={onClose} wide>
+    <Dialog title={title} isOpen onClose={onClose} wide="full">
       {query.isError ? (
         // Also that there is none: the API says why.
         <Notice tone="bad">{errorText(query.error)}</Notice>
@@ -76,9 +76,13 @@ function Recorded({ cast, label, recording }: { cast: Cast; label: string; recor
           <CopyText text={`asciinema play ${recording}`} label={t("replay.command")} />
         </>
       )}
-      <Suspense fallback={<Loading />}>
-        <Player cast={cast} label={label} />
-      </Suspense>
+      {isEmpty(cast) ? (
+        <Notice tone="off">{t("replay.empty")}</Notice>
+      ) : (
+        <Suspense fallback={<Loading />}>
+          <Player cast={cast} label={label} />
+        </Suspense>
+      )}
     </>
   );
 }

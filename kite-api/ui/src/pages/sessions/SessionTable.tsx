@@ -7,9 +7,12 @@ import type { VmSession } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Table, type Column } from "../../components/Table";
 import { When } from "../../components/When";
-import { useT, type Key, type Translate } from "../../i18n";
+import { useI18n, useT, type Key } from "../../i18n";
 import { clientName } from "../../lib/client-name";
+import { useNow } from "../../lib/now";
+import { lasted } from "../../lib/span";
 import { vmPath } from "../../lib/vm";
+import { endText } from "./ends";
 import { EndSession } from "./EndSession";
 import { Replay } from "./Replay";
 
@@ -17,6 +20,8 @@ interface Props {
   label: string;
   sessions: readonly VmSession[];
   empty: ReactNode;
+  /** Of those that last, or of those that are over: it has the same columns all the time. */
+  live: boolean;
   /** Of all VMs: says of which each is. */
   ofAll?: boolean;
   mayEnd: boolean;
@@ -25,7 +30,7 @@ interface Props {
 type Asked = { session: VmSession; recording?: string } | null;
 
 /** Sessions in VMs, and what can be done with each. */
-export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: Props) {
+export function SessionTable({ label, sessions, empty, live, ofAll = false, mayEnd }: Props) {
   const t = useT();
   const me = useAccount();
   const [asked, setAsked] = useState<Asked>(null);
@@ -40,24 +45,26 @@ export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: 
   const ended: Column<VmSession> = {
     title: t("vmSessions.ended"),
     cell: (it) => {
-      if (it.endedAt !== undefined) {
-        return (
-          <>
-            <When time={it.endedAt} is="past" /> <small className="under">{whyOf(it, t)}</small>
-          </>
-        );
-      }
-      return it.ending === undefined ? "–" : t("vmSessions.ending", { by: it.ending.by });
+      if (it.endedAt === undefined) return "–";
+      return (
+        <>
+          <When time={it.endedAt} is="past" /> <small className="under">{endText(it, t)}</small>
+        </>
+      );
     },
   };
-  const hasEnd = sessions.some((it) => (it.endedAt ?? it.ending) !== undefined);
   const columns: readonly Column<VmSession>[] = [
     {
-      title: t("vmSessions.login"),
+      title: t("vmSessions.who"),
       head: true,
       cell: (it) => (
         <>
-          {it.login} <small>{t(`vmSessions.kind.${it.kind}` as Key)}</small>
+          {it.login}{" "}
+          <small className="under">
+            {/* Consoles are accounts', and who comes by ssh has told no more than a login name. */}
+            {t(it.kind === "Ssh" ? "vmSessions.asLogin" : "vmSessions.asAccount")} ·{" "}
+            {t(`vmSessions.kind.${it.kind}` as Key)}
+          </small>
         </>
       ),
     },
@@ -71,7 +78,8 @@ export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: 
       ),
     },
     { title: t("vmSessions.opened"), cell: (it) => <When time={it.openedAt} is="past" /> },
-    ...(hasEnd ? [ended] : []),
+    ...(live ? [] : [ended]),
+    { title: t("vmSessions.lasted"), cell: (it) => <Lasted session={it} /> },
     {
       title: t("actions"),
       actions: true,
@@ -118,8 +126,16 @@ export function SessionTable({ label, sessions, empty, ofAll = false, mayEnd }: 
   );
 }
 
-/** Why a session ended: what somebody did in the page's words, the rest in the API's. */
-function whyOf({ why, ending }: VmSession, t: Translate): string | undefined {
-  if (ending === undefined || !why?.startsWith(`ended by ${ending.by}`)) return why;
-  return t(ending.reason ? "vmSessions.endedFor" : "vmSessions.endedBy", { by: ending.by, reason: ending.reason });
+/** How long a session lasts, or has lasted; and that somebody is about to end it. */
+function Lasted({ session: { openedAt, endedAt, live, ending } }: { session: VmSession }) {
+  const { t, tag } = useI18n();
+  const now = useNow();
+  // Of one whose server was lost nobody knows.
+  if (endedAt === undefined && !live) return "–";
+  return (
+    <>
+      {lasted(openedAt, endedAt === undefined ? now : Date.parse(endedAt), tag)}
+      {live && ending !== undefined && <small className="under">{t("vmSessions.ending", { by: ending.by })}</small>}
+    </>
+  );
 }

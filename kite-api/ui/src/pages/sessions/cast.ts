@@ -23,6 +23,9 @@ export interface Cast extends Size {
   isCut: boolean;
 }
 
+/** Whether nothing was printed. */
+export const isEmpty = ({ moments }: Cast): boolean => moments.every(({ printed = "" }) => printed === "");
+
 /** What is taken of a recording at most: people may record what they like, and all
  * of it is in the memory of the page. */
 export interface Limits {

@@ -3,14 +3,19 @@ import { Button as AriaButton } from "react-aria-components/Button";
 import { Heading } from "react-aria-components/Heading";
 import ChevronRight from "lucide-react/icons/chevron-right";
 import { useContext, useState } from "react";
+import { useSearchParams } from "react-router";
 import { useConfig } from "../../api/queries";
-import type { Vm } from "../../api/types";
-import { Field, LABEL, lines, NameField } from "../../components/Field";
+import type { Sent, Vm } from "../../api/types";
+import { EndField, LABEL, lines, NameField } from "../../components/Field";
 import { FieldErrors } from "../../components/field-errors";
 import { changed, given } from "../../components/Form";
 import { Switch } from "../../components/Switch";
-import { useT } from "../../i18n";
+import { useI18n, useT } from "../../i18n";
+import { duration } from "../../lib/span";
 import { fromLocalInput, toLocalInput } from "../../lib/time";
+
+/** How long an expired VM stays, unless it says so itself. */
+const GRACE = "72h";
 
 /** The fields below. */
 const NAMES = ["sshId", "domainPrefix", "idleTimeout", "expiresAt", "startOnConnect"];
@@ -25,9 +30,17 @@ interface Props {
 
 /** What most VMs do well without, folded away. */
 export function MoreFields({ create = false, withoutEnd = false, vm }: Props) {
-  const t = useT();
+  const { t, tag } = useI18n();
   const [open, setOpen] = useState(!create);
   const errors = useContext(FieldErrors);
+  const [search] = useSearchParams();
+  const at = search.get("at");
+  const [asked, setAsked] = useState<string | null>(null);
+  if (asked !== at) {
+    setAsked(at);
+    // Somebody was led here.
+    if (at !== null && NAMES.includes(at)) setOpen(true);
+  }
   const [shown, setShown] = useState(errors);
   if (shown !== errors) {
     setShown(errors);
@@ -53,12 +66,11 @@ export function MoreFields({ create = false, withoutEnd = false, vm }: Props) {
           defaultValue={vm?.idleTimeout ?? ""}
         />
         {!withoutEnd && (
-          <Field
+          <EndField
             name="expiresAt"
-            type="datetime-local"
             label={t("vm.expiresAt")}
-            hint={t("vm.expiresAtHint")}
-            defaultValue={toLocalInput(vm?.expiresAt)}
+            hint={t("vm.expiresAtHint", { grace: duration(vm?.expiryGracePeriod ?? GRACE, tag) })}
+            defaultEnd={toLocalInput(vm?.expiresAt)}
           />
         )}
         <Switch name="startOnConnect" hint={t("vm.startOnConnectHint")} defaultSelected={vm?.startOnConnect ?? false}>
@@ -86,7 +98,7 @@ function DomainField({ vm }: { vm: Vm | undefined }) {
 }
 
 /** The fields of a new VM; what is empty is left out. */
-export function readMore(data: FormData): Record<string, unknown> {
+export function readMore(data: FormData): Omit<Sent<"Claim">, "name"> {
   const keys = lines(data.get("sshPublicKeys"));
   return {
     sshPublicKeys: keys.length > 0 ? keys : undefined,
@@ -99,7 +111,7 @@ export function readMore(data: FormData): Record<string, unknown> {
 }
 
 /** The fields that an edit changes. */
-export function readMoreChanges(data: FormData, vm: Vm): Record<string, unknown> {
+export function readMoreChanges(data: FormData, vm: Vm): Sent<"VmEdit"> {
   const end = String(data.get("expiresAt") ?? "");
   const start = data.get("startOnConnect") === "on";
   return {

@@ -1,25 +1,32 @@
 import type { ReactNode } from "react";
-import { sentence } from "../../api/problem";
-import { useConfig } from "../../api/queries";
+import { useAccount, useConfig } from "../../api/queries";
 import type { Config, Vm } from "../../api/types";
 import { CopyText } from "../../components/CopyText";
 import { Notice, type Tone } from "../../components/Notice";
 import { Section } from "../../components/Page";
 import { useI18n } from "../../i18n";
-import { dateTime, duration, relative } from "../../lib/time";
+import { mayEnter, mayManage } from "../../lib/may";
+import { duration } from "../../lib/span";
+import { dateTime, relative } from "../../lib/time";
 import { useVmState } from "../../lib/use-vm-state";
-import { isNamed, sshCommandOf } from "../../lib/vm";
+import { isNamed, isWrong, sshCommandOf } from "../../lib/vm";
 import { HostKeys } from "./HostKeys";
 import { Timeline } from "./Timeline";
 import { VmFacts } from "./VmFacts";
+import { remarkOn } from "./VmNotice";
 import { VmProgress } from "./VmProgress";
+import { Why } from "./Why";
 
 /** How to reach the VM, how it does, and what happened. */
 export function Overview({ vm }: { vm: Vm }) {
   const { t, tag } = useI18n();
   const config = useConfig().data;
   const { stateOf, reachOf, standingsOf } = useVmState();
+  const me = useAccount();
   const state = stateOf(vm);
+  const remark = remarkOn(vm, { manage: mayManage(me, vm), enter: mayEnter(me, vm) });
+  // What is said at the top is not said again.
+  const cause = remark?.condition.reason === state.cause?.reason ? undefined : state.cause;
   const tones = standingsOf(vm);
   const { status } = vm;
   const sshCommand = sshCommandOf(vm, config?.gateway);
@@ -53,7 +60,11 @@ export function Overview({ vm }: { vm: Vm }) {
         <Section title={t("overview.facts")}>
           <VmFacts vm={vm} />
           <VmProgress vm={vm} />
-          {state.detail !== undefined && <Notice tone={state.tone}>{sentence(state.detail)}</Notice>}
+          {cause !== undefined && (
+            <Notice tone={state.tone}>
+              <Why vm={vm} condition={cause} tone={state.tone} />
+            </Notice>
+          )}
           <dl className="pairs">
             <Pair name={t("overview.login")}>{vm.sshId}</Pair>
             <Pair name={t("overview.node")}>{status.nodeName}</Pair>
@@ -86,7 +97,7 @@ function whyNoSsh(
 ): "soon" | "refused" | "noAddress" | "nowhere" {
   if (config === undefined) return "soon";
   if (config.gateway === undefined) return "nowhere";
-  if (!isNamed(vm)) return reserved === "warn" ? "refused" : "soon";
+  if (!isNamed(vm)) return isWrong(reserved) ? "refused" : "soon";
   const { host, port } = config.gateway;
   return host === undefined || port === undefined ? "noAddress" : "soon";
 }

@@ -21,6 +21,7 @@ export default function Sessions({ vm }: { vm: Vm }) {
               label={t("vmSessions.live")}
               sessions={sessions.filter((it) => it.live)}
               empty={t("vmSessions.nobody")}
+              live
               mayEnd={mayEnd}
             />
           </Section>
@@ -29,6 +30,7 @@ export default function Sessions({ vm }: { vm: Vm }) {
               label={t("vmSessions.past")}
               sessions={sessions.filter((it) => !it.live)}
               empty={t("vmSessions.noPast")}
+              live={false}
               mayEnd={mayEnd}
             />
           </Section>

@@ -1,13 +1,13 @@
 import Trash2 from "lucide-react/icons/trash-2";
-import { useState } from "react";
-import { useNavigate } from "react-router";
+import { useEffect, useRef, useState } from "react";
+import { useNavigate, useSearchParams } from "react-router";
 import * as calls from "../../api/calls";
 import { putVm, useAccount } from "../../api/queries";
-import type { Vm } from "../../api/types";
+import type { Sent, Vm } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Confirm } from "../../components/Confirm";
 import { KeysField, lines } from "../../components/Field";
-import { changed, compact, Form } from "../../components/Form";
+import { changed, chosen, Form, isEmpty } from "../../components/Form";
 import { Notice } from "../../components/Notice";
 import { Outdated } from "../../components/Outdated";
 import { Section } from "../../components/Page";
@@ -17,8 +17,10 @@ import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis, type Basis } from "../../lib/basis";
 import { mayEnter } from "../../lib/may";
-import { readSizeFields, SizeFields } from "../vms/SizeChoice";
+import { readSizeFields, SizeFields } from "../vms/SizeFields";
 import { MoreFields, readMoreChanges } from "./MoreFields";
+
+const LOGINS = ["KeyOrPassword", "KeyAndPassword"] as const;
 
 /** What the forms below have of a VM. */
 const editable = (vm: Vm) => [
@@ -26,25 +28,47 @@ const editable = (vm: Vm) => [
   [vm.domainPrefix, vm.idleTimeout, vm.expiresAt, vm.startOnConnect],
 ];
 
-/** What can be changed of a VM. */
-export function Settings({ vm: current }: { vm: Vm }) {
+/** What can be changed of a VM, and its end: then the page is left. */
+export default function Settings({ vm: current, onDelete }: { vm: Vm; onDelete: () => void }) {
   const t = useT();
   const me = useAccount();
   const basis = useBasis(current, editable);
+  const forms = useAskedField();
   if (current.deleting) return <Notice tone="busy">{t("settings.deleting")}</Notice>;
   const edit = { basis, owner: current.owner === me.name ? undefined : current.owner };
   return (
     <>
       <Outdated of={basis} />
-      <div className="columns" key={basis.round}>
+      <div className="columns" key={basis.round} ref={forms}>
         <SizeSection {...edit} />
         <div className="stack">
           {mayEnter(me, current) && <AccessSection {...edit} />}
-          <DeleteSection vm={current} owner={edit.owner} />
+          <DeleteSection vm={current} owner={edit.owner} onDelete={onDelete} />
         </div>
       </div>
     </>
   );
+}
+
+/** Goes to the field that the address names (`at`), once. */
+function useAskedField() {
+  const forms = useRef<HTMLDivElement>(null);
+  const [search, setSearch] = useSearchParams();
+  const at = search.get("at");
+  useEffect(() => {
+    if (at === null) return;
+    const field = forms.current?.querySelector(`[name="${CSS.escape(at)}"]`);
+    // Once the tab that was pressed has given up the focus.
+    const frame = requestAnimationFrame(() => {
+      if (field instanceof HTMLElement) {
+        field.focus({ preventScroll: true });
+        field.scrollIntoView({ block: "center" });
+      }
+      setSearch({ tab: "settings" }, { replace: true });
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [at, setSearch]);
+  return forms;
 }
 
 interface Editing {
@@ -57,9 +81,8 @@ interface Editing {
 function useEdit({ basis: { basis: vm, saved }, owner }: Editing) {
   const t = useT();
   const toast = useToast();
-  return async (fields: Record<string, unknown>) => {
-    const body = compact(fields);
-    if (Object.keys(body).length === 0) return toast(t("settings.nothing"));
+  return async (body: Sent<"VmEdit">) => {
+    if (isEmpty(body)) return toast(t("settings.nothing"));
     const answer = await calls.editVm({ name: vm.name, owner }, body, vm.etag);
     saved(answer);
     putVm(answer);
@@ -74,7 +97,7 @@ function SizeSection(editing: Editing) {
   const send = async (data: FormData) => {
     const size = readSizeFields(data);
     await edit({
-      cpu: size["cpu"] === vm.cpu ? undefined : size["cpu"],
+      cpu: size.cpu === vm.cpu ? undefined : size.cpu,
       memory: changed(data, "memory", vm.memory),
       disk: changed(data, "disk", vm.disk),
       ...readMoreChanges(data, vm),
@@ -97,7 +120,7 @@ function AccessSection(editing: Editing) {
   const { basis: vm } = editing.basis;
   const send = async (data: FormData, form: HTMLFormElement) => {
     const keys = lines(data.get("sshPublicKeys"));
-    const login = String(data.get("sshLogin") ?? vm.sshLogin);
+    const login = chosen(data, "sshLogin", LOGINS) ?? vm.sshLogin;
     await edit({
       sshPassword: String(data.get("sshPassword") ?? "") || undefined,
       sshPublicKeys: keys.join("\n") === vm.sshPublicKeys.join("\n") ? undefined : keys,
@@ -126,7 +149,7 @@ function AccessSection(editing: Editing) {
           name="sshLogin"
           label={t("settings.login")}
           defaultValue={vm.sshLogin}
-          options={(["KeyOrPassword", "KeyAndPassword"] as const).map((value) => ({
+          options={LOGINS.map((value) => ({
             value,
             text: t(`settings.${value}`),
           }))}
@@ -136,7 +159,7 @@ function AccessSection(editing: Editing) {
   );
 }
 
-function DeleteSection({ vm, owner }: { vm: Vm; owner: string | undefined }) {
+function DeleteSection({ vm, owner, onDelete }: { vm: Vm; owner: string | undefined; onDelete: () => void }) {
   const t = useT();
   const navigate = useNavigate();
   const [asking, setAsking] = useState(false);
@@ -158,6 +181,7 @@ function DeleteSection({ vm, owner }: { vm: Vm; owner: string | undefined }) {
         onClose={() => setAsking(false)}
         send={async () => {
           await calls.deleteVm({ name, owner });
+          onDelete();
           putVm({ ...vm, deleting: true });
           void navigate(owner === undefined ? "/" : "/admin/vms");
         }}

@@ -1,31 +1,40 @@
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components/Tabs";
-import { useAccount, useVm } from "../../api/queries";
+import { useAccount, useIsSuspended, useVm } from "../../api/queries";
 import type { Vm } from "../../api/types";
+import { AskBeforeLeaving } from "../../components/AskBeforeLeaving";
 import { Badge } from "../../components/Badge";
 import { Empty } from "../../components/Empty";
 import { Loaded, Loading } from "../../components/Loaded";
 import { Page } from "../../components/Page";
 import { isMissing } from "../../api/problem";
 import { useT, type Key } from "../../i18n";
+import { hasEdits } from "../../lib/edited";
+import { haveRefusals } from "../../lib/refusals";
 import { mayEnter, mayManage } from "../../lib/may";
 import { useVmState } from "../../lib/use-vm-state";
+import { asOfSuspended } from "../../lib/vm";
 import { Overview } from "./Overview";
 import { PowerButtons } from "./PowerButtons";
-import { Settings } from "./Settings";
+import { VmNotice } from "./VmNotice";
 
 const Sessions = lazy(() => import("./Sessions"));
-const Console = lazy(() => import("./console/Console"));
+const Settings = lazy(() => import("./Settings"));
+/** Why a console is over comes as no answer to a request: the words for it are had before. */
+const Console = lazy(async () => (await Promise.all([import("./console/Console"), haveRefusals()]))[0]);
 
 const TABS = ["overview", "terminal", "screen", "serial", "sessions", "settings"] as const;
 type TabName = (typeof TABS)[number];
+const CONSOLES = ["terminal", "screen", "serial"] as const;
+type ConsoleName = (typeof CONSOLES)[number];
 
 /** Everything about one VM. */
 export default function VmPage() {
   const t = useT();
   const { name = "", owner } = useParams();
   const query = useVm(name, owner);
+  const isSuspended = useIsSuspended(owner);
   const gone = (query.isSuccess && query.data === undefined) || isMissing(query.error);
   if (gone) {
     return (
@@ -36,8 +45,11 @@ export default function VmPage() {
       </Page>
     );
   }
-  return <Loaded query={query}>{(vm) => (vm ? <OneVm vm={vm} key={vm.uid} /> : <Loading />)}</Loaded>;
+  return <Loaded query={query}>{(vm) => (vm ? <OneVm vm={isSuspended ? asOfSuspended(vm) : vm} key={vm.uid} /> : <Loading />)}</Loaded>;
 }
+
+/** On a phone there is more of the row of tabs than is seen. */
+const intoSight = (tab: Element | null) => tab?.scrollIntoView({ block: "nearest", inline: "center" });
 
 function OneVm({ vm }: { vm: Vm }) {
   const t = useT();
@@ -51,6 +63,26 @@ function OneVm({ vm }: { vm: Vm }) {
   const choose = (next: string) => setSearch(next === "overview" ? {} : { tab: next }, { replace: true });
   const foreign = vm.owner !== me.name;
 
+  // Consoles stay connected and edits stay while another tab is looked at.
+  const [seen, setSeen] = useState<ReadonlySet<TabName>>(new Set());
+  if (!seen.has(tab)) setSeen(new Set([...seen, tab]));
+  const [live, setLive] = useState<readonly ConsoleName[]>([]);
+  const onLive = useCallback((console: ConsoleName, isLive: boolean) => {
+    setLive((before) => {
+      const others = before.filter((other) => other !== console);
+      return isLive ? [...others, console] : others;
+    });
+  }, []);
+  const settings = useRef<HTMLDivElement>(null);
+  const isDeleted = useRef(false);
+  const losses = useCallback(() => {
+    if (isDeleted.current) return [];
+    const consoles = live.map((console) => t(`tab.${console}`)).join(", ");
+    const isShell = live.includes("terminal");
+    const isEdited = settings.current !== null && hasEdits(settings.current);
+    return [...(consoles ? [t(isShell ? "leave.terminal" : "leave.consoles", { consoles })] : []), ...(isEdited ? [t("leave.edits")] : [])];
+  }, [live, t]);
+
   return (
     <Page
       title={vm.name}
@@ -62,21 +94,27 @@ function OneVm({ vm }: { vm: Vm }) {
       }
       actions={mayManage(me, vm) && !vm.deleting ? <PowerButtons vm={vm} /> : undefined}
     >
+      <VmNotice vm={vm} />
       <Tabs className="tabs" selectedKey={tab} onSelectionChange={(key) => choose(String(key))}>
         <TabList aria-label={t("vm.tabs")} className="tab-list">
-          {tabs.map((tab) => (
-            <Tab key={tab} id={tab} className="tab">
-              {t(`tab.${tab}` as Key)}
+          {tabs.map((it) => (
+            <Tab key={it} id={it} className="tab" ref={it === tab ? intoSight : null}>
+              {t(`tab.${it}` as Key)}
+              {live.some((console) => console === it) && (
+                <span className="tab-live">
+                  <span className="visually-hidden">{t("console.live")}</span>
+                </span>
+              )}
             </Tab>
           ))}
         </TabList>
         <TabPanel id="overview" className="tab-panel">
           <Overview vm={vm} />
         </TabPanel>
-        {(["terminal", "screen", "serial"] as const).map((kind) => (
-          <TabPanel key={kind} id={kind} className="tab-panel">
+        {CONSOLES.map((kind) => (
+          <TabPanel key={kind} id={kind} className="tab-panel" shouldForceMount={enter && seen.has(kind)}>
             <Suspense fallback={<Loading />}>
-              <Console vm={vm} kind={kind} />
+              <Console vm={vm} kind={kind} onLive={onLive} />
             </Suspense>
           </TabPanel>
         ))}
@@ -85,10 +123,18 @@ function OneVm({ vm }: { vm: Vm }) {
             <Sessions vm={vm} />
           </Suspense>
         </TabPanel>
-        <TabPanel id="settings" className="tab-panel">
-          <Settings vm={vm} />
+        <TabPanel id="settings" className="tab-panel" shouldForceMount={seen.has("settings")} ref={settings}>
+          <Suspense fallback={<Loading />}>
+            <Settings
+              vm={vm}
+              onDelete={() => {
+                isDeleted.current = true;
+              }}
+            />
+          </Suspense>
         </TabPanel>
       </Tabs>
+      <AskBeforeLeaving losses={losses} />
     </Page>
   );
 }

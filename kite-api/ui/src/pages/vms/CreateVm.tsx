@@ -3,19 +3,19 @@ import { useNavigate } from "react-router";
 import * as calls from "../../api/calls";
 import { isProblemOf, ProblemError } from "../../api/problem";
 import { putVm, useAccount, useImages, useVms } from "../../api/queries";
-import type { Body, Image, Me, Vm } from "../../api/types";
+import type { Image, Me, Sent, Vm } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
 import { LABEL, NameField } from "../../components/Field";
-import { compact, Form, given } from "../../components/Form";
+import { Form, given } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { bytes, remaining, sum } from "../../lib/sizes";
-import { AccessFields, checkAccess, readPassword } from "../vm/AccessFields";
+import { AccessFields, readPassword } from "../vm/AccessFields";
 import { MoreFields, readMore } from "../vm/MoreFields";
 import { ImageChoice } from "./ImageChoice";
-import { firstSize, readSize, SizeChoice } from "./SizeChoice";
+import { atSize, firstSize, readSize, SizeChoice } from "./SizeChoice";
 
 /** The dialog that creates a VM. */
 export default function CreateVm({ onClose }: { onClose: () => void }) {
@@ -42,14 +42,16 @@ function CreateForm({ images, onClose }: { images: readonly Image[]; onClose: ()
   const [waiting, setWaiting] = useState(false);
 
   const send = async (data: FormData) => {
-    const body = compact({
+    const body: Sent<"NewVm"> = {
       name: given(data, "name") ?? "",
       image,
       ...readSize(data, size),
-      sshPassword: readPassword(data, me),
+      sshPassword: readPassword(data),
       ...readMore(data),
+    };
+    const vm = await whenReady(body, () => setWaiting(true)).catch((error: unknown) => {
+      throw atSize(error, size);
     });
-    const vm = await whenReady(body, () => setWaiting(true));
     putVm(vm);
     toast(t("create.done", { name: vm.name }));
     onClose();
@@ -60,7 +62,6 @@ function CreateForm({ images, onClose }: { images: readonly Image[]; onClose: ()
     <Form
       submit={t("create.submit")}
       extra={<Button onPress={onClose}>{t("cancel")}</Button>}
-      check={(data) => checkAccess(data, me, t)}
       send={send}
     >
       <NameField name="name" label={t("vm.name")} hint={t("vm.nameHint")} pattern={LABEL} maxLength={52} autoFocus isRequired />
@@ -80,7 +81,7 @@ function useRemaining(me: Me) {
 }
 
 /** Creates the VM; a new account's space may take some seconds to be made. */
-async function whenReady(body: Body, onWait: () => void): Promise<Vm> {
+async function whenReady(body: Sent<"NewVm">, onWait: () => void): Promise<Vm> {
   for (let attempt = 0; ; attempt += 1) {
     try {
       return await calls.createVm(body);

@@ -1,9 +1,9 @@
+import { ProblemError } from "../../api/problem";
 import { Choice } from "../../components/Choice";
-import { NameField } from "../../components/Field";
-import { given } from "../../components/Form";
 import { Notice } from "../../components/Notice";
 import { useT } from "../../i18n";
 import { bytes, fits, SIZES, sizeText, type Amounts } from "../../lib/sizes";
+import { readSizeFields, SizeFields, type SizeOf } from "./SizeFields";
 
 const CUSTOM = "custom";
 
@@ -53,18 +53,6 @@ export function SizeChoice({ value, onChange, left, minDisk }: Props) {
   );
 }
 
-/** CPUs, memory and disk, typed. */
-export function SizeFields({ size }: { size?: { cpu: number; memory: string; disk: string } }) {
-  const t = useT();
-  return (
-    <div className="field-row">
-      <NameField name="cpu" label={t("quota.cpu")} type="number" defaultValue={String(size?.cpu ?? 1)} isRequired />
-      <NameField name="memory" label={t("quota.memory")} hint={t("size.memoryHint")} defaultValue={size?.memory ?? "1Gi"} isRequired />
-      <NameField name="disk" label={t("quota.disk")} hint={t("size.diskHint")} defaultValue={size?.disk ?? "10Gi"} isRequired />
-    </div>
-  );
-}
-
 /** Medium, or the largest that is left. */
 export function firstSize(left: Amounts): string {
   const [small, medium] = SIZES;
@@ -72,13 +60,15 @@ export function firstSize(left: Amounts): string {
 }
 
 /** The chosen size as fields of a body. */
-export function readSize(data: FormData, id: string): Record<string, unknown> {
+export function readSize(data: FormData, id: string): SizeOf {
   const size = SIZES.find((size) => size.id === id);
   if (size) return { cpu: size.cpu, memory: size.memory, disk: size.disk };
   return readSizeFields(data);
 }
 
-export function readSizeFields(data: FormData): Record<string, unknown> {
-  const cpu = given(data, "cpu");
-  return { cpu: cpu === undefined ? undefined : Number(cpu), memory: given(data, "memory"), disk: given(data, "disk") };
+/** What the API says of CPUs, memory and disk, at the size of which they are. */
+export function atSize(error: unknown, id: string): unknown {
+  const isTyped = SIZES.every((size) => size.id !== id);
+  if (isTyped || !(error instanceof ProblemError)) return error;
+  return error.called((field) => (["cpu", "memory", "disk"].includes(field) ? "size" : field));
 }

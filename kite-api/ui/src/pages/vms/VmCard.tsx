@@ -1,22 +1,25 @@
 import { Link } from "react-router";
-import { sentence } from "../../api/problem";
 import { useAccount, useConfig } from "../../api/queries";
 import type { Vm } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { CopyText } from "../../components/CopyText";
-import { useT } from "../../i18n";
+import { useI18n } from "../../i18n";
 import { mayManage } from "../../lib/may";
+import { explain } from "../../lib/reasons";
+import { useNow } from "../../lib/now";
 import { useVmState } from "../../lib/use-vm-state";
-import { sshCommandOf, vmPath } from "../../lib/vm";
+import { endingSoon, sshCommandOf, vmPath } from "../../lib/vm";
 import { PowerButtons } from "../vm/PowerButtons";
 import { VmFacts } from "../vm/VmFacts";
 import { VmProgress } from "../vm/VmProgress";
 
 /** A VM at a glance. */
 export function VmCard({ vm }: { vm: Vm }) {
-  const t = useT();
+  const { t, tag } = useI18n();
+  const now = useNow();
   const me = useAccount();
   const state = useVmState().stateOf(vm);
+  const cause = state.cause ?? endingSoon(vm);
   const sshCommand = sshCommandOf(vm, useConfig().data?.gateway);
   return (
     <li className="card vm-card" data-tone={state.tone}>
@@ -28,7 +31,7 @@ export function VmCard({ vm }: { vm: Vm }) {
       </header>
       <VmFacts vm={vm} />
       <VmProgress vm={vm} />
-      {state.detail !== undefined && <p className="detail">{sentence(state.detail)}</p>}
+      {cause !== undefined && <p className="detail">{explain(vm, cause, t, tag, now).text}</p>}
       {sshCommand !== undefined && !vm.deleting && (
         <CopyText text={sshCommand} label={t("vm.sshOf", { name: vm.name })} />
       )}

@@ -3,47 +3,8 @@
 // the API.
 
 import * as calls from "../../../api/calls";
-import { sentence } from "../../../api/problem";
 import type { ConsoleKind } from "../../../api/types";
-
-/** Close codes of the API, in a word. */
-const ENDS = {
-  1000: "closed",
-  1001: "restarting",
-  // The browser's own: nobody said goodbye.
-  1006: "broken",
-  4401: "session-over",
-  4403: "forbidden",
-  4408: "timed-out",
-  4409: "taken",
-  4410: "ended",
-  4500: "failed",
-} as const;
-
-/** How a console ended. */
-export interface End {
-  how: (typeof ENDS)[keyof typeof ENDS] | "refused" | "unknown";
-  code: number;
-  /** What the API says of it; may be empty. */
-  why: string;
-  /** Who ended it, where somebody did. */
-  by?: string | undefined;
-}
-
-interface Words {
-  ready?: true;
-  /** With `ready`: what is shown is kept to be replayed. */
-  recorded?: boolean;
-  error?: { detail?: string; title?: string };
-  ended?: { by: string; reason: string };
-}
-
-function endOf(code: number, reason: string, { error, ended }: Words): End {
-  const how = Object.hasOwn(ENDS, code) ? ENDS[code as keyof typeof ENDS] : "unknown";
-  if (how === "ended" && ended) return { how, code, why: ended.reason, by: ended.by };
-  const why = sentence(error?.detail ?? error?.title ?? reason);
-  return { how: how === "failed" && error ? "refused" : how, code, why };
-}
+import { endOf, type End, type Words } from "./end";
 
 export interface ConsoleEvents {
   onReady: (isRecorded: boolean) => void;

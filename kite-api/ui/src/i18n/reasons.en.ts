@@ -1,0 +1,103 @@
+// What conditions of VMs say, by reason, where one means something else for a type by
+// both. A reason without words is shown as the controller tells it, which is English.
+
+export const reasons = {
+  "reason.details": "Details",
+
+  // As the VM runs, or does not.
+  "reason.Running": "It runs.",
+  "reason.Stopped": "It is off.",
+  "reason.Starting": "It is being started.",
+  "reason.Stopping": "It is shutting down.",
+  "reason.Restarting": "It is shutting down, to start again.",
+  "reason.Migrating": "It runs, and is being moved to another node.",
+  "reason.Resizing": "It runs, and is being given its new size.",
+  "reason.RestartRequired": "It runs. What was changed takes effect at its next restart.",
+  "reason.ChangedWhileRunning": "Something was changed that takes effect only when it is restarted.",
+  "reason.WaitingForVolumeBinding": "Its disk is being attached to a node.",
+  "reason.WaitingForReceiver": "It waits to be taken over by another node.",
+  "reason.Paused": "It is paused.",
+  "reason.PausedIOError": "It is paused, as its disk could not be written. It goes on when the disk can be written again.",
+  "reason.Unschedulable": "No node has room for it. It starts as soon as there is some.",
+  "reason.CrashLoopBackOff": "It crashes again and again, and is started again each time.",
+  "reason.ImagePull": "The node cannot fetch what runs VMs.",
+  "reason.NodeUnreachable": "The node on which it is does not answer.",
+  "reason.UnknownStatus": "The cluster tells a state that Kite does not know.",
+  "reason.Suspended": "It is kept off, as the account of its owner is suspended.",
+  "reason.Deleting": "It is being deleted.",
+
+  // Its names.
+  "reason.Reserving": "Its names are being reserved.",
+  "reason.Reserved": "Its names are its own.",
+  "reason.SshIdTaken": "The login name {sshId} belongs to another VM.",
+  "reason.DomainTaken": "The web address {prefix} belongs to another VM. The VM itself works without.",
+  "reason.NoCredentials": "It has neither a password nor a key for logins over SSH.",
+  "reason.NoCredentials.both": "A login over SSH takes a key and a password, and it does not have both.",
+
+  // Its image and its disk.
+  "reason.Waiting": "It waits for the login name.",
+  "reason.ImageReady.Ready": "The image {image} is ready.",
+  "reason.Cloned": "The disk is made from {image}.",
+  "reason.UnknownImage": "There is no image {image}.",
+  "reason.ImageNotReady": "The image {image} is still being imported.",
+  "reason.DiskTooSmall": "The disk of {disk} is too small for the image {image}.",
+  "reason.NotMade": "It is not made yet.",
+  "reason.Cloning": "The disk is being made from {image}.",
+  "reason.CloneFailed": "The disk could not be made from {image}.",
+  "reason.WaitingForStart": "The disk is filled when the VM is first started.",
+  "reason.DiskNotReady": "It waits for the disk.",
+  "reason.Filled": "The disk is ready.",
+  "reason.Growing": "The disk can be used, and is growing.",
+  "reason.GrowthRefused": "The disk cannot grow. It keeps the size that it has.",
+  "reason.GrowthFailed": "The disk does not grow. It can be used with the size that it has.",
+  "reason.DiskFailed": "The disk could not be made.",
+  "reason.DataVolumeError": "The disk has an error.",
+
+  // What it may have.
+  "reason.UserMissing": "The account of its owner is not there.",
+  "reason.WaitingForNamespace": "It waits for the owner's space to be made.",
+  "reason.QuotaExceeded": "It asks for more than is left of the owner's quota.",
+  "reason.QuotaUnknown": "Nobody can tell what is left of the owner's quota, as another VM of theirs cannot be read.",
+  "reason.WaitingForQuota": "It is being looked whether the owner's quota has room for it.",
+  "reason.Claimed": "It is being made from the offer {offer}.",
+  "reason.Fulfilled": "It was made from the offer {offer}.",
+  "reason.NotClaimed": "The offer {offer} is claimed when nothing else is in the way.",
+  "reason.OfferUnknown": "There is no offer {offer}.",
+  "reason.OfferNotYours": "The offer {offer} is for another user.",
+  "reason.OfferTaken": "Somebody else has the offer {offer}.",
+  "reason.OfferNotFree": "It waits until the former claim to the offer {offer} is gone.",
+  "reason.OfferWithdrawn": "The offer {offer} is being withdrawn.",
+  "reason.OfferExpired": "The offer {offer} cannot be claimed any more.",
+  "reason.OfferMismatch": "It is not what the offer {offer} is for.",
+
+  // How long it lasts.
+  "reason.NotExpired": "It ends on {end}: then it is switched off, and later deleted with its disk.",
+  "reason.ExpiresSoon": "It ends on {end} ({left}): then it is switched off, and later deleted with its disk.",
+  "reason.Expired": "It ended on {end} and stays off. It is deleted with its disk on {deletion} ({leftToDeletion}).",
+  "reason.Expired.short": "It ended on {end} and stays off. Later it is deleted with its disk.",
+  "reason.NotIdle": "It is switched off when nobody has had a session for {idle}.",
+  "reason.Idle": "Nobody has had a session for {idle}, so it is off.",
+
+  // Its web address.
+  "reason.Exposed": "Port 80 is reached at {domain}.",
+  "reason.NoBaseDomain": "The platform has no base domain, below which web addresses are.",
+  "reason.DomainNotReserved": "The web address {prefix} is not this VM's.",
+  "reason.NoAddress": "The web address is set up, and nobody has told where it leads. Some ingress controllers never do.",
+  "reason.NoGateway": "The platform names no Gateway.",
+  "reason.NotTakenUp": "The web address is set up, and the Gateway has not taken it up yet.",
+  "reason.CertificateMissing": "The certificate of the web address is not there, so browsers refuse it.",
+  "reason.Exposed.Refused": "The cluster refuses to set up the web address.",
+  "reason.Exposed.other": "The Gateway does not take the web address.",
+
+  // What went wrong.
+  "reason.CloudInit": "What sets up the guest cannot be made.",
+  "reason.WaitingForDeletion": "It waits until what had its name before is gone.",
+  "reason.NameTaken": "Something else in the cluster has its name.",
+  "reason.Refused": "The cluster refuses it.",
+  "reason.Invalid": "It cannot be made as it is asked for.",
+  "reason.Contested": "Somebody else changes it back each time.",
+  "reason.OutdatedCrd": "The cluster's definitions are older than Kite.",
+  "reason.Unreadable": "Something of it cannot be read.",
+  "reason.Missing": "Something that it needs is not there.",
+  "reason.Failing": "The cluster does not do as asked. It is tried again and again.",
+};

@@ -1,0 +1,177 @@
+// What an administrator sees of the cluster: how full it is, and images on their way.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { PASSWORD, accessible, api, heading, scene, tokenOf } from "./world.mjs";
+
+const GIB = 2 ** 30;
+const MACHINE = ["Starting", "Running", "Migrating", "Paused", "Stopping"];
+
+/** What charts show, by their names: rows of what is said and how long the bar is. */
+const charts = (page) =>
+  page.getByRole("figure").evaluateAll((figures) =>
+    Object.fromEntries(
+      figures.map((figure) => [
+        figure.getAttribute("aria-label"),
+        Object.fromEntries(
+          [...figure.querySelectorAll("dl > div")].map((row) => [
+            row.querySelector("dt").textContent,
+            [row.querySelector("dd").textContent, Number.parseFloat(row.querySelector(".fill")?.style.width)],
+          ]),
+        ),
+      ]),
+    ),
+  );
+
+const gib = (bytes) => {
+  assert.ok(Number.isInteger(bytes / GIB), String(bytes));
+  return `${bytes / GIB} GiB`;
+};
+
+/** What the overview has to say, by what the API tells. */
+const told = async (token) => {
+  const { nodes, cpu, memory } = await api("GET", "/admin/capacity", token);
+  const { items, total } = await api("GET", "/vms?all=true&limit=1000", token);
+  assert.equal(items.length, total);
+  const all = Number.parseInt(memory, 10) * 2 ** 20;
+  const used = (what, vms) => vms.reduce((sum, vm) => sum + vm.charge[what], 0);
+  const on = items.filter((vm) => MACHINE.includes(vm.status.phase));
+  const share = (part, whole) => Math.round((1000 * part) / whole) / 10;
+  return {
+    nodes,
+    cluster: {
+      CPUs: [`${used("cpu", on)} of ${cpu}`, share(used("cpu", on), cpu)],
+      Memory: [`${gib(used("memory", on))} of ${gib(all)}`, share(used("memory", on), all)],
+    },
+    count: items.length,
+    ofAnn: String(items.filter(({ owner }) => owner === "ann").length),
+  };
+};
+
+const the_overview_shows_how_full_the_cluster_is = async () => {
+  const token = await tokenOf("ann");
+  await api("POST", "/vms", token, { name: "meter", cpu: 2, memory: "3Gi", disk: "10Gi", image: "debian-12", sshPassword: PASSWORD });
+  const settled = async (phase) => {
+    while ((await api("GET", "/vms/meter", token)).status.phase !== phase) await new Promise((done) => setTimeout(done, 200));
+    return told(token);
+  };
+  const running = await settled("Running");
+  await scene({ user: "ann" }, async (page) => {
+    const shown = async () => {
+      const { "Used of the cluster": rows } = await charts(page);
+      return Object.fromEntries(Object.entries(rows).map(([name, [text, width]]) => [name, [text, Math.round(10 * width) / 10]]));
+    };
+    const comesTo = async (wanted) => {
+      let is = await shown();
+      for (let attempt = 0; attempt < 60 && JSON.stringify(is) !== JSON.stringify(wanted); attempt += 1) {
+        await page.waitForTimeout(250);
+        is = await shown();
+      }
+      assert.deepEqual(is, wanted);
+    };
+    await page.goto("/admin");
+    const chart = page.getByRole("figure", { name: "Used of the cluster" });
+    await chart.waitFor();
+    assert.ok(running.nodes > 0);
+    await page.getByText(`have of the cluster's nodes (${running.nodes}).`).waitFor();
+    await comesTo(running.cluster);
+    // Each is called what stands above it, and counts what the API has.
+    const all = await charts(page);
+    assert.deepEqual(Object.keys(all).sort(), (await page.locator(".section", { has: page.getByRole("figure") }).locator("h2").allInnerTexts()).sort());
+    assert.equal(Object.values(all["VMs by state"]).reduce((sum, [text]) => sum + Number(text), 0), running.count);
+    assert.equal(all["VMs by owner"].ann[0], running.ofAnn);
+    // It follows what is stopped and started, without being loaded again.
+    await api("POST", "/vms/meter/stop", token);
+    const stopped = await settled("Stopped");
+    assert.notDeepEqual(stopped.cluster, running.cluster);
+    await comesTo(stopped.cluster);
+    await api("POST", "/vms/meter/start", token);
+    await comesTo((await settled("Running")).cluster);
+  });
+  await api("DELETE", "/vms/meter", token);
+};
+
+/** A request to the demo's API server, as `kubectl` makes it. */
+async function kubernetes(method, path, body) {
+  const kubeconfig = readFileSync(join(process.env.KITE_STATE, "kubeconfig"), "utf8");
+  const of = (name) => new RegExp(`^ *${name}: (\\S+)$`, "m").exec(kubeconfig)[1];
+  const response = await fetch(`${of("server")}/apis/hy3ons.github.io/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${of("token")}`, "content-type": "application/json" },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  assert.ok(response.ok, `${method} ${path}: ${response.status} ${await response.text()}`);
+}
+
+const card = (page, name) => page.getByRole("listitem").filter({ has: page.getByText(name, { exact: true }) });
+
+const a_new_image_is_followed_until_it_is_ready = () =>
+  scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/images");
+    await card(page, "debian-12").getByText("Ready").waitFor();
+    // It passes fast: all that the card ever says is kept.
+    await page.evaluate(() => {
+      globalThis.said = [];
+      const look = () => {
+        const card = [...document.querySelectorAll(".vm-card")].find((it) => it.querySelector("code")?.textContent === "void-1");
+        if (card === undefined) return;
+        const is = JSON.stringify([card.querySelector(".badge").textContent, card.querySelector("[role=progressbar]") !== null]);
+        if (globalThis.said.at(-1) !== is) globalThis.said.push(is);
+      };
+      new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true, attributes: true });
+    });
+    await kubernetes("POST", "/kiteimages", {
+      apiVersion: "hy3ons.github.io/v1",
+      kind: "KiteImage",
+      metadata: { name: "void-1" },
+      spec: { displayName: "Void", osFamily: "Debian", minDisk: "1Gi", source: { registry: { url: "docker://images.kite.test/void:1" } } },
+    });
+    try {
+      await card(page, "void-1").getByText("Ready").waitFor();
+      const said = (await page.evaluate(() => globalThis.said)).map((it) => JSON.parse(it));
+      // On its way it has a bar, and none once it is there.
+      assert.ok(said.length > 1, JSON.stringify(said));
+      for (const [phase, hasBar] of said) assert.equal(hasBar, phase !== "Ready", JSON.stringify(said));
+      assert.deepEqual(said.at(-1), ["Ready", false]);
+    } finally {
+      await kubernetes("DELETE", "/kiteimages/void-1");
+    }
+    await card(page, "void-1").waitFor({ state: "detached" });
+  });
+
+const how_far_an_import_is_can_be_read_and_heard = () =>
+  scene({ user: "ann" }, async (page) => {
+    const image = { name: "void-1", displayName: "Void", osFamily: "Debian", minDisk: "1073741824" };
+    let state = { phase: "Pending" };
+    await page.route("**/api/v1/events*", (route) => route.abort());
+    await page.route("**/api/v1/images*", (route) => route.fulfill({ json: { items: [{ ...image, ...state }], total: 1 } }));
+    await page.goto("/admin/images");
+    await heading(page, "Images");
+    const bar = page.getByRole("progressbar", { name: "Import" });
+    await card(page, "void-1").getByText("Not imported yet").waitFor();
+    // Nobody knows yet how far it is.
+    assert.equal(await bar.getAttribute("aria-valuenow"), null);
+    await accessible(page, "an image that waits");
+    for (const [progress, now, text] of [["42.0%", "42", "42 %"], ["97.5%", "97.5", "98 %"]]) {
+      state = { phase: "Importing", progress };
+      await bar.getByText(text, { exact: true }).waitFor();
+      assert.equal(await bar.getAttribute("aria-valuenow"), now);
+      assert.equal(await bar.locator(".fill").evaluate((it) => it.style.width), `${now}%`);
+      await card(page, "void-1").getByText("Being imported").waitFor();
+    }
+    await accessible(page, "an image that is being imported");
+    state = { phase: "Failed" };
+    await card(page, "void-1").getByText("kubectl describe kiteimage void-1").waitFor();
+    assert.equal(await bar.count(), 0);
+    await accessible(page, "an image that failed");
+    state = { phase: "Ready" };
+    await card(page, "void-1").getByText("Ready", { exact: true }).waitFor();
+    assert.equal(await page.getByText("kubectl describe").count(), 0);
+  });
+
+export default {
+  the_overview_shows_how_full_the_cluster_is,
+  a_new_image_is_followed_until_it_is_ready,
+  how_far_an_import_is_can_be_read_and_heard,
+};
