@@ -15,3 +15,20 @@ pub(crate) fn causes(error: &dyn Error) -> String {
     }
     text
 }
+
+/// What the API server said, or why it said nothing, in one line: of its answer the
+/// words that are for people.
+pub(crate) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => {
+            let message = &status.message;
+            match status.code {
+                401 | 403 => format!(
+                    "{message}. Do this as somebody who may, such as a cluster administrator"
+                ),
+                _ => message.clone(),
+            }
+        }
+        error => causes(error),
+    }
+}

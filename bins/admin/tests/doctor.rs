@@ -8,7 +8,10 @@ use std::sync::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::core::v1::Service,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kite_admin::doctor::{Aim, Facts, Report, Seen, State, examine, judge};
 use kite_core::crd;
 use kite_fake::{
@@ -25,6 +28,7 @@ fn aim() -> Aim {
     Aim {
         namespace: "kite".to_owned(),
         storage_class: None,
+        planned: None,
     }
 }
 
@@ -369,6 +373,76 @@ async fn how_people_get_in_is_looked_at_once_kite_is_there() {
     let report = examine(&client, &aim()).await;
     assert_eq!(state(&report, "exposure"), State::Fit, "{report}");
     assert_eq!(state(&report, "loadBalancer"), State::Unfit, "{report}");
+}
+
+#[tokio::test]
+async fn how_people_would_get_in_is_looked_at_before_there_are_settings() {
+    let fake = fit().await;
+    let client = fake.client();
+    let report = examine(&client, &aim()).await;
+    assert_eq!(state(&report, "exposure"), State::Warning, "{report}");
+    assert_eq!(state(&report, "loadBalancer"), State::Unknown, "{report}");
+    for object in [
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+               "metadata": {"name": "nginx", "annotations": {
+                   "ingressclass.kubernetes.io/is-default-class": "true"}},
+               "spec": {"controller": "k8s.io/ingress-nginx"}}),
+        json!({"apiVersion": "v1", "kind": "Service",
+               "metadata": {"name": "web", "namespace": "default"},
+               "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}}),
+        json!({"apiVersion": "v1", "kind": "Service",
+               "metadata": {"name": "inner", "namespace": "default"},
+               "spec": {"type": "ClusterIP", "ports": [{"port": 80}]}}),
+    ] {
+        make(&client, object).await;
+    }
+    let report = examine(&client, &aim()).await;
+    assert_eq!(state(&report, "exposure"), State::Fit, "{report}");
+    let balancer = report.find("loadBalancer").unwrap();
+    assert_eq!(balancer.state, State::Warning);
+    assert!(balancer.message.contains("default/web"), "{balancer:?}");
+
+    let served =
+        json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.8", "ipMode": "VIP"}]}}});
+    Api::<Service>::namespaced(client.clone(), "default")
+        .patch_status("web", &PatchParams::default(), &Patch::Merge(served))
+        .await
+        .unwrap();
+    let report = examine(&client, &aim()).await;
+    let balancer = report.find("loadBalancer").unwrap();
+    assert_eq!(balancer.state, State::Fit);
+    assert!(balancer.message.ends_with("192.0.2.8"), "{balancer:?}");
+}
+
+#[tokio::test]
+async fn settings_that_are_to_be_written_are_held_against_the_cluster() {
+    let fake = fit().await;
+    let planned = |settings: Value| Aim {
+        planned: Some(serde_json::from_value(settings).unwrap()),
+        ..aim()
+    };
+    let by_gateway = planned(json!({
+        "baseDomain": "localhost",
+        "exposure": {
+            "gateway": {"namespace": "infra", "name": "front"},
+            "certificate": {"clusterIssuer": "acme"},
+        },
+    }));
+    let report = examine(&fake.client(), &by_gateway).await;
+    let gateway = report.find("exposure").unwrap();
+    assert_eq!(gateway.message, "there is no Gateway infra/front");
+    assert_eq!(state(&report, "certificate"), State::Unfit, "{report}");
+    assert!(report.find("dns").is_some(), "{report}");
+    let told: Vec<_> = report.to_look_at().map(|it| it.check).collect();
+    assert!(told.starts_with(&["exposure", "certificate"]), "{told:?}");
+    // It can be installed all the same, before what stands in front of it.
+    assert_eq!(report.before_install(false).count(), 0);
+
+    // What there is counts, and not what somebody would like to write.
+    let fake = with_kite(&json!({}), &json!({})).await;
+    let report = examine(&fake.client(), &by_gateway).await;
+    let none = report.find("exposure").unwrap();
+    assert!(none.message.contains("without a base domain"), "{none:?}");
 }
 
 #[tokio::test]

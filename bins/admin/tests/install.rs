@@ -8,14 +8,14 @@ use k8s_openapi::{
     api::{
         apps::v1::Deployment,
         coordination::v1::Lease,
-        core::v1::{Namespace, PersistentVolumeClaim, Secret, Service},
-        rbac::v1::ClusterRole,
+        core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret, Service},
+        rbac::v1::{ClusterRole, PolicyRule},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_admin::install::{
-    Change, Data, FirstAdmin, ObjectName, apply, first_admin, prune, remove, require_here,
-    wait_until_ready,
+    Change, Data, FirstAdmin, Memory, ObjectName, apply, first_admin, prune, recall, remove,
+    require_here, wait_until_ready,
 };
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, KubeCluster, ObjectKey},
@@ -27,9 +27,9 @@ use kite_fake::{
     actors::{Actors, Rules, cdi_definitions, kubevirt_definitions, play},
 };
 use kite_reconcile::{Context, operator::Operator};
-use kite_render::install::{Installation, Process, Profile, Replicas};
+use kite_render::install::{Installation, Manifest, Process, Profile, Replicas};
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt as _,
     api::{ListParams, Patch, PatchParams},
 };
 use serde_json::json;
@@ -68,7 +68,7 @@ impl World {
     ) -> BTreeMap<ObjectName, Change> {
         let mut changes = BTreeMap::new();
         let manifests = installation.manifests();
-        apply(&self.client, &manifests, dry_run, |object, change| {
+        let left = apply(&self.client, &manifests, dry_run, |object, change| {
             assert!(
                 changes.insert(object.clone(), change).is_none(),
                 "{object} twice"
@@ -76,6 +76,7 @@ impl World {
         })
         .await
         .unwrap();
+        assert!(left.is_empty(), "{left:?}");
         assert_eq!(changes.len(), manifests.len());
         changes
     }
@@ -173,12 +174,99 @@ async fn what_administrators_set_stays() {
 }
 
 #[tokio::test]
+async fn what_a_version_was_allowed_it_is_until_the_next_one_is_up() {
+    let world = World::new();
+    let now = small().manifests();
+    // The version before could do one thing more.
+    let mut before = now.clone();
+    let role_of = |manifests: &mut [Manifest]| {
+        let position = manifests.iter().position(
+            |it| matches!(it, Manifest::ClusterRole(role) if role.name_any() == "kite-controller"),
+        );
+        position.unwrap()
+    };
+    let at = role_of(&mut before);
+    let Manifest::ClusterRole(role) = &mut before[at] else {
+        unreachable!()
+    };
+    let wanted = role.rules.clone().unwrap();
+    let more: PolicyRule = serde_json::from_value(json!({
+        "apiGroups": ["moon.example.org"], "resources": ["phases"], "verbs": ["get"]}))
+    .unwrap();
+    role.rules.as_mut().unwrap().push(more.clone());
+    let done = apply(&world.client, &before, false, |_, _| {})
+        .await
+        .unwrap();
+    done.finish(&world.client, |object, _| panic!("{object}"))
+        .await
+        .unwrap();
+
+    let roles = Api::<ClusterRole>::all(world.client.clone());
+    let allowed = async || roles.get("kite-controller").await.unwrap().rules.unwrap();
+    // A dry run says what comes of it in the end.
+    for (dry_run, told_first) in [(true, true), (false, false), (false, false)] {
+        let mut told = Vec::new();
+        let left = apply(&world.client, &now, dry_run, |object, change| {
+            if object.name == "kite-controller" && object.kind == "ClusterRole" {
+                told.push(change);
+            }
+        });
+        let left = left.await.unwrap();
+        assert_eq!(told == [Change::Changed], told_first, "{told:?}");
+        assert_eq!(left.is_empty(), dry_run);
+        assert!(
+            allowed().await.contains(&more),
+            "the pods before still work"
+        );
+        // Broken off here, the next one finds it again.
+    }
+    let left = apply(&world.client, &now, false, |_, _| {}).await.unwrap();
+    let mut told = Vec::new();
+    left.finish(&world.client, |object, change| {
+        told.push((object.name.clone(), change));
+    })
+    .await
+    .unwrap();
+    assert_eq!(told, [("kite-controller".to_owned(), Change::Changed)]);
+    assert_eq!(allowed().await, wanted);
+}
+
+#[tokio::test]
+async fn what_it_was_made_with_is_remembered_and_goes_with_it() {
+    let world = World::new();
+    assert_eq!(recall(&world.client, "kite").await.unwrap(), None);
+    let memory = Memory {
+        version: "1.0.0".to_owned(),
+        options: vec!["--profile=k3s".to_owned(), "--env=api:A=b\nc".to_owned()],
+    };
+    let mut manifests = small().manifests();
+    manifests.push(memory.manifest("kite").unwrap());
+    let left = apply(&world.client, &manifests, false, |_, _| {}).await;
+    assert!(left.unwrap().is_empty());
+    assert_eq!(recall(&world.client, "kite").await.unwrap(), Some(memory));
+    let kept = Api::<ConfigMap>::namespaced(world.client.clone(), "kite");
+    let patch = Patch::Merge(json!({"data": {"options": "none"}}));
+    let params = PatchParams::default();
+    kept.patch("kite-installation", &params, &patch)
+        .await
+        .unwrap();
+    let error = recall(&world.client, "kite").await.unwrap_err().to_string();
+    assert!(
+        error.contains("kite/kite-installation") && error.contains("\"options\""),
+        "{error}"
+    );
+    remove(&world.client, "kite", Data::Keep, false, LONG, |_, _| {})
+        .await
+        .unwrap();
+    assert_eq!(recall(&world.client, "kite").await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn it_is_waited_until_all_pods_are_ready() {
     let world = World::new();
     let manifests = small().manifests();
-    apply(&world.client, &manifests, false, |_, _| {})
-        .await
-        .unwrap();
+    let left = apply(&world.client, &manifests, false, |_, _| {}).await;
+    assert!(left.unwrap().is_empty());
     let mut last = Vec::new();
     wait_until_ready(&world.client, &manifests, LONG, |now| last = now.to_vec())
         .await
@@ -187,7 +275,8 @@ async fn it_is_waited_until_all_pods_are_ready() {
     assert!(last.iter().all(|it| it.ready == it.wanted), "{last:?}");
     // Where nobody makes pods it is told, with what to look at.
     let bare = FakeCluster::builder().build().unwrap().client();
-    apply(&bare, &manifests, false, |_, _| {}).await.unwrap();
+    let left = apply(&bare, &manifests, false, |_, _| {}).await;
+    assert!(left.unwrap().is_empty());
     let late = wait_until_ready(&bare, &manifests, Duration::from_secs(1), |_| {}).await;
     let error = late.unwrap_err().to_string();
     assert!(
@@ -472,6 +561,52 @@ async fn no_process_becomes_another_or_takes_the_lead() {
         } else {
             let refused = written.unwrap_err().to_string();
             assert!(refused.contains("kite-leases"), "{process:?}: {refused}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_process_writes_no_secret_that_is_another_ones() {
+    let world = World::new();
+    world.apply(&small(), false).await;
+    let own = [
+        (Process::Gateway, vec![names::GATEWAY_HOST_KEY_SECRET]),
+        (
+            Process::Api,
+            vec![
+                names::BOOTSTRAP_SECRET,
+                names::UPLOADED_CERTIFICATE,
+                names::SEAL_SECRET,
+            ],
+        ),
+    ];
+    for (process, own) in own {
+        let cluster = KubeCluster::new(world.fake.client_as(&process.username("kite")));
+        for name in [
+            names::GATEWAY_HOST_KEY_SECRET,
+            names::BOOTSTRAP_SECRET,
+            names::UPLOADED_CERTIFICATE,
+            names::SEAL_SECRET,
+            names::OIDC_SECRET,
+            names::PLATFORM_CERTIFICATE,
+            "somebody-elses",
+        ] {
+            let secret: Secret = serde_json::from_value(json!({
+                "metadata": {"name": name, "namespace": "kite"}, "data": {"token": "YQ=="}}))
+            .unwrap();
+            let written = cluster.create(&secret).await;
+            if own.contains(&name) {
+                KubeCluster::new(world.client.clone())
+                    .remove(&written.unwrap(), kube::api::PropagationPolicy::Background)
+                    .await
+                    .unwrap();
+            } else {
+                let refused = written.unwrap_err().to_string();
+                assert!(
+                    refused.contains("kite-secrets") && refused.contains("metadata.name"),
+                    "{process:?} {name}: {refused}"
+                );
+            }
         }
     }
 }

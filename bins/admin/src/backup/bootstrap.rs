@@ -1,10 +1,7 @@
 //! The token that makes the first administrator, once there is one.
 
 use k8s_openapi::api::core::v1::Secret;
-use kite_core::{
-    crd::{AccessLevel, KiteUser},
-    names,
-};
+use kite_core::{crd::KiteUser, names};
 use kube::{
     Api, Client, Resource as _,
     api::{DeleteParams, DynamicObject, Preconditions},
@@ -15,10 +12,8 @@ use crate::install::ObjectName;
 
 /// Whether `user` is an administrator who can sign in.
 pub(super) fn is_administrator(user: &DynamicObject) -> bool {
-    user.clone().try_parse::<KiteUser>().is_ok_and(|it| {
-        let can_sign_in = it.spec.password_hash.is_some() || !it.spec.identities.is_empty();
-        it.spec.access_level == AccessLevel::Admin && !it.spec.suspended && can_sign_in
-    })
+    let user = user.clone().try_parse::<KiteUser>();
+    user.is_ok_and(|it| it.spec.can_administrate())
 }
 
 /// Deletes the token that an installation made, if there is one: whoever has it could

@@ -42,7 +42,7 @@ impl Seals {
         let wanted: KiteSecondFactor = factor.clone().try_parse().ok()?;
         let (uid, sealed) = (&wanted.spec.user_uid, &wanted.spec.sealed_secret);
         let now = self.now.as_ref()?;
-        if uid == former_uid && now.open(uid, sealed).is_ok() {
+        if uid == former_uid && now.is_latest(uid, sealed) {
             return Some(());
         }
         let mut seals = self.former.iter().chain([now]);
@@ -50,6 +50,7 @@ impl Seals {
         let there = there.and_then(|it| it.clone().try_parse::<KiteSecondFactor>().ok());
         let same = there
             .map(|it| it.spec.sealed_secret)
+            .filter(|it| now.is_latest(uid, it))
             .filter(|it| now.open(uid, it).is_ok_and(|opened| opened == secret));
         let sealed = match same {
             Some(same) => same,

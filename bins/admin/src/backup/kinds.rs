@@ -1,6 +1,7 @@
 //! What is kept, and what of it.
 
 use k8s_openapi::api::core::v1::Secret;
+use kite_api::SEALED_TOKENS;
 use kite_core::crd::{
     KiteImage, KiteInvite, KitePlatform, KiteReservation, KiteSecondFactor, KiteToken, KiteUser,
     KiteVirtualMachine, KiteVirtualMachineOffer,
@@ -10,8 +11,6 @@ use serde_json::{Map, Value};
 
 /// What `kubectl apply` leaves in annotations.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The token of an invite, sealed for a repeated request.
-const SEALED_INVITE: &str = "hy3ons.github.io/invite-token";
 
 /// The uid that an object had before a restore made it anew.
 pub(super) const FORMER_UID: &str = "hy3ons.github.io/restored-from-uid";
@@ -130,7 +129,10 @@ impl Kind {
 pub(super) fn essence(kind: Kind, object: &DynamicObject) -> DynamicObject {
     let metadata = &object.metadata;
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
-    annotations.retain(|name, _| ![LAST_APPLIED, SEALED_INVITE, FORMER_UID].contains(&&**name));
+    // What is sealed for a repeated request would open elsewhere what it opens here.
+    let is_left_out =
+        |name: &str| [LAST_APPLIED, FORMER_UID].contains(&name) || SEALED_TOKENS.contains(&name);
+    annotations.retain(|name, _| !is_left_out(name));
     let mut owners = metadata.owner_references.clone().unwrap_or_default();
     // A Secret comes back before its VM, and the controller takes it up by its labels.
     // Of owners that are not kept nobody could tell the new uid.
@@ -171,4 +173,32 @@ fn truths(kind: Kind, status: &Value) -> Map<String, Value> {
         restart.retain(|field, _| field == "restartedAt");
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_for_a_repeated_request_is_not_kept() {
+        for (kind, sealed) in [
+            ("KiteToken", "hy3ons.github.io/api-token"),
+            ("KiteInvite", "hy3ons.github.io/invite-token"),
+        ] {
+            let object = json!({
+                "apiVersion": "hy3ons.github.io/v1", "kind": kind,
+                "metadata": {"name": "it", "annotations": {sealed: "x", "example.org/note": "y"}},
+                "spec": {"hash": "z"},
+            });
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            let kept = essence(Kind::of(&object).unwrap(), &object);
+            let annotations = kept.metadata.annotations.unwrap();
+            let names: Vec<_> = annotations.keys().collect();
+            assert_eq!(names, ["example.org/note"], "{kind}");
+            assert_eq!(kept.data["spec"]["hash"], "z");
+        }
+    }
 }

@@ -26,26 +26,27 @@ pub use self::{
     outcome::Outcome,
     restore::{Options, Scope, restore},
     selection::{Only, SelectError, Selection},
-    take::take,
+    take::{Reading, take},
 };
-use crate::install::ObjectName;
+use crate::{causes::said, install::ObjectName};
 
 /// Why nothing could be kept.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{object}: {source}; see whether Kite is installed (kite doctor) and these credentials may \
-     read all of it"
+    "{object}: {}; see whether Kite is installed (kite doctor) and these credentials may \
+     read all of it",
+    said(answer)
 )]
 pub struct Error {
     object: Box<ObjectName>,
-    source: Box<kube::Error>,
+    answer: Box<kube::Error>,
 }
 
 impl Error {
-    fn of(object: ObjectName, source: kube::Error) -> Self {
+    fn of(object: ObjectName, answer: kube::Error) -> Self {
         Self {
             object: Box::new(object),
-            source: Box::new(source),
+            answer: Box::new(answer),
         }
     }
 }

@@ -359,6 +359,12 @@ impl Restoring<'_> {
             now.data["spec"][field] = value.clone();
         }
         let mut fields = differences(&wanted, &now);
+        if !fields.is_empty() && kind == Kind::Secret && there.name_any() == names::SEAL_SECRET {
+            // It may have been replaced since: what is sealed with it would open no more.
+            return Ok(Outcome::skipped(
+                "the cluster's key stays, and second factors are sealed with it",
+            ));
+        }
         let is_its = fields.is_empty() || is_the_same(entry, &there);
         let outcome = if !fields.is_empty() && self.options.overwrite {
             self.overwrite(kind, &wanted, &there).await?;

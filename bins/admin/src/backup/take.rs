@@ -17,20 +17,50 @@ use super::{
 };
 use crate::install::ObjectName;
 
-/// Reads all that is kept of the installation in `namespace`. Objects that are being
-/// deleted are left out.
-pub async fn take(client: &Client, namespace: &str, with_secrets: bool) -> Result<Backup, Error> {
+/// How far reading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading<'a> {
+    /// How many kinds, and after them Secrets, were asked for.
+    pub done: usize,
+    /// How many there are to ask for, as far as that is known: which Secrets there are
+    /// to ask for the kinds tell.
+    pub all: usize,
+    /// What was asked for last.
+    pub what: &'a str,
+}
+
+/// Reads all that is kept of the installation in `namespace`, and tells how far it is.
+/// Objects that are being deleted are left out.
+pub async fn take(
+    client: &Client,
+    namespace: &str,
+    with_secrets: bool,
+    mut told: impl FnMut(Reading<'_>),
+) -> Result<Backup, Error> {
     let mut entries = Vec::new();
-    for kind in Kind::OWN {
+    let kinds = Kind::OWN.len();
+    for (done, kind) in (1..).zip(Kind::OWN) {
         entries.extend(list(client, kind).await?);
+        told(Reading {
+            done,
+            all: kinds,
+            what: &kind.resource().kind,
+        });
     }
     let known: BTreeSet<_> = entries.iter().map(|it| it.former_uid.clone()).collect();
     // Whoever is gone holds nothing any more but what is used up.
     entries
         .retain(|it| Kind::of(&it.object) != Some(Kind::Reservation) || is_of(&it.object, &known));
     if with_secrets {
-        for wanted in KeptSecret::all(namespace, &entries) {
-            entries.extend(secret(client, &wanted).await?);
+        let secrets = KeptSecret::all(namespace, &entries);
+        let all = kinds + secrets.len();
+        for (done, wanted) in (kinds + 1..).zip(&secrets) {
+            entries.extend(secret(client, wanted).await?);
+            told(Reading {
+                done,
+                all,
+                what: &format!("Secret {}/{}", wanted.namespace, wanted.name),
+            });
         }
     }
     Ok(Backup {

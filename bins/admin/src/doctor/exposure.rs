@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::{core::v1::Service, networking::v1::IngressClass};
-use kite_core::crd::{GatewayServiceType, KitePlatform};
+use kite_core::crd::{GatewayServiceType, KitePlatformSpec, KitePlatformStatus};
 use kube::{ResourceExt as _, api::DynamicObject};
 use serde_json::Value;
 
 use super::{
+    Aim,
     cluster::unseen,
     facts::{Facts, Seen},
     finding::{Finding, State},
@@ -17,34 +18,57 @@ const EXPOSURE: &str = "exposure";
 const CERTIFICATE: &str = "certificate";
 const BALANCER: &str = "loadBalancer";
 const DNS: &str = "dns";
+/// What is looked at here.
+pub(super) const CHECKS: [&str; 4] = [EXPOSURE, CERTIFICATE, BALANCER, DNS];
+const NO_BALANCER: &str = "install a load balancer controller such as MetalLB, or set \
+                           spec.gateway.serviceType of the KitePlatform to NodePort";
 /// Annotation of the class that Ingresses without one get.
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 
-pub(super) fn exposure(facts: &Facts) -> Vec<Finding> {
-    let platform = match &facts.platform {
-        Seen::Known(platform) => platform,
-        Seen::Absent => {
-            return vec![Finding::of(
-                EXPOSURE,
-                State::Unknown,
-                "there is no KitePlatform yet, and so no domain, exposure or gateway to look at",
-                "look again once Kite is installed",
-            )];
-        }
-        seen @ (Seen::Refused | Seen::Failed(_)) => {
+pub(super) fn exposure(facts: &Facts, aim: &Aim) -> Vec<Finding> {
+    let (settings, status) = match (&facts.platform, &aim.planned) {
+        (Seen::Known(platform), _) => (&platform.spec, platform.status.clone()),
+        (Seen::Absent, Some(planned)) => (planned, None),
+        (Seen::Absent, None) => return vec![unplanned(facts), ability(facts)],
+        (seen @ (Seen::Refused | Seen::Failed(_)), _) => {
             return vec![unseen(EXPOSURE, "the KitePlatform", seen)];
         }
     };
-    let mut findings = vec![domain(facts, platform)];
-    findings.extend(certificate(facts, platform));
-    findings.extend(balancer(facts, platform));
-    findings.extend(dns(facts, platform));
+    let mut findings = vec![domain(facts, settings)];
+    findings.extend(certificate(facts, settings));
+    findings.extend(balancer(facts, settings));
+    findings.extend(dns(facts, settings, &status.unwrap_or_default()));
     findings
 }
 
-fn domain(facts: &Facts, platform: &KitePlatform) -> Finding {
-    let exposure = &platform.spec.exposure;
-    if platform.spec.base_domain.is_none() {
+/// What there is for web addresses, while nobody has said yet what they shall be.
+fn unplanned(facts: &Facts) -> Finding {
+    let Seen::Known(classes) = &facts.ingress_classes else {
+        return unseen(EXPOSURE, "IngressClasses", &facts.ingress_classes);
+    };
+    if let Some(class) = classes.iter().find(|class| is_default(class)) {
+        let message = format!(
+            "Ingresses of {} are there for web addresses",
+            class.name_any()
+        );
+        return Finding::fit(EXPOSURE, message);
+    }
+    let message = match classes.as_slice() {
+        [] => "there is no IngressClass: neither the page nor a VM would have a web address",
+        _ => "no IngressClass is the cluster's default",
+    };
+    Finding::of(
+        EXPOSURE,
+        State::Warning,
+        message,
+        "install an ingress controller or the Gateway API with one, and name it in \
+         spec.exposure of the KitePlatform; without, the page is reached by kubectl port-forward",
+    )
+}
+
+fn domain(facts: &Facts, settings: &KitePlatformSpec) -> Finding {
+    let exposure = &settings.exposure;
+    if settings.base_domain.is_none() {
         return Finding::of(
             EXPOSURE,
             State::Warning,
@@ -53,38 +77,15 @@ fn domain(facts: &Facts, platform: &KitePlatform) -> Finding {
         );
     }
     if let Some(named) = &exposure.gateway {
-        let name = format!("{}/{}", named.namespace, named.name);
-        return match &facts.gateway {
-            Seen::Known(gateway) if has_condition(gateway, "Programmed") => {
-                Finding::fit(EXPOSURE, format!("by the Gateway {name}"))
-            }
-            Seen::Known(_) => Finding::of(
-                EXPOSURE,
-                State::Unfit,
-                format!("the Gateway {name} is not programmed"),
-                "look at its conditions, and whether a controller of its class runs",
-            ),
-            Seen::Absent => Finding::of(
-                EXPOSURE,
-                State::Unfit,
-                format!("there is no Gateway {name}"),
-                "install the Gateway API with a controller and make it, or name another in \
-                 spec.exposure.gateway",
-            ),
-            seen @ (Seen::Refused | Seen::Failed(_)) => unseen(EXPOSURE, "the Gateway", seen),
-        };
+        return by_gateway(facts, &format!("{}/{}", named.namespace, named.name));
     }
     let Seen::Known(classes) = &facts.ingress_classes else {
         return unseen(EXPOSURE, "IngressClasses", &facts.ingress_classes);
     };
-    let is_default = |class: &&IngressClass| {
-        let annotation = class.annotations().get(DEFAULT_CLASS);
-        annotation.is_some_and(|it| it == "true")
-    };
     let wanted = exposure.ingress_class_name.as_deref();
     let class = match wanted {
         Some(wanted) => classes.iter().find(|class| class.name_any() == wanted),
-        None => classes.iter().find(is_default),
+        None => classes.iter().find(|class| is_default(class)),
     };
     match (class, wanted) {
         (Some(class), _) => Finding::fit(EXPOSURE, format!("by Ingresses of {}", class.name_any())),
@@ -103,6 +104,33 @@ fn domain(facts: &Facts, platform: &KitePlatform) -> Finding {
     }
 }
 
+fn is_default(class: &IngressClass) -> bool {
+    let annotation = class.annotations().get(DEFAULT_CLASS);
+    annotation.is_some_and(|it| it == "true")
+}
+
+fn by_gateway(facts: &Facts, name: &str) -> Finding {
+    match &facts.gateway {
+        Seen::Known(gateway) if has_condition(gateway, "Programmed") => {
+            Finding::fit(EXPOSURE, format!("by the Gateway {name}"))
+        }
+        Seen::Known(_) => Finding::of(
+            EXPOSURE,
+            State::Unfit,
+            format!("the Gateway {name} is not programmed"),
+            "look at its conditions, and whether a controller of its class runs",
+        ),
+        Seen::Absent => Finding::of(
+            EXPOSURE,
+            State::Unfit,
+            format!("there is no Gateway {name}"),
+            "install the Gateway API with a controller and make it, or name another in \
+             spec.exposure.gateway",
+        ),
+        seen @ (Seen::Refused | Seen::Failed(_)) => unseen(EXPOSURE, "the Gateway", seen),
+    }
+}
+
 /// Whether an object has a condition of this type that is true.
 fn has_condition(object: &DynamicObject, of_type: &str) -> bool {
     let conditions = object.data["status"]["conditions"].as_array();
@@ -110,8 +138,8 @@ fn has_condition(object: &DynamicObject, of_type: &str) -> bool {
     conditions.is_some_and(|conditions| conditions.iter().any(is_met))
 }
 
-fn certificate(facts: &Facts, platform: &KitePlatform) -> Option<Finding> {
-    let named = platform.spec.exposure.certificate.cluster_issuer.as_ref()?;
+fn certificate(facts: &Facts, settings: &KitePlatformSpec) -> Option<Finding> {
+    let named = settings.exposure.certificate.cluster_issuer.as_ref()?;
     Some(match &facts.issuer {
         Seen::Known(issuer) if has_condition(issuer, "Ready") => {
             Finding::fit(CERTIFICATE, format!("by the ClusterIssuer {named}"))
@@ -133,23 +161,16 @@ fn certificate(facts: &Facts, platform: &KitePlatform) -> Option<Finding> {
     })
 }
 
-/// Whether the gateway's Service has got an address.
-fn balancer(facts: &Facts, platform: &KitePlatform) -> Option<Finding> {
-    let gateway = &platform.spec.gateway;
+/// Whether the gateway's Service has got an address, or would.
+fn balancer(facts: &Facts, settings: &KitePlatformSpec) -> Option<Finding> {
+    let gateway = &settings.gateway;
     let is_balanced = gateway.service_type == GatewayServiceType::LoadBalancer;
     if !gateway.enabled || !is_balanced {
         return None;
     }
     let service = match &facts.gateway_service {
         Seen::Known(service) => service,
-        Seen::Absent => {
-            return Some(Finding::of(
-                BALANCER,
-                State::Unknown,
-                "the gateway's Service is not there yet",
-                "look again once kite-controller runs",
-            ));
-        }
+        Seen::Absent => return Some(ability(facts)),
         seen @ (Seen::Refused | Seen::Failed(_)) => {
             return Some(unseen(BALANCER, "the gateway's Service", seen));
         }
@@ -159,14 +180,46 @@ fn balancer(facts: &Facts, platform: &KitePlatform) -> Option<Finding> {
             BALANCER,
             State::Unfit,
             "nothing gives the gateway's Service an address",
-            "install a load balancer controller such as MetalLB, or set \
-             spec.gateway.serviceType of the KitePlatform to NodePort",
+            NO_BALANCER,
         ),
         addresses => Finding::fit(
             BALANCER,
             format!("the gateway is at {}", addresses.join(", ")),
         ),
     })
+}
+
+/// Whether others' Services get addresses, before the gateway's own asks for one.
+fn ability(facts: &Facts) -> Finding {
+    let Seen::Known(services) = &facts.balanced else {
+        return unseen(BALANCER, "Services", &facts.balanced);
+    };
+    let name = |service: &Service| {
+        let namespace = service.namespace().unwrap_or_default();
+        format!("{namespace}/{}", service.name_any())
+    };
+    let served = services.iter().find(|it| !addresses(it).is_empty());
+    match (served, services.first()) {
+        (Some(served), _) => {
+            let address = addresses(served).join(", ");
+            Finding::fit(
+                BALANCER,
+                format!("{} has the address {address}", name(served)),
+            )
+        }
+        (None, Some(waiting)) => Finding::of(
+            BALANCER,
+            State::Warning,
+            format!("nothing gives the Service {} an address", name(waiting)),
+            NO_BALANCER,
+        ),
+        (None, None) => Finding::of(
+            BALANCER,
+            State::Unknown,
+            "no Service has asked for an address yet",
+            "look again once Kite is installed: the gateway's will",
+        ),
+    }
 }
 
 fn addresses(service: &Service) -> Vec<String> {
@@ -181,9 +234,8 @@ fn addresses(service: &Service) -> Vec<String> {
 }
 
 /// Whether names lead to where the platform is.
-fn dns(facts: &Facts, platform: &KitePlatform) -> Vec<Finding> {
-    let status = platform.status.clone().unwrap_or_default();
-    let public = platform.spec.gateway.public_host.as_ref();
+fn dns(facts: &Facts, settings: &KitePlatformSpec, status: &KitePlatformStatus) -> Vec<Finding> {
+    let public = settings.gateway.public_host.as_ref();
     facts
         .names
         .iter()

@@ -13,7 +13,10 @@ use k8s_openapi::{
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kite_core::{crd::KitePlatform, names};
+use kite_core::{
+    crd::{KitePlatform, KitePlatformSpec},
+    names,
+};
 use kube::{
     Api, Client, Resource,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
@@ -23,7 +26,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     Aim,
-    rights::{Access, ask, needed_to_install},
+    rights::{Answers, of_any},
 };
 use crate::causes::causes;
 
@@ -96,15 +99,16 @@ pub struct Facts {
     pub platform: Seen<KitePlatform>,
     /// The Service by which users reach the SSH gateway.
     pub gateway_service: Seen<Service>,
+    /// Services for which something in front of the cluster is to have an address.
+    pub balanced: Seen<Vec<Service>>,
     /// Kite's processes.
     pub deployments: Seen<Vec<Deployment>>,
     /// The same where they keep something, such as recordings.
     pub stateful_sets: Seen<Vec<StatefulSet>>,
     /// What names of the platform resolve to.
     pub names: BTreeMap<String, Resolved>,
-    /// Whether whoever asks may do what installing takes. `None` where that could
-    /// not be found out.
-    pub rights: Vec<(Access, Option<bool>)>,
+    /// Whether whoever asks may do what installing takes.
+    pub rights: Answers,
 }
 
 #[derive(Deserialize)]
@@ -127,6 +131,10 @@ impl Facts {
         let profile = ("cdi.kubevirt.io", "v1beta1", "StorageProfile");
         let platform: Seen<KitePlatform> =
             Seen::of(Api::all(client.clone()).get(names::PLATFORM).await);
+        let settings = match (&platform, &aim.planned) {
+            (Seen::Absent, Some(planned)) => Some(planned),
+            (platform, _) => platform.known().map(|it| &it.spec),
+        };
         let namespace = &*aim.namespace;
         Self {
             version,
@@ -140,14 +148,15 @@ impl Facts {
             snapshot_classes: dynamic(client, snapshot).await,
             storage_profiles: dynamic(client, profile).await,
             ingress_classes: all(client).await,
-            gateway: gateway(client, platform.known()).await,
-            issuer: issuer(client, platform.known()).await,
+            gateway: gateway(client, settings).await,
+            issuer: issuer(client, settings).await,
             gateway_service: of(client, namespace, names::GATEWAY_EXTERNAL_SERVICE).await,
+            balanced: balanced(client).await,
             deployments: in_namespace(client, namespace).await,
             stateful_sets: in_namespace(client, namespace).await,
-            names: resolve(platform.known()).await,
+            names: resolve(settings).await,
             platform,
-            rights: ask(client, needed_to_install()).await,
+            rights: of_any(client, namespace).await,
         }
     }
 
@@ -169,6 +178,7 @@ impl Facts {
             issuer: Seen::Absent,
             platform: Seen::Absent,
             gateway_service: Seen::Absent,
+            balanced: Seen::Absent,
             deployments: Seen::Absent,
             stateful_sets: Seen::Absent,
             names: BTreeMap::new(),
@@ -261,8 +271,14 @@ fn plural(mut resource: ApiResource) -> ApiResource {
     resource
 }
 
-async fn gateway(client: &Client, platform: Option<&KitePlatform>) -> Seen<DynamicObject> {
-    let Some(named) = platform.and_then(|it| it.spec.exposure.gateway.as_ref()) else {
+async fn balanced(client: &Client) -> Seen<Vec<Service>> {
+    let services = Api::<Service>::all(client.clone());
+    let balanced = ListParams::default().fields("spec.type=LoadBalancer");
+    Seen::of(services.list(&balanced).await.map(|list| list.items))
+}
+
+async fn gateway(client: &Client, settings: Option<&KitePlatformSpec>) -> Seen<DynamicObject> {
+    let Some(named) = settings.and_then(|it| it.exposure.gateway.as_ref()) else {
         return Seen::Absent;
     };
     let kind = kind(("gateway.networking.k8s.io", "v1", "Gateway"));
@@ -270,8 +286,8 @@ async fn gateway(client: &Client, platform: Option<&KitePlatform>) -> Seen<Dynam
     Seen::of(api.get(&named.name).await)
 }
 
-async fn issuer(client: &Client, platform: Option<&KitePlatform>) -> Seen<DynamicObject> {
-    let named = platform.and_then(|it| it.spec.exposure.certificate.cluster_issuer.as_ref());
+async fn issuer(client: &Client, settings: Option<&KitePlatformSpec>) -> Seen<DynamicObject> {
+    let named = settings.and_then(|it| it.exposure.certificate.cluster_issuer.as_ref());
     let Some(named) = named else {
         return Seen::Absent;
     };
@@ -281,11 +297,10 @@ async fn issuer(client: &Client, platform: Option<&KitePlatform>) -> Seen<Dynami
 }
 
 /// What the names under which people reach Kite resolve to on this machine.
-async fn resolve(platform: Option<&KitePlatform>) -> BTreeMap<String, Resolved> {
-    let Some(platform) = platform else {
+async fn resolve(settings: Option<&KitePlatformSpec>) -> BTreeMap<String, Resolved> {
+    let Some(spec) = settings else {
         return BTreeMap::new();
     };
-    let spec = &platform.spec;
     let mut hosts: Vec<String> = Vec::new();
     if let Some(domain) = &spec.base_domain {
         hosts.push(domain.clone());

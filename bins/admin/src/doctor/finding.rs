@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::exposure;
+
 /// How it stands with something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
@@ -108,6 +110,15 @@ impl Report {
                 _ => false,
             };
             counts && finding.state == State::Unfit
+        })
+    }
+
+    /// What people would miss of an installation that goes on all the same: how they
+    /// reach the page, their VMs and the gateway.
+    pub fn to_look_at(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| {
+            let is_way_in = exposure::CHECKS.contains(&finding.check);
+            is_way_in && matches!(finding.state, State::Unfit | State::Warning)
         })
     }
 

@@ -22,8 +22,8 @@ const PROCESSES: [&str; 3] = ["kite-controller", "kite-gateway", "kite-api"];
 /// What to do where nothing is installed.
 const INSTALL: &str = "kite install --profile PROFILE: kite install --help tells which there are";
 /// What to do where an installation lacks something.
-const AGAIN: &str = "repeat kite install with the options of this installation (kite upgrade is \
-                     the same), or apply kite crds and then kite manifests as you did";
+const AGAIN: &str = "run kite upgrade, which takes the options of the last kite install, or apply \
+                     kite crds and then kite manifests as you did";
 
 /// Whether the kinds are there, and as this version has them.
 pub(super) fn custom_resources(facts: &Facts) -> Finding {
@@ -64,7 +64,7 @@ pub(super) fn custom_resources(facts: &Facts) -> Finding {
         check,
         State::Warning,
         format!("another version of Kite made {}", names.join(", ")),
-        format!("use the kite of the version that is installed, or to upgrade {AGAIN}"),
+        format!("use the kite of the version that is installed, or, to go to this one, {AGAIN}"),
     )
 }
 

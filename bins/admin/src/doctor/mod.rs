@@ -13,12 +13,13 @@ mod storage;
 mod version;
 
 use jiff::Timestamp;
+use kite_core::crd::KitePlatformSpec;
 use kube::Client;
 
 pub use self::{
     facts::{Facts, Resolved, Seen},
     finding::{Finding, Report, State},
-    rights::{Access, needed_to_install},
+    rights::{Access, Answers, may_install, needed_to_install},
 };
 
 /// What the cluster is looked at for.
@@ -28,6 +29,8 @@ pub struct Aim {
     pub namespace: String,
     /// `StorageClass` to look at, instead of the platform's.
     pub storage_class: Option<String>,
+    /// Settings that are about to be written, to look at where there are none yet.
+    pub planned: Option<KitePlatformSpec>,
 }
 
 /// Looks at the cluster and judges it.
@@ -48,7 +51,7 @@ pub fn judge(facts: &Facts, aim: &Aim) -> Report {
     findings.push(cluster::nodes(facts));
     findings.push(cluster::network_policies(facts));
     findings.extend(storage::storage(facts, aim));
-    findings.extend(exposure::exposure(facts));
+    findings.extend(exposure::exposure(facts, aim));
     findings.push(rights::rights(facts));
     findings.push(installed::custom_resources(facts));
     findings.extend(installed::processes(facts, aim));

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Error, MADE_HERE, MANAGER,
     object::{ObjectName, is_absent},
+    widen::widened,
 };
 
 /// How long definitions of custom resources get until their kinds are served.
@@ -40,16 +41,28 @@ pub enum Change {
 ///
 /// What others have written into fields that are installed is overwritten, but not
 /// in Kite's own kinds: administrators change those.
-pub async fn apply(
+///
+/// A role that allows more than is wanted goes on to allow it, for the pods that are
+/// there: what comes back takes that away once they have been replaced.
+pub async fn apply<'a>(
     client: &Client,
-    manifests: &[Manifest],
+    manifests: &'a [Manifest],
     dry_run: bool,
     mut told: impl FnMut(&ObjectName, Change),
-) -> Result<(), Error> {
+) -> Result<Narrowing<'a>, Error> {
+    let mut wider = Vec::new();
     for (at, manifest) in manifests.iter().enumerate() {
         let object = ObjectName::of(manifest);
-        let change = apply_one(client, manifest, &object, dry_run).await?;
-        told(&object, change);
+        let before = find(client, manifest, &object, dry_run).await?;
+        let widened = before.as_ref().and_then(|it| widened(manifest, it));
+        if let Some(widened) = widened.filter(|_| !dry_run) {
+            // It is told of when it is as it shall be.
+            apply_one(client, &widened, &object, before, dry_run).await?;
+            wider.push(manifest);
+        } else {
+            let change = apply_one(client, manifest, &object, before, dry_run).await?;
+            told(&object, change);
+        }
         // The last definition: from here on its kinds are needed.
         let next = manifests.get(at + 1);
         let is_last = !matches!(next, Some(Manifest::CustomResourceDefinition(_)));
@@ -57,7 +70,51 @@ pub async fn apply(
             established(client, manifests).await?;
         }
     }
-    Ok(())
+    Ok(Narrowing(wider))
+}
+
+/// The roles that still allow what the version before needs.
+#[must_use = "until it is done, roles allow more than is wanted"]
+#[derive(Debug)]
+pub struct Narrowing<'a>(Vec<&'a Manifest>);
+
+impl Narrowing<'_> {
+    /// Whether there is nothing to take away.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes it away, and tells of each role.
+    pub async fn finish(
+        self,
+        client: &Client,
+        mut told: impl FnMut(&ObjectName, Change),
+    ) -> Result<(), Error> {
+        for manifest in self.0 {
+            let object = ObjectName::of(manifest);
+            let before = find(client, manifest, &object, false).await?;
+            told(
+                &object,
+                apply_one(client, manifest, &object, before, false).await?,
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The object as it is.
+async fn find(
+    client: &Client,
+    manifest: &Manifest,
+    object: &ObjectName,
+    dry_run: bool,
+) -> Result<Option<DynamicObject>, Error> {
+    let api = object.api(client, &manifest.resource());
+    match api.get_opt(&object.name).await {
+        Ok(before) => Ok(before),
+        Err(error) if dry_run && is_absent(&error) => Ok(None),
+        Err(error) => Err(Error::of(object, error)),
+    }
 }
 
 /// Whether administrators change objects of this kind.
@@ -69,15 +126,10 @@ async fn apply_one(
     client: &Client,
     manifest: &Manifest,
     object: &ObjectName,
+    before: Option<DynamicObject>,
     dry_run: bool,
 ) -> Result<Change, Error> {
     let api = object.api(client, &manifest.resource());
-    let failed = |error| Error::of(object, error);
-    let before = match api.get_opt(&object.name).await {
-        Ok(before) => before,
-        Err(error) if dry_run && is_absent(&error) => None,
-        Err(error) => return Err(failed(error)),
-    };
     let mut wanted = serde_json::to_value(manifest)?;
     let is_new = |before: &DynamicObject| before.annotations().contains_key(MADE_HERE);
     if matches!(manifest, Manifest::Namespace(_)) && before.as_ref().is_none_or(is_new) {
@@ -94,7 +146,7 @@ async fn apply_one(
         }
         // Its namespace or its kind would be made in the same run.
         Err(error) if dry_run && is_absent(&error) => return Ok(Change::Created),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(Error::of(object, error)),
     };
     let Some(before) = before else {
         return Ok(Change::Created);

@@ -4,20 +4,26 @@
 //! that failed has left behind is what the next try finds.
 
 mod apply;
+mod memory;
 mod object;
 mod page;
 mod ready;
 mod remove;
 mod token;
+mod widen;
 
 pub use self::{
-    apply::{Change, apply},
+    apply::{Change, Narrowing, apply},
+    memory::{Memory, is_installed, recall},
     object::ObjectName,
     page::{Page, page},
     ready::{Workload, wait_until_ready},
     remove::{Data, Removed, prune, remove, require_here},
     token::{FirstAdmin, first_admin},
 };
+
+pub(crate) use self::remove::may_be_pruned;
+use crate::causes::said;
 
 /// The field manager of what is installed.
 pub const MANAGER: &str = "kite-install";
@@ -30,12 +36,12 @@ const MADE_HERE: &str = "hy3ons.github.io/made-by-install";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API server refused an object, or did not answer.
-    #[error("{object}: {source}")]
+    #[error("{object}: {}", said(answer))]
     Object {
         /// Which one.
         object: Box<ObjectName>,
         /// What it said.
-        source: Box<kube::Error>,
+        answer: Box<kube::Error>,
     },
     /// Something is not as it should be by now.
     #[error("{what} after {seconds} s: {remedy}")]
@@ -58,16 +64,27 @@ pub enum Error {
         /// Where it was looked for.
         namespace: String,
     },
+    /// What the last installation was made with cannot be read.
+    #[error(
+        "{object} {what}: it keeps what the last kite install was given. Delete it, and name \
+             all options once more"
+    )]
+    Memory {
+        /// Where it is kept.
+        object: Box<ObjectName>,
+        /// What is wrong with it.
+        what: String,
+    },
     /// An object cannot be written as JSON.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
 }
 
 impl Error {
-    fn of(object: &ObjectName, source: kube::Error) -> Self {
+    fn of(object: &ObjectName, answer: kube::Error) -> Self {
         Self::Object {
             object: Box::new(object.clone()),
-            source: Box::new(source),
+            answer: Box::new(answer),
         }
     }
 }

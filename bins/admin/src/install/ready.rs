@@ -22,6 +22,8 @@ pub struct Workload {
     pub ready: i64,
     /// Pods that it shall have.
     pub wanted: i64,
+    /// Pods of an older version that are still there.
+    pub older: i64,
 }
 
 impl Workload {
@@ -42,16 +44,17 @@ impl Workload {
             object,
             ready,
             wanted,
+            older,
         }
     }
 
     fn is_ready(&self) -> bool {
-        self.ready >= self.wanted
+        self.ready >= self.wanted && self.older == 0
     }
 }
 
-/// Waits until all workloads among `manifests` have as many ready pods as they shall,
-/// and tells how it stands whenever that is another.
+/// Waits until all workloads among `manifests` have as many ready pods as they shall and
+/// none of an older version, and tells how it stands whenever that is another.
 pub async fn wait_until_ready(
     client: &Client,
     manifests: &[Manifest],
@@ -84,8 +87,8 @@ pub async fn wait_until_ready(
             let namespace = first.object.namespace.clone().unwrap_or_default();
             return Err(Error::Late {
                 what: format!(
-                    "{} has {} of {} pods ready",
-                    first.object, first.ready, first.wanted
+                    "{} has {} of {} pods ready, and {} of the version before",
+                    first.object, first.ready, first.wanted, first.older
                 ),
                 seconds: longest.as_secs(),
                 remedy: format!(

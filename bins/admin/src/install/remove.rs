@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
         apps::v1::{Deployment, StatefulSet},
-        core::v1::{Namespace, Service, ServiceAccount},
+        core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
         networking::v1::{Ingress, NetworkPolicy},
         policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
@@ -78,8 +78,14 @@ fn installed() -> [Vec<ApiResource>; 2] {
             kind::<ClusterRoleBinding>(),
             kind::<ClusterRole>(),
             kind::<ServiceAccount>(),
+            kind::<ConfigMap>(),
         ],
     ]
+}
+
+/// Kinds of which [`prune`] deletes what a version has no more.
+pub(crate) fn may_be_pruned() -> impl Iterator<Item = ApiResource> {
+    installed().into_iter().flatten()
 }
 
 /// A removal that is under way.

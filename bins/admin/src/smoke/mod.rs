@@ -124,7 +124,7 @@ impl Walk<'_> {
             record.swept(user);
         }
         let web = record
-            .take(Step::Api, async |_| Self::api(&place).await)
+            .take(Step::Api, async |_| self.api(&place).await)
             .await?;
         let door = record
             .take(Step::Gateway, async |_| Self::gateway(&place.door).await)
@@ -190,8 +190,8 @@ impl Walk<'_> {
         (!self.options.keep).then(|| Timestamp::now().saturating_add(whole).ok())?
     }
 
-    async fn api(place: &Place) -> Result<(Web, String), Failure> {
-        let web = Web::at(&place.api)?;
+    async fn api(&self, place: &Place) -> Result<(Web, String), Failure> {
+        let web = Web::at(&place.api, self.options.timeout)?;
         web.expect(StatusCode::OK, Method::GET, "health", None, None)
             .await?;
         let told = format!("{} answers", web.base());
@@ -279,14 +279,14 @@ impl Walk<'_> {
                 return Ok(((), "the VM runs".to_owned()));
             }
             let why = self.why_not_ready().await?;
-            waiting.on(&format!("{phase}: {why}"));
+            waiting.on(&with_reason(phase, &why));
             self.person
                 .patience(since, "the VM does not run", waiting)
                 .await?;
         }
     }
 
-    /// What the VM's conditions say of it.
+    /// What the VM's conditions say of it; nothing before anybody has looked at it.
     async fn why_not_ready(&self) -> Result<String, Failure> {
         let status = self.person.vm(VM).await?.and_then(|it| it.status);
         let status = status.unwrap_or_default();
@@ -346,6 +346,15 @@ impl Walk<'_> {
         }
         Ok(((), "the VM is gone".to_owned()))
     }
+}
+
+/// How far something is and why, if that is known.
+fn with_reason(phase: &str, why: &str) -> String {
+    let parts: Vec<_> = [phase, why]
+        .into_iter()
+        .filter(|it| !it.is_empty())
+        .collect();
+    parts.join(": ")
 }
 
 fn failed(refusal: &Refusal) -> Failure {

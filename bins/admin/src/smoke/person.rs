@@ -25,6 +25,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::report::{Failure, Waiting};
+use crate::causes::said;
 
 /// Label of the users that smoke tests make.
 pub const LABEL: &str = "hy3ons.github.io/smoke";
@@ -160,7 +161,9 @@ impl<'a> Person<'a> {
     ) -> Result<kube::Result<T>, Failure> {
         loop {
             let why = match timeout(ANSWER, ask()).await {
-                Ok(Err(error)) if !is_final(&error) => format!("the API server: {error}"),
+                Ok(Err(error)) if !is_final(&error) => {
+                    format!("the API server: {}", said(&error))
+                }
                 Ok(answer) => return Ok(answer),
                 Err(_) => format!("the API server does not answer within {ANSWER:?}"),
             };

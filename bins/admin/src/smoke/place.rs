@@ -1,6 +1,6 @@
 //! Where an installation is reached, as its platform says.
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, Service};
 use kite_core::{
     crd::ImagePhase,
     crd::{KiteImage, KitePlatform, OsFamily},
@@ -42,17 +42,10 @@ impl Place {
         let status = platform.as_ref().and_then(|it| it.status.as_ref());
         let api = options.api_url.clone();
         let api = api.or_else(|| status?.url.clone());
-        let api = api.ok_or_else(|| {
-            Failure::with_remedy(
-                said("web page"),
-                format!(
-                    "see kubectl describe kiteplatform {}, or kubectl -n {} port-forward \
-                     svc/kite-api 8080 and --api-url http://localhost:8080",
-                    names::PLATFORM,
-                    options.namespace
-                ),
-            )
-        })?;
+        let Some(api) = api else {
+            let remedy = way_to_api(client, &options.namespace).await;
+            return Err(Failure::with_remedy(said("web page"), remedy));
+        };
         let address = options.gateway.clone();
         let address = address.or_else(|| gateway_of(platform.as_ref()?));
         let address = address.ok_or_else(|| {
@@ -66,6 +59,24 @@ impl Place {
         let door = Door { address, expected };
         Ok((Self { api, door }, told))
     }
+}
+
+/// How to come to the API where the platform does not say where it is: by its Service,
+/// unless it is known that there is none, as where it runs outside of the cluster.
+async fn way_to_api(client: &Client, namespace: &str) -> String {
+    let services = Api::<Service>::namespaced(client.clone(), namespace);
+    let (service, port) = (names::API_SERVICE, names::API_PORT);
+    if let Ok(None) = services.get_opt(service).await {
+        return format!(
+            "name it with --api-url URL, as kite demo prints it: there is no Service {service} \
+             in the namespace {namespace}"
+        );
+    }
+    format!(
+        "see kubectl describe kiteplatform {}, or kubectl -n {namespace} port-forward \
+         svc/{service} 8080:{port} and --api-url http://localhost:8080",
+        names::PLATFORM
+    )
 }
 
 /// Where users find the gateway.

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, fmt, mem, time::Duration};
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::causes::said;
+
 /// A step of the way of a user through the platform, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -198,7 +200,7 @@ impl Failure {
 
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
-        Self::new(format!("the API server: {error}"))
+        Self::new(format!("the API server: {}", said(&error)))
     }
 }
 

@@ -312,3 +312,10 @@ async fn a_gateway_that_nothing_is_known_of_is_no_success() {
     options.accept_host_key = true;
     assert_eq!(first(&options, true).await.0, State::Passed);
 }
+
+#[test]
+fn what_nobody_has_looked_at_has_no_reason() {
+    assert_eq!(super::with_reason("not begun", ""), "not begun");
+    let disk = super::with_reason("Provisioning", "the disk is made");
+    assert_eq!(disk, "Provisioning: the disk is made");
+}

@@ -11,18 +11,23 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use super::report::Failure;
 use crate::causes::causes;
 
 /// Longest time for a request with its answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest time that an API that is not ready is left alone, whatever it says.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Most bytes of an answer.
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// The HTTP API at an address.
 pub(super) struct Web {
     base: String,
+    /// How long it may not be ready.
+    patience: Duration,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
@@ -30,11 +35,14 @@ pub(super) struct Web {
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Value,
+    /// When to ask again, if it said so.
+    retry_after: Option<Duration>,
 }
 
 impl Web {
-    /// `base` is what stands before `/api/v1`.
-    pub(super) fn at(base: &str) -> Result<Self, Failure> {
+    /// `base` is what stands before `/api/v1`; `patience` is how long it may answer that
+    /// it is not ready, and when it will be.
+    pub(super) fn at(base: &str, patience: Duration) -> Result<Self, Failure> {
         let mut plain = HttpConnector::new();
         plain.enforce_http(false);
         let connector = HttpsConnectorBuilder::new()
@@ -50,6 +58,7 @@ impl Web {
             .wrap_connector(plain);
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
+            patience,
             client: Client::builder(TokioExecutor::new()).build(connector),
         })
     }
@@ -58,7 +67,7 @@ impl Web {
         &self.base
     }
 
-    /// Sends a request to `path` below `/api/v1`.
+    /// Sends a request to `path` below `/api/v1`, again for as long as it is asked to.
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -66,10 +75,38 @@ impl Web {
         token: Option<&str>,
         body: Option<&Value>,
     ) -> Result<Answer, Failure> {
+        let since = Instant::now();
+        // What was made although the answer says otherwise is not made twice.
+        let key = format!("{:032x}", rand::random::<u128>());
+        loop {
+            let answer = self.ask_once(&method, path, token, body, &key).await?;
+            let pause = match answer.retry_after {
+                Some(pause) if answer.status == StatusCode::SERVICE_UNAVAILABLE => pause,
+                _ => return Ok(answer),
+            };
+            let pause = pause.clamp(Duration::from_secs(1), LONGEST_PAUSE);
+            if since.elapsed() + pause > self.patience {
+                return Ok(answer);
+            }
+            sleep(pause).await;
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        method: &Method,
+        path: &str,
+        token: Option<&str>,
+        body: Option<&Value>,
+        key: &str,
+    ) -> Result<Answer, Failure> {
         let url = format!("{}/api/v1/{path}", self.base);
         let what = format!("{method} {url}");
         let failed = |why: String| Failure::new(format!("{what}: {why}"));
         let mut request = Request::builder().method(method).uri(&url);
+        if *method == Method::POST {
+            request = request.header("idempotency-key", key);
+        }
         request = request.header(header::ACCEPT, "application/json");
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
@@ -85,6 +122,9 @@ impl Web {
             let response = self.client.request(request).await;
             let response = response.map_err(|error| failed(causes(&error)))?;
             let status = response.status();
+            let retry_after = response.headers().get(header::RETRY_AFTER);
+            let seconds = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
+            let retry_after = seconds.map(Duration::from_secs);
             let body = Limited::new(response.into_body(), MOST_BYTES);
             let body = body.collect().await;
             let bytes = body.map_err(|error| failed(error.to_string()))?.to_bytes();
@@ -95,7 +135,11 @@ impl Web {
                     .collect::<String>()
             };
             let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::from(text()));
-            Ok(Answer { status, body })
+            Ok(Answer {
+                status,
+                body,
+                retry_after,
+            })
         };
         let answer = tokio::time::timeout(TIMEOUT, answered).await;
         answer.unwrap_or_else(|_| Err(failed(format!("no answer within {TIMEOUT:?}"))))
@@ -125,5 +169,74 @@ impl Web {
             detail.map_or_else(|| why.to_string(), str::to_owned),
             fields.join(", ")
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    const SOON: &str = "503 Service Unavailable\r\nretry-after: 1";
+    const LATER: &str = "503 Service Unavailable\r\nretry-after: 7";
+
+    /// An API that answers one request after the other so, each on a connection of its
+    /// own; gives its address, and the requests in the end.
+    async fn api(
+        answers: &'static [&'static str],
+    ) -> (String, tokio::task::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for answer in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = vec![0; 4096];
+                let read = stream.read(&mut request).await.unwrap();
+                asked.push(String::from_utf8_lossy(&request[..read]).to_lowercase());
+                let text = format!(
+                    "HTTP/1.1 {answer}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
+                );
+                stream.write_all(text.as_bytes()).await.unwrap();
+            }
+            asked
+        });
+        (base, serving)
+    }
+
+    fn key_of(request: &str) -> &str {
+        let mut lines = request.lines();
+        lines
+            .find_map(|line| line.strip_prefix("idempotency-key: "))
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_not_ready_is_asked_again() {
+        let (base, serving) = api(&[SOON, SOON, "201 Created"]).await;
+        let web = Web::at(&base, Duration::from_secs(600)).unwrap();
+        let body = Value::from("it");
+        let answer = web.ask(Method::POST, "vms", None, Some(&body)).await;
+        assert!(answer.is_ok_and(|it| it.status == StatusCode::CREATED));
+        let asked = serving.await.unwrap();
+        let first = key_of(&asked[0]);
+        assert!(asked.iter().all(|it| key_of(it) == first), "{asked:?}");
+    }
+
+    #[tokio::test]
+    async fn what_will_not_be_ready_in_time_is_told_at_once() {
+        let (base, serving) = api(&[LATER, "503 Service Unavailable"]).await;
+        for patience in [Duration::from_secs(6), Duration::from_secs(600)] {
+            let web = Web::at(&base, patience).unwrap();
+            let answer = web.ask(Method::GET, "health", None, None).await;
+            assert!(answer.is_ok_and(|it| it.status == StatusCode::SERVICE_UNAVAILABLE));
+        }
+        assert_eq!(serving.await.unwrap().len(), 2);
     }
 }
