@@ -83,6 +83,10 @@ impl Terminals for GatewayTerminals {
             output: Box::new(Printed(output)),
         })
     }
+
+    fn are_recorded(&self) -> bool {
+        self.terminals.are_recorded()
+    }
 }
 
 struct Input(TerminalInput);

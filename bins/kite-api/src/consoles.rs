@@ -1,8 +1,6 @@
 //! Consoles in the browser, as options of the process.
 
-use std::{
-    fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::PathBuf, sync::Arc, time::Duration,
-};
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -12,7 +10,6 @@ use kite_gateway::{
     AuditSink, Config, Recordings, TcpConnector,
     audit::{JsonLines, LogSink},
     kubernetes::{Reporter, RouteTable, watch_routes},
-    recording::store_at,
     terminal::Terminals,
 };
 use kube::Client;
@@ -142,14 +139,11 @@ impl ConsoleArgs {
         let Some(directory) = &self.record_to else {
             return Ok(None);
         };
-        let recordings = Recordings::to(directory)
-            .with_context(|| format!("--record-to {} cannot be written to", directory.display()))?;
-        let Some(url) = &self.record_upload else {
-            return Ok(Some(recordings));
-        };
-        let (store, prefix) =
-            store_at(url).with_context(|| format!("--record-upload {url} cannot be used"))?;
-        Ok(Some(recordings.upload_to(Arc::from(store), prefix)))
+        let recordings = Recordings::open(directory, self.record_upload.as_ref());
+        recordings.map(Some).map_err(|error| {
+            let option = error.which("--record-to", "--record-upload");
+            anyhow::anyhow!("{option} {error}")
+        })
     }
 
     fn sinks(&self, reporter: Reporter) -> anyhow::Result<Vec<Box<dyn AuditSink>>> {

@@ -129,6 +129,9 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     reporter.register_metrics(&mut registry);
     // Who was at consoles is told until the last one has ended.
     let reporting = CancellationToken::new();
+    if let Some(recordings) = &recordings {
+        recordings.register_metrics(&mut registry);
+    }
     let keeping = recordings.map(|it| tokio::spawn(it.keep(reporting.clone())));
     let wishes = watch_connections(client.clone(), reporter.instance());
     let reports = tokio::spawn(reporter.run(

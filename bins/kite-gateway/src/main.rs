@@ -103,8 +103,12 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let reporter = Reporter::of_process(kite_process::server_name());
     let mut sinks = cli.audit.sinks()?;
     sinks.push(Box::new(reporter.clone()));
+    let mut registry = Registry::default();
     let builder = match recordings {
-        Some(recordings) => Gateway::builder().recordings(recordings),
+        Some(recordings) => {
+            recordings.register_metrics(&mut registry);
+            Gateway::builder().recordings(recordings)
+        }
         None => Gateway::builder(),
     };
     let gateway = builder
@@ -114,7 +118,6 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         .routes(HostFallback::new(routes.clone(), host))
         .starter(SpecStarter::new(client.clone()))
         .build()?;
-    let mut registry = Registry::default();
     gateway.register_metrics(&mut registry);
     reporter.register_metrics(&mut registry);
 

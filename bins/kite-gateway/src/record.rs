@@ -1,10 +1,9 @@
 //! Where terminal sessions are recorded, as options of the process.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
-use kite_gateway::{Recordings, recording::store_at};
+use kite_gateway::Recordings;
 use url::Url;
 
 /// Whether terminal sessions are recorded, and where to.
@@ -32,13 +31,10 @@ impl RecordArgs {
         let Some(directory) = &self.record_to else {
             return Ok(None);
         };
-        let recordings = Recordings::to(directory)
-            .with_context(|| format!("--record-to {} cannot be written to", directory.display()))?;
-        let Some(url) = &self.record_upload else {
-            return Ok(Some(recordings));
-        };
-        let (store, prefix) =
-            store_at(url).with_context(|| format!("--record-upload {url} cannot be used"))?;
-        Ok(Some(recordings.upload_to(Arc::from(store), prefix)))
+        let recordings = Recordings::open(directory, self.record_upload.as_ref());
+        recordings.map(Some).map_err(|error| {
+            let option = error.which("--record-to", "--record-upload");
+            anyhow::anyhow!("{option} {error}")
+        })
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use kite_admin::{
-    backup::{self, Backup, Only, Outcome, Scope, Selection},
+    backup::{self, Backup, Entry, Only, Outcome, Scope, Selection},
     install::ObjectName,
 };
 use kite_core::names;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::{
     install::DryRun,
-    output::{Lines, Output, print},
+    output::{Lines, OnceFile, Output, bar, count, print_json},
 };
 
 /// What stands for standard input and output.
@@ -33,9 +33,9 @@ const STANDARD: &str = "-";
 
 #[derive(Args)]
 pub(crate) struct BackupOptions {
-    /// File to write, which must not be there yet; - for standard output.
-    #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    /// File to write, which must not be there yet; - for standard output. It is JSON.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
     /// Also keep Secrets that nobody can make anew: the key by which second factors are
     /// sealed, the gateway's host key, secrets of sign-in providers, the certificate, and
     /// the keys of all VMs. Whoever has the file can then read all of that.
@@ -44,21 +44,50 @@ pub(crate) struct BackupOptions {
     /// Namespace in which Kite runs.
     #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
     namespace: String,
+    /// How it is told what was done.
+    // Hidden, -o is here for who gives it a file as before: that is told where it is now.
+    #[arg(long, short_alias = 'o', value_parser = OnceFile, default_value = "text")]
+    output: Output,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
 /// Writes all that is kept into a file that only its owner may read.
 pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
+    // Before anything is asked for.
+    anyhow::ensure!(
+        !is_yaml(&options.file),
+        "{} would hold JSON, and not YAML: name it {}",
+        options.file.display(),
+        options.file.with_extension("json").display()
+    );
+    let to_standard = options.file == Path::new(STANDARD);
+    anyhow::ensure!(
+        !to_standard || options.output == Output::Text,
+        "{STANDARD} and --output json would both be on standard output: name a file"
+    );
+    let mut lines = Lines::new(options.output);
     let client = options.cluster.client_without_retries().await?;
-    let kept = backup::take(&client, &options.namespace, options.with_secrets).await?;
+    let (namespace, with_secrets) = (&options.namespace, options.with_secrets);
+    let kept = backup::take(&client, namespace, with_secrets, |reading| {
+        let bar = bar(reading.done, reading.all);
+        lines.progress(&format!("{bar} {}", reading.what));
+    })
+    .await?;
     let text = kept.to_text(jiff::Timestamp::now())?;
-    if options.output == Path::new(STANDARD) {
+    if to_standard {
         write_out(&text)?;
     } else {
-        write(&options.output, &text)?;
+        write(&options.file, &text)?;
     }
-    let mut lines = Lines::new(Output::Text);
+    if options.output == Output::Json {
+        print_json(&json!({
+            "file": options.file,
+            "withSecrets": kept.with_secrets,
+            "objects": kept.entries.iter().map(row).collect::<Vec<_>>(),
+        }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     lines.line(&format!("{} objects are kept", kept.entries.len()));
     if !kept.with_secrets {
         lines.line(
@@ -72,11 +101,31 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What scripts are told of an object that is kept.
+fn row(entry: &Entry) -> Value {
+    let kind = entry.object.types.as_ref();
+    let object = ObjectName {
+        kind: kind.map(|it| it.kind.clone()).unwrap_or_default(),
+        namespace: entry.object.metadata.namespace.clone(),
+        name: entry.object.metadata.name.clone().unwrap_or_default(),
+    };
+    json!({ "object": object })
+}
+
+/// Whether people would take the file for YAML. The format is JSON to the letter, as its
+/// checksum is of the text.
+fn is_yaml(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    ["yaml", "yml"]
+        .iter()
+        .any(|it| extension.eq_ignore_ascii_case(it))
+}
+
 /// Writes to standard output, where nobody who ends to read has got all of it.
 fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.context("--output -: not all of the backup could be written, so there is none")
+    written.context("not all of the backup could be written to standard output, so there is none")
 }
 
 /// Writes a file as a whole or not at all, and over none.
@@ -96,7 +145,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         }
         whole
     };
-    written().with_context(|| format!("--output {shown} cannot be written; name another file"))
+    written().with_context(|| format!("{shown} cannot be written; name another file"))
 }
 
 /// A new file that only its owner may read.
@@ -251,21 +300,16 @@ impl Told {
                 "FAILED       {object}: {why}\n             -> {remedy}"
             )),
         }
-        let done = self.rows.len();
-        self.lines
-            .progress(&format!("{done}/{} {object}", self.all));
+        let bar = bar(self.rows.len(), self.all);
+        self.lines.progress(&format!("{bar} {object}"));
     }
 
     fn end(&mut self, how: &backup::Options, output: Output) -> anyhow::Result<()> {
         if output == Output::Json {
-            let all = json!({ "objects": self.rows });
-            print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
+            print_json(&json!({ "objects": self.rows }))?;
             return Ok(());
         }
-        let count = |change: &str| {
-            let rows = self.rows.iter();
-            rows.filter(|row| row["change"] == change).count()
-        };
+        let count = |change: &str| count(&self.rows, change);
         let summary = format!(
             "{} objects: {} created, {} overwritten, {} as they were kept, {} not back",
             self.rows.len(),

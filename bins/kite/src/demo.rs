@@ -57,8 +57,8 @@ pub(crate) struct Options {
         value_name = "ADDRESS"
     )]
     gateway_listen: SocketAddr,
-    /// Records terminals that are opened by ssh, into the state directory, to be
-    /// replayed in the web page.
+    /// Records terminals, those by ssh and those in the browser, into the state
+    /// directory. Administrators replay them in the web page.
     #[arg(long, env = "KITE_RECORD")]
     record: bool,
 }
@@ -126,6 +126,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let routes = RouteTable::default();
     let record_to = options.record.then(|| state.path("recordings"));
     let recordings = parts::recordings(record_to.as_deref())?;
+    let recorded = record_to.clone();
     parts.spawn(parts::api(
         fake.client(),
         api,
@@ -150,7 +151,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         result = async {
             first_vm(&KubeCluster::new(fake.client())).await?;
             state.write_json("ready.json", &ready)?;
-            std::io::stdout().lock().write_all(guide::text(&ready, &bootstrap_token).as_bytes())?;
+            let text = guide::text(&ready, &bootstrap_token, recorded.as_deref());
+            std::io::stdout().lock().write_all(text.as_bytes())?;
             shutdown.cancelled().await;
             Ok(())
         } => result,

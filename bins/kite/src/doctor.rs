@@ -12,7 +12,7 @@ use crate::output::{Output, print};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Namespace in which Kite runs, or will.
-    #[arg(long, default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
+    #[arg(long, env = "KITE_NAMESPACE", default_value = names::PLATFORM_NAMESPACE, value_name = "NAMESPACE")]
     namespace: String,
     /// `StorageClass` of VM disks, before a `KitePlatform` names one.
     #[arg(long, value_name = "NAME")]
@@ -31,6 +31,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let aim = Aim {
         namespace: options.namespace,
         storage_class: options.storage_class,
+        planned: None,
     };
     let report = examine(&client, &aim).await;
     write(&report, options.output)?;

@@ -5,21 +5,21 @@ use std::{fmt::Write as _, process::ExitCode, time::Duration};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use kite_admin::{
-    doctor::{Aim, examine},
+    doctor::{Aim, Finding, Report, State, examine, may_install},
     install::{
-        Change, Data, FirstAdmin, ObjectName, Page, Removed, Workload, apply, first_admin, page,
-        prune, remove, require_here, wait_until_ready,
+        Change, Data, FirstAdmin, Memory, ObjectName, Page, Removed, Workload, apply, first_admin,
+        is_installed, page, prune, recall, remove, require_here, wait_until_ready,
     },
 };
 use kite_core::names;
 use kite_process::ClusterArgs;
-use kite_render::install::Installation;
+use kite_render::install::{Installation, Manifest, Profile};
 use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
-    manifests::InstallationOptions,
-    output::{Lines, Output, print},
+    manifests::{InstallationOptions, Named},
+    output::{Lines, Output, bar, count, print, print_json},
 };
 
 /// How long the controller gets to say where the web page is.
@@ -46,57 +46,104 @@ pub(crate) struct InstallOptions {
     /// Seconds to wait until all pods are ready; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
-    /// Install also where `kite doctor` finds that Kite cannot work.
+    /// Install also where `kite doctor` finds that Kite cannot work, or that you may not
+    /// do all of it.
     #[arg(long)]
     without_doctor: bool,
+    /// Let an option of the last install go back to its default, such as base-domain. May
+    /// be given several times.
+    #[arg(long, value_name = "OPTION", value_delimiter = ',')]
+    forget: Vec<String>,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     installation: InstallationOptions,
 }
 
-/// Applies an installation and waits until it is up.
-pub(crate) async fn install(options: Box<InstallOptions>) -> anyhow::Result<ExitCode> {
+/// Applies an installation and waits until it is up. `named` are its options as they
+/// were written, which those of the last install are added to.
+pub(crate) async fn install(
+    options: Box<InstallOptions>,
+    named: Named,
+) -> anyhow::Result<ExitCode> {
+    let version = env!("CARGO_PKG_VERSION");
     let client = options.cluster.client_without_retries().await?;
-    let installation = options.installation.installation();
-    let manifests = installation.manifests();
-    let dry_run = options.dry_run == DryRun::Server;
-    if !options.without_doctor {
-        require_fit(&client, &installation).await?;
+    let namespace = options.installation.namespace();
+    require_here(&client, namespace).await?;
+    let last = recall(&client, namespace).await?;
+    if last.is_none() && named.is_empty() && is_installed(&client, namespace).await? {
+        bail!(
+            "Kite is installed in {namespace}, and with which options is not remembered: name them \
+             all once, such as --profile {}, as what is not named goes to its default",
+            Profile::default().name()
+        );
     }
-    require_here(&client, &installation.namespace).await?;
+    let named = named.over(last.as_ref(), &options.forget, version)?;
+    let installation = named.installation(namespace)?;
+    let memory = Memory {
+        version: version.to_owned(),
+        options: named.arguments(),
+    };
+    let mut manifests = installation.manifests();
+    // First of all that is in the namespace: a run that breaks off is repeated as it was.
+    let at = manifests.partition_point(|it| matches!(it, Manifest::Namespace(_)));
+    manifests.insert(at, memory.manifest(namespace)?);
+    let dry_run = options.dry_run == DryRun::Server;
     let mut told = Told::new(options.output, manifests.len());
-    apply(&client, &manifests, dry_run, |object, change| {
+    if !options.without_doctor {
+        let report = require_fit(&client, &installation).await?;
+        require_rights(&client, namespace, &manifests).await?;
+        told.warn(&report);
+    }
+    told.with(&memory, last.as_ref());
+    let narrowing = apply(&client, &manifests, dry_run, |object, change| {
         told.applied(object, change);
     })
     .await?;
+    let admin = if dry_run {
+        None
+    } else {
+        Some(first_admin(&client, namespace).await?)
+    };
+    if options.timeout > 0 && !dry_run {
+        let longest = Duration::from_secs(options.timeout);
+        let ready = wait_until_ready(&client, &manifests, longest, |workloads| {
+            told.waiting(workloads);
+        });
+        if let Err(error) = ready.await {
+            // The pods of the version before may still be at work.
+            let later = if narrowing.is_empty() {
+                "what this version has no more of is"
+            } else {
+                "roles that are to allow less, and what this version has no more of, are"
+            };
+            bail!("{error}. Once they are ready repeat this: {later} taken away last");
+        }
+    }
+    narrowing
+        .finish(&client, |object, change| told.applied(object, change))
+        .await?;
     prune(&client, &manifests, dry_run, |object, removed| {
         told.removed(object, removed);
     })
     .await?;
-    if dry_run {
-        told.end(None, &installation.namespace)?;
+    let Some(admin) = admin else {
+        told.end(None, namespace)?;
         return Ok(ExitCode::SUCCESS);
-    }
-    let admin = first_admin(&client, &installation.namespace).await?;
-    if options.timeout > 0 {
-        let longest = Duration::from_secs(options.timeout);
-        wait_until_ready(&client, &manifests, longest, |workloads| {
-            told.waiting(workloads);
-        })
-        .await?;
-    }
+    };
     let longest = PAGE.min(Duration::from_secs(options.timeout));
     let page = page(&client, longest).await?;
-    told.end(Some((&admin, &page)), &installation.namespace)?;
+    told.end(Some((&admin, &page)), namespace)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// That Kite can work on the cluster, but for what is about to be installed.
-async fn require_fit(client: &Client, installation: &Installation) -> anyhow::Result<()> {
+/// That Kite can work on the cluster, but for what is about to be installed. What else
+/// was found.
+async fn require_fit(client: &Client, installation: &Installation) -> anyhow::Result<Report> {
     let aim = Aim {
         namespace: installation.namespace.clone(),
         storage_class: Some(installation.platform.storage_class().to_owned()),
+        planned: Some(installation.platform.clone()),
     };
     let report = examine(client, &aim).await;
     let lacks: Vec<_> = report
@@ -108,6 +155,23 @@ async fn require_fit(client: &Client, installation: &Installation) -> anyhow::Re
             "Kite cannot work on this cluster: {}. See kite doctor for what to do, or install all \
              the same with --without-doctor",
             lacks.join("; ")
+        );
+    }
+    Ok(report)
+}
+
+/// That nothing of what is about to be done will be refused, before half of it is done.
+async fn require_rights(
+    client: &Client,
+    namespace: &str,
+    manifests: &[Manifest],
+) -> anyhow::Result<()> {
+    let rights = may_install(client, namespace, manifests).await;
+    if rights.state == State::Warning {
+        bail!(
+            "nothing was done: {}; {}, or try all the same with --without-doctor",
+            rights.message,
+            rights.remedy.unwrap_or_default()
         );
     }
     Ok(())
@@ -170,6 +234,8 @@ struct Told {
     output: Output,
     lines: Lines,
     all: usize,
+    options: Vec<String>,
+    warnings: Vec<Finding>,
     rows: Vec<Value>,
 }
 
@@ -179,8 +245,42 @@ impl Told {
             output,
             lines: Lines::new(output),
             all,
+            options: Vec::new(),
+            warnings: Vec::new(),
             rows: Vec::new(),
         }
+    }
+
+    /// Says what is amiss that keeps nothing from being installed.
+    fn warn(&mut self, report: &Report) {
+        for finding in report.to_look_at() {
+            self.lines.line(&format!(
+                "warning    {}: {}",
+                finding.check, finding.message
+            ));
+            if let Some(remedy) = &finding.remedy {
+                self.lines.line(&format!("           -> {remedy}"));
+            }
+        }
+        self.warnings.extend(report.to_look_at().cloned());
+    }
+
+    /// Says which options hold, as not all of them were written.
+    fn with(&mut self, now: &Memory, last: Option<&Memory>) {
+        self.options.clone_from(&now.options);
+        let Some(last) = last else {
+            return;
+        };
+        let options = match now.options.as_slice() {
+            [] => "no options".to_owned(),
+            options => options.join(" "),
+        };
+        let from = if last.version == now.version {
+            String::new()
+        } else {
+            format!(", from {} to {}", last.version, now.version)
+        };
+        self.lines.line(&format!("with {options}{from}"));
     }
 
     fn applied(&mut self, object: &ObjectName, change: Change) {
@@ -227,14 +327,16 @@ impl Told {
                 Some((_, Page::At(url))) => Some(url),
                 Some((_, Page::Nowhere(_))) | None => None,
             };
-            let all = json!({ "objects": self.rows, "bootstrapToken": token, "url": url });
-            print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
+            print_json(&json!({
+                "options": self.options,
+                "warnings": self.warnings,
+                "objects": self.rows,
+                "bootstrapToken": token,
+                "url": url,
+            }))?;
             return Ok(());
         }
-        let count = |change: &str| {
-            let rows = self.rows.iter();
-            rows.filter(|row| row["change"] == change).count()
-        };
+        let count = |change: &str| count(&self.rows, change);
         let summary = format!(
             "{} objects: {} created, {} changed, {} as they were, {} kept",
             self.rows.len(),
@@ -295,28 +397,5 @@ impl Told {
             Data::Delete => "Kite is gone, with all users, VMs and disks",
         });
         Ok(())
-    }
-}
-
-/// How far it is, as a person sees at a glance.
-fn bar(done: usize, all: usize) -> String {
-    const WIDTH: usize = 24;
-    let filled = (done * WIDTH).checked_div(all).unwrap_or(WIDTH).min(WIDTH);
-    let rest = WIDTH - filled;
-    format!("[{}{}] {done}/{all}", "#".repeat(filled), " ".repeat(rest))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bar_fills() {
-        assert_eq!(bar(0, 4), format!("[{}] 0/4", " ".repeat(24)));
-        assert_eq!(
-            bar(2, 4),
-            format!("[{}{}] 2/4", "#".repeat(12), " ".repeat(12))
-        );
-        assert_eq!(bar(4, 4), format!("[{}] 4/4", "#".repeat(24)));
     }
 }

@@ -1,12 +1,16 @@
 //! `kite manifests`: an installation of Kite, for `kubectl apply`.
 
+mod named;
 mod options;
 
 use clap::{Args, ValueEnum};
 use kite_render::install::Manifest;
 use serde_json::json;
 
-pub(crate) use self::options::InstallationOptions;
+pub(crate) use self::{
+    named::{Named, with_bases},
+    options::InstallationOptions,
+};
 use crate::output::print;
 
 #[derive(Args)]
@@ -58,7 +62,7 @@ fn text(manifests: &[Manifest], output: Output) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use clap::Parser;
+    use clap::{CommandFactory as _, FromArgMatches as _, Parser};
     use serde_json::Value;
 
     use super::*;
@@ -70,7 +74,9 @@ mod tests {
     }
 
     fn options(arguments: &[&str]) -> Result<InstallationOptions, String> {
-        let cli = Cli::try_parse_from([&["kite"], arguments].concat());
+        let command = with_bases(Cli::command());
+        let matches = command.try_get_matches_from([&["kite"], arguments].concat());
+        let cli = matches.and_then(|it| Cli::from_arg_matches(&it));
         cli.map(|cli| cli.options)
             .map_err(|error| error.to_string())
     }

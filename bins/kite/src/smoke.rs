@@ -7,7 +7,7 @@ use kite_admin::smoke::{self, Address, HostKey, News, State, Step};
 use kite_core::names;
 use kite_process::ClusterArgs;
 
-use crate::output::{Lines, Output, print};
+use crate::output::{Lines, Output, print, print_json};
 
 /// How long the gateway may take to hear of a VM.
 const UNKNOWN: Duration = Duration::from_secs(30);
@@ -84,7 +84,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     })
     .await;
     match options.output {
-        Output::Json => print(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+        Output::Json => print_json(&report)?,
         Output::Text => {
             let is_made = report.steps.iter().any(|it| it.step == Step::User);
             let text = match report.state {

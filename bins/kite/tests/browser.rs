@@ -10,9 +10,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use support::{Platform, Process};
-
 /// The UI's sources and tests.
+/// What the docs say that pages must know.
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 const UI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kite-api/ui");
 
 /// The browser, Node.js and the packages of the UI's tests.
@@ -139,15 +139,7 @@ fn every_page_and_flow_works_in_a_browser() {
     let dir = tempfile::tempdir().unwrap();
     let ui = tools.copy_ui(dir.path());
     let state = dir.path().join("state");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
-    command.arg("demo").arg("--state-dir").arg(&state).args([
-        "--apiserver-listen=127.0.0.1:0",
-        "--api-listen=127.0.0.1:0",
-        "--gateway-listen=127.0.0.1:0",
-        "--record",
-    ]);
-    let mut demo = Process::start("kite demo", command, state.with_extension("log"));
-    let platform = Platform::wait(&state, &mut demo);
+    let (mut demo, platform) = support::start_demo(&state, &["--record"]);
     let token = fs::read_to_string(state.join("bootstrap-token")).unwrap();
     node(
         &ui,
@@ -157,6 +149,7 @@ fn every_page_and_flow_works_in_a_browser() {
             ("KITE_BOOTSTRAP_TOKEN", token.trim()),
             ("KITE_GATEWAY", platform.text("gateway").as_str()),
             ("KITE_STATE", state.to_str().unwrap()),
+            ("KITE_DOCS", DOCS),
             ("KITE_CHROMIUM", tools.chromium.to_str().unwrap()),
         ],
     );

@@ -6,24 +6,12 @@
 mod flow;
 mod support;
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{process::Command, time::Duration};
 
-use support::{Platform, Process, clients_present, eventually, run, show};
+use support::{Platform, clients_present, eventually, run, show, start_demo};
 
 fn kite() -> Command {
     Command::new(env!("CARGO_BIN_EXE_kite"))
-}
-
-fn demo(state: &Path) -> (Process, Platform) {
-    let mut command = kite();
-    command.arg("demo").arg("--state-dir").arg(state).args([
-        "--apiserver-listen=127.0.0.1:0",
-        "--api-listen=127.0.0.1:0",
-        "--gateway-listen=127.0.0.1:0",
-    ]);
-    let mut process = Process::start("kite demo", command, state.with_extension("log"));
-    let platform = Platform::wait(state, &mut process);
-    (process, platform)
 }
 
 fn token(platform: &Platform) -> String {
@@ -39,7 +27,7 @@ fn the_whole_way_from_bootstrap_to_nothing_left() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (process, platform) = demo(&dir.path().join("state"));
+    let (process, platform) = start_demo(&dir.path().join("state"), &[]);
     flow::from_bootstrap_to_nothing_left(&platform, &token(&platform));
 
     let (code, took) = process.terminate();
@@ -54,7 +42,7 @@ fn what_it_prints_works_as_pasted() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (process, platform) = demo(&dir.path().join("state"));
+    let (process, platform) = start_demo(&dir.path().join("state"), &[]);
     let printed = eventually("the instructions", || {
         let log = process.log();
         if log.contains("ssh ") {
@@ -103,7 +91,7 @@ fn bad_input_is_refused_with_a_remedy_and_harms_nothing() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (mut process, platform) = demo(&dir.path().join("state"));
+    let (mut process, platform) = start_demo(&dir.path().join("state"), &[]);
     let mut second = kite();
     second.args(["apiserver", "--apiserver-listen=127.0.0.1:0", "--state-dir"]);
     second.arg(&platform.state);

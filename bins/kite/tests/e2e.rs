@@ -9,15 +9,16 @@ mod support;
 mod workload;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
+    thread,
 };
 
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        core::v1::{EnvVar, PersistentVolumeClaim, Secret, ServiceAccount},
-        rbac::v1::ClusterRole,
+        core::v1::{EnvVar, Namespace, PersistentVolumeClaim, Secret, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -30,7 +31,7 @@ use kite_core::{
 use kite_render::install::Process as Kite;
 use kube::{
     Api, Client, Config, Resource, ResourceExt as _,
-    api::{ListParams, PostParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     core::NamespaceResourceScope,
 };
@@ -38,7 +39,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use support::{Platform, Process, clients_present, eventually, run, show};
 use tokio::runtime::Runtime;
-use workload::{Site, token};
+use workload::{Site, kubeconfig, token, token_of};
 
 const OPTIONS: [&str; 2] = ["--profile=single-node", "--output=json"];
 
@@ -237,7 +238,12 @@ fn from_an_empty_cluster_to_one_that_keeps_what_people_have() {
     assert_eq!(report["state"], "Passed", "{report:#}");
 
     cluster.ann_has_a_vm();
-    let again = cluster.told(&[&["upgrade", "--without-images"], &OPTIONS[..]].concat());
+    // With what it was installed with.
+    let again = cluster.told(&["upgrade", "--output=json"]);
+    assert_eq!(
+        again["options"],
+        json!(["--profile=single-node", "--without-images"])
+    );
     for change in ["created", "changed", "deleted", "kept"] {
         assert_eq!(
             objects_that(&again, change),
@@ -246,6 +252,19 @@ fn from_an_empty_cluster_to_one_that_keeps_what_people_have() {
         );
     }
     assert!(again["bootstrapToken"].is_string(), "nobody has signed up");
+    let unknown = cluster.kite(&["upgrade", "--forget=moon", "--dry-run=server"]);
+    assert_eq!(unknown.status.code(), Some(1), "{}", show(&unknown));
+    let error = String::from_utf8_lossy(&unknown.stderr);
+    assert!(error.contains("profile, without-images"), "{error}");
+    let more = cluster.told(&[
+        "upgrade",
+        "--api-replicas=2",
+        "--dry-run=server",
+        "--output=json",
+    ]);
+    let changed = objects_that(&more, "changed");
+    let kinds: Vec<_> = changed.iter().map(|it| &it["object"]["kind"]).collect();
+    assert_eq!(kinds, ["ConfigMap", "Deployment"], "{changed:#?}");
 
     // How they end is told elsewhere, and takes the gateway its time.
     drop(processes);
@@ -261,7 +280,7 @@ fn from_an_empty_cluster_to_one_that_keeps_what_people_have() {
     let vm: KiteVirtualMachine = cluster.find(namespace, "web").unwrap();
     assert_eq!(vm.metadata.deletion_timestamp, None);
     let machine: VirtualMachine = cluster.find(namespace, "web").unwrap();
-    assert_eq!(machine.status.unwrap().ready, Some(true));
+    assert_eq!(machine.status.as_ref().unwrap().ready, Some(true));
     let disk = names::disk("web");
     assert!(cluster.find::<DataVolume>(namespace, &disk).is_some());
     assert!(
@@ -272,5 +291,139 @@ fn from_an_empty_cluster_to_one_that_keeps_what_people_have() {
     for secret in [names::GATEWAY_HOST_KEY_SECRET, names::BOOTSTRAP_SECRET] {
         assert!(cluster.find::<Secret>("kite", secret).is_some(), "{secret}");
     }
+    takes_up_what_was_left_and_takes_it_away(&cluster, &machine);
     assert_eq!(apiserver.terminate().0, Some(0));
+}
+
+/// Installs again where an installation left what people have, and removes that, too.
+fn takes_up_what_was_left_and_takes_it_away(cluster: &Cluster, machine: &VirtualMachine) {
+    let again = cluster.told(&[&["install", "--without-images"], &OPTIONS[..]].concat());
+    let created = objects_that(&again, "created");
+    assert!(created.len() > 20, "{again:#}");
+    let is_kind = |it: &Value| it["object"]["kind"] == "CustomResourceDefinition";
+    assert!(!created.iter().any(is_kind), "{created:#?}");
+    let (processes, _, _) = cluster.start();
+    let namespace = &names::user_namespace("ann");
+    let vms = Api::<KiteVirtualMachine>::namespaced(cluster.client.clone(), namespace);
+    let resize = Patch::Merge(json!({"spec": {"cpu": 2}}));
+    let params = PatchParams::default();
+    let resized = cluster.runtime.block_on(vms.patch("web", &params, &resize));
+    resized.unwrap();
+    eventually("the VM is looked after again", || {
+        let vm: KiteVirtualMachine = cluster.find(namespace, "web").unwrap();
+        let seen = vm.status.and_then(|status| status.observed_generation);
+        (seen == vm.metadata.generation)
+            .then_some(())
+            .ok_or_else(|| format!("{seen:?}"))
+    });
+    let still: VirtualMachine = cluster.find(namespace, "web").unwrap();
+    assert_eq!(still.metadata.uid, machine.metadata.uid, "another machine");
+
+    let wrong = cluster.kite(&["uninstall", "--delete-users-and-disks=default"]);
+    assert_eq!(wrong.status.code(), Some(1), "{}", show(&wrong));
+    assert_eq!(cluster.count::<KiteUser>(|_| true), 1);
+    let all = [
+        "uninstall",
+        "--delete-users-and-disks=kite",
+        "--output=json",
+    ];
+    thread::scope(|scope| {
+        let uninstall = scope.spawn(|| cluster.told(&all));
+        // As pods end with their Deployment: a controller that went on would make anew
+        // what is taken away.
+        eventually("the controller is to end", || {
+            let there = cluster.find::<Deployment>("kite", Kite::Controller.name());
+            there.map_or(Ok(()), |_| Err("its Deployment is there".to_owned()))
+        });
+        drop(processes);
+        uninstall.join().unwrap();
+    });
+    assert_eq!(cluster.count::<VirtualMachine>(|_| true), 0);
+    assert_eq!(cluster.count::<DataVolume>(|_| true), 0);
+    assert_eq!(cluster.count::<PersistentVolumeClaim>(|_| true), 0);
+    let theirs = |it: &Namespace| it.name_any().starts_with("kite") || it.name_any() == *namespace;
+    assert_eq!(cluster.count::<Namespace>(theirs), 0);
+    let kinds = cluster.count::<CustomResourceDefinition>(|it| it.spec.group == "hy3ons.github.io");
+    assert_eq!(kinds, 0);
+    assert_eq!(cluster.count::<ClusterRole>(of_kite), 0);
+    assert_eq!(cluster.count::<ClusterRoleBinding>(of_kite), 0);
+}
+
+/// Somebody of the cluster who may do what these rules allow: a kubeconfig.
+fn somebody(cluster: &Cluster, name: &str, rules: &Value) -> PathBuf {
+    let rbac = "rbac.authorization.k8s.io";
+    let params = PostParams::default();
+    let meta = json!({"name": name});
+    let account: ServiceAccount = serde_json::from_value(json!({"metadata": meta})).unwrap();
+    let role: ClusterRole =
+        serde_json::from_value(json!({"metadata": meta, "rules": rules})).unwrap();
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": meta,
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+    }))
+    .unwrap();
+    let client = || cluster.client.clone();
+    let token = cluster.runtime.block_on(async {
+        let accounts = Api::<ServiceAccount>::namespaced(client(), "default");
+        accounts.create(&params, &account).await.unwrap();
+        Api::<ClusterRole>::all(client())
+            .create(&params, &role)
+            .await
+            .unwrap();
+        Api::<ClusterRoleBinding>::all(client())
+            .create(&params, &binding)
+            .await
+            .unwrap();
+        token_of(&accounts, name).await
+    });
+    let file = cluster.directory.join(name);
+    let config = kubeconfig(&cluster.platform.text("apiserver"), &token);
+    std::fs::write(&file, config.to_string()).unwrap();
+    file
+}
+
+#[test]
+fn who_may_not_install_is_told_so_and_nothing_is_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let (process, cluster) = Cluster::new(directory.path().to_owned());
+    let verbs = ["get", "list", "create", "patch", "delete"];
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]);
+    let none = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    let install = |kubeconfig: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+        command.args(["install", "--storage-class=standard"]);
+        command.env("KUBECONFIG", kubeconfig);
+        let output = run(command, "");
+        assert_eq!(output.status.code(), Some(1), "{}", show(&output));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let operator = somebody(&cluster, "operator", &all);
+    // What is played takes a moment to say that it is there.
+    let said = eventually("fit but for the rights", || {
+        let said = install(&operator);
+        if said.contains("Kite cannot work") {
+            return Err(said);
+        }
+        Ok(said)
+    });
+    for words in [
+        "nothing was done: you may not bind/escalate clusterroles",
+        "such as a cluster administrator",
+        "--without-doctor",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let said = install(&somebody(&cluster, "nobody", &none));
+    assert_eq!(said.matches("forbidden").count(), 1, "{said}");
+    assert!(!said.contains("Status {"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let client = cluster.client.clone();
+    let there = cluster.runtime.block_on(async {
+        let namespaces = Api::<Namespace>::all(client);
+        namespaces.get_opt(names::PLATFORM_NAMESPACE).await.unwrap()
+    });
+    assert_eq!(there, None);
+    assert_eq!(process.terminate().0, Some(0));
 }

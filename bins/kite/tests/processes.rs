@@ -119,6 +119,21 @@ fn started(name: &'static str, mut command: Command, dir: &Path, serving: &str) 
     }
 }
 
+/// A gateway that tells all that one can tell: it records, and carries recordings away.
+fn recording_gateway(dir: &Path) -> Part {
+    let (recordings, store) = (dir.join("recordings"), dir.join("store"));
+    for place in [&recordings, &store] {
+        std::fs::create_dir(place).unwrap();
+    }
+    let name = "kite-gateway";
+    let mut command = binary(name);
+    command
+        .env("KUBECONFIG", dir.join("state/kubeconfig"))
+        .env("KITE_RECORD_TO", recordings)
+        .env("KITE_RECORD_UPLOAD", format!("file://{}", store.display()));
+    started(name, command, dir, "gateway accepts connections")
+}
+
 /// An API server with Kite's kinds, whose state is below `dir`.
 fn cluster(dir: &Path) -> (Process, Platform) {
     let crds = dir.join("crds");
@@ -152,7 +167,7 @@ fn the_three_processes_do_what_the_demo_does() {
     let dir = tempfile::tempdir().unwrap();
     let (apiserver, mut platform) = cluster(dir.path());
     let controller = part("kite-controller", dir.path(), "the admin port serves");
-    let gateway = part("kite-gateway", dir.path(), "gateway accepts connections");
+    let gateway = recording_gateway(dir.path());
     let api = part("kite-api", dir.path(), "the HTTP API serves");
     platform.ready = json!({
         "gateway": gateway.address,

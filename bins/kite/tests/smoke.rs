@@ -6,7 +6,6 @@
 mod support;
 
 use std::{
-    path::Path,
     process::{Command, Output},
     time::Duration,
 };
@@ -26,21 +25,9 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::Value;
-use support::{Platform, Process, clients_present, eventually, run, show};
+use support::{Platform, clients_present, eventually, run, show, start_demo};
 use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
 use tokio_util::sync::CancellationToken;
-
-fn demo(state: &Path) -> (Process, Platform) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
-    command.arg("demo").arg("--state-dir").arg(state).args([
-        "--apiserver-listen=127.0.0.1:0",
-        "--api-listen=127.0.0.1:0",
-        "--gateway-listen=127.0.0.1:0",
-    ]);
-    let mut process = Process::start("kite demo", command, state.with_extension("log"));
-    let platform = Platform::wait(state, &mut process);
-    (process, platform)
-}
 
 fn command(platform: &Platform, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
@@ -175,10 +162,13 @@ fn the_way_of_a_user_is_tried_and_leaves_nothing() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let (process, platform) = demo(&directory.path().join("state"));
+    let (process, platform) = start_demo(&directory.path().join("state"), &[]);
     let bed = Bed::new(platform);
     two_at_once_and_what_others_left(&bed);
     an_address_where_nobody_is(&bed);
+    an_api_that_is_nowhere(&bed);
+    let way = format!("smoke --api-url {}", bed.platform.text("api"));
+    assert!(process.log().contains(&way), "{}", process.log());
     a_stranger(&bed);
     a_gateway_that_refuses(&bed);
     somebody_breaks_it_off(&bed);
@@ -255,6 +245,23 @@ fn an_address_where_nobody_is(bed: &Bed) {
         "{failed}"
     );
     assert_eq!(bed.left(), Vec::<String>::new());
+}
+
+/// No Service is named that is not there.
+fn an_api_that_is_nowhere(bed: &Bed) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    let kubeconfig = bed.platform.state.join("kubeconfig");
+    command
+        .args(["smoke", "--output=json"])
+        .env("KUBECONFIG", kubeconfig);
+    let output = run(command, "");
+    assert_eq!(output.status.code(), Some(3), "{}", show(&output));
+    let report = report(&output);
+    let remedy = report["steps"][0]["remedy"].as_str().unwrap();
+    assert!(
+        remedy.contains("--api-url") && !remedy.contains("port-forward"),
+        "{remedy}"
+    );
 }
 
 fn a_stranger(bed: &Bed) {

@@ -104,3 +104,64 @@ fn what_runs_here_runs_there() {
         "{check}: {scripts:?}"
     );
 }
+
+/// What tests take samples of is tried in full somewhere, and by the commands that the
+/// docs have for it.
+#[test]
+fn every_week_all_of_it_is_tried() {
+    let all = workflows();
+    let (_, _, proofs) = all.iter().find(|(name, ..)| name == "proofs.yml").unwrap();
+    let schedule = proofs["on"]["schedule"][0]["cron"].as_str().unwrap();
+    let day = schedule.split(' ').next_back().unwrap();
+    assert!(
+        day.parse::<u8>().is_ok_and(|day| day < 7),
+        "{schedule}: once a week"
+    );
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for (variable, test, page) in [
+        ("KITE_SWEEP", "--test sweep everything", "reliability.md"),
+        ("KITE_HA", "--test ha ", "high-availability.md"),
+    ] {
+        let scripts = jobs(proofs)
+            .filter(|(_, job)| job["env"][variable] == "full")
+            .flat_map(|(_, job)| steps(job))
+            .filter_map(|step| step["run"].as_str());
+        let run: Vec<_> = scripts.filter(|script| script.contains(test)).collect();
+        let [script] = run.as_slice() else {
+            panic!("{variable}=full: {run:?}");
+        };
+        let page = fs::read_to_string(docs.join(page)).unwrap();
+        let command = format!("{variable}=full {script}");
+        assert!(page.contains(&command), "{command}");
+    }
+}
+
+/// Who is told of `--record-upload s3://…` has an image that can.
+#[test]
+fn images_can_carry_recordings_to_an_object_store() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let recipe = read("deploy/images/Containerfile");
+    let stage = recipe
+        .split("\nFROM ")
+        .find(|it| it.contains("cargo build"));
+    let stage = stage.unwrap();
+    assert!(stage.contains("--features \"${FEATURES}\""), "{stage}");
+    // Of this stage: one before the first holds in none.
+    let features = stage
+        .lines()
+        .find_map(|it| it.strip_prefix("ARG FEATURES="));
+    assert_eq!(features, Some("s3"));
+    for process in ["kite-gateway", "kite-api"] {
+        let manifest = read(&format!("bins/{process}/Cargo.toml"));
+        assert!(manifest.contains("\ns3 = ["), "{process}");
+    }
+    for page in ["docs/images.md", "deploy/images/build"] {
+        let text = read(page);
+        let builds = text
+            .lines()
+            .filter(|it| it.contains("cargo build --release"));
+        let without: Vec<_> = builds.filter(|it| !it.contains("--features s3")).collect();
+        assert!(without.is_empty(), "{page}: {without:?}");
+    }
+}

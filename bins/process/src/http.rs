@@ -17,9 +17,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long requests that are under way get after the end was asked for.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a client may take for the head of a request. Who takes longer holds
-/// a connection for nothing.
+/// How long a client may take until it is known which HTTP it speaks, for the head of a
+/// request, and for the answer to an HTTP/2 ping. Who takes longer holds a connection for
+/// nothing.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often an HTTP/2 client is asked whether it is still there.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// What HTTP/2 begins with (RFC 9113 §3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Pause between two looks at a beginning that may still become HTTP/2's.
+const LOOK: Duration = Duration::from_millis(50);
 /// Connections at a time; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
 /// Pause after a connection could not be accepted, as when descriptors run out.
@@ -84,19 +91,48 @@ pub async fn serve_and_drain(
     Ok(())
 }
 
+/// Waits until a client has said so much that hyper knows which HTTP it speaks, for which
+/// hyper itself would wait for ever. `None`: it has not, or is gone.
+async fn begun(stream: &TcpStream) -> Option<()> {
+    let looking = async {
+        let mut seen = [0; PREFACE.len()];
+        loop {
+            let length = stream.peek(&mut seen).await.ok().filter(|it| *it > 0)?;
+            let seen = seen.get(..length)?;
+            if length == PREFACE.len() || !PREFACE.starts_with(seen) {
+                return Some(());
+            }
+            // What is there already is readable at once.
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(HEAD_TIMEOUT, looking).await.ok()?
+}
+
 async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
     shutdown: CancellationToken,
 ) {
+    let is_begun = tokio::select! {
+        begun = begun(&stream) => begun.is_some(),
+        () = shutdown.cancelled() => false,
+    };
+    if !is_begun {
+        return;
+    }
     let service = TowerToHyperService::new(router.layer(Extension(ConnectInfo(peer))));
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT);
-    builder.http2().timer(TokioTimer::new());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(HEAD_TIMEOUT);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
@@ -121,6 +157,38 @@ mod tests {
 
     use super::*;
 
+    /// An empty SETTINGS frame of HTTP/2.
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+    // The clock stands still but when there is nothing else to wait for.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_says_nothing_holds_no_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(serve_http(listener, Router::new(), stop.clone()));
+        let preface = [&PREFACE[..], &SETTINGS].concat();
+        for said in [
+            &b""[..],
+            b"P",
+            b"PRI * HT",
+            b"GET / HTTP/1.1\r\nHo",
+            &preface,
+        ] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(said).await.unwrap();
+            let began = tokio::time::Instant::now();
+            let mut rest = Vec::new();
+            let text = String::from_utf8_lossy(said);
+            let ended = client.read_to_end(&mut rest);
+            let longest = PING_INTERVAL + 2 * HEAD_TIMEOUT;
+            let ended = tokio::time::timeout(longest, ended).await;
+            assert!(ended.is_ok(), "{text:?} is there for ever");
+            assert!(began.elapsed() >= HEAD_TIMEOUT, "{text:?} was cut off");
+        }
+        stop.cancel();
+    }
+
     #[tokio::test]
     async fn a_request_is_answered_and_a_half_sent_one_does_not_hold_up_the_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -142,6 +210,16 @@ mod tests {
             answer.starts_with("HTTP/1.1 200") && answer.ends_with(&own),
             "{answer}"
         );
+
+        // A preface that comes in two pieces is one.
+        let mut later = TcpStream::connect(address).await.unwrap();
+        later.write_all(&PREFACE[..8]).await.unwrap();
+        tokio::time::sleep(2 * LOOK).await;
+        later.write_all(&PREFACE[8..]).await.unwrap();
+        later.write_all(&SETTINGS).await.unwrap();
+        let mut frame = [0; 9];
+        later.read_exact(&mut frame).await.unwrap();
+        assert_eq!(frame[3], SETTINGS[3], "its SETTINGS: {frame:?}");
 
         let mut half = TcpStream::connect(address).await.unwrap();
         half.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();

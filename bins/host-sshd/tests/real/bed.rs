@@ -69,7 +69,7 @@ impl Bed {
     pub fn isolated() -> Option<Self> {
         let bed = Self::new()?;
         if !bed.is_isolated() {
-            eprintln!("SKIPPED: `unshare --net --mount` is not allowed here");
+            host::skip("`unshare --net --mount` is not allowed here");
             return None;
         }
         Some(bed)

@@ -20,8 +20,8 @@ use kite_render::{
 pub(crate) struct InstallationOptions {
     /// Kind of cluster, which the other options change in part: plain is any, with two
     /// pods of each process; k3s has its Traefik, Longhorn and the gateway on port
-    /// 2222; single-node one pod of each; high-availability three of each, on different
-    /// nodes, and three copies of each disk.
+    /// 2222; single-node one pod of each; high-availability three of each, spread over
+    /// the nodes as evenly as they go, and three copies of each disk.
     #[arg(
         long,
         env = "KITE_PROFILE",
@@ -135,13 +135,12 @@ struct StorageArgs {
     #[arg(
         long = "parameter",
         value_name = "NAME=VALUE",
-        requires = "provisioner",
         value_parser = parameter
     )]
     parameters: Vec<(String, String)>,
     /// Make disks at once, not where and when their VM first starts: for storage
     /// that every node reaches.
-    #[arg(long, requires = "provisioner")]
+    #[arg(long)]
     immediate: bool,
     /// Make the `StorageClass` for Longhorn, with so many copies of each disk.
     #[arg(
@@ -221,30 +220,15 @@ struct TerminalArgs {
     #[arg(long, env = "KITE_RECORD", value_name = "SIZE")]
     record: Option<Bytes>,
     /// `StorageClass` of these volumes, instead of the cluster's default.
-    #[arg(
-        long,
-        env = "KITE_RECORD_STORAGE_CLASS",
-        value_name = "NAME",
-        requires = "record"
-    )]
+    #[arg(long, env = "KITE_RECORD_STORAGE_CLASS", value_name = "NAME")]
     record_storage_class: Option<String>,
     /// Object store that recordings are carried to, and replayed from, such as
     /// `s3://bucket/prefix`; the images must be built for it.
-    #[arg(
-        long,
-        env = "KITE_RECORD_UPLOAD",
-        value_name = "URL",
-        requires = "record"
-    )]
+    #[arg(long, env = "KITE_RECORD_UPLOAD", value_name = "URL")]
     record_upload: Option<String>,
     /// Secret in Kite's namespace with the store's credentials, each key of it a
     /// variable such as `AWS_ACCESS_KEY_ID`.
-    #[arg(
-        long,
-        env = "KITE_RECORD_CREDENTIALS",
-        value_name = "NAME",
-        requires = "record_upload"
-    )]
+    #[arg(long, env = "KITE_RECORD_CREDENTIALS", value_name = "NAME")]
     record_credentials: Option<String>,
 }
 
@@ -341,6 +325,11 @@ fn range(text: &str) -> Result<String, String> {
 }
 
 impl InstallationOptions {
+    /// The namespace in which Kite runs.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The installation that they ask for.
     pub(crate) fn installation(&self) -> Installation {
         let mut installation = self.profile.installation();

@@ -90,15 +90,17 @@ fn accounts(platform: &Platform, boss: &str) -> String {
     platform.curl_ok(200, "GET", "/api/v1/me", Some(token), None);
     platform.curl_ok(204, "DELETE", "/api/v1/me/tokens/ci", Some(&ann), None);
 
-    second_factor(platform, &ann);
+    second_factor(platform, &ann, boss);
     let other = sign_in(platform, "ann", None);
     platform.curl_ok(204, "POST", "/api/v1/auth/sign-out", Some(&other), None);
     ann
 }
 
-fn second_factor(platform: &Platform, ann: &str) {
+/// One is made, sealed with another key, and taken away.
+fn second_factor(platform: &Platform, ann: &str, boss: &str) {
     let path = "/api/v1/me/totp";
-    let made = platform.curl_ok(201, "POST", path, Some(ann), Some(&json!({})));
+    let proof = json!({ "password": PASSWORD });
+    let made = platform.curl_ok(201, "POST", path, Some(ann), Some(&proof));
     let secret = totp_rs::Secret::try_from_base32(made["secret"].as_str().unwrap()).unwrap();
     let app = totp_rs::Builder::new().with_secret(secret).build().unwrap();
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
@@ -106,8 +108,10 @@ fn second_factor(platform: &Platform, ann: &str) {
     let body = json!({ "code": code });
     let path = "/api/v1/me/totp/confirm";
     platform.curl_ok(200, "POST", path, Some(ann), Some(&body));
-    let body = json!({ "password": PASSWORD });
-    platform.curl_ok(204, "DELETE", "/api/v1/me/totp", Some(ann), Some(&body));
+    let path = "/api/v1/admin/rotate-seal-key";
+    let rotated = platform.curl_ok(200, "POST", path, Some(boss), None);
+    assert_eq!(rotated["resealed"], 1, "{rotated:#}");
+    platform.curl_ok(204, "DELETE", "/api/v1/me/totp", Some(ann), Some(&proof));
 }
 
 /// The catalogue, and an image that is fetched once.
@@ -234,6 +238,14 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
         Some(&offer),
     );
     let claim = json!({"name": "offered", "idleTimeout": "1h"});
+    // What is not in the API's copy may have been made a moment ago by another replica.
+    platform.curl_ok(
+        404,
+        "POST",
+        "/api/v1/offers/none/claim",
+        Some(ann),
+        Some(&claim),
+    );
     platform.curl_ok(
         201,
         "POST",

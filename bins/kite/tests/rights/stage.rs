@@ -22,7 +22,10 @@ use kite_render::{
     install::{Installation, Manifest, Process as Kite},
     namespace,
 };
-use kube::{Api, api::ListParams};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -197,8 +200,12 @@ impl Stage {
 
     /// Makes a user with the namespace and the rights in it that the controller makes.
     pub fn give_ann_a_namespace(&self, installation: &Installation) {
-        let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
-        ann.metadata.uid = Some("7a0e".to_owned());
+        // What belongs to somebody who is not there is collected as garbage.
+        let ann = self.wait(async {
+            let users: Api<KiteUser> = Api::all(self.fake.client());
+            let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+            users.create(&PostParams::default(), &ann).await.unwrap()
+        });
         let user = User::of(&ann).unwrap();
         self.fake.create(namespace::namespace(&user)).unwrap();
         let grants = Kite::ALL.iter();

@@ -127,6 +127,20 @@ impl Drop for Process {
     }
 }
 
+/// Starts `kite demo` with these options besides its state directory and free ports.
+pub fn start_demo(state: &Path, options: &[&str]) -> (Process, Platform) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));
+    command.arg("demo").arg("--state-dir").arg(state).args([
+        "--apiserver-listen=127.0.0.1:0",
+        "--api-listen=127.0.0.1:0",
+        "--gateway-listen=127.0.0.1:0",
+    ]);
+    command.args(options);
+    let mut process = Process::start("kite demo", command, state.with_extension("log"));
+    let platform = Platform::wait(state, &mut process);
+    (process, platform)
+}
+
 /// Repeats `look` until it gives something.
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     let start = Instant::now();

@@ -35,13 +35,17 @@ pub fn binary(process: Kite) -> PathBuf {
 
 /// A token of the process' account.
 pub async fn token(client: &Client, process: Kite) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "kite");
+    token_of(&Api::namespaced(client.clone(), "kite"), process.name()).await
+}
+
+/// A token of an account.
+pub async fn token_of(accounts: &Api<ServiceAccount>, name: &str) -> String {
     let request = TokenRequest {
         spec: Some(TokenRequestSpec::default()),
         ..TokenRequest::default()
     };
     let params = PostParams::default();
-    let answer = accounts.create_token_request(process.name(), &params, &request);
+    let answer = accounts.create_token_request(name, &params, &request);
     answer.await.unwrap().status.unwrap().token.unwrap()
 }
 
@@ -60,7 +64,8 @@ impl Site<'_> {
         let kubeconfig = self
             .directory
             .join(format!("{}.kubeconfig", process.name()));
-        std::fs::write(&kubeconfig, self.kubeconfig(token).to_string()).unwrap();
+        let config = self::kubeconfig(self.apiserver, token);
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
         command
             .env("KUBECONFIG", kubeconfig)
             .env("HOME", self.directory)
@@ -87,15 +92,16 @@ impl Site<'_> {
         });
         (started, address)
     }
+}
 
-    fn kubeconfig(&self, token: &str) -> Value {
-        json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "kite", "cluster": {"server": self.apiserver}}],
-            "users": [{"name": "own", "user": {"token": token}}],
-            "contexts": [{"name": "kite", "context": {"cluster": "kite", "user": "own"}}],
-            "current-context": "kite",
-        })
-    }
+/// A kubeconfig of whoever has this token.
+pub fn kubeconfig(apiserver: &str, token: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "kite", "cluster": {"server": apiserver}}],
+        "users": [{"name": "own", "user": {"token": token}}],
+        "contexts": [{"name": "kite", "context": {"cluster": "kite", "user": "own"}}],
+        "current-context": "kite",
+    })
 }
