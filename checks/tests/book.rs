@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -57,7 +58,7 @@ fn the_book_can_be_built_and_loads_nothing_from_elsewhere() {
             std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
             "KITE_REQUIRE_CLIENTS is set: {what}"
         );
-        eprintln!("skipped: {what}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
         return;
     }
     let site = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");

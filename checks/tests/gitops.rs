@@ -1,7 +1,7 @@
 //! The examples of `docs/gitops.md` can be used as they stand, and keep what they say.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, io::Write as _, path::Path, process::Command};
 
 use kite_checks::{documents::Document, root};
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn the_overlay_is_built_and_keeps_what_users_disks_hang_on() {
             std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
             "KITE_REQUIRE_CLIENTS is set: there is no kubectl"
         );
-        eprintln!("skipped: there is no kubectl");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no kubectl");
         return;
     }
     let examples = examples();

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +57,10 @@ async fn two_thousand_idle_connections_cost_little() {
         .arg(format!("--nofile={needed}:"))
         .status();
     if !raised.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this machine does not let a process have {needed} open files");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: this machine does not let a process have {needed} open files"
+        );
         return;
     }
     let bed = Bed::with(Config {

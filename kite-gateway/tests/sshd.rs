@@ -138,7 +138,7 @@ async fn rsync_and_both_scp_protocols() {
         assert!(std::fs::read(back).unwrap() == data);
     }
     if !std::path::Path::new("/usr/bin/rsync").exists() {
-        eprintln!("skipped: there is no rsync");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no rsync");
         return;
     }
     let ssh = bed.with_key("ssh");

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::process::Command;
 
 use common::{Bed, Sshd, run, text};
@@ -26,7 +27,10 @@ async fn a_program_of_the_vm_reaches_the_display_of_its_user() {
             std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
             "KITE_REQUIRE_CLIENTS is set: there is no xauth"
         );
-        eprintln!("skipped: there is no xauth (Debian: xauth), which sshd wants for X11");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: there is no xauth (Debian: xauth), which sshd wants for X11"
+        );
         return;
     }
     sshd.behind(&bed, "web");

@@ -2,7 +2,7 @@
 //! not part of this repository; where it is missing, the test says so.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
-use std::path::PathBuf;
+use std::{io::Write as _, path::PathBuf};
 
 use kite_core::{
     cdi::{DataVolume, DataVolumeStatus},
@@ -69,7 +69,8 @@ fn recording() -> Option<Vec<Value>> {
             Some(recording["steps"].as_array().unwrap().clone())
         }
         Err(error) => {
-            eprintln!(
+            let _ = writeln!(
+                std::io::stderr(),
                 "SKIPPED: no recording of KubeVirt: {}: {error}",
                 file.display()
             );

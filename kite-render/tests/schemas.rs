@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::{io::Write as _, path::PathBuf};
 
 use kite_core::crd::{KitePlatformSpec, OsFamily, PowerState};
 use kite_fake::schema::{Schema, apply_defaults, prune, validate};
@@ -18,7 +18,8 @@ fn crd(name: &str) -> Option<Value> {
     match std::fs::read_to_string(&file) {
         Ok(text) => Some(serde_saphyr::from_str(&text).unwrap()),
         Err(error) => {
-            eprintln!(
+            let _ = writeln!(
+                std::io::stderr(),
                 "SKIPPED: {name} is not validated: {}: {error}",
                 file.display()
             );

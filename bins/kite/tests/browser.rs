@@ -6,6 +6,7 @@ mod support;
 
 use std::{
     env, fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -67,7 +68,7 @@ impl Tools {
                     env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
                     "KITE_REQUIRE_CLIENTS is set: {missing}"
                 );
-                eprintln!("SKIPPED: {missing}");
+                let _ = writeln!(std::io::stderr(), "SKIPPED: {missing}");
                 None
             }
         }

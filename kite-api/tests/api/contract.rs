@@ -8,6 +8,7 @@
 
 use std::{
     collections::BTreeSet,
+    io::Write as _,
     net::SocketAddr,
     process::Stdio,
     sync::{
@@ -198,7 +199,10 @@ async fn keeps_to_its_document(
     examples: &str,
 ) -> BTreeSet<String> {
     let Some(python) = python() else {
-        eprintln!("skipped: no Python with schemathesis (KITE_PYTHON names one)");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: no Python with schemathesis (KITE_PYTHON names one)"
+        );
         return BTreeSet::new();
     };
     let world = furnished().await;

@@ -24,22 +24,23 @@ const press = async (page, name) => {
   await enter(page, name);
 };
 
-/** Watches from now on whether the focus is nowhere for longer than a moment. */
+/** Watches from now on whether the focus is nowhere for longer than a moment: by pictures,
+ * as a busy machine makes fewer of them. */
 const watch = async (page) => {
   await page.evaluate(() => {
     globalThis.lost = 0;
-    let since;
+    let pictures = 0;
     const look = () => {
-      if (document.activeElement !== document.body) since = undefined;
-      else since ??= performance.now();
-      if (since !== undefined) globalThis.lost = Math.max(globalThis.lost, performance.now() - since);
+      pictures = document.activeElement === document.body ? pictures + 1 : 0;
+      globalThis.lost = Math.max(globalThis.lost, pictures);
       requestAnimationFrame(look);
     };
     look();
   });
   return async (what) => {
-    const ms = await page.evaluate(() => globalThis.lost);
-    assert.ok(ms < 1500, `${what}: the focus was nowhere for ${ms} ms`);
+    const pictures = await page.evaluate(() => globalThis.lost);
+    if (process.env.KITE_TELL) console.log(what, pictures);
+    assert.ok(pictures < 90, `${what}: the focus was nowhere for ${pictures} pictures`);
     assert.notEqual(await page.evaluate(() => document.activeElement?.tagName), "BODY", what);
   };
 };
@@ -92,8 +93,6 @@ const who_has_left_or_reads_on_is_not_disturbed = async () => {
   const stop = async (page) => {
     await api("POST", "/vms/focus/stop", token);
     await button(page, "Start focus").waitFor();
-    await page.waitForTimeout(300);
-    return page.evaluate(() => [document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.tagName, window.scrollY]);
   };
   const start = async () => {
     await api("POST", "/vms/focus/start", token);
@@ -105,12 +104,16 @@ const who_has_left_or_reads_on_is_not_disturbed = async () => {
     // A press on what takes no focus.
     await button(page, "Stop focus").focus();
     await page.evaluate(() => document.activeElement.blur());
-    assert.deepEqual(await stop(page), ["BODY", 0]);
+    await stop(page);
+    await page.waitForTimeout(300);
+    assert.deepEqual(await page.evaluate(() => [document.activeElement?.tagName, window.scrollY]), ["BODY", 0]);
     await start();
     // One who has scrolled on since.
     await button(page, "Stop focus").focus();
     await page.evaluate(() => window.scrollTo(0, 400));
-    assert.deepEqual(await stop(page), ["Start focus", 400]);
+    await stop(page);
+    await at(page, "Start focus");
+    assert.equal(await page.evaluate(() => window.scrollY), 400);
     await start();
   });
 };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { PASSWORD, accessible, api, heading, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, PATIENCE, accessible, api, heading, scene, tokenOf } from "./world.mjs";
 
 const GIB = 2 ** 30;
 const MACHINE = ["Starting", "Running", "Migrating", "Paused", "Stopping"];
@@ -64,7 +64,7 @@ const the_overview_shows_how_full_the_cluster_is = async () => {
     };
     const comesTo = async (wanted) => {
       let is = await shown();
-      for (let attempt = 0; attempt < 60 && JSON.stringify(is) !== JSON.stringify(wanted); attempt += 1) {
+      for (const end = Date.now() + PATIENCE; Date.now() < end && JSON.stringify(is) !== JSON.stringify(wanted);) {
         await page.waitForTimeout(250);
         is = await shown();
       }

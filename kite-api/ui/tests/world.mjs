@@ -9,7 +9,10 @@ export const { KITE_API, KITE_BOOTSTRAP_TOKEN, KITE_CHROMIUM = "/usr/bin/chromiu
 export const PASSWORD = "correct horse battery";
 
 /** How long anything may take: long, for a slow and busy machine. */
-const PATIENCE = Number(process.env.KITE_PATIENCE ?? 60_000);
+export const PATIENCE = Number(process.env.KITE_PATIENCE ?? 60_000);
+
+/** How many times slower the pages' processor is made, to find what relies on it. */
+const SLOWDOWN = Number(process.env.KITE_SLOWDOWN ?? 1);
 
 const axe = readFileSync(new URL(import.meta.resolve("axe-core")), "utf8");
 
@@ -46,6 +49,7 @@ export async function visit({ user, width = 1440, theme = "light", locale = "en-
   });
   context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
+  if (SLOWDOWN > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: SLOWDOWN });
   const faults = [];
   page.on("pageerror", (error) => faults.push(error.message));
   page.on("console", (message) => {

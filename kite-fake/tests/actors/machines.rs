@@ -1,6 +1,7 @@
 //! VMs from their creation to their end.
 
 use kite_fake::actors::{Rule, Selector, Stage, everything, play};
+use std::io::Write as _;
 use std::time::Duration;
 
 use kite_fake::actors::kind::{
@@ -146,7 +147,12 @@ fn secret() -> Value {
 async fn a_vm_lives_the_same_life_under_the_real_definitions() {
     match World::with_real_definitions(everything(false)).await {
         Some(world) => live(world).await,
-        None => eprintln!("skipped: no definitions beside the checkout"),
+        None => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: no definitions beside the checkout"
+            );
+        }
     }
 }
 

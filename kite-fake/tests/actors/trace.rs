@@ -2,6 +2,7 @@
 //!
 //! The recording lies beside the checkout; where it is missing the test says so.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -187,7 +188,10 @@ fn actors() -> Vec<Arc<dyn Actor>> {
 #[tokio::test(start_paused = true)]
 async fn a_vm_lives_as_recorded() {
     let Some(recording) = recording() else {
-        eprintln!("skipped: no recording beside the checkout");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: no recording beside the checkout"
+        );
         return;
     };
     follow(&recording, World::with(Rules::instant(), actors()).await).await;

@@ -17,11 +17,13 @@ mod kubectl;
 mod python;
 mod show;
 
+use std::io::Write as _;
+
 /// Says that a test cannot run here, or fails where it must.
 fn skip(what: &str) {
     assert!(
         std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
         "KITE_REQUIRE_CLIENTS is set: {what}"
     );
-    println!("skipped: {what}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -22,7 +23,10 @@ fn promtool(arguments: &[&str], file: &Path) -> Option<String> {
         Err(error) => {
             let required = std::env::var_os("KITE_REQUIRE_CLIENTS").is_some();
             assert!(!required, "promtool (Debian: prometheus): {error}");
-            eprintln!("SKIPPED: promtool (Debian: prometheus): {error}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: promtool (Debian: prometheus): {error}"
+            );
             return None;
         }
     };

@@ -163,6 +163,7 @@ fn the_reading_is_that_of_sshd() {
 
 /// What `sshd -T` says, where there is an sshd.
 pub(crate) mod real {
+    use std::io::Write as _;
     use std::process::Command;
 
     use super::*;
@@ -177,7 +178,10 @@ pub(crate) mod real {
             let required = std::env::var_os("KITE_REQUIRE_CLIENTS").is_some();
             if !Path::new("/usr/sbin/sshd").exists() {
                 assert!(!required, "KITE_REQUIRE_CLIENTS is set: there is no sshd");
-                eprintln!("SKIPPED: there is no /usr/sbin/sshd (Debian: openssh-server)");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIPPED: there is no /usr/sbin/sshd (Debian: openssh-server)"
+                );
                 return None;
             }
             let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! What the tests need of the machine that they run on.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -23,7 +23,7 @@ pub fn skip(why: &str) {
         std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
         "KITE_REQUIRE_CLIENTS is set: {why}"
     );
-    eprintln!("SKIPPED: {why}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
 fn missing() -> Option<String> {

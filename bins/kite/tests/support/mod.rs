@@ -39,7 +39,7 @@ pub fn clients_present() -> bool {
         std::env::var_os("KITE_REQUIRE_CLIENTS").is_none(),
         "KITE_REQUIRE_CLIENTS is set and these are not on the PATH: {missing:?}"
     );
-    eprintln!("SKIPPED: not on the PATH: {missing:?}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED: not on the PATH: {missing:?}");
     false
 }
 

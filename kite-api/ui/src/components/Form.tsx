@@ -108,6 +108,8 @@ export function Form(props: Props) {
   const notice = useRef<HTMLDivElement>(null);
   const [errors, setErrors] = useState<Record<string, string>>({});
   const [rest, setRest] = useState<string | null>(null);
+  /** The field that is to have the focus after what was refused, of each refusal anew. */
+  const [refusal, setRefusal] = useState<{ at: Element | undefined }>();
   const mutation = useMutation({ mutationFn: (data: FormData) => send(data, form.current as HTMLFormElement) });
 
   useEffect(() => {
@@ -152,14 +154,17 @@ export function Form(props: Props) {
     if (others.length > 0) setRest(others.map(sentence).join(" "));
     else setRest(isOther || Object.keys(at).length === 0 ? errorText(error) : null);
     const isWrong = (element: Element) => at[nameOf(element)] !== undefined;
-    const element = elements.find((element) => isWrong(element) && isReachable(element));
-    // Once the fields know that they are invalid, and what is said of no field is there.
-    requestAnimationFrame(() => {
-      if (element instanceof HTMLElement) return element.focus();
-      // Where it is seen, whoever types goes on where they were.
-      if (notice.current !== null && !isInSight(notice.current)) notice.current.focus();
-    });
+    setRefusal({ at: elements.find((element) => isWrong(element) && isReachable(element)) });
   };
+
+  // An effect, as the fields know by then that they are invalid, and what is said of no
+  // field is there: the next frame may come before that.
+  useEffect(() => {
+    if (refusal === undefined) return;
+    if (refusal.at instanceof HTMLElement) return refusal.at.focus();
+    // Where it is seen, whoever types goes on where they were.
+    if (notice.current !== null && !isInSight(notice.current)) notice.current.focus();
+  }, [refusal]);
 
   const onSubmit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();

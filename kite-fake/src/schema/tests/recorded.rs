@@ -1,6 +1,7 @@
 //! Replays the writes of recorded scenarios without a server: prune, default, validate.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -85,7 +86,11 @@ pub(super) fn scenario(name: &str) -> Option<Value> {
         .join("tests/transcripts")
         .join(format!("{name}.json"));
     let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {} is not there",
+            path.display()
+        );
         return None;
     };
     Some(serde_json::from_str(&text).unwrap())
