@@ -234,6 +234,7 @@ struct Told {
     output: Output,
     lines: Lines,
     all: usize,
+    gone: usize,
     options: Vec<String>,
     warnings: Vec<Finding>,
     rows: Vec<Value>,
@@ -245,6 +246,7 @@ impl Told {
             output,
             lines: Lines::new(output),
             all,
+            gone: 0,
             options: Vec::new(),
             warnings: Vec::new(),
             rows: Vec::new(),
@@ -310,10 +312,16 @@ impl Told {
     fn removed(&mut self, object: &ObjectName, removed: Removed) {
         self.rows
             .push(json!({ "object": object, "change": removed }));
+        // Of what is deleted so far: what else there is shows as it goes.
         match removed {
-            Removed::Deleted => self.lines.line(&format!("deleted    {object}")),
-            Removed::Gone => self.lines.progress(&format!("gone: {object}")),
+            Removed::Deleted => {
+                self.lines.line(&format!("deleted    {object}"));
+                self.all += 1;
+            }
+            Removed::Gone => self.gone += 1,
         }
+        let bar = bar(self.gone, self.all);
+        self.lines.progress(&format!("{bar} gone: {object}"));
     }
 
     /// Says what came of it, but of a dry run what would.

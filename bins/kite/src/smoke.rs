@@ -7,7 +7,7 @@ use kite_admin::smoke::{self, Address, HostKey, News, State, Step};
 use kite_core::names;
 use kite_process::ClusterArgs;
 
-use crate::output::{Lines, Output, print, print_json};
+use crate::output::{Lines, Output, bar, print, print_json};
 
 /// How long the gateway may take to hear of a VM.
 const UNKNOWN: Duration = Duration::from_secs(30);
@@ -73,7 +73,10 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     };
     let mut lines = Lines::new(options.output);
     let report = smoke::run(&client, &smoke, stop.cancelled(), |news| match news {
-        News::Waiting(at, "") => lines.progress(&format!("…        {}", at.name())),
+        News::Waiting(at, "") => {
+            let (done, all) = at.progress();
+            lines.progress(&format!("{} {}", bar(done, all), at.name()));
+        }
         News::Waiting(at, what) => lines.step(&format!("…        {:<11}  {what}", at.name())),
         News::Done(done) => lines.line(&done.to_string()),
         News::Swept(user) => {

@@ -39,7 +39,6 @@ const watch = async (page) => {
   });
   return async (what) => {
     const pictures = await page.evaluate(() => globalThis.lost);
-    if (process.env.KITE_TELL) console.log(what, pictures);
     assert.ok(pictures < 90, `${what}: the focus was nowhere for ${pictures} pictures`);
     assert.notEqual(await page.evaluate(() => document.activeElement?.tagName), "BODY", what);
   };

@@ -40,6 +40,12 @@ pub enum Step {
 }
 
 impl Step {
+    /// How many of the steps are before this one, and how many there are on the way:
+    /// clearing up is behind all of them.
+    pub fn progress(self) -> (usize, usize) {
+        (self as usize, Self::CleanUp as usize)
+    }
+
     /// Its name, as scripts read it.
     pub fn name(self) -> &'static str {
         match self {
