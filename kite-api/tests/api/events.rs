@@ -146,7 +146,9 @@ async fn that_an_owner_is_suspended_is_told_with_the_vms() {
         let says = suspended.then_some(&Value::Bool(true));
         // The VM itself may change, too, before and after: it goes off.
         loop {
-            let vm = news.until("vm").await;
+            // Comments come all the time, so that the stream is never silent.
+            let told = tokio::time::timeout(Duration::from_secs(60), news.until("vm"));
+            let vm = told.await.expect("nobody is told");
             assert_eq!(vm["owner"], "ann", "bob's are as they were");
             if vm.get("ownerSuspended") == says {
                 break;
