@@ -16,8 +16,9 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     auth::{
-        COOKIE_MEANING, Caller, Client, SignedIn, belongs_to, end_session, end_sessions_but, greet,
-        is_open, new_epoch, read_password, require_free_email, sessions_of, too_many,
+        COOKIE_MEANING, Caller, Client, PASSWORD, SignedIn, belongs_to, end_session,
+        end_sessions_but, greet, is_open, new_epoch, read_password, require_free_email,
+        sessions_of, too_many,
     },
     openapi::about,
     policy::{Action, Whose},
@@ -25,7 +26,8 @@ use crate::{
     state::ApiState,
     users::{self, UserView, as_map, change_to_json, spec_of_user},
     web::{
-        Answer, Done, Form, IfMatch, Input, Items, Named, Page, Sent, edit, finish_edit, tag_of,
+        Answer, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Sent, edit, finish_edit,
+        tag_of,
     },
 };
 
@@ -177,6 +179,7 @@ impl Input for NewPassword {
             "Whether all API tokens are over, too. They go on otherwise.",
         ),
     ];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[("newPassword", PASSWORD)];
 
     fn read(form: &mut Form) -> Option<Self> {
         let current = form.optional("currentPassword");

@@ -18,13 +18,13 @@ use crate::{
     account::{prove_password, require_fresh},
     auth::{
         Caller, Client, clear_cookies, end_session,
-        oidc::{Linking, Visit, begin, find_provider, is_local_path, unlink},
+        oidc::{LOCAL_PATH, Linking, Visit, begin, find_provider, is_local_path, unlink},
     },
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
-    web::{Answer, Done, Form, Input, Items, Page, Sent},
+    web::{Answer, Bounds, Done, Form, Input, Items, Page, Sent},
 };
 
 const TAG: &str = "me";
@@ -148,6 +148,7 @@ impl Input for Link {
             "Where the browser is led in the end: a path of the web page such as `/account`.",
         ),
     ];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[("returnTo", LOCAL_PATH)];
 
     fn read(form: &mut Form) -> Option<Self> {
         let provider = form.required("provider");

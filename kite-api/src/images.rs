@@ -2,6 +2,7 @@
 
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::crd::{AccessLevel, ImagePhase, KiteImage, OsFamily};
 use kite_core::quantity::Bytes;
 use kube::ResourceExt as _;
@@ -40,6 +41,8 @@ pub(crate) struct ImageView {
     phase: Option<ImagePhase>,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<String>,
+    /// Why it is as it is: `Ready`, and `UpToDate` where it is fetched by a schedule.
+    conditions: Vec<Condition>,
 }
 
 impl ImageView {
@@ -58,6 +61,7 @@ impl ImageView {
             min_disk: image.spec.min_disk.clone(),
             phase: status.phase,
             progress: status.progress,
+            conditions: status.conditions,
         }
     }
 }

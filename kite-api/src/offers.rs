@@ -29,8 +29,8 @@ use crate::{
     state::ApiState,
     vms::{self, Claim, VmView},
     web::{
-        Accepted, Answer, Created, Deleting, Form, Input, Items, Named, Once, Page, Sent, Stamp,
-        finish_new, is_label, require_future,
+        Accepted, Answer, Bounds, Created, Deleting, Form, Input, Items, LABEL, Named, Once, Page,
+        Sent, Stamp, finish_new, is_label, require_future,
     },
 };
 
@@ -275,6 +275,7 @@ impl Input for NewOffer {
         "name",
         "Name of the offer: lower-case letters, digits and hyphens.",
     )];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[("name", LABEL)];
 
     fn read(form: &mut Form) -> Option<Self> {
         let name = form.required("name");

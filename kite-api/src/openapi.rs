@@ -20,7 +20,10 @@ use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-use crate::problem::{Problem, ProblemBody, ProblemKind};
+use crate::{
+    problem::{Problem, ProblemBody, ProblemKind},
+    web::written,
+};
 
 /// What every operation may answer: a query that it does not take, a fault, and that the
 /// API or the cluster cannot answer now.
@@ -176,6 +179,14 @@ pub(crate) fn prepare() {
 
 /// The document before the operations are added.
 pub(crate) fn begin() -> OpenApi {
+    let mut components = Components {
+        security_schemes: IndexMap::from_iter([
+            (BEARER.to_owned(), ReferenceOr::Item(bearer())),
+            (COOKIE.to_owned(), ReferenceOr::Item(cookie())),
+        ]),
+        ..Components::default()
+    };
+    written::add_components(&mut components);
     OpenApi {
         info: Info {
             title: "Kite".to_owned(),
@@ -204,13 +215,7 @@ pub(crate) fn begin() -> OpenApi {
                 ..Tag::default()
             })
             .into(),
-        components: Some(Components {
-            security_schemes: IndexMap::from_iter([
-                (BEARER.to_owned(), ReferenceOr::Item(bearer())),
-                (COOKIE.to_owned(), ReferenceOr::Item(cookie())),
-            ]),
-            ..Components::default()
-        }),
+        components: Some(components),
         ..OpenApi::default()
     }
 }

@@ -89,7 +89,7 @@ fn section(document: &Value, method: &str, path: &str, operation: &Value) -> Mar
                 table {
                     caption { "Parameters" }
                     (head("Name", "In"))
-                    @for it in parameters {
+                    @for it in parameters.iter().map(|it| resolve(document, it)) {
                         tr {
                             td { code { (text(it, "/name")) } }
                             td { (text(it, "/in")) @if is(it, "/required") { ", required" } }

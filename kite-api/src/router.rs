@@ -89,6 +89,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(capacity::routes())
         .merge(certificate::routes())
         .merge(platform::routes())
+        .with_path_items(written::describe)
 }
 
 fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
@@ -106,6 +107,7 @@ fn surround(router: Router<ApiState>, state: ApiState) -> Router {
     router
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(layers::reshape))
+        .layer(from_fn(layers::require_text))
         .layer(CatchPanicLayer::custom(layers::answer_panic))
         .layer(from_fn_with_state(state.clone(), layers::limit_time))
         .layer(from_fn_with_state(state.clone(), layers::secure))

@@ -25,8 +25,8 @@ use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
     web::{
-        Answer, Created, Done, Form, Input, Items, Named, Once, Page, Sent, Stamp, is_label,
-        read_end,
+        Answer, Bounds, Created, Done, Form, Input, Items, LABEL, Named, Once, Page, Sent, Stamp,
+        is_label, read_end,
     },
 };
 
@@ -59,6 +59,8 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
 
 /// Most tokens of a user.
 const MOST_TOKENS: usize = 50;
+/// How many scopes a token has.
+const SCOPES: Bounds = Bounds::SOME;
 /// Days that a token is good for unless told otherwise, and at most.
 const DAYS: (i64, i64) = (90, 366);
 
@@ -139,6 +141,7 @@ impl Input for NewToken {
             "When it ends: by default in 90 days, at most in 366.",
         ),
     ];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[("name", LABEL), ("scopes", SCOPES)];
 
     fn read(form: &mut Form) -> Option<Self> {
         let name: Option<String> = form.required("name");
@@ -150,7 +153,7 @@ impl Input for NewToken {
                 "must be lower-case letters, digits and hyphens, at most 63",
             );
         }
-        if scopes.as_ref().is_some_and(Vec::is_empty) {
+        if scopes.as_ref().is_some_and(|it| !SCOPES.hold(it.len())) {
             form.error("scopes", "is empty: name what the token may do");
         }
         let mut scopes = scopes?;

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use self::identities::LinkedIdentity;
 use crate::{
     auth::{
-        Caller, create_user, end_sessions_of, new_epoch, read_password, remove_factor,
+        Caller, PASSWORD, create_user, end_sessions_of, new_epoch, read_password, remove_factor,
         require_free_email,
     },
     lookup::present,
@@ -34,8 +34,8 @@ use crate::{
     },
     state::ApiState,
     web::{
-        Accepted, Answer, Change, Created, Form, IfMatch, Input, Items, Named, Once, Page, Sent,
-        edit, finish_edit, finish_new, tag_of,
+        Accepted, Answer, Bounds, Change, Created, Form, IfMatch, Input, Items, Named, Once, Page,
+        Sent, edit, finish_edit, finish_new, tag_of,
     },
 };
 
@@ -209,6 +209,7 @@ impl Input for NewUser {
     const NAME: &'static str = "NewUser";
     const NAMED_BY: &'static str = "username";
     const MEANING: &'static [(&'static str, &'static str)] = &[PASSWORD_MEANING];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
 
     fn read(form: &mut Form) -> Option<Self> {
         let username: Option<String> = form.required("username");
@@ -243,6 +244,9 @@ pub(crate) const PASSWORD_MEANING: (&str, &str) = (
     "password",
     "Password of the account: at least 8 characters. Only its hash is kept.",
 );
+
+/// How long a password may be that an account is given.
+pub(crate) const PASSWORD_BOUNDS: (&str, Bounds) = ("password", PASSWORD);
 
 /// Bounds and meaning of an account's fields.
 pub(crate) fn spec_of_user(generator: &mut SchemaGenerator) -> Schema {
@@ -311,6 +315,7 @@ impl Input for UserEdit {
             "Whether all API tokens of the account are over.",
         ),
     ];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
 
     fn read(form: &mut Form) -> Option<Self> {
         form.fixed("username", "cannot be changed: create another user");

@@ -28,8 +28,8 @@ use super::{
 use crate::{
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
-    users::{PASSWORD_MEANING, spec_of_user},
-    web::{Created, Form, Input, Sent},
+    users::{PASSWORD_BOUNDS, PASSWORD_MEANING, spec_of_user},
+    web::{Bounds, Created, Form, Input, Sent},
 };
 
 /// Annotation of the Secret: the username that it was claimed for.
@@ -83,6 +83,7 @@ impl Input for Bootstrap {
         PASSWORD_MEANING,
         COOKIE_MEANING,
     ];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
 
     fn read(form: &mut Form) -> Option<Self> {
         let token = form.required("token");

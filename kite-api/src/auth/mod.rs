@@ -36,7 +36,7 @@ pub(crate) use self::{
     everyone::new_epoch,
     invite::{InviteState, new_invite, state_of},
     kept_token::{API_TOKEN, INVITE_TOKEN, seal_token, sealed_token},
-    passwords::{Passwords, read_password},
+    passwords::{PASSWORD, Passwords, read_password},
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     routes::routes,
     second_factor::{confirm, enrol, find_factor, remove_factor},

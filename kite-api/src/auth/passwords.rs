@@ -8,11 +8,12 @@ use tokio::sync::Semaphore;
 use crate::{
     metrics::Hashing,
     problem::{Problem, ProblemKind},
-    web::Form,
+    web::{Bounds, Form},
 };
 
-/// Fewest characters of a password (NIST SP 800-63B §3.1.1.2 asks for eight).
-const MIN_PASSWORD_CHARS: usize = 8;
+/// Fewest characters of a password (NIST SP 800-63B §3.1.1.2 asks for eight), and most
+/// bytes, which are no fewer than its characters.
+pub(crate) const PASSWORD: Bounds = Bounds::between(8, MAX_PASSWORD_BYTES);
 
 /// Requests that run or wait, for each hash that may run: who would wait for longer is
 /// told so at once.
@@ -117,16 +118,14 @@ pub(crate) fn read_password(
     password: &str,
     not: &[Option<&str>],
 ) {
-    if password.chars().count() < MIN_PASSWORD_CHARS {
+    let Bounds { least, most } = PASSWORD;
+    if password.chars().count() < least {
         form.error(
             field,
-            format!("is too short: use at least {MIN_PASSWORD_CHARS} characters"),
+            format!("is too short: use at least {least} characters"),
         );
-    } else if password.len() > MAX_PASSWORD_BYTES {
-        form.error(
-            field,
-            format!("is too long: use at most {MAX_PASSWORD_BYTES} bytes"),
-        );
+    } else if let Some(most) = most.filter(|most| password.len() > *most) {
+        form.error(field, format!("is too long: use at most {most} bytes"));
     } else if not
         .iter()
         .flatten()

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
-    users::{PASSWORD_MEANING, spec_of_user},
-    web::{Created, Form, Input, Once, Sent, Stamp},
+    users::{PASSWORD_BOUNDS, PASSWORD_MEANING, spec_of_user},
+    web::{Bounds, Created, Form, Input, Once, Sent, Stamp},
 };
 
 /// An account that somebody wants to have.
@@ -80,6 +80,7 @@ impl Input for Joining {
             "The invite that an administrator gave: needed where accounts are by invitation.",
         ),
     ];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
 
     fn read(form: &mut Form) -> Option<Self> {
         let account = read_account(form);

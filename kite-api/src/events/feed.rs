@@ -1,11 +1,14 @@
 //! [`Feed`]: what one stream has still to say.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use axum::response::sse::Event;
 use jiff::Timestamp;
 use kite_core::{
-    cluster::Object,
+    cluster::{Object, ObjectKey},
     crd::{
         AccessLevel, KiteConnection, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser,
         KiteVirtualMachine, KiteVirtualMachineOffer,
@@ -46,6 +49,8 @@ pub(super) struct Feed {
     platforms: Receiver<Change<KitePlatform>>,
     /// Of which VMs the sessions are followed, if of any: there are many.
     connections: Option<(Sessions, Receiver<Change<KiteConnection>>)>,
+    /// Owners of whose VMs it was told that they are suspended.
+    suspended: BTreeSet<String>,
     waiting: VecDeque<Event>,
     is_over: bool,
 }
@@ -75,6 +80,7 @@ impl Feed {
             tokens,
             platforms,
             connections,
+            suspended: BTreeSet::new(),
             waiting: VecDeque::new(),
             is_over: false,
         };
@@ -133,6 +139,8 @@ impl Feed {
     /// Everything as it is now, instead of what was still to be said.
     fn tell_all(&mut self) {
         self.waiting.clear();
+        // First these: what changes until the VMs are looked at is told of once more.
+        self.suspended = self.suspended_now();
         let caches = self.state.caches();
         let images = caches.images.list(|_| true);
         let offers = offers::open_to(&self.state, &self.principal);
@@ -141,7 +149,7 @@ impl Feed {
                 .vms
                 .list(|vm| self.follows(vm))
                 .iter()
-                .map(|vm| VmView::of(vm))
+                .map(|vm| VmView::among(&caches.users, vm))
                 .collect(),
             images: images.iter().map(|image| ImageView::of(image)).collect(),
             offers: offers.iter().map(|offer| OfferView::of(offer)).collect(),
@@ -161,8 +169,10 @@ impl Feed {
                     return;
                 }
                 // What is gone by now is told of as such.
-                if let Some(vm) = self.state.caches().vms.get(&key) {
-                    self.tell("vm", &VmView::of(&vm));
+                let caches = self.state.caches();
+                if let Some(vm) = caches.vms.get(&key) {
+                    let vm = VmView::among(&caches.users, &vm);
+                    self.tell("vm", &vm);
                 }
             }
             Some(Change::Gone(vm)) if self.follows(&vm) => {
@@ -245,6 +255,53 @@ impl Feed {
                 let me = UserView::of(self.principal.user());
                 self.tell("me", &me);
             }
+        }
+        if !self.is_over {
+            self.owners_changed(change);
+        }
+    }
+
+    /// Names of the accounts that are suspended.
+    fn suspended_now(&self) -> BTreeSet<String> {
+        let users = &self.state.caches().users;
+        let suspended = users.list(|user| user.spec.suspended);
+        suspended.iter().map(|user| user.name_any()).collect()
+    }
+
+    /// The VMs of who was suspended or let in again are others than it was told.
+    fn owners_changed(&mut self, change: &Result<Change<KiteUser>, RecvError>) {
+        let owners = match change {
+            Ok(Change::Seen(key)) => [key.name.clone()].into(),
+            Ok(Change::Gone(user)) => [user.name_any()].into(),
+            Ok(Change::All) | Err(_) => &self.suspended | &self.suspended_now(),
+        };
+        for owner in owners {
+            self.owner_changed(owner);
+        }
+    }
+
+    fn owner_changed(&mut self, owner: String) {
+        let namespace = names::user_namespace(&owner);
+        if self.namespace.as_ref().is_some_and(|own| *own != namespace) {
+            return;
+        }
+        let caches = self.state.caches();
+        let user = caches.users.get(&ObjectKey::cluster(&owner));
+        let is_news = if user.is_some_and(|user| user.spec.suspended) {
+            self.suspended.insert(owner)
+        } else {
+            self.suspended.remove(&owner)
+        };
+        if !is_news {
+            return;
+        }
+        let vms = caches.vms.list_shown(Some(&namespace), |_| true);
+        let vms: Vec<_> = vms
+            .iter()
+            .map(|(vm, _)| VmView::among(&caches.users, vm))
+            .collect();
+        for vm in &vms {
+            self.tell("vm", vm);
         }
     }
 

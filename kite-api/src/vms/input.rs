@@ -6,6 +6,7 @@ use kite_core::{
         KiteVirtualMachine, KiteVirtualMachineOfferSpec, KiteVirtualMachineSpec, PowerState,
         SshLogin,
     },
+    names::VM_NAME_MAX,
     quantity::Bytes,
 };
 use kube::core::Duration;
@@ -14,10 +15,10 @@ use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::read_password,
+    auth::{PASSWORD, read_password},
     policy::Action,
     users::change_to_json,
-    web::{Change, Form, Input, is_label, require_future},
+    web::{Bounds, Change, Form, Input, is_label, require_future},
 };
 
 /// Fields of a VM that are none of its custom resource's.
@@ -30,6 +31,12 @@ const MEANING: [(&str, &str); 2] = [
         "sshPassword",
         "Password that opens the VM by SSH: at least 8 characters. Only its hash is kept.",
     ),
+];
+
+/// How long those may be.
+const BOUNDS: [(&str, Bounds); 2] = [
+    ("name", Bounds::between(1, VM_NAME_MAX)),
+    ("sshPassword", PASSWORD),
 ];
 
 fn spec_of_vm(generator: &mut SchemaGenerator) -> Schema {
@@ -48,6 +55,7 @@ pub(crate) struct NewVm {
 impl Input for NewVm {
     const NAME: &'static str = "NewVm";
     const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+    const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
 
     fn read(form: &mut Form) -> Option<Self> {
         let name = form.required("name");
@@ -93,6 +101,7 @@ impl Claim {
 impl Input for Claim {
     const NAME: &'static str = "Claim";
     const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+    const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
 
     fn read(form: &mut Form) -> Option<Self> {
         for field in ["cpu", "memory", "disk", "image"] {
@@ -178,6 +187,7 @@ pub(crate) struct Edit {
 impl Input for Edit {
     const NAME: &'static str = "VmEdit";
     const MEANING: &'static [(&'static str, &'static str)] = &MEANING;
+    const BOUNDS: &'static [(&'static str, Bounds)] = &BOUNDS;
 
     fn read(form: &mut Form) -> Option<Self> {
         for (field, why) in [

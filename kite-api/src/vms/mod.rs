@@ -82,10 +82,16 @@ async fn list(
     let vms = state.caches().vms.list_shown(namespace.as_deref(), |vm| {
         scope.phase.is_none_or(|phase| VmView::phase(vm) == phase) && page.wants(VmView::texts(vm))
     });
+    let users = &state.caches().users;
     let items = page.cut_by(
         &vms,
         |(vm, _)| vm.as_ref(),
-        |(vm, shown)| Shown::new(shown.as_ref(), || VmView::of(vm)),
+        |(vm, shown)| {
+            // What was written down ahead knows nothing of the owner.
+            let shown = shown.as_ref();
+            let shown = shown.filter(|_| !VmView::is_of_suspended(users, vm));
+            Shown::new(shown, || VmView::among(users, vm))
+        },
     );
     Ok(Answer::new(items))
 }
@@ -98,12 +104,12 @@ async fn get(
     Query(Owner { owner }): Query<Owner>,
 ) -> Result<Answer<VmView>, Problem> {
     let found = find(&state, &caller, &name, owner.as_deref()).await?;
-    Ok(answer(&found.vm))
+    Ok(answer(&state, &found.vm))
 }
 
 /// A VM with the tag by which it is edited.
-fn answer<const STATUS: u16>(vm: &KiteVirtualMachine) -> Answer<VmView, STATUS> {
-    Answer::new(VmView::of(vm)).tagged(&tag_of(vm))
+fn answer<const STATUS: u16>(state: &ApiState, vm: &KiteVirtualMachine) -> Answer<VmView, STATUS> {
+    Answer::new(VmView::among(&state.caches().users, vm)).tagged(&tag_of(vm))
 }
 
 /// `POST /api/v1/vms`
@@ -151,7 +157,7 @@ pub(crate) async fn make(
         Ok(made) => {
             known.caught_up_with(&made).await;
             tracing::info!(by = caller.name(), vm = %ObjectKey::of(&made), "created a VM");
-            Ok(created(&made))
+            Ok(created(state, &made))
         }
         Err(problem) => {
             // Perhaps an earlier try, whose answer was lost, is what stands in
@@ -164,7 +170,7 @@ pub(crate) async fn make(
                 Ok(Some(made)) if stamp.is_on(&made) => match stamp.check(&made) {
                     Ok(()) => {
                         known.caught_up_with(&made).await;
-                        Ok(created(&made).replayed(true))
+                        Ok(created(state, &made).replayed(true))
                     }
                     Err(_) if problem.kind() == ProblemKind::Invalid => Err(problem),
                     Err(reused) => Err(reused),
@@ -197,11 +203,11 @@ pub(crate) async fn made_by(
     };
     stamp.check(made.as_ref())?;
     state.caches().vms.caught_up_with(&made).await;
-    Ok(Some(created(&made).replayed(true)))
+    Ok(Some(created(state, &made).replayed(true)))
 }
 
-fn created(vm: &KiteVirtualMachine) -> Created<VmView> {
-    answer(vm).at(&format!("/api/v1/vms/{}", vm.name_any()))
+fn created(state: &ApiState, vm: &KiteVirtualMachine) -> Created<VmView> {
+    answer(state, vm).at(&format!("/api/v1/vms/{}", vm.name_any()))
 }
 
 /// Refuses what stands in the way of a body that is in order by itself. Where it is
@@ -347,10 +353,10 @@ async fn patch(
         caller.require(*action, whose)?;
     }
     let Some(edit) = input else {
-        return form.finish().map(|()| answer(&vm));
+        return form.finish().map(|()| answer(&state, &vm));
     };
     if edit.is_empty() && !form.is_faulty() {
-        return Ok(answer(&vm));
+        return Ok(answer(&state, &vm));
     }
     // What was its end may stay: who edits something else need not mend it.
     let new_end = edit.expires_at.as_ref();
@@ -381,7 +387,7 @@ async fn patch(
     }
     let edited = write(&state, &caller, &vm, &condition, &spec.into(), &form).await;
     match edited {
-        Ok(edited) => Ok(answer(&edited)),
+        Ok(edited) => Ok(answer(&state, &edited)),
         Err(problem) => {
             Err(whole_of_edit::<Edit, _>(&state, &mut form, problem, vm.as_ref()).await)
         }
@@ -464,7 +470,7 @@ async fn power(
 ) -> Result<Answer<VmView>, Problem> {
     let form = Form::new(serde_json::Map::new());
     let edited = write(state, caller, vm, &IfMatch::default(), spec, &form).await?;
-    Ok(answer(&edited))
+    Ok(answer(state, &edited))
 }
 
 /// `DELETE /api/v1/vms/{name}`

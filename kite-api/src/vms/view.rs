@@ -2,7 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kite_core::{
-    crd::{Charge, KiteVirtualMachine, PowerState, SshLogin, VmPhase},
+    cluster::ObjectKey,
+    crd::{Charge, KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase},
     names,
     quantity::Bytes,
 };
@@ -10,7 +11,7 @@ use kube::{ResourceExt as _, core::Duration};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::web::tag_of;
+use crate::{caches::Cache, web::tag_of};
 
 /// Desired and observed state, under the names of the custom resource.
 #[derive(Serialize, JsonSchema)]
@@ -21,6 +22,9 @@ pub(crate) struct VmView {
     name: String,
     /// Name of the account it belongs to.
     owner: String,
+    /// True where that account is suspended, which keeps the VM off; left out otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner_suspended: Option<bool>,
     namespace: String,
     uid: String,
     /// What an edit sends as `If-Match` to count only if nobody else edited since.
@@ -121,6 +125,23 @@ impl VmView {
         .flatten()
     }
 
+    /// The VM as it is shown: with what its owner's account says of it.
+    pub(crate) fn among(users: &Cache<KiteUser>, vm: &KiteVirtualMachine) -> Self {
+        Self {
+            owner_suspended: Self::is_of_suspended(users, vm).then_some(true),
+            ..Self::of(vm)
+        }
+    }
+
+    /// Whether the account that the VM belongs to is suspended.
+    pub(super) fn is_of_suspended(users: &Cache<KiteUser>, vm: &KiteVirtualMachine) -> bool {
+        let owner = vm.metadata.namespace.as_deref();
+        let owner = owner.and_then(names::user_of_namespace);
+        let owner = owner.and_then(|owner| users.get(&ObjectKey::cluster(owner)));
+        owner.is_some_and(|owner| owner.spec.suspended)
+    }
+
+    /// What the VM itself says, which is all of it where the owner is not suspended.
     pub(crate) fn of(vm: &KiteVirtualMachine) -> Self {
         let namespace = vm.namespace().unwrap_or_default();
         Self {
@@ -128,6 +149,7 @@ impl VmView {
             owner: names::user_of_namespace(&namespace)
                 .unwrap_or(&namespace)
                 .to_owned(),
+            owner_suspended: None,
             namespace,
             uid: vm.uid().unwrap_or_default(),
             etag: tag_of(vm),

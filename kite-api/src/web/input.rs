@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde_json::{Map, Value, json};
 
 use super::{
-    Form,
+    Bounds, Form,
     form::{Known, Use, object_of},
 };
 use crate::{
@@ -26,6 +26,9 @@ pub(crate) trait Input: Sized {
     const NAME: &'static str;
     /// What fields mean that are none of the custom resource's.
     const MEANING: &'static [(&'static str, &'static str)] = &[];
+
+    /// How long fields may be that are none of the custom resource's.
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[];
 
     /// The field that names what is created.
     const NAMED_BY: &'static str = "name";
@@ -141,11 +144,12 @@ fn describe<B: Input>(
     let mut schema = resource
         .and_then(|resource| resource.get("properties")?.get(field.name))
         .map_or_else(|| (field.schema)(generator).to_value(), plain);
-    let meaning = B::MEANING
-        .iter()
-        .find_map(|(name, meaning)| (*name == field.name).then_some(*meaning));
+    let meaning = of_field(B::MEANING, field);
     if let (Some(meaning), Some(schema)) = (meaning, schema.as_object_mut()) {
         schema.insert("description".to_owned(), json!(meaning));
+    }
+    if let (Some(bounds), Some(schema)) = (of_field(B::BOUNDS, field), schema.as_object_mut()) {
+        bounds.describe(schema);
     }
     if field.use_ != Use::Optional {
         return schema;
@@ -158,6 +162,12 @@ fn describe<B: Input>(
         nullable["description"] = description;
     }
     nullable
+}
+
+/// What a table of fields has for this one.
+fn of_field<T: Copy>(table: &[(&str, T)], field: &Known) -> Option<T> {
+    let mut entries = table.iter();
+    entries.find_map(|(name, it)| (*name == field.name).then_some(*it))
 }
 
 /// A property of a custom resource without defaults, which an edit does not

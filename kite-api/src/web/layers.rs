@@ -5,7 +5,7 @@ use std::any::Any;
 
 use axum::{
     body::Body,
-    extract::{MatchedPath, Request, State},
+    extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -180,8 +180,23 @@ pub(crate) fn answer_panic(panic: Box<dyn Any + Send + 'static>) -> Response<Bod
     .into_response()
 }
 
-/// Gives axum's own plain-text refusals (of a path, a query) the shape of all
-/// others.
+/// Refuses a path with a name in it that is no text, before anything else looks at it.
+pub(crate) async fn require_text(
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if let Err(RawPathParamsRejection::InvalidUtf8InPathParam(_)) = params {
+        return Problem::new(
+            ProblemKind::Malformed,
+            "the path has percent-encoded bytes that are no UTF-8: write names in UTF-8",
+        )
+        .into_response();
+    }
+    next.run(request).await
+}
+
+/// Gives axum's own plain-text refusals the shape of all others.
 pub(crate) async fn reshape(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();

@@ -1,6 +1,7 @@
 //! HTTP as such: bodies, answers, lists, and what surrounds every request.
 
 mod answer;
+mod bounds;
 mod end;
 mod field;
 mod form;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use self::form::BODY_LIMIT;
 pub(crate) use self::{
     answer::{Accepted, Answer, Created, Done},
+    bounds::Bounds,
     end::{read_end, require_future},
     field::Field,
     form::{Change, Form},
@@ -61,10 +63,13 @@ impl Deleting {
     }
 }
 
+/// How long a DNS label may be.
+pub(crate) const LABEL: Bounds = Bounds::between(1, 63);
+
 /// Whether `text` is a DNS label and so fit to name an object. What is not must
 /// not get into a path of the API server; the CRD refuses it in words.
 pub(crate) fn is_label(text: &str) -> bool {
-    (1..=63).contains(&text.len())
+    LABEL.hold(text.len())
         && text
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')

@@ -8,17 +8,27 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
+use aide::{
+    openapi::{
+        Components, Header, HeaderStyle, Parameter, ParameterData, ParameterSchemaOrContent,
+        PathItem, ReferenceOr, StatusCode,
+    },
+    transform::TransformPathItem,
+};
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use indexmap::IndexMap;
 use parking_lot::Mutex;
+use schemars::json_schema;
 
 use crate::{
     auth::cookie::{self, Role},
     caches::Kind,
+    openapi::{refuses, schema_object},
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -26,8 +36,10 @@ use crate::{
 /// On answers to writes, and on the requests that are to see them.
 const WRITTEN: HeaderName = HeaderName::from_static("kite-written");
 
-/// Most kinds that are read.
-const MOST_KINDS: usize = 32;
+/// What the OpenAPI document calls it, as a header of answers and of requests.
+const COMPONENT: &str = "Kite-Written";
+/// What it looks like: kinds, and the version of each.
+const PATTERN: &str = r"^[a-z]+\.[0-9]+(_[a-z]+\.[0-9]+)*$";
 /// How long a browser remembers: far longer than an event travels.
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -66,15 +78,18 @@ impl Written {
 
     /// Reads what [`Display`](fmt::Display) writes.
     fn parse(text: &str) -> Option<Self> {
-        let pairs = text.split('_').take(MOST_KINDS);
-        let pairs = pairs.map(|pair| {
-            let (kind, version) = pair.split_once('.')?;
-            Some((kind, version.parse().ok()?))
-        });
-        let pairs: Vec<(&str, u64)> = pairs.collect::<Option<_>>()?;
         let mut written = Self::default();
-        for (kind, version) in pairs {
-            // A replica of another version may know more.
+        for pair in text.split('_') {
+            let (kind, version) = pair.split_once('.')?;
+            let is = |text: &str, of: fn(&u8) -> bool| {
+                !text.is_empty() && text.bytes().all(|it| of(&it))
+            };
+            if !is(kind, u8::is_ascii_lowercase) || !is(version, u8::is_ascii_digit) {
+                return None;
+            }
+            // What is more than any version is as good as the last one.
+            let version = version.parse().unwrap_or(u64::MAX);
+            // A replica of another version may know more kinds.
             if let Some(kind) = Kind::ALL.into_iter().find(|it| it.as_str() == kind) {
                 written.add(kind, version);
             }
@@ -112,6 +127,85 @@ impl fmt::Display for Written {
         }
         Ok(())
     }
+}
+
+/// Puts what the document says of it among the parts to which operations refer.
+pub(crate) fn add_components(components: &mut Components) {
+    let schema = || schema_object(json_schema!({ "type": "string", "pattern": PATTERN }));
+    let told = Header {
+        description: Some(
+            "How far this answer's write has got. A request that brings it along (the latest \
+             one is enough) is answered by a replica that has seen as much. What it says is \
+             for Kite alone to read."
+                .to_owned(),
+        ),
+        style: HeaderStyle::Simple,
+        required: false,
+        deprecated: None,
+        format: ParameterSchemaOrContent::Schema(schema()),
+        example: None,
+        examples: IndexMap::default(),
+        extensions: IndexMap::default(),
+    };
+    let brought = ParameterData {
+        name: COMPONENT.to_owned(),
+        description: Some(
+            "What an answer to a write had in this header: what was written then is seen by \
+             whichever replica answers. Browsers bring it by a cookie."
+                .to_owned(),
+        ),
+        required: false,
+        deprecated: None,
+        format: ParameterSchemaOrContent::Schema(schema()),
+        example: None,
+        examples: IndexMap::default(),
+        explode: None,
+        extensions: IndexMap::default(),
+    };
+    let brought = Parameter::Header {
+        parameter_data: brought,
+        style: HeaderStyle::Simple,
+    };
+    let name = COMPONENT.to_owned();
+    components
+        .headers
+        .insert(name.clone(), ReferenceOr::Item(told));
+    components
+        .parameters
+        .insert(name, ReferenceOr::Item(brought));
+}
+
+/// Says of operations that requests may bring it, and of those that write that answers
+/// have it.
+pub(crate) fn describe(mut path: TransformPathItem<'_>) -> TransformPathItem<'_> {
+    let PathItem {
+        get,
+        put,
+        post,
+        delete,
+        patch,
+        ..
+    } = path.inner_mut();
+    let writing = [put, post, delete, patch].map(|it| (it, true));
+    for (operation, writes) in writing.into_iter().chain([(get, false)]) {
+        let Some(operation) = operation else {
+            continue;
+        };
+        aide::generate::in_context(|ctx| refuses(ctx, operation, &[ProblemKind::Malformed]));
+        operation.parameters.push(reference("parameters"));
+        let responses = operation.responses.iter_mut().filter(|_| writes);
+        for (status, response) in responses.flat_map(|it| &mut it.responses) {
+            if let (StatusCode::Code(200..300), ReferenceOr::Item(response)) = (status, response) {
+                let name = COMPONENT.to_owned();
+                response.headers.insert(name, reference("headers"));
+            }
+        }
+    }
+    path
+}
+
+fn reference<T>(section: &str) -> ReferenceOr<T> {
+    ReferenceOr::ref_(&format!("#/components/{section}/{COMPONENT}"))
 }
 
 /// Lets a request wait, within bounds, for copies that have what its client has
@@ -176,9 +270,13 @@ mod tests {
 
     #[test]
     fn what_nobody_was_told_is_not_read() {
-        for text in ["", "vms", "vms.", "vms.x", "vms.-1", "vms.1_"] {
+        for text in [
+            "", "vms", "vms.", "vms.x", "vms.-1", "vms.+1", "vms.1_", ".1", "Vms.1", "v ms.1",
+        ] {
             assert_eq!(Written::parse(text), None, "{text}");
         }
+        let last = Written::parse("vms.99999999999999999999");
+        assert_eq!(last, Some(Written([(Kind::Vms, u64::MAX)].into())));
         // But perhaps by a replica of another version.
         assert_eq!(Written::parse("pods.1"), Some(Written::default()));
     }

@@ -9,7 +9,7 @@ use http::Method;
 use kite_core::crd::AccessLevel;
 use serde_json::{Value, json};
 
-use self::cases::{Case, Place, cases, operations};
+use self::cases::{Case, Edge, Place, cases, edges, operations};
 use crate::world::{Answer, PASSWORD, World, request, send};
 
 /// What code says of values, and people do not.
@@ -117,6 +117,80 @@ async fn each_wrong_value_is_told_with_its_field_and_what_to_write() {
         flaws.join("\n")
     );
     page::hold(&told);
+}
+
+/// Fields whose bounds are this API's own: what is within them is taken.
+const OWN: [&str; 5] = ["name", "scopes", "sshPassword", "password", "returnTo"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_bound_of_the_document_is_held() {
+    let (world, root) = world().await;
+    let document = kite_api::openapi_document();
+    let edges = edges(&document);
+    assert!(edges.len() > 80, "{}", edges.len());
+    let has = |request: &str, place: &str, bound: &str| {
+        edges.iter().any(|it| {
+            let case = &it.beyond;
+            case.request == request && case.place.name() == place && it.bound == bound
+        })
+    };
+    for (request, place) in [
+        ("POST me/password", "newPassword"),
+        ("POST admin/users", "password"),
+        ("PATCH admin/users/{name}", "password"),
+        ("POST auth/sign-up", "password"),
+        ("POST auth/bootstrap", "password"),
+        ("POST vms", "sshPassword"),
+        ("PATCH vms/{name}", "sshPassword"),
+        ("POST vms", "name"),
+        ("POST offers/{name}/claim", "name"),
+        ("POST admin/offers", "name"),
+        ("POST me/tokens", "name"),
+        ("POST me/identities", "returnTo"),
+    ] {
+        for bound in ["minLength", "maxLength"] {
+            assert!(has(request, place, bound), "{request}: {place}: {bound}");
+        }
+    }
+    assert!(has("POST me/tokens", "scopes", "minItems"));
+    let mut flaws = Vec::new();
+    for edge in &edges {
+        let case = &edge.beyond;
+        let ask = request(case.method.clone(), &case.path, &root, case.body.clone());
+        let answer = send(&world.router, ask).await;
+        let place = case.place.name();
+        let names_it = answer.fields().contains(&place);
+        if answer.status != 422 || !names_it {
+            let told = (answer.status, answer.fields());
+            flaws.push(format!(
+                "{}: {place}: {}: {told:?}",
+                case.request, edge.bound
+            ));
+        }
+    }
+    // Sign-up counts who comes, and the bootstrap token is good once.
+    let is_own = |it: &&Edge| {
+        let case = &it.beyond;
+        OWN.contains(&case.place.name()) && !case.request.contains("auth/")
+    };
+    for edge in edges.iter().filter(is_own) {
+        let case = &edge.beyond;
+        let place = case.place.name();
+        let within = Some(edge.within.clone());
+        let ask = request(case.method.clone(), &case.path, &root, within);
+        let answer = send(&world.router, ask).await;
+        if answer.status == 422 && answer.fields().contains(&place) {
+            let told = &answer.body["errors"];
+            let of = format!("{}: {place}: {}", case.request, edge.bound);
+            flaws.push(format!("{of}: what is within is refused: {told}"));
+        }
+    }
+    assert!(
+        flaws.is_empty(),
+        "{} flaws:\n{}",
+        flaws.len(),
+        flaws.join("\n")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

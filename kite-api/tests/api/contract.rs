@@ -103,8 +103,8 @@ impl Desk {
         SocketAddr::from(([10, a, b, c], 4000))
     }
 
-    /// Puts the account's password where some text stands for it, and makes the new one, if
-    /// the body has one, which this gives, long enough.
+    /// Puts the account's password where some text stands for it. The new one, if the body
+    /// has one.
     async fn fill_in(&self, request: Request, password: &str) -> (Request, Option<String>) {
         let (mut parts, body) = request.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
@@ -116,11 +116,8 @@ impl Desk {
                 password.clone_into(text);
             }
         }
-        let mut new = None;
-        if let Some(Value::String(text)) = fields.get_mut("newPassword") {
-            text.push_str(" and more of it");
-            new = Some(text.clone());
-        }
+        let new = fields.get("newPassword").and_then(Value::as_str);
+        let new = new.map(str::to_owned);
         parts.headers.remove(header::CONTENT_LENGTH);
         let body = Body::from(Value::Object(fields).to_string());
         (Request::from_parts(parts, body), new)

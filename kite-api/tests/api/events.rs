@@ -129,6 +129,47 @@ async fn administrators_follow_everybody_and_others_are_refused() {
     assert!(news.next().await.is_none());
 }
 
+#[tokio::test]
+async fn that_an_owner_is_suspended_is_told_with_the_vms() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let bob = world.user("bob", AccessLevel::User).await;
+    let boss = world.user("boss", AccessLevel::Manager).await;
+    world.post("/api/v1/vms", &ann, new_vm("web")).await;
+    world.post("/api/v1/vms", &bob, new_vm("db")).await;
+    let mut news = News::of(&world, "/api/v1/events?all=true", &boss).await;
+    let all = news.until("snapshot").await;
+    assert_eq!(all["vms"][0].get("ownerSuspended"), None);
+    for suspended in [true, false] {
+        // As an administrator may do with kubectl.
+        edit_user(&world, "ann", json!({"suspended": suspended})).await;
+        let says = suspended.then_some(&Value::Bool(true));
+        // The VM itself may change, too, before and after: it goes off.
+        loop {
+            // Comments come all the time, so that the stream is never silent.
+            let told = tokio::time::timeout(Duration::from_secs(60), news.until("vm"));
+            let vm = told.await.expect("nobody is told");
+            assert_eq!(vm["owner"], "ann", "bob's are as they were");
+            if vm.get("ownerSuspended") == says {
+                break;
+            }
+        }
+        let list = world.get("/api/v1/vms?all=true", &boss).await;
+        let of = |name: &str| {
+            let items = list.body["items"].as_array().unwrap().iter();
+            let mut items = items.filter(|it| it["name"] == name);
+            items.next().unwrap().get("ownerSuspended").cloned()
+        };
+        assert_eq!(of("web").as_ref(), says);
+        assert_eq!(of("db"), None);
+        let one = world.get("/api/v1/vms/web?owner=ann", &boss).await;
+        assert_eq!(one.body.get("ownerSuspended"), says);
+        let mut late = News::of(&world, "/api/v1/events?all=true", &boss).await;
+        let all = late.until("snapshot").await;
+        assert_eq!(all["vms"][0].get("ownerSuspended"), says);
+    }
+}
+
 async fn edit_user(world: &World, name: &str, spec: Value) {
     let key = ObjectKey::cluster(name);
     let patch = json!({ "spec": spec });

@@ -122,8 +122,39 @@ async fn every_refusal_is_a_problem_document() {
     let ann = world.user("ann", AccessLevel::User).await;
     let refused = world.get("/api/v1/vms?all=perhaps", &ann).await;
     refused.is_problem(422, "invalid");
-    let refused = world.get("/api/v1/vms/%FF", &ann).await;
-    refused.is_problem(400, "malformed");
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_text_is_refused_in_the_same_words_everywhere() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let document = kite_api::openapi_document();
+    let mut count = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let Some((before, _)) = path.split_once('{') else {
+            continue;
+        };
+        let after = path.split_once('}').unwrap().1;
+        let path = format!("{before}%FF{}", after.replace(['{', '}'], ""));
+        for method in methods.as_object().unwrap().keys() {
+            let method: Method = method.to_uppercase().parse().unwrap();
+            for token in [root.as_str(), ""] {
+                let answer = send(&world.router, request(method.clone(), &path, token, None)).await;
+                answer.is_problem(400, "malformed");
+                let detail = answer.text("/detail");
+                assert!(detail.starts_with("the path has "), "{path}: {detail}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 40, "{count}");
+    let asset = world.get("/assets/%FF", "").await;
+    asset.is_problem(400, "malformed");
+    let nothing = world.get("/api/v1/%FF", &root).await;
+    nothing.is_problem(404, "not-found");
+    // What is text in UTF-8 is a name like others.
+    let unknown = world.get("/api/v1/vms/%EC%9B%B9", &root).await;
+    unknown.is_problem(404, "not-found");
 }
 
 #[tokio::test]

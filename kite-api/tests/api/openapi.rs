@@ -72,10 +72,35 @@ fn every_operation_says_what_it_is_for_and_what_it_answers() {
             assert!(responses.contains_key(status), "{what}: {status}");
         }
         for parameter in operation["parameters"].as_array().unwrap_or(&Vec::new()) {
+            let reference = parameter["$ref"].as_str();
+            let parameter = reference.map_or(parameter, |it| document.pointer(&it[1..]).unwrap());
             assert!(parameter["description"].is_string(), "{what}: {parameter}");
         }
     }
     assert!(ids.len() > 20, "{ids:?}");
+}
+
+#[test]
+fn what_was_written_may_be_brought_along_and_is_told_by_what_writes() {
+    let document = document();
+    let brought = serde_json::json!({"$ref": "#/components/parameters/Kite-Written"});
+    let told = serde_json::json!({"$ref": "#/components/headers/Kite-Written"});
+    for (what, operation) in operations(&document) {
+        // It answers from no copy, and keeps nobody waiting.
+        let is_health = what == "GET /api/v1/health";
+        let parameters = operation["parameters"].as_array();
+        let is_brought = parameters.is_some_and(|all| all.contains(&brought));
+        assert_eq!(is_brought, !is_health, "{what}");
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let writes = !what.starts_with("GET ") && status.starts_with('2');
+            let is_told = response["headers"]["Kite-Written"] == told;
+            assert_eq!(is_told, writes, "{what}: {status}");
+        }
+    }
+    for place in ["headers", "parameters"] {
+        let it = &document["components"][place]["Kite-Written"];
+        assert!(it["schema"]["pattern"].is_string(), "{it}");
+    }
 }
 
 #[test]

@@ -35,5 +35,5 @@ pub(crate) use self::{
     failure::Failure,
     flow::{Linking, begin},
     handlers::find_provider,
-    place::{Visit, is_local_path},
+    place::{LOCAL_PATH, Visit, is_local_path},
 };

@@ -12,10 +12,11 @@ use crate::{
         token::{ACCESS, Halves},
     },
     state::ApiState,
+    web::Bounds,
 };
 
-/// Most characters of a path that people are sent back to.
-const MOST_PATH: usize = 512;
+/// How long a path may be that people are sent back to.
+pub(crate) const LOCAL_PATH: Bounds = Bounds::between(1, 512);
 
 /// What the browser that comes by tells of itself.
 pub(crate) struct Visit {
@@ -103,7 +104,7 @@ fn is_here(host: &str) -> bool {
 /// Whether people may be sent there: a path of Kite's own. Browsers take a
 /// backslash for a slash, and two slashes for another host.
 pub(crate) fn is_local_path(path: &str) -> bool {
-    path.len() <= MOST_PATH
+    LOCAL_PATH.hold(path.len())
         && path.starts_with('/')
         && !path.starts_with("//")
         && path.bytes().all(|b| b.is_ascii_graphic() && b != b'\\')
@@ -118,7 +119,7 @@ mod tests {
         for path in ["/", "/vms/web?tab=1#x", "/a//b", "/?to=https://evil.test"] {
             assert!(is_local_path(path), "{path}");
         }
-        let long = format!("/{}", "a".repeat(MOST_PATH));
+        let long = format!("/{}", "a".repeat(512));
         for path in [
             "",
             "vms",

@@ -114,7 +114,141 @@ pub fn cases(document: &Value) -> Vec<Case> {
     cases
 }
 
+/// Each field whose document says a bound with a value just beyond it, and for texts and
+/// lists with one just within.
+pub struct Edge {
+    pub bound: &'static str,
+    pub beyond: Case,
+    pub within: Value,
+}
+
+pub fn edges(document: &Value) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for operation in operations(document) {
+        let Some(right) = operation.right_body() else {
+            continue;
+        };
+        let schema = &operation.it["requestBody"]["content"]["application/json"]["schema"];
+        let schema = resolved(document, schema);
+        for (name, field) in schema["properties"].as_object().unwrap() {
+            let with = |value: Value| {
+                let mut body = right.clone();
+                body[name] = value;
+                body
+            };
+            operation.edges(field, name, &with, &mut edges);
+        }
+    }
+    edges
+}
+
+/// A text of this length that is right otherwise, as far as that goes.
+fn long(place: &str, length: usize) -> String {
+    let filled = |begin: &str, fill: &str| {
+        let text = format!("{begin}{}", fill.repeat(length));
+        text.chars().take(length).collect::<String>()
+    };
+    match place.rsplit('.').next().unwrap() {
+        "sshPublicKeys[0]" => filled("ssh-ed25519 AAAA ", "x"),
+        "memory" | "disk" => filled("", "1"),
+        "email" => filled("a@", "x"),
+        "issuer" => filled("https://", "x"),
+        "returnTo" => filled("/", "x"),
+        "lifetime" | "idleTimeout" | "expiryGracePeriod" => filled("", "1h"),
+        _ => filled("", "x"),
+    }
+}
+
 impl Operation<'_> {
+    fn edges(
+        &self,
+        schema: &Value,
+        place: &str,
+        with: &dyn Fn(Value) -> Value,
+        edges: &mut Vec<Edge>,
+    ) {
+        let schema = resolved(self.document, schema);
+        let item = |n: usize| match &schema["items"] {
+            Value::Null => Value::Null,
+            // Scopes, which are words.
+            items if resolved(self.document, items).get("oneOf").is_some() => {
+                sample(self.document, items, "")
+            }
+            items if resolved(self.document, items)["type"] == "object" => {
+                let mut object = sample(self.document, items, "");
+                // Each is called otherwise.
+                let called = if object.get("name").is_some() {
+                    "name"
+                } else {
+                    "group"
+                };
+                object[called] = json!(format!("it{n}"));
+                object
+            }
+            _ if place == "blockedNetworks" => json!(format!("10.{n}.0.0/16")),
+            _ => json!(format!("ssh-ed25519 AAAA {n}")),
+        };
+        let list = |n: usize| (0..n).map(item).collect::<Value>();
+        let map = |n: usize| {
+            let fields = (0..n).map(|n| (format!("it{n}"), json!("x")));
+            Value::from(fields.collect::<Map<_, _>>())
+        };
+        for bound in [
+            "minLength",
+            "maxLength",
+            "minimum",
+            "maximum",
+            "minItems",
+            "maxItems",
+            "maxProperties",
+        ] {
+            let Some(edge) = schema[bound].as_f64() else {
+                continue;
+            };
+            let (size, step) = (edge as i64, if bound.starts_with("min") { -1 } else { 1 });
+            if size + step < 0 && bound != "minimum" {
+                continue;
+            }
+            let of = |size: i64| match bound {
+                "minimum" | "maximum" => json!(size),
+                _ => {
+                    let size = usize::try_from(size).unwrap();
+                    match bound {
+                        "minLength" | "maxLength" => json!(long(place, size)),
+                        "maxProperties" => map(size),
+                        _ => list(size),
+                    }
+                }
+            };
+            let wrong = of(size + step);
+            edges.push(Edge {
+                bound,
+                within: with(of(size)),
+                beyond: Case {
+                    method: self.method.clone(),
+                    path: self.path.clone(),
+                    request: self.request.clone(),
+                    place: Place::Body(place.to_owned()),
+                    body: Some(with(wrong.clone())),
+                    wrong,
+                },
+            });
+        }
+        let right = sample(self.document, schema, "");
+        for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+            let with = |value: Value| {
+                let mut object = right.clone();
+                object[name] = value;
+                with(object)
+            };
+            self.edges(inner, &format!("{place}.{name}"), &with, edges);
+        }
+        if let Some(inner) = schema.get("items") {
+            let with = |value: Value| with(json!([value]));
+            self.edges(inner, &format!("{place}[0]"), &with, edges);
+        }
+    }
+
     /// The body with which nothing would be wrong; none where there is none.
     pub fn right_body(&self) -> Option<Value> {
         self.it.get("requestBody")?;
