@@ -142,7 +142,7 @@ const a_new_image_is_followed_until_it_is_ready = () =>
 
 const how_far_an_import_is_can_be_read_and_heard = () =>
   scene({ user: "ann" }, async (page) => {
-    const image = { name: "void-1", displayName: "Void", osFamily: "Debian", minDisk: "1073741824" };
+    const image = { name: "void-1", displayName: "Void", osFamily: "Debian", minDisk: "1073741824", conditions: [] };
     let state = { phase: "Pending" };
     await page.route("**/api/v1/events*", (route) => route.abort());
     await page.route("**/api/v1/images*", (route) => route.fulfill({ json: { items: [{ ...image, ...state }], total: 1 } }));
@@ -161,13 +161,18 @@ const how_far_an_import_is_can_be_read_and_heard = () =>
       await card(page, "void-1").getByText("Being imported").waitFor();
     }
     await accessible(page, "an image that is being imported");
-    state = { phase: "Failed" };
-    await card(page, "void-1").getByText("kubectl describe kiteimage void-1").waitFor();
+    const says = (type, status, reason, message) => ({ conditions: [{ type, status, reason, message, lastTransitionTime: "2026-01-01T00:00:00Z" }] });
+    state = { phase: "Failed", ...says("Ready", "False", "ImportFailed", "the import failed: no such host") };
+    await card(page, "void-1").getByText("It cannot be imported.").waitFor();
+    await card(page, "void-1").getByText("The import failed: no such host.").waitFor();
     assert.equal(await bar.count(), 0);
     await accessible(page, "an image that failed");
+    state = { phase: "Ready", ...says("UpToDate", "False", "ImportFailed", "the newest image cannot be imported (timeout)") };
+    await card(page, "void-1").getByText("A newer one cannot be imported").waitFor();
+    await card(page, "void-1").getByText("The newest image cannot be imported (timeout).").waitFor();
     state = { phase: "Ready" };
-    await card(page, "void-1").getByText("Ready", { exact: true }).waitFor();
-    assert.equal(await page.getByText("kubectl describe").count(), 0);
+    await card(page, "void-1").getByText("A newer one cannot be imported").waitFor({ state: "detached" });
+    assert.equal(await card(page, "void-1").getByText("Details").count(), 0);
   });
 
 export default {

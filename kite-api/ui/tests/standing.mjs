@@ -5,7 +5,7 @@ import { runnerImport } from "vite";
 
 const source = new URL("../src/lib/", import.meta.url).pathname;
 const load = async (file) => (await runnerImport(`${source}${file}`, { configFile: false })).module;
-const { asOfSuspended, endOf, keptOff, reachOf, sshCommandOf, standings, stepsDone, vmState } = await load("vm.ts");
+const { asOfOwner, endOf, keptOff, reachOf, sshCommandOf, standings, stepsDone, vmState } = await load("vm.ts");
 const { sum } = await load("sizes.ts");
 
 const MINUTE = 60_000;
@@ -185,14 +185,16 @@ const no_login_starts_what_opens_to_nobody = async () => {
 
 const a_vm_of_a_suspended_account_does_not_start_however_it_is_off = async () => {
   const off = vmOf("Stopped", [["Ready", "True", "Stopped"], ["VirtualMachineReady", "True", "Stopped"]], { powerState: "Off", startOnConnect: true });
+  assert.equal(asOfOwner(off), off);
   assert.deepEqual([keptOff(off, START), reachOf(off, START)], [undefined, "login"]);
-  const held = asOfSuspended(off);
+  const held = asOfOwner({ ...off, ownerSuspended: true });
   assert.deepEqual([keptOff(held, START)?.reason, reachOf(held, START)], ["Suspended", "stuck"]);
   const { tone, label } = vmState(held, START);
   assert.deepEqual([tone, label, held.status.conditions.length], ["warn", "state.suspended", 2]);
   // What is said of others by the controller stays.
-  for (const vm of [vmOf("Running", machine("True", "Running")), { ...off, deleting: true }, vmOf("Stopping", machine("False", "Stopping"), { powerState: "Off" })]) {
-    assert.equal(asOfSuspended(vm), vm);
+  for (const other of [vmOf("Running", machine("True", "Running")), { ...off, deleting: true }, vmOf("Stopping", machine("False", "Stopping"), { powerState: "Off" })]) {
+    const vm = { ...other, ownerSuspended: true };
+    assert.equal(asOfOwner(vm), vm);
   }
 };
 

@@ -145,7 +145,6 @@ export const deleteOffer = (name: string) =>
   ask(client.DELETE("/api/v1/admin/offers/{name}", { params: { path: { name } } }));
 
 export const listUsers = () => all<User>((query) => ask(client.GET("/api/v1/admin/users", { params: { query } })));
-export const getUser = (name: string) => ask(client.GET("/api/v1/admin/users/{name}", { params: { path: { name } } }));
 export const createUser = (body: Sent<"NewUser">) => ask(client.POST("/api/v1/admin/users", { body: whole<"NewUser">(body), params: once() }));
 export const editUser = (name: string, body: Sent<"UserEdit">, etag?: string) =>
   ask(client.PATCH("/api/v1/admin/users/{name}", { params: { path: { name }, ...unless(etag) }, body: whole<"UserEdit">(body) }));

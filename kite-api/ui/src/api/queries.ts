@@ -147,18 +147,6 @@ export function useAccount(): Me {
   return me;
 }
 
-/** Whether the owner of a VM is known to be suspended: administrators may ask. */
-export function useIsSuspended(owner: string | undefined): boolean {
-  const me = useAccount();
-  const { data } = useQuery({
-    queryKey: [...keys.users, owner],
-    queryFn: () => calls.getUser(owner ?? ""),
-    enabled: owner !== undefined && owner !== me.name && me.accessLevel === "Admin",
-    refetchInterval: SLOW_MS,
-  });
-  return data?.suspended === true;
-}
-
 /** Puts an answer into the lists at once, before the next news. */
 export function putVm(vm: Vm): void {
   const put = (vms: Vm[] | undefined) =>

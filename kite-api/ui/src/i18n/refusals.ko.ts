@@ -165,6 +165,7 @@ const said = {
   "{crowded}: close one and try again": "{crowded} 하나를 닫고 다시 시도하세요.",
   "{cluster}: try again shortly": "{cluster} 잠시 뒤에 다시 시도하세요.",
   "this server is about to end: try again": "서버가 곧 멈춥니다. 다시 시도하세요.",
+  "the path has percent-encoded bytes that are no UTF-8: write names in UTF-8": "주소의 이름이 UTF-8이 아닙니다. 이름을 UTF-8로 쓰세요.",
   "the session is being written by many at once: ask for another ticket": "이 세션에서 한꺼번에 들어온 요청이 너무 많습니다. 콘솔을 다시 여세요.",
   "the ticket is not good: it was used, has expired, or is another session's; ask for another with POST /api/v1/vms/{name}/console": "콘솔을 여는 데 필요한 티켓이 이미 쓰였거나 만료되었거나 다른 세션의 것입니다. 콘솔을 다시 여세요.",
   "too many tickets wait to be used: open the consoles that were asked for, or wait": "열리지 않은 콘솔이 너무 많습니다. 조금 기다렸다가 다시 시도하세요.",

@@ -257,10 +257,10 @@ export function sshCommandOf(vm: Vm, gateway: Config["gateway"]): string | undef
   return port === 22 ? `ssh ${vm.sshId}@${host}` : `ssh -p ${port} ${vm.sshId}@${host}`;
 }
 
-/** A VM as it stands to whoever knows that its owner is suspended: the controller does
- * not tell of that where the VM is switched off anyway. */
-export function asOfSuspended(vm: Vm): Vm {
-  if (vm.deleting || vm.powerState === "On" || hasMachine(vm)) return vm;
+/** A VM as it stands, as its owner may be suspended: the controller does not tell of that
+ * where the VM is switched off anyway. */
+export function asOfOwner(vm: Vm): Vm {
+  if (vm.ownerSuspended !== true || vm.deleting || vm.powerState === "On" || hasMachine(vm)) return vm;
   const { conditions } = vm.status;
   const lastTransitionTime = condition(vm, "Ready")?.lastTransitionTime ?? vm.createdAt ?? new Date().toISOString();
   const message = "the account of its owner is suspended by an administrator";

@@ -12,7 +12,7 @@ import { sizeText } from "../../lib/sizes";
 import { explain } from "../../lib/reasons";
 import { useNow } from "../../lib/now";
 import { useVmState } from "../../lib/use-vm-state";
-import { endOf, endingSoon, vmPath } from "../../lib/vm";
+import { asOfOwner, endOf, endingSoon, vmPath } from "../../lib/vm";
 
 /** Everybody's VMs. */
 export default function AllVmsPage() {
@@ -59,7 +59,7 @@ export default function AllVmsPage() {
             <Table
               label={t("nav.allVms")}
               columns={columns}
-              rows={vms.filter(wanted)}
+              rows={vms.filter(wanted).map(asOfOwner)}
               rowKey={(vm) => vm.uid}
               empty={text ? t("search.nothing", { text }) : t("admin.noVms")}
             />

@@ -1,13 +1,15 @@
 import { useImages } from "../../api/queries";
-import type { Image } from "../../api/types";
+import { sentence } from "../../api/problem";
+import type { Condition, Image } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { percentOf, Progress } from "../../components/Bars";
 import { Empty } from "../../components/Empty";
 import { Loaded } from "../../components/Loaded";
 import type { Tone } from "../../components/Notice";
 import { Page } from "../../components/Page";
-import { useT } from "../../i18n";
+import { useI18n, useT } from "../../i18n";
 import { sizeText } from "../../lib/sizes";
+import { withLocalTimes } from "../../lib/time";
 import { FamilyMark } from "../vms/FamilyMark";
 
 const TONES: Record<NonNullable<Image["phase"]>, Tone> = {
@@ -41,6 +43,28 @@ export default function ImagesPage() {
   );
 }
 
+/** An older API tells of none. */
+const conditionOf = (image: Image, type: string) => image.conditions?.find((condition) => condition.type === type);
+
+/** Whether it is in use, and a newer one cannot be imported. */
+const isBehind = (image: Image) => image.phase === "Ready" && conditionOf(image, "UpToDate")?.reason === "ImportFailed";
+
+/** What went wrong, and below how the controller says it, which is English. */
+function Failure({ says, condition }: { says: string; condition: Condition | undefined }) {
+  const { t, tag } = useI18n();
+  return (
+    <div className="why">
+      <p className="remedy">{says}</p>
+      {condition !== undefined && (
+        <details open>
+          <summary>{t("reason.details")}</summary>
+          <p lang="en">{sentence(withLocalTimes(condition.message, tag))}</p>
+        </details>
+      )}
+    </div>
+  );
+}
+
 function ImageCard({ image }: { image: Image }) {
   const t = useT();
   const phase = image.phase ?? "Pending";
@@ -56,7 +80,8 @@ function ImageCard({ image }: { image: Image }) {
       {importing && (
         <Progress label={t("images.import")} percent={phase === "Importing" ? percentOf(image.progress) : undefined} />
       )}
-      {phase === "Failed" && <p className="remedy">{t("images.failed", { name: image.name })}</p>}
+      {phase === "Failed" && <Failure says={t("images.failed")} condition={conditionOf(image, "Ready")} />}
+      {isBehind(image) && <Failure says={t("images.behind")} condition={conditionOf(image, "UpToDate")} />}
       <p className="quiet-text">
         <code>{image.name}</code> · {t("image.from", { size: sizeText(image.minDisk) })}
       </p>

@@ -1,7 +1,7 @@
 import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components/Tabs";
-import { useAccount, useIsSuspended, useVm } from "../../api/queries";
+import { useAccount, useVm } from "../../api/queries";
 import type { Vm } from "../../api/types";
 import { AskBeforeLeaving } from "../../components/AskBeforeLeaving";
 import { Badge } from "../../components/Badge";
@@ -14,7 +14,7 @@ import { hasEdits } from "../../lib/edited";
 import { haveRefusals } from "../../lib/refusals";
 import { mayEnter, mayManage } from "../../lib/may";
 import { useVmState } from "../../lib/use-vm-state";
-import { asOfSuspended } from "../../lib/vm";
+import { asOfOwner } from "../../lib/vm";
 import { Overview } from "./Overview";
 import { PowerButtons } from "./PowerButtons";
 import { VmNotice } from "./VmNotice";
@@ -34,7 +34,6 @@ export default function VmPage() {
   const t = useT();
   const { name = "", owner } = useParams();
   const query = useVm(name, owner);
-  const isSuspended = useIsSuspended(owner);
   const gone = (query.isSuccess && query.data === undefined) || isMissing(query.error);
   if (gone) {
     return (
@@ -45,7 +44,7 @@ export default function VmPage() {
       </Page>
     );
   }
-  return <Loaded query={query}>{(vm) => (vm ? <OneVm vm={isSuspended ? asOfSuspended(vm) : vm} key={vm.uid} /> : <Loading />)}</Loaded>;
+  return <Loaded query={query}>{(vm) => (vm ? <OneVm vm={asOfOwner(vm)} key={vm.uid} /> : <Loading />)}</Loaded>;
 }
 
 /** On a phone there is more of the row of tabs than is seen. */
