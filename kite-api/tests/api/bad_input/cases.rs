@@ -202,10 +202,13 @@ impl Operation<'_> {
             "maxItems",
             "maxProperties",
         ] {
-            let Some(edge) = schema[bound].as_f64() else {
+            let Value::Number(edge) = &schema[bound] else {
                 continue;
             };
-            let (size, step) = (edge as i64, if bound.starts_with("min") { -1 } else { 1 });
+            // Some are written as `1.0`.
+            let edge = edge.to_string();
+            let size: i64 = edge.trim_end_matches(".0").parse().unwrap();
+            let step = if bound.starts_with("min") { -1 } else { 1 };
             if size + step < 0 && bound != "minimum" {
                 continue;
             }
