@@ -53,7 +53,9 @@ impl Asked {
 
     /// Whether it was refused for want of a right.
     pub fn is_refused(&self) -> bool {
-        self.code == 403 && (!self.is_late || self.process == Process::Controller)
+        // CDI calls a disk invalid that may not be cloned.
+        let by_cdi = self.code == 422 && self.resource == "datavolumes.cdi.kubevirt.io";
+        (self.code == 403 || by_cdi) && (!self.is_late || self.process == Process::Controller)
     }
 }
 
@@ -132,11 +134,20 @@ impl Atom {
 
     /// Why nothing here may show what it is for, if so.
     pub fn is_for_elsewhere(&self) -> Option<&'static str> {
+        self.reason_in(ELSEWHERE)
+    }
+
+    /// Who asks for it while another request is judged, which alone is written down, if so.
+    pub fn is_asked_within(&self) -> Option<&'static str> {
+        self.reason_in(WITHIN)
+    }
+
+    fn reason_in(&self, table: &[Row]) -> Option<&'static str> {
         let is_meant = |what: &str| {
             what.split(' ')
                 .any(|it| it == self.resource || Some(it) == self.name)
         };
-        let mut all = ELSEWHERE.iter();
+        let mut all = table.iter();
         let found = all.find(|(process, verb, what, _)| {
             *process == self.process && *verb == self.verb && is_meant(what)
         });
@@ -209,26 +220,33 @@ pub fn without(role: &Value, atom: &Atom) -> Value {
     role
 }
 
-/// Rights that this life of a platform need not show, and what they are for: process,
-/// verb, resources or names.
-const ELSEWHERE: &[(Process, &str, &str, &str)] = &[
-    (
-        Process::Controller,
-        "update",
-        "kitevirtualmachines/finalizers kiteimages/finalizers",
-        "clusters with OwnerReferencesPermissionEnforcement, which this one is not",
-    ),
+/// A process, a verb, resources or names, and something about them.
+type Row = (Process, &'static str, &'static str, &'static str);
+
+/// Rights that are asked for while another request is judged: what is refused without
+/// them shows that they are needed.
+const WITHIN: &[Row] = &[
     (
         Process::Controller,
         "bind",
         "clusterroles",
-        "asked when a binding is written, within that request",
+        "the API server, where a binding is written",
     ),
     (
         Process::Controller,
         "create",
         "datavolumes/source",
-        "asked by CDI when a disk is cloned",
+        "CDI, where a disk is to be cloned",
+    ),
+];
+
+/// Rights that this life of a platform need not show, and what they are for.
+const ELSEWHERE: &[Row] = &[
+    (
+        Process::Controller,
+        "update",
+        "kitevirtualmachines/finalizers kiteimages/finalizers",
+        "clusters with OwnerReferencesPermissionEnforcement, which this one is not",
     ),
     (
         Process::Controller,
