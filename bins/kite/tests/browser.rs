@@ -120,7 +120,36 @@ fn node(ui: &Path, args: &[&str], envs: &[(&str, &str)]) {
         .envs(envs.iter().copied())
         .stdin(Stdio::null());
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", support::show(&output));
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stdout);
+        // What went well would push what did not out of a log that is cut.
+        panic!("{}{}", failures(&said), support::show(&output));
+    }
+}
+
+/// What failed by a report in the Test Anything Protocol: from each `not ok` to the end of
+/// its explanation.
+fn failures(report: &str) -> String {
+    let mut is_failure = false;
+    let mut failures = String::new();
+    for line in report.lines() {
+        is_failure |= line.starts_with("not ok");
+        if is_failure || line.starts_with("# Error") {
+            failures.push_str(line);
+            failures.push('\n');
+        }
+        is_failure &= line != "  ...";
+    }
+    failures
+}
+
+#[test]
+fn what_failed_is_told_before_what_did_not() {
+    let report = "TAP version 13\nok 1 - good\n  ---\n  ...\nnot ok 2 - bad\n  ---\n  why\n  ...\nok 3 - fine\n# Error: late\n";
+    assert_eq!(
+        failures(report),
+        "not ok 2 - bad\n  ---\n  why\n  ...\n# Error: late\n"
+    );
 }
 
 #[test]

@@ -84,10 +84,15 @@ const a_vm_shows_who_is_in_it = () =>
 
 const what_was_recorded_is_replayed = () =>
   scene({ user: "ann" }, async (page) => {
+    await page.goto("/admin/sessions");
+    const over = row(page, "Ended", /hello/);
+    await over.first().waitFor();
+    const before = await over.count();
     const [, said] = await ssh("echo first''-words; sleep 2; echo last''-words").ended();
     assert.match(said, /this session is recorded/);
-    await page.goto("/admin/sessions");
-    await row(page, "Ended", /hello/).first().getByRole("button", { name: "Replay recording 1 of hello" }).click();
+    // It is over once its recording is safely on the disk: later than the person is gone.
+    await over.nth(before).waitFor();
+    await over.first().getByRole("button", { name: "Replay recording 1 of hello" }).click();
     const dialog = page.getByRole("dialog", { name: "Recording of hello on hello" });
     const shows = (text, is) =>
       page.waitForFunction(

@@ -78,6 +78,8 @@ export async function scene(options, play) {
     error.message += `\n--- at ${page.url()} the page shows:\n${shown}`;
     throw error;
   } finally {
+    // What the page still asks for is answered to nobody.
+    await page.unrouteAll({ behavior: "ignoreErrors" });
     await context.close();
   }
 }
