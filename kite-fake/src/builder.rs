@@ -77,6 +77,7 @@ pub struct Builder {
     history: usize,
     clock: Option<Arc<dyn Clock>>,
     rbac: bool,
+    owner_references_enforced: bool,
     service_accounts: bool,
     actors: Vec<Arc<dyn Actor>>,
     rules: Arc<Rules>,
@@ -107,6 +108,7 @@ impl Default for Builder {
             history: 4096,
             clock: None,
             rbac: false,
+            owner_references_enforced: false,
             service_accounts: false,
             actors: Vec::new(),
             rules: Arc::new(Rules::instant()),
@@ -250,6 +252,17 @@ impl Builder {
         self
     }
 
+    /// Whether the admission plugin `OwnerReferencesPermissionEnforcement` is on, as it is
+    /// on some clusters: who names an owner with `blockOwnerDeletion` needs the right to
+    /// `update` the owner's `finalizers`, and who changes the owners of an object that is
+    /// there the right to `delete` that object. Off if not set; of no use without
+    /// [`rbac`](Self::rbac).
+    #[must_use]
+    pub fn owner_references_permission_enforcement(mut self, on: bool) -> Self {
+        self.owner_references_enforced = on;
+        self
+    }
+
     /// Whether every new Pod runs as a `ServiceAccount` that is there, and gets
     /// a volume with its token; off if not set, as it is in the recorded server.
     #[must_use]
@@ -326,6 +339,7 @@ impl Builder {
             .unwrap_or_else(|| Arc::new(TokioClock::from_system()));
         let mut server = ApiServer::new(self.seed, self.history);
         server.use_rbac(self.rbac);
+        server.enforce_owner_references(self.owner_references_enforced);
         server.use_service_accounts(self.service_accounts);
         let cluster = FakeCluster::new(server, clock);
         if let Some(snapshot) = &self.snapshot {

@@ -65,6 +65,7 @@ impl ApiServer {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         self.refuse_escalation(call, new, old)?;
+        self.check_owners(call, new, old)?;
         if call.resource.is_custom() || call.target.subresource.is_some() {
             return Ok(());
         }

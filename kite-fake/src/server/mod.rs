@@ -24,6 +24,7 @@ mod graceful;
 mod impersonation;
 mod limits;
 mod log;
+mod owner_references;
 mod patch;
 mod pod_security;
 mod pods;
@@ -119,6 +120,8 @@ pub struct ApiServer {
     pub(crate) ids: Ids,
     pub(crate) tokens: Tokens,
     pub(crate) rbac: bool,
+    /// Whether who names owners needs rights on them.
+    owner_references_enforced: bool,
     /// Whether every Pod runs as an account that is there.
     pub(crate) service_accounts: bool,
     pub(crate) extensions: Vec<(String, Arc<dyn Extension>)>,
@@ -231,6 +234,7 @@ impl ApiServer {
             ids: Ids::new(seed),
             tokens: Tokens::default(),
             rbac: false,
+            owner_references_enforced: false,
             service_accounts: false,
             extensions: Vec::new(),
             webhooks: Vec::new(),
