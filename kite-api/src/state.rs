@@ -22,7 +22,7 @@ use crate::{
     auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, oidc::Providers, sweep},
     caches::Caches,
     capacity,
-    connections::{self, Recordings, Sweeper},
+    connections::{self, Recordings},
     console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
     events::Places,
     metrics::Metrics,
@@ -432,36 +432,47 @@ impl ApiStateBuilder {
         });
         let mut tasks = inner.tasks.lock();
         tasks.spawn(background(Arc::downgrade(&inner)));
-        tasks.spawn(sweep_connections(Arc::downgrade(&inner)));
-        tasks.spawn(connections::forget(Arc::downgrade(&inner)));
+        tasks.spawn(once_filled(Arc::downgrade(&inner), connections::sweep_up));
+        tasks.spawn(once_filled(Arc::downgrade(&inner), connections::forget));
         drop(tasks);
         Ok(ApiState { inner })
     }
 }
 
-/// Notes the first sync, then sweeps sessions until the state is dropped.
-async fn background(inner: Weak<Inner>) {
+/// Waits until the copies were filled once. `false` if the state is dropped before.
+async fn is_filled(inner: &Weak<Inner>) -> bool {
     loop {
-        let Some(inner) = inner.upgrade() else { return };
+        let Some(inner) = inner.upgrade() else {
+            return false;
+        };
         let filled = tokio::time::timeout(Duration::from_secs(1), inner.caches.synced()).await;
         if filled.is_ok() {
-            inner.synced.store(true, Ordering::Release);
-            break;
+            return true;
         }
+    }
+}
+
+/// Does this when the copies were filled once.
+async fn once_filled<F: Future<Output = ()>>(
+    inner: Weak<Inner>,
+    task: impl FnOnce(Weak<Inner>) -> F,
+) {
+    if is_filled(&inner).await {
+        task(inner).await;
+    }
+}
+
+/// Notes the first sync, then sweeps sessions until the state is dropped.
+async fn background(inner: Weak<Inner>) {
+    if !is_filled(&inner).await {
+        return;
+    }
+    if let Some(inner) = inner.upgrade() {
+        inner.synced.store(true, Ordering::Release);
     }
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(inner) = inner.upgrade() else { return };
         sweep(&inner).await;
-    }
-}
-
-/// Ends what nobody carries any more, until the state is dropped.
-async fn sweep_connections(inner: Weak<Inner>) {
-    let mut sweeper = Sweeper::default();
-    loop {
-        tokio::time::sleep(connections::SWEEP_INTERVAL).await;
-        let Some(inner) = inner.upgrade() else { return };
-        sweeper.sweep(&inner).await;
     }
 }

@@ -41,12 +41,10 @@ const PARALLEL: usize = 8;
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Forgets until the state is dropped.
+/// Forgets until the state is dropped; at once, too, as a process may never get as old as
+/// the time between two looks.
 pub(crate) async fn forget(inner: Weak<Inner>) {
-    let mut pause = EVERY;
-    loop {
-        tokio::time::sleep(pause).await;
-        let Some(inner) = inner.upgrade() else { return };
+    while let Some(inner) = inner.upgrade() {
         let (cluster, mut old) = (inner.cluster.clone(), look(&inner));
         // However long what follows takes, the state may go meanwhile.
         drop(inner);
@@ -54,11 +52,9 @@ pub(crate) async fn forget(inner: Weak<Inner>) {
         old.shuffle(&mut rand::rng());
         old.truncate(MOST_OF_LOOK);
         let is_going_on = delete_all(&cluster, &old).await;
-        pause = if is_more && is_going_on {
-            Duration::ZERO
-        } else {
-            EVERY
-        };
+        if !(is_more && is_going_on) {
+            tokio::time::sleep(EVERY).await;
+        }
     }
 }
 

@@ -18,13 +18,13 @@ mod routes;
 mod sweep;
 mod view;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::extract::{Path, Query, State};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
     crd::{AccessLevel, EndWish, KiteConnection},
 };
 use kube::ResourceExt as _;
@@ -33,11 +33,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 pub use self::recordings::{Recorded, Recordings};
-pub(crate) use self::{
-    forget::forget,
-    routes::routes,
-    sweep::{INTERVAL as SWEEP_INTERVAL, Sweeper},
-};
+pub(crate) use self::{forget::forget, routes::routes, sweep::sweep_up};
 use self::{recordings::Cast, view::VmSessionView};
 use crate::{
     auth::{Caller, Client},
@@ -236,10 +232,13 @@ async fn end_one(
     let edit = state.cluster().edit(FieldManager::API, &key, &patch);
     let written: KiteConnection = match edit.await {
         Ok(written) => written,
-        // Somebody else was first.
+        // Somebody else was first: one is about to hear of that.
         Err(ClusterError::Invalid { .. }) => {
-            let found = state.cluster().find(&key).await?;
-            found.ok_or_else(|| Problem::not_found("session", &key.name))?
+            let copy = &state.caches().connections;
+            copy.moves_on_from(connection).await;
+            let now = copy.get(&key).filter(|it| it.uid() == connection.uid());
+            let now = now.ok_or_else(|| Problem::not_found("session", &key.name))?;
+            return Ok(Answer::new(VmSessionView::of(&now)));
         }
         Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {
             return Err(Problem::not_found("session", &key.name));
@@ -248,6 +247,35 @@ async fn end_one(
     };
     state.caches().connections.caught_up_with(&written).await;
     Ok(Answer::new(VmSessionView::of(&written)))
+}
+
+/// How long after a session its recording may take to arrive: longer than the pause
+/// between two tries of a gateway to store it.
+const ON_ITS_WAY: SignedDuration = SignedDuration::from_mins(2);
+/// When a page does well to ask for it again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Why a recording is not where recordings are.
+fn not_there(connection: &KiteConnection, now: Timestamp) -> Problem {
+    let Some(ended) = &connection.spec.ended else {
+        return Problem::new(
+            ProblemKind::Conflict,
+            "the recording is still under way: see it when the session has ended",
+        );
+    };
+    // The session is over when its people are gone, whatever the disk still has to do.
+    if now.duration_since(ended.at.0) < ON_ITS_WAY {
+        return Problem::new(
+            ProblemKind::Conflict,
+            "the recording is still being stored: try again in a moment",
+        )
+        .retry_after(ASK_AGAIN);
+    }
+    Problem::new(
+        ProblemKind::NotFound,
+        "the recording is not there: the gateway could not store it yet, or it is not kept any \
+         more",
+    )
 }
 
 /// `GET /api/v1/admin/sessions/{name}/recordings/{recording}`
@@ -277,18 +305,7 @@ async fn replay(
         )
     })?;
     let Some(recorded) = found else {
-        return Err(if connection.is_live() {
-            Problem::new(
-                ProblemKind::Conflict,
-                "the recording is still under way: see it when the session has ended",
-            )
-        } else {
-            Problem::new(
-                ProblemKind::NotFound,
-                "the recording is not there: it is on its way from the gateway, or is not kept \
-                 any more",
-            )
-        });
+        return Err(not_there(&connection, Timestamp::now()));
     };
     tracing::info!(
         target: "kite_api::audit",

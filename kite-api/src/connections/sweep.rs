@@ -8,6 +8,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    sync::Weak,
     time::Duration,
 };
 
@@ -30,7 +31,7 @@ use tokio::time::Instant;
 use crate::state::Inner;
 
 /// Time between two looks.
-pub(crate) const INTERVAL: Duration = BEAT_EVERY;
+const INTERVAL: Duration = BEAT_EVERY;
 /// After how many looks without a heartbeat a process is gone: longer than any of its
 /// pauses between two tries.
 const LOOKS: u32 = 5;
@@ -40,20 +41,31 @@ const LOOK_ANYWAY: u32 = 3;
 /// Writes under way at a time.
 const PARALLEL: usize = 8;
 
+/// Ends what nobody carries any more, at once and from then on, until the state is dropped.
+pub(crate) async fn sweep_up(inner: Weak<Inner>) {
+    let mut sweeper = Sweeper::default();
+    while let Some(inner) = inner.upgrade() {
+        sweeper.sweep(&inner).await;
+        drop(inner);
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
 /// What is known of the processes' heartbeats.
 #[derive(Default)]
-pub(crate) struct Sweeper {
+struct Sweeper {
     beats: Beats,
     rounds: u32,
 }
 
 impl Sweeper {
     /// Looks once. Several replicas may do so at a time.
-    pub(crate) async fn sweep(&mut self, inner: &Inner) {
+    async fn sweep(&mut self, inner: &Inner) {
         if !inner.caches.connections.is_live() {
             self.beats = Beats::default();
             return;
         }
+        let is_time = self.rounds.is_multiple_of(LOOK_ANYWAY);
         self.rounds = self.rounds.wrapping_add(1);
         let open = inner.caches.connections.list(KiteConnection::is_live);
         let mut live: HashMap<&str, Vec<&KiteConnection>> = HashMap::new();
@@ -61,7 +73,6 @@ impl Sweeper {
             let instance = connection.spec.instance.as_str();
             live.entry(instance).or_default().push(connection);
         }
-        let is_time = self.rounds.is_multiple_of(LOOK_ANYWAY);
         if !live.is_empty() || !self.beats.is_empty() || is_time {
             self.end_abandoned(inner, &live).await;
         }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::{Method, StatusCode, header};
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan as _};
 use kite_api::{ApiState, Recorded, Recordings};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
@@ -346,11 +346,22 @@ async fn administrators_replay_what_is_kept() {
     let by_token = world.get(&path(1, CAST), token.text("/token")).await;
     by_token.is_problem(403, "forbidden");
 
-    let lost = world.get(&path(1, "lost.cast"), &root).await;
+    // A session is over before the last of it is stored.
+    let fresh = world.get(&path(1, "lost.cast"), &root).await;
+    fresh.is_problem(409, "conflict");
+    assert_eq!(fresh.headers[header::RETRY_AFTER], "2");
+    assert!(fresh.text("/detail").contains("being stored"), "{fresh:?}");
+    let long_ago = Timestamp::now() - 121.seconds();
+    let ended = json!({"at": long_ago.to_string(), "why": "closed by the user"});
+    let old = json!({"recordings": ["lost.cast"], "ended": ended});
+    report(&world, &web, &gateway(), 3, old).await;
+    let lost = world.get(&path(3, "lost.cast"), &root).await;
     lost.is_problem(404, "not-found");
+    assert!(!lost.headers.contains_key(header::RETRY_AFTER));
     assert!(lost.text("/detail").contains("not kept"), "{lost:?}");
     let under_way = world.get(&path(2, "lost.cast"), &root).await;
     under_way.is_problem(409, "conflict");
+    assert!(!under_way.headers.contains_key(header::RETRY_AFTER));
     assert!(under_way.text("/detail").contains("under way"));
     let broken = world.get(&path(1, "broken.cast"), &root).await;
     broken.is_problem(503, "unavailable");

@@ -90,10 +90,17 @@ const what_was_recorded_is_replayed = () =>
     const before = await over.count();
     const [, said] = await ssh("echo first''-words; sleep 2; echo last''-words").ended();
     assert.match(said, /this session is recorded/);
-    // It is over once its recording is safely on the disk: later than the person is gone.
     await over.nth(before).waitFor();
+    // The session is over before its recording is safely where it is kept.
+    const stored = { type: "urn:kite:problem:conflict", title: "conflict", status: 409, detail: "being stored" };
+    let isStored = false;
+    await page.route("**/recordings/*", (route) =>
+      isStored ? route.fallback() : route.fulfill({ status: 409, json: stored, headers: { "retry-after": "1" } }),
+    );
     await over.first().getByRole("button", { name: "Replay recording 1 of hello" }).click();
     const dialog = page.getByRole("dialog", { name: "Recording of hello on hello" });
+    await dialog.getByRole("status").getByText("It plays as soon as it is.").waitFor();
+    isStored = true;
     const shows = (text, is) =>
       page.waitForFunction(
         // What is on the screen, not what was read out.

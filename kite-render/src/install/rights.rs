@@ -480,7 +480,7 @@ fn on_vms() -> Vec<Right> {
         users(
             KITE,
             ["kiteconnections"],
-            ["get", "create", "patch", "delete"],
+            ["create", "patch", "delete"],
             "to end connections, to say who is at a console, and to clear away what is old",
         ),
         users(

@@ -34,11 +34,12 @@ export function Loaded<T>({ query, children }: Props<T>) {
   return <Loading />;
 }
 
-export function Loading() {
+/** That something is on its way; in other words, if there are better ones. */
+export function Loading({ children }: { children?: string }) {
   const t = useT();
   return (
     <p className="loading" role="status">
-      <LoaderCircle className="spin" aria-hidden /> {t("loading")}
+      <LoaderCircle className="spin" aria-hidden /> {children ?? t("loading")}
     </p>
   );
 }

@@ -458,6 +458,7 @@ export const en = {
   "replay.position": "Position",
   "replay.speed": "Speed",
   "replay.of": "{at} of {length}",
+  "replay.stored": "The recording is still being stored. It plays as soon as it is.",
   "replay.empty": "Nothing was shown in this session: there is nothing to replay.",
   "replay.still": "All of this appeared at once.",
   "replay.broken": "This is no recording that can be played here. Download it to look at it elsewhere.",

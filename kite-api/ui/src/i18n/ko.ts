@@ -459,6 +459,7 @@ export const ko: Words = {
   "replay.position": "재생 위치",
   "replay.speed": "속도",
   "replay.of": "{length} 중 {at}",
+  "replay.stored": "녹화를 아직 저장하고 있습니다. 저장이 끝나는 대로 재생합니다.",
   "replay.empty": "이 세션에서는 아무것도 표시되지 않아 재생할 내용이 없습니다.",
   "replay.still": "이 내용은 한꺼번에 표시되었습니다.",
   "replay.broken": "여기에서 재생할 수 있는 녹화가 아닙니다. 내려받아 다른 곳에서 확인하세요.",

@@ -172,7 +172,8 @@ const said = {
   "recordings are not read by this server: its operator names where they are (--recordings-from)": "이 서버에서는 녹화를 볼 수 없습니다. 운영자가 녹화 위치를 정해야 합니다(--recordings-from).",
   "the recording cannot be read now: try again, the operator finds the cause in the log": "지금은 녹화를 읽을 수 없습니다. 다시 시도하세요. 운영자가 로그에서 원인을 찾을 수 있습니다.",
   "the recording is still under way: see it when the session has ended": "아직 녹화하고 있습니다. 세션이 끝난 뒤에 보세요.",
-  "the recording is not there: it is on its way from the gateway, or is not kept any more": "녹화가 없습니다. 게이트웨이에서 오는 중이거나 더 이상 보관하지 않는 녹화입니다.",
+  "the recording is still being stored: try again in a moment": "녹화를 아직 저장하고 있습니다. 잠시 후 다시 시도하세요.",
+  "the recording is not there: the gateway could not store it yet, or it is not kept any more": "녹화가 없습니다. 게이트웨이가 아직 저장하지 못했거나 더 이상 보관하지 않는 녹화입니다.",
 
   // 플랫폼과 인증서
   "holds a private key: put that into privateKey": "개인 키가 들어 있습니다. 개인 키는 개인 키 칸에 넣으세요.",

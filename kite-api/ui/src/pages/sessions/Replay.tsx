@@ -3,6 +3,7 @@ import Download from "lucide-react/icons/download";
 import { lazy, Suspense } from "react";
 import { getRecording, recordingPath } from "../../api/calls";
 import { brokenOff } from "../../api/client";
+import { ProblemError } from "../../api/problem";
 import type { VmSession } from "../../api/types";
 import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
@@ -14,6 +15,10 @@ import { clock } from "../../lib/clock";
 import { isEmpty, readCast, type Cast } from "./cast";
 
 const Player = lazy(() => import("./Player"));
+
+/** After how long to ask again for what is still being stored, in milliseconds. */
+const waitFor = (error: unknown): number | undefined =>
+  error instanceof ProblemError && error.status === 409 && error.retryAfter !== undefined ? error.retryAfter * 1000 : undefined;
 
 interface Props {
   session: VmSession;
@@ -34,6 +39,9 @@ export function Replay({ session, recording, onClose }: Props) {
         throw brokenOff(error);
       });
     },
+    // A session is over before the last of it is stored: a moment, or as long as a store is slow.
+    retry: (_, error) => waitFor(error) !== undefined,
+    retryDelay: (_, error) => waitFor(error) ?? 0,
     // It does not change, and may be large.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
@@ -44,6 +52,8 @@ export function Replay({ session, recording, onClose }: Props) {
       {query.isError ? (
         // Also that there is none: the API says why.
         <Notice tone="bad">{errorText(query.error)}</Notice>
+      ) : query.isPending && query.failureReason !== null ? (
+        <Loading>{t("replay.stored")}</Loading>
       ) : (
         <Loaded query={query}>
           {(cast) => (
