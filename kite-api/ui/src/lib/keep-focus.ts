@@ -94,9 +94,12 @@ export function keepFocus(): () => void {
   const follow = ({ target }: FocusEvent) => {
     if (target instanceof Element) last = placeOf(target, last);
   };
-  /** Whoever has left it by a press beside it wants it no more. */
-  const leave = ({ target }: FocusEvent) => {
-    requestAnimationFrame(() => {
+  /** Whoever has left it by a press beside it wants it no more. What is taken away is left
+   * too, and is gone once the script that does so is through: by the next frame, on a busy
+   * machine, may be gone what somebody has left before. */
+  const leave = ({ target, relatedTarget }: FocusEvent) => {
+    if (relatedTarget !== null) return;
+    queueMicrotask(() => {
       if (target instanceof Element && target.isConnected && document.activeElement === document.body) last = undefined;
     });
   };
