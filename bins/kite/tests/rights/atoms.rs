@@ -132,22 +132,13 @@ impl Atom {
             && self.name.is_none_or(|name| name == asked.name)
     }
 
-    /// Why nothing here may show what it is for, if so.
-    pub fn is_for_elsewhere(&self) -> Option<&'static str> {
-        self.reason_in(ELSEWHERE)
-    }
-
     /// Who asks for it while another request is judged, which alone is written down, if so.
     pub fn is_asked_within(&self) -> Option<&'static str> {
-        self.reason_in(WITHIN)
-    }
-
-    fn reason_in(&self, table: &[Row]) -> Option<&'static str> {
         let is_meant = |what: &str| {
             what.split(' ')
                 .any(|it| it == self.resource || Some(it) == self.name)
         };
-        let mut all = table.iter();
+        let mut all = WITHIN.iter();
         let found = all.find(|(process, verb, what, _)| {
             *process == self.process && *verb == self.verb && is_meant(what)
         });
@@ -238,50 +229,10 @@ const WITHIN: &[Row] = &[
         "datavolumes/source",
         "CDI, where a disk is to be cloned",
     ),
-];
-
-/// Rights that this life of a platform need not show, and what they are for.
-const ELSEWHERE: &[Row] = &[
     (
         Process::Controller,
         "update",
         "kitevirtualmachines/finalizers kiteimages/finalizers",
-        "clusters with OwnerReferencesPermissionEnforcement, which this one is not",
-    ),
-    (
-        Process::Controller,
-        "delete",
-        "persistentvolumeclaims",
-        "claims that outlive their DataVolume",
-    ),
-    (
-        Process::Api,
-        "get",
-        "kite-oidc",
-        "sign-in at a provider (kite-api/tests/api/oidc.rs)",
-    ),
-    (
-        Process::Api,
-        "get",
-        "kitetokens",
-        "while a watch is broken, so that a token that was ended opens nothing",
-    ),
-    (
-        Process::Api,
-        "get",
-        "kitevirtualmachines kiteconnections",
-        "after a conflict, to see what the object is like now",
-    ),
-    (
-        Process::Api,
-        "delete",
-        "kiteconnections leases",
-        "clearing away what is old (kite-api/tests/api/vm_sessions.rs)",
-    ),
-    (
-        Process::Api,
-        "list",
-        "leases",
-        "a look every minute at who carries connections",
+        "OwnerReferencesPermissionEnforcement, where an object gets an owner",
     ),
 ];

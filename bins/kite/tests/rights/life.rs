@@ -4,7 +4,7 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 
 use crate::{
-    console,
+    console, provider,
     stage::{Stage, TOKEN},
     support::{Platform, eventually, show},
 };
@@ -18,13 +18,14 @@ pub fn whole(stage: &Stage) {
     let platform = &stage.platform;
     let boss = first_administrator(platform);
     let ann = accounts(platform, &boss);
+    provider::come_back_in_vain(platform, &boss);
     images(platform);
     let vms = machines(stage, &boss, &ann);
     web(platform, &boss);
     end(stage, &boss, &ann, &vms);
 }
 
-fn settings(platform: &Platform, boss: &str, edit: &Value) {
+pub fn settings(platform: &Platform, boss: &str, edit: &Value) {
     platform.curl_ok(
         200,
         "PATCH",
@@ -89,6 +90,8 @@ fn accounts(platform: &Platform, boss: &str) -> String {
     let token = made["token"].as_str().unwrap();
     platform.curl_ok(200, "GET", "/api/v1/me", Some(token), None);
     platform.curl_ok(204, "DELETE", "/api/v1/me/tokens/ci", Some(&ann), None);
+    // What is not in the API's copy may have been made a moment ago by another replica.
+    platform.curl_ok(401, "GET", "/api/v1/me", Some(token), None);
 
     second_factor(platform, &ann, boss);
     let other = sign_in(platform, "ann", None);
@@ -170,6 +173,7 @@ fn ssh(platform: &Platform, command: &str, input: &str) {
 /// VMs: made, used, seen, grown, restarted, offered, taken away.
 fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
     let platform = &stage.platform;
+    assert_eq!(vm(platform, ann, "none").0, 404);
     let body = json!({
         "name": "web", "cpu": 1, "memory": "1Gi", "disk": "10Gi", "image": "alpine",
         "sshId": "ann-web", "sshPassword": VM_PASSWORD, "domainPrefix": "www",
@@ -367,6 +371,18 @@ spec:
 fn end(stage: &Stage, boss: &str, ann: &str, vms: &[&str; 2]) {
     let platform = &stage.platform;
     let [web, _] = vms;
+    // Somebody saves the disk's claim from going with its DataVolume.
+    let edit = r#"{"metadata":{"ownerReferences":null}}"#;
+    platform.kubectl_ok(&[
+        "patch",
+        "pvc",
+        "-n",
+        "kite-user-ann",
+        "web-disk",
+        "--type=merge",
+        "-p",
+        edit,
+    ]);
     platform.curl_ok(
         202,
         "DELETE",

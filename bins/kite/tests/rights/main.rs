@@ -11,6 +11,7 @@
 mod atoms;
 mod console;
 mod life;
+mod provider;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;
@@ -44,6 +45,7 @@ fn each_process_may_do_what_it_needs_and_nothing_else() {
     let _alone = alone();
     let installation = installation();
     let mut stage = Stage::installed(&installation, None);
+    stage.leave_something_behind(&installation);
     stage.start(&installation);
     life::whole(&stage);
     let asked = stage.end();
@@ -58,7 +60,7 @@ fn each_process_may_do_what_it_needs_and_nothing_else() {
     let granted = atoms(&installation);
     let idle: BTreeSet<_> = granted
         .iter()
-        .filter(|atom| atom.is_for_elsewhere().is_none() && atom.is_asked_within().is_none())
+        .filter(|atom| atom.is_asked_within().is_none())
         .filter(|atom| {
             let others = || granted.iter().filter(|other| other != atom);
             let mut allowed = asked.iter().filter(|asked| atom.allows(asked));
@@ -79,7 +81,7 @@ fn each_process_may_do_what_it_needs_and_nothing_else() {
 fn secrets_beyond_their_reach_are_refused() {
     let installation = installation();
     let stage = Stage::installed(&installation, None);
-    stage.give_ann_a_namespace(&installation);
+    stage.give_a_namespace(&installation, "ann");
     for process in [Process::Gateway, Process::Api] {
         for (namespace, name, is_read) in [
             ("kite-user-ann", "web-ssh-key", true),
@@ -117,13 +119,11 @@ fn without_any_one_right_something_is_refused() {
     let _alone = alone();
     let installation = installation();
     let granted = atoms(&installation);
-    let shown_here = granted
-        .iter()
-        .filter(|atom| atom.is_for_elsewhere().is_none());
     // Nothing else shows what those are for.
-    let (within, needed): (Vec<_>, Vec<_>) =
-        shown_here.partition(|atom| atom.is_asked_within().is_some());
-    assert_eq!(within.len(), 3, "{within:?}");
+    let (within, needed): (Vec<_>, Vec<_>) = granted
+        .iter()
+        .partition(|atom| atom.is_asked_within().is_some());
+    assert_eq!(within.len(), 5, "{within:?}");
     let (step, most) = match std::env::var_os("KITE_SWEEP") {
         Some(_) => (1, needed.len()),
         None => (needed.len() / SLICE, SLICE),
@@ -148,6 +148,7 @@ fn is_missed(installation: &Installation, right: &Atom) -> bool {
     let found = stage.watch_for_refusal();
     // As soon as something is, the rest may go wrong.
     let _ = catch_unwind(AssertUnwindSafe(|| {
+        stage.leave_something_behind(installation);
         stage.start(installation);
         life::whole(&stage);
     }));

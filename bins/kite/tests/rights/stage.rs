@@ -12,7 +12,10 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Secret;
-use kite_core::crd::{KiteUser, KiteUserSpec};
+use kite_core::{
+    crd::{KiteUser, KiteUserSpec},
+    labels,
+};
 use kite_fake::{
     FakeCluster,
     actors::{Rules, play},
@@ -84,6 +87,7 @@ impl Stage {
         let fake = FakeCluster::builder()
             .seed(rand::random())
             .rbac(true)
+            .owner_references_permission_enforcement(true)
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
@@ -199,19 +203,46 @@ impl Stage {
     }
 
     /// Makes a user with the namespace and the rights in it that the controller makes.
-    pub fn give_ann_a_namespace(&self, installation: &Installation) {
+    pub fn give_a_namespace(&self, installation: &Installation, name: &str) {
         // What belongs to somebody who is not there is collected as garbage.
-        let ann = self.wait(async {
+        let made = self.wait(async {
             let users: Api<KiteUser> = Api::all(self.fake.client());
-            let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
-            users.create(&PostParams::default(), &ann).await.unwrap()
+            let user = KiteUser::new(name, KiteUserSpec::new(name));
+            users.create(&PostParams::default(), &user).await.unwrap()
         });
-        let user = User::of(&ann).unwrap();
+        let user = User::of(&made).unwrap();
         self.fake.create(namespace::namespace(&user)).unwrap();
         let grants = Kite::ALL.iter();
         for grant in grants.filter_map(|it| it.grant(&installation.namespace)) {
             self.fake.create(grant::binding(&user, &grant)).unwrap();
         }
+    }
+
+    /// What an earlier life has left behind: a session that is long over, and a heartbeat
+    /// of nobody.
+    pub fn leave_something_behind(&self, installation: &Installation) {
+        self.give_a_namespace(installation, "old");
+        let long_ago = "2020-01-01T00:00:00Z";
+        self.fake
+            .create(json!({
+                "apiVersion": "hy3ons.github.io/v1", "kind": "KiteConnection",
+                "metadata": {"name": "c-old-1", "namespace": "kite-user-old"},
+                "spec": {
+                    "vm": {"name": "web", "uid": "gone"}, "owner": "old", "login": "web",
+                    "kind": "Ssh", "instance": "old", "number": 1, "openedAt": long_ago,
+                    "ended": {"at": long_ago, "why": "closed by the user"},
+                },
+            }))
+            .unwrap();
+        self.fake
+            .create(json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {
+                    "name": "kite-heartbeat-old", "namespace": "kite",
+                    "labels": {labels::COMPONENT: labels::COMPONENT_HEARTBEAT},
+                },
+            }))
+            .unwrap();
     }
 
     /// What a process is answered who reads a Secret.
@@ -288,15 +319,21 @@ fn code(answer: Result<(), kube::Error>) -> u16 {
     }
 }
 
-/// What is there beside an installation: the first administrator's token; and whoever
+/// What is there beside an installation: the first administrator's token, and Kite's secret
+/// at a sign-in provider; and whoever
 /// sends no credentials may do everything, for kubectl sends none without TLS.
-fn beside() -> [Value; 2] {
+fn beside() -> [Value; 3] {
     let rbac = "rbac.authorization.k8s.io";
     [
         json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "kite-bootstrap", "namespace": "kite"},
             "stringData": {"token": TOKEN},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "kite-oidc", "namespace": "kite"},
+            "stringData": {"staff": "of-the-client"},
         }),
         json!({
             "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding",
