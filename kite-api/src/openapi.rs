@@ -17,7 +17,7 @@ use aide::{
     transform::TransformOperation,
 };
 use indexmap::IndexMap;
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::Value;
 
 use crate::{
@@ -79,10 +79,36 @@ pub(crate) fn refuses(ctx: &mut GenContext, operation: &mut Operation, kinds: &[
                 response.description.push('\n');
                 response.description.push_str(&line);
             }
+            may_pass(response, *kind);
         } else {
-            let response = ReferenceOr::Item(problem_response(ctx, line));
+            let mut response = problem_response(ctx, line);
+            may_pass(&mut response, *kind);
+            let response = ReferenceOr::Item(response);
             responses.responses.insert(status, response);
         }
+    }
+}
+
+/// Says of a response that it may tell when to try again, where that can help.
+fn may_pass(response: &mut Response, kind: ProblemKind) {
+    if kind.may_pass() {
+        let reference = ReferenceOr::ref_(&format!("#/components/headers/{RETRY_AFTER}"));
+        response.headers.insert(RETRY_AFTER.to_owned(), reference);
+    }
+}
+
+/// The header as responses of the document refer to it.
+fn retry_after() -> Header {
+    let schema = json_schema!({ "type": "integer", "minimum": 1 });
+    Header {
+        description: Some("After how many seconds the same request may do.".to_owned()),
+        style: HeaderStyle::Simple,
+        required: false,
+        deprecated: None,
+        format: ParameterSchemaOrContent::Schema(schema_object(schema)),
+        example: None,
+        examples: IndexMap::default(),
+        extensions: IndexMap::default(),
     }
 }
 
@@ -187,6 +213,9 @@ pub(crate) fn begin() -> OpenApi {
         ..Components::default()
     };
     written::add_components(&mut components);
+    components
+        .headers
+        .insert(RETRY_AFTER.to_owned(), ReferenceOr::Item(retry_after()));
     OpenApi {
         info: Info {
             title: "Kite".to_owned(),
@@ -220,6 +249,8 @@ pub(crate) fn begin() -> OpenApi {
     }
 }
 
+/// The header by which an answer says when to try again.
+const RETRY_AFTER: &str = "Retry-After";
 /// Name of the way to sign in with a header.
 const BEARER: &str = "bearer";
 /// Name of the way to sign in with a cookie.

@@ -206,6 +206,15 @@ impl ProblemKind {
     pub fn title(self) -> &'static str {
         self.facts().1
     }
+
+    /// Whether the same request may do later, so that the answer may say when
+    /// (`Retry-After`).
+    pub fn may_pass(self) -> bool {
+        matches!(
+            self,
+            Self::Conflict | Self::TooManyRequests | Self::NotReady | Self::Unavailable
+        )
+    }
 }
 
 /// A field that is wrong, and the remedy.
@@ -332,9 +341,11 @@ impl Problem {
         self
     }
 
-    /// Says when to try again (`Retry-After`, whole seconds, rounded up).
+    /// Says when to try again (`Retry-After`, whole seconds, rounded up), of a problem
+    /// that [may pass](ProblemKind::may_pass).
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
+        debug_assert!(self.kind.may_pass(), "{:?} does not pass", self.kind);
         self.retry_after = Some(after);
         self
     }

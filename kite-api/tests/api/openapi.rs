@@ -104,6 +104,28 @@ fn what_was_written_may_be_brought_along_and_is_told_by_what_writes() {
 }
 
 #[test]
+fn refusals_that_pass_may_say_when_to_try_again() {
+    let document = document();
+    let when = serde_json::json!({"$ref": "#/components/headers/Retry-After"});
+    for (what, operation) in operations(&document) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let kinds = response["description"].as_str().unwrap();
+            let passing = [
+                "`conflict`",
+                "`too-many-requests`",
+                "`not-ready`",
+                "`unavailable`",
+            ];
+            let passes = passing.iter().any(|kind| kinds.contains(kind));
+            let is_told = response["headers"]["Retry-After"] == when;
+            assert_eq!(is_told, passes, "{what}: {status}: {response}");
+        }
+    }
+    let it = &document["components"]["headers"]["Retry-After"];
+    assert_eq!(it["schema"]["minimum"], 1, "{it}");
+}
+
+#[test]
 fn every_field_of_a_body_says_what_it_means() {
     let document = document();
     for (what, operation) in operations(&document) {
