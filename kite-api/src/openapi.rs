@@ -5,24 +5,27 @@
 //! wrong with bodies, [`crate::auth::Caller`] the ways to sign in and 401, …);
 //! what an operation refuses beside is said where it is routed ([`about`]).
 
+mod headers;
+
 use aide::{
     OperationInput, OperationOutput,
     generate::GenContext,
     openapi::{
         Components, Header, HeaderStyle, Info, License, MediaType, OpenApi, Operation, Parameter,
-        ParameterData, ParameterSchemaOrContent, ReferenceOr, Response, Responses, SchemaObject,
-        SecurityScheme, Server, StatusCode, Tag,
+        ParameterData, ParameterSchemaOrContent, PathItem, ReferenceOr, Response, Responses,
+        SchemaObject, SecurityScheme, Server, StatusCode, Tag,
     },
-    operation::add_parameters,
-    transform::TransformOperation,
+    transform::{TransformOperation, TransformPathItem},
 };
 use indexmap::IndexMap;
-use schemars::{JsonSchema, Schema, json_schema};
+use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
+use self::headers::header;
+pub(crate) use self::headers::{Common, may_have};
 use crate::{
     problem::{Problem, ProblemBody, ProblemKind},
-    web::written,
+    web::{once, written},
 };
 
 /// What every operation may answer: a query that it does not take, a fault, and that the
@@ -92,23 +95,7 @@ pub(crate) fn refuses(ctx: &mut GenContext, operation: &mut Operation, kinds: &[
 /// Says of a response that it may tell when to try again, where that can help.
 fn may_pass(response: &mut Response, kind: ProblemKind) {
     if kind.may_pass() {
-        let reference = ReferenceOr::ref_(&format!("#/components/headers/{RETRY_AFTER}"));
-        response.headers.insert(RETRY_AFTER.to_owned(), reference);
-    }
-}
-
-/// The header as responses of the document refer to it.
-fn retry_after() -> Header {
-    let schema = json_schema!({ "type": "integer", "minimum": 1 });
-    Header {
-        description: Some("After how many seconds the same request may do.".to_owned()),
-        style: HeaderStyle::Simple,
-        required: false,
-        deprecated: None,
-        format: ParameterSchemaOrContent::Schema(schema_object(schema)),
-        example: None,
-        examples: IndexMap::default(),
-        extensions: IndexMap::default(),
+        may_have(response, Common::RetryAfter);
     }
 }
 
@@ -148,28 +135,12 @@ pub(crate) fn json_response<T: JsonSchema>(ctx: &mut GenContext, description: &s
 
 /// A header of a response, always a text.
 pub(crate) fn response_header(ctx: &mut GenContext, description: &str) -> ReferenceOr<Header> {
-    ReferenceOr::Item(Header {
-        description: Some(description.to_owned()),
-        style: HeaderStyle::Simple,
-        required: false,
-        deprecated: None,
-        format: ParameterSchemaOrContent::Schema(schema_object(
-            ctx.schema.subschema_for::<String>(),
-        )),
-        example: None,
-        examples: IndexMap::default(),
-        extensions: IndexMap::default(),
-    })
+    let text = ctx.schema.subschema_for::<String>();
+    ReferenceOr::Item(header(description, text))
 }
 
-/// Adds a header that a request may have, always a text.
-pub(crate) fn request_header(
-    ctx: &mut GenContext,
-    operation: &mut Operation,
-    name: &str,
-    description: &str,
-) {
-    let schema = ctx.schema.subschema_for::<String>();
+/// A header that a request may have.
+pub(crate) fn request_header(name: &str, description: &str, schema: Schema) -> Parameter {
     let parameter_data = ParameterData {
         name: name.to_owned(),
         description: Some(description.to_owned()),
@@ -181,11 +152,44 @@ pub(crate) fn request_header(
         explode: None,
         extensions: IndexMap::default(),
     };
-    let parameter = Parameter::Header {
+    Parameter::Header {
         parameter_data,
         style: HeaderStyle::Simple,
-    };
-    add_parameters(ctx, operation, [parameter]);
+    }
+}
+
+/// Says of operations what goes for many: which headers bring along what was written,
+/// and which tell of it or of an answer that repeats an earlier one.
+pub(crate) fn describe(mut path: TransformPathItem<'_>) -> TransformPathItem<'_> {
+    let PathItem {
+        get,
+        put,
+        post,
+        delete,
+        patch,
+        ..
+    } = path.inner_mut();
+    let writing = [put, post, delete, patch].map(|it| (it, true));
+    for (operation, writes) in writing.into_iter().chain([(get, false)]) {
+        let Some(operation) = operation else {
+            continue;
+        };
+        aide::generate::in_context(|ctx| refuses(ctx, operation, &[ProblemKind::Malformed]));
+        let repeats = once::is_taken_by(operation);
+        operation.parameters.push(written::reference());
+        let responses = operation.responses.iter_mut();
+        for (status, response) in responses.flat_map(|it| &mut it.responses) {
+            if let (StatusCode::Code(200..300), ReferenceOr::Item(response)) = (status, response) {
+                if writes {
+                    may_have(response, Common::KiteWritten);
+                }
+                if repeats {
+                    may_have(response, Common::IdempotencyReplayed);
+                }
+            }
+        }
+    }
+    path
 }
 
 impl OperationInput for Problem {}
@@ -212,10 +216,8 @@ pub(crate) fn begin() -> OpenApi {
         ]),
         ..Components::default()
     };
+    headers::add_components(&mut components);
     written::add_components(&mut components);
-    components
-        .headers
-        .insert(RETRY_AFTER.to_owned(), ReferenceOr::Item(retry_after()));
     OpenApi {
         info: Info {
             title: "Kite".to_owned(),
@@ -249,8 +251,6 @@ pub(crate) fn begin() -> OpenApi {
     }
 }
 
-/// The header by which an answer says when to try again.
-const RETRY_AFTER: &str = "Retry-After";
 /// Name of the way to sign in with a header.
 const BEARER: &str = "bearer";
 /// Name of the way to sign in with a cookie.

@@ -89,7 +89,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(capacity::routes())
         .merge(certificate::routes())
         .merge(platform::routes())
-        .with_path_items(written::describe)
+        .with_path_items(openapi::describe)
 }
 
 fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {

@@ -13,8 +13,9 @@ use axum::{
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::openapi::{json_response, response_header};
+use crate::openapi::{Common, json_response, may_have, response_header};
 
 /// Header of an answer that repeats an earlier one.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -96,6 +97,10 @@ impl<T: JsonSchema, const STATUS: u16> OperationOutput for Answer<T, STATUS> {
             _ => "Done",
         };
         let mut response = json_response::<T>(ctx, description);
+        // Bodies that say by what they are edited say so in the header, too.
+        if has_property::<T>(ctx, "etag") {
+            may_have(&mut response, Common::ETag);
+        }
         if STATUS == 201 {
             let location = response_header(ctx, "Where it is to be found");
             response.headers.insert("Location".to_owned(), location);
@@ -112,6 +117,20 @@ impl<T: JsonSchema, const STATUS: u16> OperationOutput for Answer<T, STATUS> {
             .into_iter()
             .collect()
     }
+}
+
+/// Whether objects of type `T` have a property.
+fn has_property<T: JsonSchema>(ctx: &mut GenContext, name: &str) -> bool {
+    let schema = ctx.schema.subschema_for::<T>();
+    let definition = schema
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|it| it.rsplit('/').next())
+        .and_then(|it| ctx.schema.definitions().get(it));
+    let schema = definition.unwrap_or(schema.as_value());
+    schema
+        .pointer("/properties")
+        .is_some_and(|all| all.get(name).is_some())
 }
 
 /// It is done and there is nothing to say (204).

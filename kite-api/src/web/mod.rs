@@ -9,7 +9,7 @@ mod found;
 mod input;
 pub(crate) mod layers;
 mod nested;
-mod once;
+pub(crate) mod once;
 mod paging;
 mod precondition;
 pub(crate) mod query;

@@ -4,12 +4,18 @@
 //! Nothing is remembered beside the object that was created: it carries a stamp
 //! of who asked with which key for what. Whoever asks again is shown it.
 
-use aide::{OperationInput, generate::GenContext, openapi::Operation};
+use aide::{
+    OperationInput,
+    generate::GenContext,
+    openapi::{Operation, Parameter, ReferenceOr},
+    operation::add_parameters,
+};
 use axum::extract::FromRequestParts;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderName, request::Parts};
 use kite_core::cluster::Object;
 use kube::ResourceExt as _;
+use schemars::json_schema;
 use sha2::{Digest as _, Sha256};
 
 use super::Form;
@@ -20,6 +26,8 @@ use crate::{
 };
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// What the OpenAPI document calls it.
+const NAME: &str = "Idempotency-Key";
 /// Annotation with the stamp.
 const STAMP: &str = "hy3ons.github.io/idempotency";
 /// Longest key.
@@ -112,36 +120,48 @@ impl<S: Send + Sync> FromRequestParts<S> for Once {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(value) = parts.headers.get(&HEADER) else {
+        let mut given = parts.headers.get_all(&HEADER).iter();
+        let Some(value) = given.next() else {
             return Ok(Self(None));
         };
-        let key = value
-            .to_str()
-            .ok()
-            .filter(|key| (1..=LONGEST).contains(&key.len()));
-        let refusal = || {
-            Problem::new(
+        let is_key = (1..=LONGEST).contains(&value.len())
+            && value.as_bytes().iter().all(u8::is_ascii_graphic);
+        match value.to_str() {
+            // Of two, nobody could say which one counts.
+            Ok(key) if is_key && given.next().is_none() => Ok(Self(Some(key.to_owned()))),
+            _ => Err(Problem::new(
                 ProblemKind::Malformed,
-                "Idempotency-Key must be 1 to 128 visible characters, such as a UUID",
-            )
-        };
-        Ok(Self(Some(key.ok_or_else(refusal)?.to_owned())))
+                "Idempotency-Key must be 1 to 128 visible characters, such as a UUID, and be there \
+                 once",
+            )),
+        }
     }
 }
 
 impl OperationInput for Once {
     fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
-        request_header(
-            ctx,
-            operation,
-            "Idempotency-Key",
-            "Any text of 1 to 128 characters, new for each thing to create: the same request \
-             with the same key creates nothing twice and is answered like the first.",
+        let key = request_header(
+            NAME,
+            "Any text of visible ASCII characters, new for each thing to create: the same \
+             request with the same key creates nothing twice and is answered like the first.",
+            json_schema!({
+                "type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[!-~]*$",
+            }),
         );
+        add_parameters(ctx, operation, [key]);
         refuses(
             ctx,
             operation,
             &[ProblemKind::Malformed, ProblemKind::IdempotencyKeyReused],
         );
     }
+}
+
+/// Whether an operation takes a key, as its handler says.
+pub(crate) fn is_taken_by(operation: &Operation) -> bool {
+    let is_it = |parameter: &ReferenceOr<Parameter>| match parameter {
+        ReferenceOr::Item(Parameter::Header { parameter_data, .. }) => parameter_data.name == NAME,
+        _ => false,
+    };
+    operation.parameters.iter().any(is_it)
 }

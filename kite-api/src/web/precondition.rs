@@ -5,7 +5,7 @@
 //! `generation`, not with its status, which in a VM that starts moves every
 //! second and would refuse every edit.
 
-use aide::{OperationInput, generate::GenContext, openapi::Operation};
+use aide::{OperationInput, generate::GenContext, openapi::Operation, operation::add_parameters};
 use axum::extract::FromRequestParts;
 use http::{header, request::Parts};
 use kite_core::cluster::{Cluster as _, ClusterError, FieldManager, Object, ObjectKey};
@@ -81,13 +81,13 @@ fn is_tag(text: &str) -> bool {
 
 impl OperationInput for IfMatch {
     fn operation_input(ctx: &mut GenContext, operation: &mut Operation) {
-        request_header(
-            ctx,
-            operation,
+        let tags = request_header(
             "If-Match",
             "The `ETag` of what the edit is based on: if somebody edited it since, nothing is \
              changed.",
+            ctx.schema.subschema_for::<String>(),
         );
+        add_parameters(ctx, operation, [tags]);
         refuses(
             ctx,
             operation,

@@ -8,27 +8,20 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use aide::{
-    openapi::{
-        Components, Header, HeaderStyle, Parameter, ParameterData, ParameterSchemaOrContent,
-        PathItem, ReferenceOr, StatusCode,
-    },
-    transform::TransformPathItem,
-};
+use aide::openapi::{Components, Parameter, ReferenceOr};
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use indexmap::IndexMap;
 use parking_lot::Mutex;
 use schemars::json_schema;
 
 use crate::{
     auth::cookie::{self, Role},
     caches::Kind,
-    openapi::{refuses, schema_object},
+    openapi::request_header,
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -37,9 +30,9 @@ use crate::{
 const WRITTEN: HeaderName = HeaderName::from_static("kite-written");
 
 /// What the OpenAPI document calls it, as a header of answers and of requests.
-const COMPONENT: &str = "Kite-Written";
+pub(crate) const COMPONENT: &str = "Kite-Written";
 /// What it looks like: kinds, and the version of each.
-const PATTERN: &str = r"^[a-z]+\.[0-9]+(_[a-z]+\.[0-9]+)*$";
+pub(crate) const PATTERN: &str = r"^[a-z]+\.[0-9]+(_[a-z]+\.[0-9]+)*$";
 /// How long a browser remembers: far longer than an event travels.
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -129,83 +122,23 @@ impl fmt::Display for Written {
     }
 }
 
-/// Puts what the document says of it among the parts to which operations refer.
+/// Puts what the document says of it in requests among the parts to which operations
+/// refer.
 pub(crate) fn add_components(components: &mut Components) {
-    let schema = || schema_object(json_schema!({ "type": "string", "pattern": PATTERN }));
-    let told = Header {
-        description: Some(
-            "How far this answer's write has got. A request that brings it along (the latest \
-             one is enough) is answered by a replica that has seen as much. What it says is \
-             for Kite alone to read."
-                .to_owned(),
-        ),
-        style: HeaderStyle::Simple,
-        required: false,
-        deprecated: None,
-        format: ParameterSchemaOrContent::Schema(schema()),
-        example: None,
-        examples: IndexMap::default(),
-        extensions: IndexMap::default(),
-    };
-    let brought = ParameterData {
-        name: COMPONENT.to_owned(),
-        description: Some(
-            "What an answer to a write had in this header: what was written then is seen by \
-             whichever replica answers. Browsers bring it by a cookie."
-                .to_owned(),
-        ),
-        required: false,
-        deprecated: None,
-        format: ParameterSchemaOrContent::Schema(schema()),
-        example: None,
-        examples: IndexMap::default(),
-        explode: None,
-        extensions: IndexMap::default(),
-    };
-    let brought = Parameter::Header {
-        parameter_data: brought,
-        style: HeaderStyle::Simple,
-    };
-    let name = COMPONENT.to_owned();
-    components
-        .headers
-        .insert(name.clone(), ReferenceOr::Item(told));
+    let brought = request_header(
+        COMPONENT,
+        "What an answer to a write had in this header: what was written then is seen by \
+         whichever replica answers. Browsers bring it by a cookie.",
+        json_schema!({ "type": "string", "pattern": PATTERN }),
+    );
     components
         .parameters
-        .insert(name, ReferenceOr::Item(brought));
+        .insert(COMPONENT.to_owned(), ReferenceOr::Item(brought));
 }
 
-/// Says of operations that requests may bring it, and of those that write that answers
-/// have it.
-pub(crate) fn describe(mut path: TransformPathItem<'_>) -> TransformPathItem<'_> {
-    let PathItem {
-        get,
-        put,
-        post,
-        delete,
-        patch,
-        ..
-    } = path.inner_mut();
-    let writing = [put, post, delete, patch].map(|it| (it, true));
-    for (operation, writes) in writing.into_iter().chain([(get, false)]) {
-        let Some(operation) = operation else {
-            continue;
-        };
-        aide::generate::in_context(|ctx| refuses(ctx, operation, &[ProblemKind::Malformed]));
-        operation.parameters.push(reference("parameters"));
-        let responses = operation.responses.iter_mut().filter(|_| writes);
-        for (status, response) in responses.flat_map(|it| &mut it.responses) {
-            if let (StatusCode::Code(200..300), ReferenceOr::Item(response)) = (status, response) {
-                let name = COMPONENT.to_owned();
-                response.headers.insert(name, reference("headers"));
-            }
-        }
-    }
-    path
-}
-
-fn reference<T>(section: &str) -> ReferenceOr<T> {
-    ReferenceOr::ref_(&format!("#/components/{section}/{COMPONENT}"))
+/// The header as operations refer to it.
+pub(crate) fn reference() -> ReferenceOr<Parameter> {
+    ReferenceOr::ref_(&format!("#/components/parameters/{COMPONENT}"))
 }
 
 /// Lets a request wait, within bounds, for copies that have what its client has

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Answer, World, request, send};
 
-fn new_vm(name: &str) -> Value {
+pub(crate) fn new_vm(name: &str) -> Value {
     json!({"name": name, "cpu": 1, "memory": "1Gi", "disk": "4Gi", "image": "debian-12",
            "sshId": format!("{name}-id")})
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use kite_core::crd::AccessLevel;
 use serde_json::Value;
+
+use crate::{lists::new_vm, world::World};
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
 
@@ -123,6 +126,63 @@ fn refusals_that_pass_may_say_when_to_try_again() {
     }
     let it = &document["components"]["headers"]["Retry-After"];
     assert_eq!(it["schema"]["minimum"], 1, "{it}");
+}
+
+#[test]
+fn answers_that_repeat_an_earlier_one_say_so_by_a_header() {
+    let document = document();
+    let said = serde_json::json!({"$ref": "#/components/headers/Idempotency-Replayed"});
+    let mut found = 0;
+    for (what, operation) in operations(&document) {
+        let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+        let key = parameters.find(|it| it["name"] == "Idempotency-Key");
+        if let Some(key) = key {
+            assert_eq!(key["schema"]["maxLength"], 128, "{what}: {key}");
+            found += 1;
+        }
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let may_repeat = key.is_some() && status.starts_with('2');
+            let is_said = response["headers"]["Idempotency-Replayed"] == said;
+            assert_eq!(is_said, may_repeat, "{what}: {status}");
+        }
+    }
+    assert_eq!(found, 7);
+}
+
+#[tokio::test]
+async fn what_is_edited_with_a_condition_is_answered_with_its_tag() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let made = world.post("/api/v1/vms", &root, new_vm("web")).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let document = document();
+    let described = serde_json::json!({"$ref": "#/components/headers/ETag"});
+    let tagged = |path: &str, method: &str| {
+        let operation = &document["paths"][path][method];
+        let mut responses = operation["responses"].as_object().unwrap().values();
+        responses.any(|it| it["headers"]["ETag"] == described)
+    };
+    let mut edited = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let parameters = operations["patch"]["parameters"].as_array();
+        let mut parameters = parameters.into_iter().flatten();
+        if !parameters.any(|it| it["name"] == "If-Match") {
+            continue;
+        }
+        edited += 1;
+        assert!(tagged(path, "patch") && tagged(path, "get"), "{path}");
+        let name = if path.contains("/vms/") {
+            "web"
+        } else {
+            "root"
+        };
+        let answer = world.get(&path.replace("{name}", name), &root).await;
+        assert_eq!(answer.headers["etag"], answer.text("/etag"), "{path}");
+    }
+    assert_eq!(edited, 4);
+    // Lists have the tags of their items in these alone.
+    assert!(!tagged("/api/v1/vms", "get"));
+    assert!(tagged("/api/v1/vms", "post"));
 }
 
 #[test]

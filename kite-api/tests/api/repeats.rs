@@ -1,7 +1,7 @@
 //! Creations of secrets and accounts that are asked for again with the same
 //! `Idempotency-Key`: after a lost answer, on another replica, at the same moment.
 
-use ::http::{Method, Request};
+use ::http::{HeaderValue, Method, Request};
 use axum::{Router, body::Body};
 use kite_api::{ApiState, router};
 use kite_core::{
@@ -102,6 +102,31 @@ async fn a_repeated_request_gets_the_same_api_token() {
     let theirs = send(&other, keyed(TOKENS, &bob, "one", &ci())).await;
     assert!(!is_replayed(&theirs));
     assert_ne!(theirs.text("/token"), token);
+}
+
+#[tokio::test]
+async fn what_can_be_no_key_is_refused_and_creates_nothing() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let longest = "k".repeat(128);
+    let mut wrong: Vec<Vec<HeaderValue>> = ["", "two words", &format!("{longest}k")]
+        .map(|key| vec![key.parse().unwrap()])
+        .into();
+    wrong.push(vec![HeaderValue::from_bytes("키".as_bytes()).unwrap()]);
+    // Nobody could say which of them counts.
+    wrong.push(["one", "two"].map(HeaderValue::from_static).into());
+    for keys in wrong {
+        let mut request = request(Method::POST, TOKENS, &ann, Some(ci()));
+        for key in keys {
+            request.headers_mut().append("idempotency-key", key);
+        }
+        let refused = send(&world.router, request).await;
+        let detail = refused.is_problem(400, "malformed").text("/detail");
+        assert!(detail.contains("Idempotency-Key"), "{detail}");
+    }
+    assert!(world.state.caches().tokens.list(|_| true).is_empty());
+    let made = send(&world.router, keyed(TOKENS, &ann, &longest, &ci())).await;
+    assert!(!is_replayed(&made));
 }
 
 #[tokio::test]
