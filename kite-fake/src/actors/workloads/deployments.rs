@@ -8,8 +8,11 @@ use crate::actors::kind::{DEPLOYMENT, Key};
 use crate::actors::objects::{Objects, ignore_missing, is_deleting};
 use crate::actors::rules::{Failure, Gate, Stage};
 
+use super::rollout::{Replicas, Rollout};
+
 /// Plays the deployment controller without `ReplicaSets` and Pods: a Deployment
-/// has the replicas that it asks for after a moment.
+/// has the replicas that it asks for after a moment. Until then, one whose template
+/// changed has as many of its old replicas as its strategy lets it have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deployments;
 
@@ -36,33 +39,72 @@ impl Actor for Deployments {
         let Some(deployment) = objects.get(key).await?.filter(|d| !is_deleting(d)) else {
             return Ok(Next::Done);
         };
+        let rollout = Rollout::of(&key.name, &deployment.data["spec"]);
         let old = &deployment.data["status"];
         let generation = deployment.metadata.generation.unwrap_or_default();
-        let wanted = deployment.data["spec"]["replicas"].as_u64().unwrap_or(1);
-        let has = old["readyReplicas"].as_u64().unwrap_or_default();
-        let now = context.now();
-        if old["observedGeneration"] == generation && has == wanted && old["conditions"].is_array()
-        {
+        let has = count(old, "readyReplicas");
+        let is_told = progress(old) == Some(&*done(&rollout.replica_set));
+        if old["observedGeneration"] == generation && has == rollout.wanted && is_told {
             return Ok(Next::Done);
         }
         let round = generation.to_string();
-        let (ready, failure, next) = match context.gate(Stage::DeploymentReady, &deployment, &round)
-        {
-            Gate::Open => (wanted, None, Next::Done),
-            Gate::Wait(rest) => (has.min(wanted), None, Next::After(rest)),
-            Gate::Held => (has.min(wanted), None, Next::Held),
-            Gate::Fail(why) => (0, Some(why), Next::Held),
+        let (failure, next) = match context.gate(Stage::DeploymentReady, &deployment, &round) {
+            Gate::Open => (None, Next::Done),
+            Gate::Wait(rest) => (None, Next::After(rest)),
+            Gate::Held => (None, Next::Held),
+            Gate::Fail(why) => (Some(why), Next::Held),
         };
-        let new = status(old, generation, (wanted, ready), failure.as_ref(), &now);
+        let replicas = if matches!(next, Next::Done) {
+            rollout.settled()
+        } else {
+            rollout.under_way(has, is_of_older(old, &rollout.replica_set))
+        };
+        let new = status(
+            old,
+            generation,
+            &rollout,
+            replicas,
+            failure.as_ref(),
+            &context.now(),
+        );
         ignore_missing(objects.set_status(key, &deployment, new).await)?;
         Ok(next)
     }
 }
 
+/// What is said of the newest `ReplicaSet` when all of it is there.
+fn done(replica_set: &str) -> String {
+    format!("ReplicaSet \"{replica_set}\" has successfully progressed.")
+}
+
+fn going_on(replica_set: &str) -> String {
+    format!("ReplicaSet \"{replica_set}\" is progressing.")
+}
+
+/// What a status says of how the newest `ReplicaSet` gets on.
+fn progress(status: &Value) -> Option<&str> {
+    let conditions = status["conditions"].as_array()?;
+    let progressing = conditions.iter().find(|it| it["type"] == "Progressing")?;
+    progressing["message"].as_str()
+}
+
+/// Whether the replicas of which a status tells are, all or in part, of another
+/// `ReplicaSet`.
+fn is_of_older(status: &Value, replica_set: &str) -> bool {
+    let told = progress(status).filter(|it| it.starts_with("ReplicaSet "));
+    let is_another = told.is_some_and(|it| it != done(replica_set) && it != going_on(replica_set));
+    is_another || count(status, "updatedReplicas") < count(status, "replicas")
+}
+
+fn count(status: &Value, field: &str) -> u64 {
+    status[field].as_u64().unwrap_or_default()
+}
+
 fn status(
     old: &Value,
     generation: i64,
-    (wanted, ready): (u64, u64),
+    rollout: &Rollout,
+    replicas: Replicas,
     failure: Option<&Failure>,
     now: &str,
 ) -> Value {
@@ -85,7 +127,7 @@ fn status(
             "lastTransitionTime": since,
         })
     };
-    let available = if ready >= wanted {
+    let available = if replicas.ready >= rollout.least() {
         condition(
             "Available",
             true,
@@ -100,31 +142,24 @@ fn status(
             "Deployment does not have minimum availability.",
         )
     };
+    let set = &rollout.replica_set;
     let progressing = match failure {
         Some(why) => condition("Progressing", false, &why.reason, &why.message),
-        None if ready >= wanted => condition(
-            "Progressing",
-            true,
-            "NewReplicaSetAvailable",
-            "The Deployment has successfully progressed.",
-        ),
-        None => condition(
-            "Progressing",
-            true,
-            "ReplicaSetUpdated",
-            "The Deployment is progressing.",
-        ),
+        None if replicas == rollout.settled() => {
+            condition("Progressing", true, "NewReplicaSetAvailable", &done(set))
+        }
+        None => condition("Progressing", true, "ReplicaSetUpdated", &going_on(set)),
     };
     let mut status = json!({
         "observedGeneration": generation,
         "conditions": [available, progressing],
     });
     let counts = [
-        ("replicas", wanted),
-        ("updatedReplicas", wanted),
-        ("readyReplicas", ready),
-        ("availableReplicas", ready),
-        ("unavailableReplicas", wanted.saturating_sub(ready)),
+        ("replicas", replicas.all),
+        ("updatedReplicas", replicas.updated),
+        ("readyReplicas", replicas.ready),
+        ("availableReplicas", replicas.ready),
+        ("unavailableReplicas", replicas.all - replicas.ready),
     ];
     for (field, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         status[field] = json!(count);
@@ -136,18 +171,47 @@ fn status(
 mod tests {
     use super::*;
 
+    fn rollout(image: &str) -> Rollout {
+        Rollout::of("web", &json!({"replicas": 3, "template": {"image": image}}))
+    }
+
     #[test]
     fn a_settled_status_does_not_change() {
-        let first = status(&Value::Null, 2, (3, 3), None, "T1");
+        let web = rollout("a");
+        let first = status(&Value::Null, 2, &web, web.settled(), None, "T1");
         assert_eq!(first["readyReplicas"], 3);
         assert_eq!(first.get("unavailableReplicas"), None);
-        assert_eq!(status(&first, 2, (3, 3), None, "T2"), first);
+        assert_eq!(status(&first, 2, &web, web.settled(), None, "T2"), first);
     }
 
     #[test]
     fn what_is_missing_is_told() {
-        let status = status(&Value::Null, 1, (3, 1), None, "T");
+        let web = rollout("a");
+        let status = status(&Value::Null, 1, &web, web.under_way(1, false), None, "T");
         assert_eq!(status["unavailableReplicas"], 2);
         assert_eq!(status["conditions"][0]["status"], "False");
+    }
+
+    #[test]
+    fn replicas_are_older_until_those_of_the_newest_template_are_there() {
+        let (before, after) = (rollout("a"), rollout("b"));
+        let settled = status(&Value::Null, 1, &before, before.settled(), None, "T");
+        assert!(!is_of_older(&settled, &before.replica_set));
+        assert!(is_of_older(&settled, &after.replica_set));
+        let begun = status(&settled, 2, &after, after.under_way(3, true), None, "T");
+        assert_eq!(
+            (count(&begun, "replicas"), count(&begun, "updatedReplicas")),
+            (4, 1)
+        );
+        assert!(is_of_older(&begun, &after.replica_set));
+        assert_eq!(begun["conditions"][0]["status"], "True");
+        let why = Failure {
+            reason: "ProgressDeadlineExceeded".to_owned(),
+            message: "no such image".to_owned(),
+        };
+        let failed = status(&begun, 2, &after, after.under_way(3, true), Some(&why), "T");
+        assert!(is_of_older(&failed, &after.replica_set));
+        let settled = status(&failed, 2, &after, after.settled(), None, "T");
+        assert!(!is_of_older(&settled, &after.replica_set));
     }
 }

@@ -8,6 +8,7 @@ mod placement;
 mod pod_status;
 mod pods;
 mod replicas;
+mod rollout;
 
 pub use deployments::Deployments;
 pub use jobs::Jobs;
