@@ -124,13 +124,7 @@ async fn handshakes_that_are_cut_off_or_changed_leave_nothing() {
         |(number, words)| async move { say(bed, &words, number % 2 == 0).await },
     )
     .await;
-    for _ in 0..1000 {
-        if bed.sessions.list().is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(bed.sessions.list().len(), 0, "all of them are gone");
+    bed.emptied().await;
     assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
 }
 

@@ -346,7 +346,7 @@ async fn connections_are_listed_and_can_be_ended() {
     );
     let record = bed.records.find(|r| r["event"] == "connection").await;
     assert_eq!(record["ended"], "ended by an administrator: maintenance");
-    assert_eq!(bed.sessions.list().len(), 0);
+    bed.emptied().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -365,12 +365,7 @@ async fn a_machine_has_a_limited_number_of_connections() {
     child.kill().unwrap();
     child.wait().unwrap();
     bed.records.find(|r| r["event"] == "connection").await;
-    for _ in 0..200 {
-        if bed.sessions.list().is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    bed.emptied().await;
     assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
 }
 

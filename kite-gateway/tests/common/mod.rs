@@ -97,7 +97,7 @@ impl Records {
 
     /// Waits for a record that fits.
     pub async fn find(&self, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
-        for _ in 0..500 {
+        for _ in 0..3_000 {
             if let Some(record) = self.0.lock().iter().find(|r| fits(r)) {
                 return record.clone();
             }
@@ -331,6 +331,17 @@ impl Bed {
         let mut client = self.with_key("ssh");
         client.args(["-l", login, "127.0.0.1", command]);
         run(client, Vec::new()).await
+    }
+
+    /// Waits until nobody is connected, which the gateway sees a moment after its clients.
+    pub async fn emptied(&self) {
+        for _ in 0..3_000 {
+            if self.sessions.list().is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("still connected: {:#?}", self.sessions.list());
     }
 
     pub async fn end(self) {
