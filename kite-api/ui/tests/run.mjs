@@ -22,7 +22,14 @@ import trouble from "./trouble.mjs";
 import vms from "./vms.mjs";
 import words from "./words.mjs";
 
-for (const part of [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, admin, platform, sessions, account, focus, provider, trouble, dialogs, looks]) {
+/** What plays one after another in one demo. */
+const worlds = {
+  one: [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, admin, platform, sessions],
+  two: [entrance, account, focus, provider, trouble, dialogs, looks],
+};
+
+const [, , world] = process.argv;
+for (const part of worlds[world]) {
   for (const [name, play] of Object.entries(part)) await test(name.replaceAll("_", " "), play);
 }
 await browser.close();

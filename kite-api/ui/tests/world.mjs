@@ -1,4 +1,4 @@
-// A browser against a running demo. The Rust test bins/kite/tests/browser.rs
+// A browser against a running demo. The Rust test bins/kite/tests/whole/browser.rs
 // starts the demo and this.
 
 import assert from "node:assert/strict";

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Platform, eventually, show};
+use crate::support::{Platform, eventually, show};
 
 const PASSWORD: &str = "correct horse battery";
 const VM_PASSWORD: &str = "staple of the vm";

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{run, show};
+use crate::support::{run, show};
 
 /// The user as which the images, and the rendered pods, run.
 pub const USER: &str = "65532";

@@ -3,12 +3,16 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
+    cell::RefCell,
     fs,
     io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -19,8 +23,18 @@ use serde_json::Value;
 /// busy machine; nothing is asserted about how fast things are.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Set by who knows already that what is waited for does not come.
-pub static IN_VAIN: AtomicBool = AtomicBool::new(false);
+thread_local! {
+    /// Set by who knows already that what this thread waits for does not come.
+    static IN_VAIN: RefCell<Arc<AtomicBool>> = RefCell::default();
+}
+
+/// Plays something in which [`eventually`] gives up as soon as `in_vain` is set.
+pub fn unless<T>(in_vain: &Arc<AtomicBool>, play: impl FnOnce() -> T) -> T {
+    let before = IN_VAIN.replace(Arc::clone(in_vain));
+    let result = play();
+    IN_VAIN.set(before);
+    result
+}
 
 /// Whether the clients that the tests drive are here. Where they are missing
 /// the test says so and passes; in CI (`KITE_REQUIRE_CLIENTS`) it fails.
@@ -144,10 +158,11 @@ pub fn start_demo(state: &Path, options: &[&str]) -> (Process, Platform) {
 /// Repeats `look` until it gives something.
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     let start = Instant::now();
+    let in_vain = IN_VAIN.with_borrow(Arc::clone);
     loop {
         match look() {
             Ok(found) => return found,
-            Err(seen) if start.elapsed() > PATIENCE || IN_VAIN.load(Ordering::SeqCst) => {
+            Err(seen) if start.elapsed() > PATIENCE || in_vain.load(Ordering::SeqCst) => {
                 panic!("{what}: last seen: {seen}")
             }
             Err(_) => thread::sleep(Duration::from_millis(100)),

@@ -1,19 +1,19 @@
 //! The web page as people use it: in a browser, against `kite demo`.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
-
-mod support;
-
 use std::{
     env, fs,
     io::Write as _,
+    panic,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
 };
 
-/// The UI's sources and tests.
+use crate::support;
+
 /// What the docs say that pages must know.
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+/// The UI's sources and tests.
 const UI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kite-api/ui");
 
 /// The browser, Node.js and the packages of the UI's tests.
@@ -111,8 +111,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Runs a program of Node.js to its end, with its output as the test's.
-fn node(ui: &Path, args: &[&str], envs: &[(&str, &str)]) {
+/// Runs a program of Node.js to its end, and gives what it said.
+fn node(ui: &Path, args: &[&str], envs: &[(&str, &str)]) -> String {
     let mut command = Command::new("node");
     command
         .args(args)
@@ -120,11 +120,12 @@ fn node(ui: &Path, args: &[&str], envs: &[(&str, &str)]) {
         .envs(envs.iter().copied())
         .stdin(Stdio::null());
     let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stdout);
         // What went well would push what did not out of a log that is cut.
         panic!("{}{}", failures(&said), support::show(&output));
     }
+    said
 }
 
 /// What failed by a report in the Test Anything Protocol: from each `not ok` to the end of
@@ -163,17 +164,70 @@ fn the_ui_is_typed_by_the_document_of_the_api() {
     node(&ui, &["node_modules/typescript/bin/tsc", "--noEmit"], &[]);
 }
 
+/// How long each top-level test of such a report took, in seconds, the longest first.
+fn times(report: &str) -> Vec<(f64, &str)> {
+    let mut name = "";
+    let mut times = Vec::new();
+    for line in report.lines() {
+        if let Some((_, told)) = line.strip_prefix("ok ").and_then(|it| it.split_once(" - ")) {
+            name = told;
+        } else if let Some(told) = line.strip_prefix("  duration_ms: ") {
+            times.push((told.parse::<f64>().unwrap() / 1_000.0, name));
+        }
+    }
+    times.sort_by(|one, other| other.0.total_cmp(&one.0));
+    times
+}
+
+#[test]
+fn the_longest_is_told_first() {
+    let report = "TAP version 13\n# Subtest: a\nok 1 - a\n  ---\n  duration_ms: 20.5\n  ...\n\
+                  # Subtest: b\nok 2 - b\n  ---\n  duration_ms: 4000\n  ...\n1..2\n# duration_ms 4021\n";
+    assert_eq!(times(report), [(4.0, "b"), (0.0205, "a")]);
+}
+
+/// What plays one part after another in a demo of its own (`kite-api/ui/tests/run.mjs`).
+/// They wait most of the time, so all play at once.
+const WORLDS: [&str; 2] = ["one", "two"];
+
 #[test]
 fn every_page_and_flow_works_in_a_browser() {
     let Some(tools) = Tools::here() else { return };
     let dir = tempfile::tempdir().unwrap();
     let ui = tools.copy_ui(dir.path());
-    let state = dir.path().join("state");
-    let (mut demo, platform) = support::start_demo(&state, &["--record"]);
+    let reports = thread::scope(|scope| {
+        let (tools, ui) = (&tools, &ui);
+        let play = |world| {
+            let state = dir.path().join(world);
+            scope.spawn(move || play(tools, ui, &state, world))
+        };
+        WORLDS.map(play).map(|it| it.join())
+    });
+    for (world, report) in WORLDS.iter().zip(reports) {
+        let report = report.unwrap_or_else(|why| panic::resume_unwind(why));
+        let times = times(&report);
+        let all: f64 = times.iter().map(|it| it.0).sum();
+        let longest = times
+            .iter()
+            .take(5)
+            .map(|it| format!("\n  {:.0} s {}", it.0, it.1));
+        let longest: String = longest.collect();
+        // Past the harness, which says nothing of what went well.
+        let _ = writeln!(
+            std::io::stderr(),
+            "world {world}: {} scenes in {all:.0} s, the longest of which{longest}",
+            times.len(),
+        );
+    }
+}
+
+/// Lets a world live; gives the report.
+fn play(tools: &Tools, ui: &Path, state: &Path, world: &str) -> String {
+    let (mut demo, platform) = support::start_demo(state, &["--record"]);
     let token = fs::read_to_string(state.join("bootstrap-token")).unwrap();
-    node(
-        &ui,
-        &["tests/run.mjs"],
+    let report = node(
+        ui,
+        &["tests/run.mjs", world],
         &[
             ("KITE_API", platform.text("api").as_str()),
             ("KITE_BOOTSTRAP_TOKEN", token.trim()),
@@ -184,4 +238,5 @@ fn every_page_and_flow_works_in_a_browser() {
         ],
     );
     demo.assert_running();
+    report
 }

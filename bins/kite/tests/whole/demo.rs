@@ -1,14 +1,11 @@
 //! `kite demo` as a person uses it.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
-
-#[path = "support/flow.rs"]
-mod flow;
-mod support;
-
 use std::{process::Command, time::Duration};
 
-use support::{Platform, clients_present, eventually, run, show, start_demo};
+use crate::{
+    flow,
+    support::{Platform, clients_present, eventually, run, show, start_demo},
+};
 
 fn kite() -> Command {
     Command::new(env!("CARGO_BIN_EXE_kite"))

@@ -2,12 +2,6 @@
 //! three processes under their accounts, `kite smoke`, `kite upgrade`, `kite uninstall`,
 //! on an API server with RBAC.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-#[path = "support/workload.rs"]
-mod workload;
-
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -37,9 +31,12 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use support::{Platform, Process, clients_present, eventually, run, show};
 use tokio::runtime::Runtime;
-use workload::{Site, kubeconfig, token, token_of};
+
+use crate::{
+    support::{Platform, Process, clients_present, eventually, run, show},
+    workload::{Site, kubeconfig, token, token_of},
+};
 
 const OPTIONS: [&str; 2] = ["--profile=single-node", "--output=json"];
 

@@ -1,13 +1,7 @@
 //! An installation as an operator makes it: `kubectl apply` of what `kite manifests`
 //! prints, and processes that understand the options that it gives them.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
 #[allow(dead_code)]
-#[path = "support/workload.rs"]
-mod workload;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -17,8 +11,11 @@ use std::{
 use k8s_openapi::api::core::v1::EnvVar;
 use kite_render::install::{Manifest, Process as Kite, Profile, Recordings};
 use serde_json::Value;
-use support::{Platform, Process, clients_present, eventually, run, show};
-use workload::binary;
+
+use crate::{
+    support::{Platform, Process, clients_present, eventually, run, show},
+    workload::binary,
+};
 
 fn kite(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));

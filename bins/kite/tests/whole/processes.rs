@@ -1,16 +1,6 @@
 //! Controller, gateway and API as separate processes against the in-memory API
 //! server: what production runs, on another API server.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
-
-#[path = "support/flow.rs"]
-mod flow;
-#[path = "support/images.rs"]
-mod images;
-#[path = "support/queries.rs"]
-mod queries;
-mod support;
-
 use std::{
     fs::Permissions,
     os::unix::fs::PermissionsExt as _,
@@ -18,10 +8,14 @@ use std::{
     process::Command,
 };
 
-use images::Images;
-use queries::Exposed;
 use serde_json::json;
-use support::{Platform, Process, clients_present, eventually, run, show};
+
+use crate::{
+    flow,
+    images::{self, Images},
+    queries::{self, Exposed},
+    support::{Platform, Process, clients_present, eventually, run, show},
+};
 
 const TOKEN: &str = "a-token-that-works-once";
 

@@ -1,10 +1,6 @@
 //! `kite smoke` on the demo: where all is well, where something is not, and what it
 //! leaves behind.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-
 use std::{
     process::{Command, Output},
     time::Duration,
@@ -25,9 +21,10 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::Value;
-use support::{Platform, clients_present, eventually, run, show, start_demo};
 use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
 use tokio_util::sync::CancellationToken;
+
+use crate::support::{self, Platform, clients_present, eventually, run, show, start_demo};
 
 fn command(platform: &Platform, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kite"));

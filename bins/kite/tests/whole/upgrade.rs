@@ -2,12 +2,6 @@
 //! under their accounts: what they may do, and what those that come need, is allowed
 //! until the new pods are ready, however often it is broken off until then.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-mod support;
-#[path = "support/workload.rs"]
-mod workload;
-
 use std::{
     fs,
     process::{Command, Output, Stdio},
@@ -31,11 +25,14 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use support::{Platform, Process, clients_present, eventually, run, show};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
-use workload::{Site, token};
+
+use crate::{
+    support::{Platform, Process, clients_present, eventually, run, show},
+    workload::{Site, token},
+};
 
 const NAMESPACE: &str = "kite";
 /// The process whose role is another in the version before.
@@ -269,6 +266,8 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
         error.contains("roles that are to allow less") && error.contains("repeat this"),
         "{error}"
     );
+    let standing = "has 0 of 1 pods ready, and 1 of the version before";
+    assert!(error.contains(standing), "{error}");
     for process in Kite::ALL {
         assert!(cluster.image_of(process).ends_with(":now"));
     }

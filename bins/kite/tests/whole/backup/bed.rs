@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::{Platform, eventually, run, show};
+use crate::support::{Platform, eventually, run, show};
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
 pub(crate) const VM_PASSWORD: &str = "staple of the vm";

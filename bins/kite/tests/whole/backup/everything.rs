@@ -4,10 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::{
-    bed::{Bed, Had, PASSWORD, changes, code, lasting},
-    support::{clients_present, eventually, show, start_demo},
-};
+use super::bed::{Bed, Had, PASSWORD, changes, code, lasting};
+use crate::support::{clients_present, eventually, show, start_demo};
 
 #[test]
 fn everything_comes_back_as_it_was() {

@@ -4,10 +4,8 @@ use std::{collections::BTreeMap, process::Command};
 
 use serde_json::{Value, json};
 
-use super::{
-    bed::{Bed, changes},
-    support::{clients_present, eventually, show, start_demo},
-};
+use super::bed::{Bed, changes};
+use crate::support::{clients_present, eventually, show, start_demo};
 
 #[test]
 fn vms_of_offers_come_back_and_what_was_revoked_does_not() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest as _};
 
-use crate::stage::Stage;
+use super::stage::Stage;
 
 /// Opens a console of ann's VM, and leaves it open for a while.
 pub fn use_one(stage: &Stage, token: &str, vm: &str, kind: &str) {

@@ -3,11 +3,11 @@
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     console, provider,
     stage::{Stage, TOKEN},
-    support::{Platform, eventually, show},
 };
+use crate::support::{Platform, eventually, show};
 
 const PASSWORD: &str = "correct horse battery";
 const VM_PASSWORD: &str = "staple of the vm";

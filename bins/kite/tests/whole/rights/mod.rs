@@ -6,29 +6,24 @@
 //! allows. With `KITE_SWEEP` that is shown the other way round, too: without any one of
 //! them something is refused.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
-
 mod atoms;
 mod console;
 mod life;
 mod provider;
 mod stage;
-#[path = "../support/mod.rs"]
-mod support;
-#[path = "../support/workload.rs"]
-mod workload;
 
 use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
 use atoms::{Asked, Atom, atoms};
 use kite_render::install::{Installation, Process, Profile};
 use stage::Stage;
-use support::{IN_VAIN, clients_present};
+
+use crate::support::{clients_present, unless};
 
 /// With terminals, so that every right is granted.
 fn installation() -> Installation {
@@ -42,7 +37,6 @@ fn each_process_may_do_what_it_needs_and_nothing_else() {
     if !clients_present() {
         return;
     }
-    let _alone = alone();
     let installation = installation();
     let mut stage = Stage::installed(&installation, None);
     stage.leave_something_behind(&installation);
@@ -102,12 +96,6 @@ fn secrets_beyond_their_reach_are_refused() {
     }
 }
 
-/// What is known to be in vain is so for all tests of this program.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// How many rights are taken away in one run, unless all are.
 const SLICE: usize = 3;
 
@@ -116,7 +104,6 @@ fn without_any_one_right_something_is_refused() {
     if !clients_present() {
         return;
     }
-    let _alone = alone();
     let installation = installation();
     let granted = atoms(&installation);
     // Nothing else shows what those are for.
@@ -145,18 +132,20 @@ fn without_any_one_right_something_is_refused() {
 /// Whether something is refused in a life without this right.
 fn is_missed(installation: &Installation, right: &Atom) -> bool {
     let mut stage = Stage::installed(installation, Some(right));
-    let found = stage.watch_for_refusal();
+    let in_vain = Arc::default();
+    let found = stage.watch_for_refusal(&in_vain);
     // As soon as something is, the rest may go wrong.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        stage.leave_something_behind(installation);
-        stage.start(installation);
-        life::whole(&stage);
-    }));
+    unless(&in_vain, || {
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            stage.leave_something_behind(installation);
+            stage.start(installation);
+            life::whole(&stage);
+        }));
+    });
     // It is written down a moment later.
     std::thread::sleep(Duration::from_millis(200));
     drop(stage);
     let refused = found.join().unwrap();
-    IN_VAIN.store(false, Ordering::SeqCst);
     eprintln!("without {right}: {refused:?}");
     refused.is_some()
 }

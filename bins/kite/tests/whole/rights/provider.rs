@@ -10,10 +10,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{
-    life::settings,
-    support::{Platform, run, show},
-};
+use super::life::settings;
+use crate::support::{Platform, run, show};
 
 /// A provider that knows no code.
 fn provider() -> String {

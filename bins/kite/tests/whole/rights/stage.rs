@@ -34,9 +34,9 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
+use super::atoms::{Asked, Atom, without};
 use crate::{
-    atoms::{Asked, Atom, without},
-    support::{IN_VAIN, Platform, Process, run, show},
+    support::{Platform, Process, run, show},
     workload::{Site, token},
 };
 
@@ -266,8 +266,9 @@ impl Stage {
         })
     }
 
-    /// As soon as one of the processes is refused something, all waiting is in vain.
-    pub fn watch_for_refusal(&self) -> JoinHandle<Option<String>> {
+    /// As soon as one of the processes is refused something, all waiting is `in_vain`.
+    pub fn watch_for_refusal(&self, in_vain: &Arc<AtomicBool>) -> JoinHandle<Option<String>> {
+        let in_vain = Arc::clone(in_vain);
         let (asked, ended) = (Arc::clone(&self.asked), Arc::clone(&self.ended));
         std::thread::spawn(move || {
             let mut looked_at = 0;
@@ -277,7 +278,7 @@ impl Stage {
                     let asked = asked.lock().unwrap();
                     let fresh = &asked[looked_at..];
                     if let Some(refused) = fresh.iter().find(|it| it.is_refused()) {
-                        IN_VAIN.store(!is_last, Ordering::SeqCst);
+                        in_vain.store(true, Ordering::SeqCst);
                         return Some(refused.to_string());
                     }
                     looked_at = asked.len();
