@@ -143,6 +143,7 @@ async fn patch(
     let user = caller.user().as_ref();
     let AccountEdit(spec) = finish_edit(&state, &mut form, input, user).await?;
     if spec.is_empty() {
+        condition.check(user)?;
         return Ok(users::answer(user));
     }
     if let Some(Value::String(email)) = spec.get("email") {

@@ -218,7 +218,14 @@ async fn create(
         stamp.mark(&mut invite);
         seal_token(&state, INVITE_TOKEN, &token, &mut invite).await?;
     }
-    require_room(&state)?;
+    if let Err(refused) = require_room(&state) {
+        // What is in the way may be what the same request has just made.
+        let made = match &stamp {
+            Some(stamp) => repeated(&state, stamp, &invite).await?,
+            None => None,
+        };
+        return made.ok_or(refused);
+    }
     let made = match (state.cluster().create(&invite).await, &stamp) {
         (Err(error @ ClusterError::AlreadyExists { .. }), Some(stamp)) => {
             let made = repeated(&state, stamp, &invite).await?;

@@ -344,6 +344,7 @@ async fn create(
     };
     let mut offer = KiteVirtualMachineOffer::new(&new.name, new.spec);
     if let Some(stamp) = &stamp {
+        stamp.require_only(&state.caches().offers, &ObjectKey::of(&offer))?;
         stamp.mark(&mut offer);
     }
     let made = match state.cluster().create(&offer).await {

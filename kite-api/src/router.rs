@@ -7,7 +7,7 @@ use axum::{
     Router,
     extract::OriginalUri,
     middleware::{from_fn, from_fn_with_state},
-    routing::get,
+    routing::{any, get},
 };
 use http::Method;
 use serde_json::Value;
@@ -35,13 +35,17 @@ use crate::{
 ///
 /// It is for the root of a host: serve it as it is, or `merge` it. Nesting it below a prefix
 /// is not supported, as the page, its files, the path of the refresh cookie, `Location`
-/// headers and the redirect URIs of sign-in providers begin at the root.
+/// headers and the redirect URIs of sign-in providers begin at the root. What no path of
+/// Kite's is like is answered by the page, as a fallback: an application that has a
+/// [fallback](Router::fallback) of its own merges [`api_router`] instead, for axum panics
+/// where two routers with one are merged.
 pub fn router(state: ApiState) -> Router {
     let router = routes(&state).merge(page::routes());
     surround(router.fallback(page::fallback), state)
 }
 
-/// The same without the web page.
+/// The same without the web page, and without a fallback: what is neither `/health` nor
+/// below `/api/v1` is left to the application that it is merged into.
 ///
 /// This, too, is for the root. Nested below a prefix (`nest`, `nest_service`) it answers
 /// requests with a bearer token or a [`Principal`](crate::Principal) like any others, and
@@ -49,7 +53,11 @@ pub fn router(state: ApiState) -> Router {
 /// browsers do not send the refresh cookie back (`Path=/api/v1/auth`), and nobody signs in
 /// at providers.
 pub fn api_router(state: ApiState) -> Router {
-    surround(routes(&state).fallback(not_found), state)
+    let elsewhere = Router::new()
+        .route("/api/v1", any(not_found))
+        .route("/api/v1/", any(not_found))
+        .route("/api/v1/{*path}", any(not_found));
+    surround(routes(&state).merge(elsewhere), state)
 }
 
 /// The OpenAPI 3.1 document of the API. It is also served at

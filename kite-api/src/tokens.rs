@@ -193,14 +193,21 @@ async fn create(
         platform_epoch: state.platform().token_epoch,
     })?;
     if let Some(stamp) = &stamp {
-        check_key(&state, user, stamp, &object)?;
+        stamp.require_only(&state.caches().tokens, &ObjectKey::of(&object))?;
         if let Some(made) = repeated(&state, user, stamp, &object).await? {
             return Ok(made);
         }
         stamp.mark(&mut object);
         seal_token(&state, API_TOKEN, &token, &mut object).await?;
     }
-    make_room(&state, user, &name).await?;
+    if let Err(refused) = make_room(&state, user, &name).await {
+        // What is in the way may be what the same request has just made.
+        let made = match &stamp {
+            Some(stamp) => repeated(&state, user, stamp, &object).await?,
+            None => None,
+        };
+        return made.ok_or(refused);
+    }
     let made = match (state.cluster().create(&object).await, &stamp) {
         (Err(ClusterError::AlreadyExists { .. }), Some(stamp)) => {
             let made = repeated(&state, user, stamp, &object).await?;
@@ -218,20 +225,6 @@ fn created(object: &KiteToken, token: String) -> Created<TokenMade> {
     let view = TokenView::of(object);
     let at = format!("/api/v1/me/tokens/{}", view.name);
     Created::new(TokenMade { token, view }).at(&at)
-}
-
-/// That the key, for all that is known here, made no token of another name: the same
-/// name leads to the same object, where [`repeated`] looks.
-fn check_key(
-    state: &ApiState,
-    user: &KiteUser,
-    stamp: &Stamp,
-    wanted: &KiteToken,
-) -> Result<(), Problem> {
-    let other = tokens_of(state, user)
-        .into_iter()
-        .find(|token| stamp.is_on(token.as_ref()) && token.name_any() != wanted.name_any());
-    other.map_or(Ok(()), |other| stamp.check(other.as_ref()))
 }
 
 /// The answer that the same request was given before. The object's name follows from

@@ -14,7 +14,7 @@ use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser, KiteUserSpec, Quota, Usage, UserPhase},
 };
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::ResourceExt as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -22,8 +22,9 @@ use serde_json::{Map, Value, json};
 use self::identities::LinkedIdentity;
 use crate::{
     auth::{
-        Caller, PASSWORD, create_user, end_sessions_of, new_epoch, read_password, remove_factor,
-        require_free_email,
+        Caller, PASSWORD, create_user, end_sessions_of,
+        last_admin::{Lowered, lower, lowers},
+        new_epoch, read_password, remove_factor, require_free_email,
     },
     lookup::present,
     openapi::about,
@@ -34,8 +35,8 @@ use crate::{
     },
     state::ApiState,
     web::{
-        Accepted, Answer, Bounds, Change, Created, Form, IfMatch, Input, Items, Named, Once, Page,
-        Sent, edit, finish_edit, finish_new, tag_of,
+        self, Accepted, Answer, Bounds, Change, Created, Form, IfMatch, Input, Items, Named, Once,
+        Page, Sent, edit, finish_edit, finish_new, tag_of,
     },
 };
 
@@ -267,6 +268,9 @@ async fn create(
     let new = finish_new(&state, &mut form, input, &model).await?;
     let stamp = once.stamp(&caller, &form);
     let key = ObjectKey::cluster(&new.spec.username);
+    if let Some(stamp) = &stamp {
+        stamp.require_only(&state.caches().users, &key)?;
+    }
     let user = match create_user(&state, &form, new.spec, new.password, stamp.as_ref()).await {
         Ok(user) => user,
         Err(problem) => {
@@ -350,6 +354,7 @@ async fn patch(
     Sent { input, mut form }: Sent<UserEdit>,
 ) -> Result<Answer<UserView>, Problem> {
     let user = find(&state, &caller, &name).await?;
+    condition.check(user.as_ref())?;
     let whose = whose(&caller, &user);
     if let Some(password) = input.as_ref().and_then(|edit| edit.password.as_ref()) {
         caller.require(Action::ChangePassword, whose)?;
@@ -408,31 +413,65 @@ async fn patch(
         let hash = state.passwords().hash(password).await?;
         spec.insert("passwordHash".to_owned(), json!(hash));
     }
-    if remove_second_factor && remove_factor(&state, &user).await? {
-        tracing::warn!(by = caller.name(), user = name, "removed a second factor");
-    }
-    if spec.is_empty() {
-        return Ok(answer(&user));
-    }
     if let Some(Value::String(email)) = spec.get("email") {
         require_free_email(&state, email, user.uid().as_deref()).await?;
     }
     let ends_sessions = suspended == Some(true) || spec.contains_key("passwordHash");
-    let users = &state.caches().users;
-    let edited = edit(
-        &state,
-        users,
-        user.as_ref(),
-        &condition,
-        &spec.into(),
-        &form,
-    )
-    .await?;
+    let is_edited = !spec.is_empty();
+    let edited = if is_edited {
+        write(&state, &caller, &user, condition, spec, form).await?
+    } else {
+        KiteUser::clone(&user)
+    };
+    // Only now: what refuses the rest refuses this, too.
+    if remove_second_factor && remove_factor(&state, &edited).await? {
+        tracing::warn!(by = caller.name(), user = name, "removed a second factor");
+    }
     if ends_sessions {
         end_sessions_of(&state, &edited).await?;
     }
-    tracing::info!(by = caller.name(), user = name, "edited a user");
+    if is_edited {
+        tracing::info!(by = caller.name(), user = name, "edited a user");
+    }
     Ok(answer(&edited))
+}
+
+/// Changes fields of an account, but never those of the last administrator so that there
+/// is none any more.
+async fn write(
+    state: &ApiState,
+    caller: &Caller,
+    user: &Arc<KiteUser>,
+    condition: IfMatch,
+    spec: Map<String, Value>,
+    form: Form,
+) -> Result<KiteUser, Problem> {
+    let is_lowered = lowers(user, &spec);
+    let writing = {
+        let (state, user, spec) = (state.clone(), Arc::clone(user), spec.clone().into());
+        async move {
+            let users = &state.caches().users;
+            edit(&state, users, user.as_ref(), &condition, &spec, &form).await
+        }
+    };
+    if !is_lowered {
+        return writing.await;
+    }
+    match lower(state, user, caller.way_in(), &spec, writing).await? {
+        Lowered::Done(edited) => Ok(edited),
+        Lowered::Last | Lowered::TakenBack(_) => Err(last_admin(user)),
+    }
+}
+
+fn last_admin(user: &KiteUser) -> Problem {
+    Problem::new(
+        Conflict,
+        format!(
+            "{} stays as it is: there would be no administrator left who can come in; give \
+             somebody else the access level Admin first",
+            user.spec.username
+        ),
+    )
 }
 
 /// The fields that are to be written.
@@ -462,13 +501,20 @@ async fn delete(
     State(state): State<ApiState>,
     caller: Caller,
     Path(Named { name }): Path<Named>,
+    condition: IfMatch,
 ) -> Result<Accepted<UserView>, Problem> {
     let user = find(&state, &caller, &name).await?;
     caller.require(Action::DeleteUser, whose(&caller, &user))?;
-    state
-        .cluster()
-        .remove(user.as_ref(), PropagationPolicy::Background)
-        .await?;
+    condition.check(user.as_ref())?;
+    let lowering = Map::from_iter([("accessLevel".to_owned(), json!(AccessLevel::User))]);
+    if lowers(&user, &lowering) {
+        // What is deleted cannot be taken back, as this can.
+        let form = Form::new(Map::new());
+        let lowered = write(&state, &caller, &user, condition, lowering, form).await?;
+        web::delete(&state, &lowered, &IfMatch::default()).await?;
+    } else {
+        web::delete(&state, user.as_ref(), &condition).await?;
+    }
     state.caches().users.caught_up_with_deletion(&user).await;
     end_sessions_of(&state, &user).await?;
     tracing::info!(by = caller.name(), user = name, "deleted a user");

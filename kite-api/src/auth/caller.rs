@@ -19,6 +19,7 @@ use kube::ResourceExt as _;
 
 use super::{
     cookie::{self, Role},
+    last_admin::WayIn,
     origin::check_origin,
     personal::{find_token, is_personal, is_token_of, is_valid, note_use},
     session::{belongs_to, find_session, is_open, look_up},
@@ -37,7 +38,9 @@ const YOUNG: Duration = Duration::from_secs(60);
 /// A signed-in account.
 ///
 /// A project that mounts the router under its own authentication puts one into
-/// the request's extensions; Kite's sessions are then not asked.
+/// the request's extensions; Kite's sessions are then not asked. Kite refuses it while the
+/// account is suspended or about to be deleted, and requests of other sites' pages that
+/// change something (by `Sec-Fetch-Site` and `Origin`).
 #[derive(Clone, Debug)]
 pub struct Principal {
     user: Arc<KiteUser>,
@@ -92,6 +95,14 @@ impl Principal {
     /// Its access level.
     pub fn level(&self) -> AccessLevel {
         self.user.spec.access_level
+    }
+
+    /// By which way administrators come in where it comes from.
+    pub(crate) fn way_in(&self) -> WayIn {
+        match &self.by {
+            By::Elsewhere => WayIn::Elsewhere,
+            By::Session(_) | By::Token(..) => WayIn::Kite,
+        }
     }
 
     /// When what it was recognised by ends by itself.
@@ -187,7 +198,7 @@ impl FromRequestParts<ApiState> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
         if let Some(principal) = parts.extensions.get::<Principal>() {
-            return Ok(Self(principal.clone()));
+            return admit(state, principal, parts).map(Self);
         }
         let token = if let Some(token) = bearer(&parts.headers)? {
             if is_personal(&token) {
@@ -246,6 +257,27 @@ pub(crate) fn check_socket_origin(
         &state.settings().origins,
         by_cookie,
     )
+}
+
+/// Somebody whom the project around Kite recognised. By what is its own matter: it may be
+/// a cookie, so another site's page is refused as with Kite's own. And who is suspended,
+/// or goes, does not come in, though they were given from a copy of before.
+fn admit(state: &ApiState, principal: &Principal, parts: &Parts) -> Result<Principal, Problem> {
+    let origins = &state.settings().origins;
+    check_origin(&parts.method, &parts.headers, origins, false)?;
+    let key = ObjectKey::cluster(principal.name());
+    let known = state.caches().users.get(&key);
+    let known = known.filter(|known| known.uid() == principal.user.uid());
+    if !may_come_in(&principal.user) || known.is_some_and(|known| !may_come_in(&known)) {
+        return Err(Problem::new(
+            ProblemKind::Forbidden,
+            format!(
+                "the account {} is suspended or about to be deleted: ask an administrator",
+                principal.name()
+            ),
+        ));
+    }
+    Ok(principal.clone())
 }
 
 impl OperationInput for Caller {

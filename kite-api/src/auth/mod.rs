@@ -6,6 +6,7 @@ pub(crate) mod cookie;
 mod everyone;
 mod invite;
 mod kept_token;
+pub(crate) mod last_admin;
 pub(crate) mod oidc;
 mod origin;
 mod passwords;

@@ -14,7 +14,7 @@ use kite_core::{
     names,
     quantity::Bytes,
 };
-use kube::{ResourceExt as _, api::PropagationPolicy};
+use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -39,8 +39,8 @@ use crate::{
     state::ApiState,
     users::whose,
     web::{
-        Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Sent, Shown,
-        Stamp, edit, is_label, judge_edit, judge_new, require_future, tag_of, whole_of_edit,
+        self, Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Sent,
+        Shown, Stamp, edit, is_label, judge_edit, judge_new, require_future, tag_of, whole_of_edit,
         whole_of_new,
     },
 };
@@ -142,7 +142,7 @@ pub(crate) async fn make(
     if form.peek::<String>("domainPrefix").is_some() {
         check_base_domain(state, &mut form);
     }
-    let stamp = once.stamp(caller, &form);
+    let stamp = stamp_of(&once, caller, owner, &form);
     // What was in order when it was asked for first may be so no more: its end is past.
     // Of a key that was used for something else it is told when nothing else is wrong.
     match made_by(state, caller, owner, &once, &form).await {
@@ -157,7 +157,7 @@ pub(crate) async fn make(
         Ok(made) => {
             known.caught_up_with(&made).await;
             tracing::info!(by = caller.name(), vm = %ObjectKey::of(&made), "created a VM");
-            Ok(created(state, &made))
+            Ok(created(state, caller, owner, &made))
         }
         Err(problem) => {
             // Perhaps an earlier try, whose answer was lost, is what stands in
@@ -170,7 +170,7 @@ pub(crate) async fn make(
                 Ok(Some(made)) if stamp.is_on(&made) => match stamp.check(&made) {
                     Ok(()) => {
                         known.caught_up_with(&made).await;
-                        Ok(created(state, &made).replayed(true))
+                        Ok(created(state, caller, owner, &made).replayed(true))
                     }
                     Err(_) if problem.kind() == ProblemKind::Invalid => Err(problem),
                     Err(reused) => Err(reused),
@@ -190,24 +190,37 @@ pub(crate) async fn made_by(
     once: &Once,
     form: &Form,
 ) -> Result<Option<Created<VmView>>, Problem> {
-    let Some(stamp) = once.stamp(caller, form) else {
+    let Some(stamp) = stamp_of(once, caller, owner, form) else {
         return Ok(None);
     };
-    let namespace = names::user_namespace(&owner.name_any());
-    let made = state
-        .caches()
-        .vms
-        .find(|vm| vm.metadata.namespace.as_deref() == Some(&namespace) && stamp.is_on(vm));
-    let Some(made) = made else {
+    let Some(made) = state.caches().vms.find(|vm| stamp.is_on(vm)) else {
         return Ok(None);
     };
     stamp.check(made.as_ref())?;
     state.caches().vms.caught_up_with(&made).await;
-    Ok(Some(created(state, &made).replayed(true)))
+    Ok(Some(created(state, caller, owner, &made).replayed(true)))
 }
 
-fn created(state: &ApiState, vm: &KiteVirtualMachine) -> Created<VmView> {
-    answer(state, vm).at(&format!("/api/v1/vms/{}", vm.name_any()))
+/// What a VM of `owner` is marked with. A key is good for one account, too.
+fn stamp_of(once: &Once, caller: &Caller, owner: &KiteUser, form: &Form) -> Option<Stamp> {
+    let stamp = once.stamp(caller, form)?;
+    Some(match whose(caller, owner) {
+        Whose::Own => stamp,
+        Whose::Other(_) => stamp.of(owner),
+    })
+}
+
+fn created(
+    state: &ApiState,
+    caller: &Caller,
+    owner: &KiteUser,
+    vm: &KiteVirtualMachine,
+) -> Created<VmView> {
+    let path = format!("/api/v1/vms/{}", vm.name_any());
+    answer(state, vm).at(&match whose(caller, owner) {
+        Whose::Own => path,
+        Whose::Other(_) => format!("{path}?owner={}", owner.name_any()),
+    })
 }
 
 /// Refuses what stands in the way of a body that is in order by itself. Where it is
@@ -352,6 +365,7 @@ async fn patch(
     for action in input.iter().flat_map(|edit| &edit.actions) {
         caller.require(*action, whose)?;
     }
+    condition.check(vm.as_ref())?;
     let Some(edit) = input else {
         return form.finish().map(|()| answer(&state, &vm));
     };
@@ -400,6 +414,7 @@ async fn start(
     caller: Caller,
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
+    condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
     let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     let is_idle = vm.status.as_ref().is_some_and(|it| it.idle.is_some());
@@ -410,7 +425,7 @@ async fn start(
     } else {
         json!({ "powerState": PowerState::On })
     };
-    power(&state, &caller, &vm, &spec).await
+    power(&state, &caller, &vm, &condition, &spec).await
 }
 
 /// `POST /api/v1/vms/{name}/stop`
@@ -419,15 +434,11 @@ async fn stop(
     caller: Caller,
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
+    condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
     let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
-    power(
-        &state,
-        &caller,
-        &vm,
-        &json!({ "powerState": PowerState::Off }),
-    )
-    .await
+    let spec = json!({ "powerState": PowerState::Off });
+    power(&state, &caller, &vm, &condition, &spec).await
 }
 
 /// `POST /api/v1/vms/{name}/restart`
@@ -436,6 +447,7 @@ async fn restart(
     caller: Caller,
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
+    condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
     let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     if vm.spec.power_state == PowerState::Off {
@@ -444,7 +456,8 @@ async fn restart(
             "the VM is off: start it with POST /api/v1/vms/{name}/start",
         ));
     }
-    power(&state, &caller, &vm, &json!({ "restartedAt": now() })).await
+    let spec = json!({ "restartedAt": now() });
+    power(&state, &caller, &vm, &condition, &spec).await
 }
 
 fn now() -> String {
@@ -466,10 +479,11 @@ async fn power(
     state: &ApiState,
     caller: &Caller,
     vm: &KiteVirtualMachine,
+    condition: &IfMatch,
     spec: &Value,
 ) -> Result<Answer<VmView>, Problem> {
     let form = Form::new(serde_json::Map::new());
-    let edited = write(state, caller, vm, &IfMatch::default(), spec, &form).await?;
+    let edited = write(state, caller, vm, condition, spec, &form).await?;
     Ok(answer(state, &edited))
 }
 
@@ -479,13 +493,11 @@ async fn delete(
     caller: Caller,
     Path(Named { name }): Path<Named>,
     Query(Owner { owner }): Query<Owner>,
+    condition: IfMatch,
 ) -> Result<Accepted<Deleting>, Problem> {
     let Found { vm, whose, .. } = find(&state, &caller, &name, owner.as_deref()).await?;
     caller.require(Action::DeleteVm, whose)?;
-    state
-        .cluster()
-        .remove(vm.as_ref(), PropagationPolicy::Background)
-        .await?;
+    web::delete(&state, vm.as_ref(), &condition).await?;
     state.caches().vms.caught_up_with_deletion(&vm).await;
     tracing::info!(by = caller.name(), vm = %ObjectKey::of(vm.as_ref()), "deleted a VM");
     Ok(Deleting::of(name))

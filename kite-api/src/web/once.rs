@@ -13,7 +13,10 @@ use aide::{
 use axum::extract::FromRequestParts;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderName, request::Parts};
-use kite_core::cluster::Object;
+use kite_core::{
+    cluster::{Object, ObjectKey},
+    crd::KiteUser,
+};
 use kube::ResourceExt as _;
 use schemars::json_schema;
 use sha2::{Digest as _, Sha256};
@@ -21,6 +24,7 @@ use sha2::{Digest as _, Sha256};
 use super::Form;
 use crate::{
     auth::Principal,
+    caches::Cache,
     openapi::{refuses, request_header},
     problem::{Problem, ProblemKind},
 };
@@ -98,6 +102,12 @@ impl Stamp {
         stamp.is_some_and(|stamp| stamp.split('.').next() == Some(&self.asked))
     }
 
+    /// The same where what was asked for is somebody's of whom the body says nothing.
+    pub(crate) fn of(mut self, owner: &KiteUser) -> Self {
+        self.body = digest(&[&self.body, &owner.uid().unwrap_or_default()]);
+        self
+    }
+
     /// Refuses the key if an object that it [is on](Self::is_on) was asked for
     /// in other words.
     pub(crate) fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
@@ -105,15 +115,30 @@ impl Stamp {
         if stamp.and_then(|stamp| stamp.split('.').nth(1)) == Some(&self.body) {
             return Ok(());
         }
-        Err(Problem::new(
-            ProblemKind::IdempotencyKeyReused,
-            format!(
-                "this Idempotency-Key created {:?} by a request with another body: use a new key \
-                 for each thing that you create",
-                object.name_any()
-            ),
-        ))
+        Err(reused(object))
     }
+
+    /// Refuses the key if, for all that is known here, it created another object of the
+    /// kind than this one.
+    pub(crate) fn require_only<K: Object>(
+        &self,
+        known: &Cache<K>,
+        wanted: &ObjectKey,
+    ) -> Result<(), Problem> {
+        let other = known.find(|object| self.is_on(object) && ObjectKey::of(object) != *wanted);
+        other.map_or(Ok(()), |other| Err(reused(other.as_ref())))
+    }
+}
+
+fn reused<K: Object>(object: &K) -> Problem {
+    Problem::new(
+        ProblemKind::IdempotencyKeyReused,
+        format!(
+            "this Idempotency-Key created {:?} by a request with another body, or for another \
+             account: use a new key for each thing that you create",
+            object.name_any()
+        ),
+    )
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Once {

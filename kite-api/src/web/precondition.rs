@@ -8,8 +8,10 @@
 use aide::{OperationInput, generate::GenContext, openapi::Operation, operation::add_parameters};
 use axum::extract::FromRequestParts;
 use http::{header, request::Parts};
-use kite_core::cluster::{Cluster as _, ClusterError, FieldManager, Object, ObjectKey};
-use kube::ResourceExt as _;
+use kite_core::cluster::{
+    Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey,
+};
+use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Value, json};
 
 use super::Form;
@@ -31,12 +33,12 @@ pub(crate) fn tag_of<K: Object>(object: &K) -> String {
 }
 
 /// What a request's `If-Match` says.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct IfMatch(Vec<String>);
 
 impl IfMatch {
     /// Refuses an object that is not as the request thinks.
-    fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
+    pub(crate) fn check<K: Object>(&self, object: &K) -> Result<(), Problem> {
         let tag = tag_of(object);
         if self.0.is_empty() || self.0.iter().any(|given| given == "*" || *given == tag) {
             return Ok(());
@@ -135,9 +137,43 @@ pub(crate) async fn edit<K: Object>(
             Err(error) => return Err(form.blame(error)),
         }
     }
-    Err(Problem::new(
+    Err(changes_too_fast())
+}
+
+/// Deletes `object` as it was found, if it is as the request thinks.
+pub(crate) async fn delete<K: Object>(
+    state: &ApiState,
+    object: &K,
+    condition: &IfMatch,
+) -> Result<(), Problem> {
+    const GONE: PropagationPolicy = PropagationPolicy::Background;
+    condition.check(object)?;
+    if condition.0.is_empty() {
+        return Ok(state.cluster().remove(object, GONE).await?);
+    }
+    let key = ObjectKey::of(object);
+    let mut now = object.clone();
+    for _ in 0..TRIES {
+        match state.cluster().delete_unchanged(&now, GONE).await {
+            Ok(()) | Err(ClusterError::NotFound { .. }) => return Ok(()),
+            Err(ClusterError::Conflict { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Perhaps only its status moved.
+        let found = state.cluster().find::<K>(&key).await?;
+        let Some(found) = found.filter(|found| found.uid() == object.uid()) else {
+            return Ok(());
+        };
+        condition.check(&found)?;
+        now = found;
+    }
+    Err(changes_too_fast())
+}
+
+fn changes_too_fast() -> Problem {
+    Problem::new(
         ProblemKind::Conflict,
         "it changes faster than it can be edited: try again",
     )
-    .retry_after(std::time::Duration::from_secs(1)))
+    .retry_after(std::time::Duration::from_secs(1))
 }

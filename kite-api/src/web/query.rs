@@ -3,7 +3,8 @@
 //! together, before the handler is asked.
 //!
 //! The OpenAPI document has the parameters of all the extractors of an operation, so that
-//! none of them has to know what the others take.
+//! none of them has to know what the others take. By it is known, too, which operations
+//! look at `If-Match`: the others must not act where it is there (RFC 9110 §13.1.1).
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,12 +13,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use http::Method;
+use http::{Method, header};
 use serde_json::Value;
 use url::form_urlencoded;
 
 use super::{form::is_secret, shape::Shape};
-use crate::problem::{FieldError, Problem};
+use crate::problem::{FieldError, Problem, ProblemKind};
 
 /// Operations to which browsers are led by others: providers, and what links to them, add
 /// parameters of their own.
@@ -43,6 +44,8 @@ struct Parameters {
     known: Vec<(String, Value)>,
     /// Whether others are passed over.
     is_led_to: bool,
+    /// Whether it looks at `If-Match`.
+    is_conditional: bool,
 }
 
 impl Queries {
@@ -116,8 +119,8 @@ impl Queries {
 
 impl Parameters {
     fn of(operation: &Value) -> Self {
-        let parameters = operation["parameters"].as_array().into_iter().flatten();
-        let known = parameters.filter(|it| it["in"] == "query").map(|it| {
+        let parameters = || operation["parameters"].as_array().into_iter().flatten();
+        let known = parameters().filter(|it| it["in"] == "query").map(|it| {
             let name = it["name"].as_str().unwrap_or_default();
             (name.to_owned(), it["schema"].clone())
         });
@@ -125,7 +128,21 @@ impl Parameters {
         Self {
             known: known.collect(),
             is_led_to: LED_TO.contains(&id),
+            is_conditional: parameters().any(|it| it["name"] == "If-Match"),
         }
+    }
+
+    /// Refuses a condition that nobody looks at.
+    fn refuse_condition(&self, request: &Request) -> Result<(), Problem> {
+        let is_looked_at = self.is_conditional || request.method().is_safe();
+        let mut given = request.headers().get_all(header::IF_MATCH).iter();
+        if is_looked_at || given.all(|tag| tag == "*") {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ProblemKind::ChangedMeanwhile,
+            "what this request is about has no ETag that could be meant by If-Match: leave it out",
+        ))
     }
 
     fn unknown(&self) -> String {
@@ -159,15 +176,19 @@ pub(crate) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    let errors = request.uri().query().and_then(|query| {
-        let path = request.extensions().get::<MatchedPath>()?;
-        let parameters = queries.find(path.as_str(), request.method())?;
-        Some(queries.errors(parameters, query))
-    });
-    match errors {
-        Some(errors) if !errors.is_empty() => Problem::invalid(errors).into_response(),
-        _ => next.run(request).await,
+    let path = request.extensions().get::<MatchedPath>();
+    let parameters = path.and_then(|path| queries.find(path.as_str(), request.method()));
+    if let Some(parameters) = parameters {
+        let query = request.uri().query();
+        let errors = query.map_or_else(Vec::new, |query| queries.errors(parameters, query));
+        if !errors.is_empty() {
+            return Problem::invalid(errors).into_response();
+        }
+        if let Err(refused) = parameters.refuse_condition(&request) {
+            return refused.into_response();
+        }
     }
+    next.run(request).await
 }
 
 #[cfg(test)]

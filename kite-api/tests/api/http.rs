@@ -8,6 +8,7 @@ use kite_core::{
     names,
 };
 use serde_json::json;
+use tower::ServiceExt as _;
 
 use crate::world::{World, request, send};
 
@@ -264,8 +265,15 @@ async fn until_the_caches_are_filled_only_health_answers() {
     assert_eq!(send(&router, health).await.status, 200);
     let config = request(Method::GET, "/api/v1/config", "", None);
     send(&router, config).await.is_problem(503, "not-ready");
-    let page = request(Method::GET, "/", "", None);
-    send(&router, page).await.is_problem(404, "not-found");
+    for path in [
+        "/api/v1",
+        "/api/v1/",
+        "/api/v1/nothing",
+        "/api/v1/vms/a/b/c",
+    ] {
+        let nothing = request(Method::GET, path, "", None);
+        send(&router, nothing).await.is_problem(404, "not-found");
+    }
 }
 
 #[tokio::test]
@@ -276,8 +284,38 @@ async fn another_project_may_bring_its_own_authentication() {
     let ann = world.state.caches().users.get(&ann).unwrap();
     let router = kite_api::api_router(world.state.clone())
         .layer(axum::Extension(kite_api::Principal::new(ann)));
-    let me = request(Method::GET, "/api/v1/me", "", None);
-    assert_eq!(send(&router, me).await.text("/username"), "ann");
+    let me = || request(Method::GET, "/api/v1/me", "", None);
+    assert_eq!(send(&router, me()).await.text("/username"), "ann");
+
+    // Its own paths, and what it says where there is nothing.
+    let own = axum::Router::new().route("/hello", axum::routing::get(async || "hello"));
+    let own = own.fallback(async || (http::StatusCode::IM_A_TEAPOT, "nothing"));
+    let whole = own.merge(router.clone());
+    assert_eq!(send(&whole, me()).await.text("/username"), "ann");
+    for (path, status) in [("/hello", 200), ("/", 418), ("/api/v1/nothing", 404)] {
+        let asked = request(Method::GET, path, "", None);
+        let answer = whole.clone().oneshot(asked).await.unwrap();
+        assert_eq!(answer.status(), status, "{path}");
+    }
+
+    // It may have recognised a browser, which another site's page makes ask.
+    let edit = |site: &str| {
+        let body = json!({"email": "ann@example.org"});
+        let mut edit = request(Method::PATCH, "/api/v1/me", "", Some(body));
+        let headers = edit.headers_mut();
+        headers.insert("sec-fetch-site", site.parse().unwrap());
+        edit
+    };
+    let foreign = send(&router, edit("cross-site")).await;
+    foreign.is_problem(403, "cross-origin");
+    assert_eq!(send(&router, edit("same-origin")).await.status, 200);
+
+    // The one that was given does not know it yet.
+    let boss = world.user("boss", AccessLevel::Admin).await;
+    let suspend = json!({"suspended": true});
+    let path = "/api/v1/admin/users/ann";
+    assert_eq!(world.patch(path, &boss, suspend).await.status, 200);
+    send(&router, me()).await.is_problem(403, "forbidden");
 }
 
 #[tokio::test]

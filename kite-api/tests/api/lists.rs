@@ -172,6 +172,40 @@ async fn an_edit_counts_only_if_nobody_edited_meanwhile() {
         edit(tag, 2).await.is_problem(400, "malformed");
     }
 
+    // What is no edit of fields is none of what somebody has not seen, either.
+    let old = ("if-match", &*tag);
+    let before = world.vm("ann", "web").await.unwrap().spec;
+    for (method, path) in [
+        (Method::POST, "/api/v1/vms/web/start"),
+        (Method::POST, "/api/v1/vms/web/stop"),
+        (Method::POST, "/api/v1/vms/web/restart"),
+        (Method::PATCH, "/api/v1/vms/web"),
+        (Method::DELETE, "/api/v1/vms/web"),
+    ] {
+        let refused = ask(&world, method, path, &ann, old, json!({})).await;
+        refused.is_problem(412, "changed-meanwhile");
+    }
+    // And what has no tag cannot be the one that is meant.
+    let tokens = "/api/v1/me/tokens";
+    let body = json!({"name": "ci", "scopes": ["account:read"]});
+    let refused = ask(&world, Method::POST, tokens, &ann, old, body.clone()).await;
+    refused.is_problem(412, "changed-meanwhile");
+    let any = ("if-match", "*");
+    let made = ask(&world, Method::POST, tokens, &ann, any, body).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(world.vm("ann", "web").await.unwrap().spec, before);
+    let now = world.get(path, &ann).await.text("/etag").to_owned();
+    let gone = ask(
+        &world,
+        Method::DELETE,
+        path,
+        &ann,
+        ("if-match", &*now),
+        json!({}),
+    )
+    .await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+
     let me = world.get("/api/v1/me", &ann).await;
     let tag = me.headers[header::ETAG].to_str().unwrap().to_owned();
     let email = |email: &str| json!({ "email": email });

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tower::Layer as _;
 
 use crate::{
+    gate::Gate,
     invites::{by_invitation, join, make, object, writes},
     world::{Answer, PASSWORD, World, request, send},
 };
@@ -21,6 +22,8 @@ const ME: &str = "/api/v1/me";
 const TOKENS: &str = "/api/v1/me/tokens";
 const TOTP: &str = "/api/v1/me/totp";
 const SIGN_UP: &str = "/api/v1/auth/sign-up";
+const USERS: &str = "/api/v1/admin/users";
+const OFFERS: &str = "/api/v1/admin/offers";
 const SIGN_IN: &str = "/api/v1/auth/sign-in";
 
 fn keyed(path: &str, token: &str, key: &str, body: &Value) -> Request<Body> {
@@ -189,6 +192,80 @@ async fn of_many_requests_for_a_token_at_once_on_two_replicas_one_makes_it() {
     let first = answers[0].text("/token");
     assert!(answers.iter().all(|it| it.text("/token") == first));
     assert_eq!(world.get(ME, first).await.status, 200);
+}
+
+#[tokio::test]
+async fn who_asks_at_the_same_moment_is_not_in_their_own_way() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    // It has seen that there is no such token yet, and goes for the key that seals it.
+    let seals = |request: &Request<kube::client::Body>| request.uri().path().contains("/secrets");
+    let (slow, gate) = Gate::replica(&world, |it| it, seals).await;
+    let late = send(&slow, keyed(TOKENS, &ann, "one", &ci()));
+    let first = async {
+        gate.holds_one().await;
+        let made = send(&world.router, keyed(TOKENS, &ann, "one", &ci())).await;
+        let is_seen = async || {
+            let list = send(&slow, request(Method::GET, TOKENS, &ann, None)).await;
+            list.body["items"]
+                .as_array()
+                .is_some_and(|it| !it.is_empty())
+        };
+        world.until("the slow one sees it", is_seen).await;
+        gate.let_on(9);
+        made
+    };
+    let (late, first) = tokio::join!(late, first);
+    assert!(!is_replayed(&first) && is_replayed(&late));
+    assert_eq!(first.text("/token"), late.text("/token"));
+}
+
+#[tokio::test]
+async fn a_key_is_good_for_one_thing_of_one_account() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    world.user("eve", AccessLevel::User).await;
+    let offer = |name: &str| json!({"name": name, "cpu": 1, "memory": "1Gi", "disk": "10Gi", "image": "debian-12"});
+    let mut vm = offer("web");
+    vm["sshPassword"] = json!(PASSWORD);
+    let vms = "/api/v1/vms";
+    let of_eve = format!("{vms}?owner=eve");
+    for (n, (one, other)) in [
+        (
+            (USERS, new_account("kim", PASSWORD)),
+            (USERS, new_account("lee", PASSWORD)),
+        ),
+        ((OFFERS, offer("small")), (OFFERS, offer("tiny"))),
+        (
+            (TOKENS, ci()),
+            (TOKENS, json!({"name": "cd", "scopes": ["account:read"]})),
+        ),
+        ((vms, vm.clone()), (&of_eve, vm.clone())),
+        (
+            (&of_eve, {
+                vm["name"] = json!("db");
+                vm.clone()
+            }),
+            (vms, vm.clone()),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("key{n}");
+        let made = send(&world.router, keyed(one.0, &root, &key, &one.1)).await;
+        assert!(!is_replayed(&made));
+        let reused = send(&world.router, keyed(other.0, &root, &key, &other.1)).await;
+        reused.is_problem(422, "idempotency-key-reused");
+        let again = send(&world.router, keyed(one.0, &root, &key, &one.1)).await;
+        assert!(is_replayed(&again));
+        // Where it is, of whoever it is.
+        let at = made.headers["location"].to_str().unwrap().to_owned();
+        if at.starts_with(vms) {
+            let there = world.get(&at, &root).await;
+            assert_eq!(there.text("/sshId"), made.text("/sshId"), "{at}");
+        }
+    }
 }
 
 #[tokio::test]

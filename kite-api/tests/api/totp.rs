@@ -276,6 +276,37 @@ async fn it_is_taken_away_with_the_password_or_by_an_administrator() {
 }
 
 #[tokio::test]
+async fn an_edit_that_is_refused_leaves_the_second_factor() {
+    let world = World::new().await;
+    ann(&world).await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let path = "/api/v1/admin/users/ann";
+    let edit = |tag: &str, more: serde_json::Value| {
+        let mut body = json!({"removeSecondFactor": true});
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().cloned().unwrap());
+        let mut edit = request(Method::PATCH, path, &root, Some(body));
+        edit.headers_mut().insert("if-match", tag.parse().unwrap());
+        send(&world.router, edit)
+    };
+    let email = json!({"email": "root@kite.test"});
+    let own = world.patch("/api/v1/me", &root, email.clone()).await;
+    assert_eq!(own.status, 200, "{own:?}");
+
+    for more in [json!({}), json!({"accessLevel": "Manager"})] {
+        let refused = edit("\"stale.1\"", more).await;
+        refused.is_problem(412, "changed-meanwhile");
+    }
+    edit("*", email).await.is_problem(409, "taken");
+    assert_eq!(sign_in(&world, None).await.status, 401, "it is still there");
+
+    let tag = world.get(path, &root).await.text("/etag").to_owned();
+    assert_eq!(edit(&tag, json!({})).await.status, 200);
+    assert_eq!(sign_in(&world, None).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_second_factor_of_an_earlier_user_of_the_name_does_not_count() {
     let world = World::new().await;
     ann(&world).await;

@@ -1,12 +1,16 @@
 //! Accounts by administrators.
 
+use ::http::{Method, Request};
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
     crd::{AccessLevel, KiteUser},
 };
 use serde_json::json;
 
-use crate::world::{PASSWORD, World};
+use crate::{
+    gate::Gate,
+    world::{PASSWORD, World, request, send},
+};
 
 const USERS: &str = "/api/v1/admin/users";
 
@@ -110,6 +114,52 @@ async fn an_administrator_cannot_give_the_own_account_away() {
         .is_problem(403, "forbidden");
     let same = json!({"accessLevel": "Admin", "email": "root@kite.test"});
     assert_eq!(world.patch(path, &admin, same).await.status, 200);
+}
+
+#[tokio::test]
+async fn two_administrators_who_take_it_from_each_other_leave_one() {
+    let lower = json!({"accessLevel": "User"});
+    let suspend = json!({"suspended": true});
+    for edit in [Some(lower), Some(suspend), None] {
+        let world = World::new().await;
+        let ann = world.user("ann", AccessLevel::Admin).await;
+        let bob = world.user("bob", AccessLevel::Admin).await;
+        let writes = |request: &Request<kube::client::Body>| {
+            request.method() == Method::PATCH && request.uri().path().contains("/kiteusers/")
+        };
+        let (here, first) = Gate::replica(&world, |it| it, writes).await;
+        let (there, second) = Gate::replica(&world, |it| it, writes).await;
+        let ask = |name: &str, token: &str| {
+            let method = edit.as_ref().map_or(Method::DELETE, |_| Method::PATCH);
+            request(method, &format!("{USERS}/{name}"), token, edit.clone())
+        };
+        let both = async {
+            // Each has seen that the other is one.
+            first.holds_one().await;
+            second.holds_one().await;
+            first.let_on(9);
+            second.let_on(9);
+        };
+        let (one, other, ()) = tokio::join!(
+            send(&here, ask("bob", &ann)),
+            send(&there, ask("ann", &bob)),
+            both
+        );
+        let refused = [&one, &other]
+            .into_iter()
+            .find(|it| it.status == 409)
+            .unwrap_or_else(|| panic!("{one:?} {other:?}"));
+        assert!(refused.text("/detail").contains("no administrator left"));
+        let mut left = 0;
+        for name in ["ann", "bob"] {
+            let key = ObjectKey::cluster(name);
+            let user: Option<KiteUser> = world.cluster.find(&key).await.unwrap();
+            left += usize::from(user.is_some_and(|user| {
+                user.spec.access_level == AccessLevel::Admin && !user.spec.suspended
+            }));
+        }
+        assert!(left > 0, "{edit:?}: {one:?} {other:?}");
+    }
 }
 
 #[tokio::test]

@@ -2,9 +2,7 @@
 // themes, on a wide screen and on a phone.
 
 import assert from "node:assert/strict";
-import { PASSWORD, accessible, api, button, fitsWidth, heading, says, scene, tokenOf } from "./world.mjs";
-
-const SIZE = { cpu: 1, memory: "1Gi", disk: "10Gi", image: "debian-12" };
+import { PASSWORD, SIZE, accessible, api, button, fitsWidth, heading, says, scene, tokenOf } from "./world.mjs";
 
 /** Where, what is pressed, what opens, and what is done there before it is looked at. */
 const OF_ANN = [

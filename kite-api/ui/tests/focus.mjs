@@ -1,9 +1,7 @@
 // Where the keyboard's focus goes when what had it is gone: never back to the beginning.
 
 import assert from "node:assert/strict";
-import { PASSWORD, accessible, api, button, heading, says, scene, tokenOf } from "./world.mjs";
-
-const SIZE = { cpu: 1, memory: "1Gi", disk: "10Gi", image: "debian-12" };
+import { PASSWORD, SIZE, accessible, api, button, heading, phase, says, scene, tokenOf } from "./world.mjs";
 
 /** Waits until what is called so has the focus. */
 const at = (page, name) =>
@@ -42,13 +40,6 @@ const watch = async (page) => {
     assert.ok(pictures < 90, `${what}: the focus was nowhere for ${pictures} pictures`);
     assert.notEqual(await page.evaluate(() => document.activeElement?.tagName), "BODY", what);
   };
-};
-
-/** Waits until the API tells that a VM is in this phase. */
-const phase = async (token, name, wanted) => {
-  while ((await api("GET", `/vms/${name}`, token)).status.phase !== wanted) {
-    await new Promise((done) => setTimeout(done, 200));
-  }
 };
 
 const power_leads_from_one_button_to_the_next = async () => {

@@ -1,9 +1,8 @@
 // How long a VM lasts, and what is said where it is kept off or opens to nobody.
 
 import assert from "node:assert/strict";
-import { PASSWORD, accessible, api, button, fill, fitsWidth, focused, heading, marked, says, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, SIZE, accessible, api, button, fill, fitsWidth, focused, heading, marked, says, scene, tokenOf } from "./world.mjs";
 
-const SIZE = { cpu: 1, memory: "1Gi", disk: "10Gi", image: "debian-12" };
 const DAY = 86_400_000;
 
 /** What `<input type="datetime-local">` has for a moment, by the clock of this machine,

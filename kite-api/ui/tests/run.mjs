@@ -1,7 +1,7 @@
-// Every page and flow, in the order in which one world lives through them.
+// Every page and flow, in the order in which each of several worlds lives through them.
 
 import test from "node:test";
-import { browser } from "./world.mjs";
+import { PASSWORD, SIZE, api, browser, phase, tokenOf } from "./world.mjs";
 import account from "./account.mjs";
 import admin from "./admin.mjs";
 import cast from "./cast.mjs";
@@ -22,10 +22,20 @@ import trouble from "./trouble.mjs";
 import vms from "./vms.mjs";
 import words from "./words.mjs";
 
+/** What there is where nobody played the making of a VM. */
+const machine = {
+  async ann_has_a_vm() {
+    const token = await tokenOf("ann");
+    await api("POST", "/vms", token, { name: "web", ...SIZE, sshPassword: PASSWORD });
+    await phase(token, "web", "Running");
+  },
+};
+
 /** What plays one after another in one demo. */
 const worlds = {
-  one: [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, admin, platform, sessions],
-  two: [entrance, account, focus, provider, trouble, dialogs, looks],
+  machines: [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, platform, sessions],
+  people: [entrance, machine, account, admin, focus, provider, trouble],
+  looks: [entrance, machine, dialogs, looks],
 };
 
 const [, , world] = process.argv;

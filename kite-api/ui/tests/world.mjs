@@ -34,6 +34,16 @@ export async function api(method, path, token, body) {
   return answer;
 }
 
+/** Of a small VM. */
+export const SIZE = { cpu: 1, memory: "1Gi", disk: "10Gi", image: "debian-12" };
+
+/** Waits until the API tells that a VM is in this phase. */
+export const phase = async (token, name, wanted) => {
+  while ((await api("GET", `/vms/${name}`, token)).status.phase !== wanted) {
+    await new Promise((done) => setTimeout(done, 200));
+  }
+};
+
 export async function tokenOf(username) {
   return (await api("POST", "/auth/sign-in", null, { username, password: PASSWORD })).token;
 }

@@ -188,7 +188,7 @@ fn the_longest_is_told_first() {
 
 /// What plays one part after another in a demo of its own (`kite-api/ui/tests/run.mjs`).
 /// They wait most of the time, so all play at once.
-const WORLDS: [&str; 2] = ["one", "two"];
+const WORLDS: [&str; 3] = ["machines", "people", "looks"];
 
 #[test]
 fn every_page_and_flow_works_in_a_browser() {

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
-    crd::{
-        AccessLevel, Identity, KitePlatformSpec, KiteReservation, KiteUser, KiteUserSpec,
-        SignInProvider,
-    },
+    crd::{Identity, KiteReservation, KiteUser, KiteUserSpec, SignInProvider},
     names,
 };
 use kube::{ResourceExt as _, api::ListParams};
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::{Failure, flow::Linking, person::Person};
 use crate::{
-    auth::{Client, require_free_email, shape::is_address, sign_in::too_many},
+    auth::{
+        Client,
+        last_admin::{self, Lowered, WayIn, leads_in, lower, lowers},
+        require_free_email,
+        shape::is_address,
+        sign_in::too_many,
+    },
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -27,17 +30,6 @@ use crate::{
 const MOST_IDENTITIES: usize = 8;
 /// How often a write is tried again that others were faster than.
 const ATTEMPTS: usize = 5;
-/// Pauses between attempts to make somebody administrator again: for as long as an
-/// API server takes to come back.
-const RAISING: [Duration; 6] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(15),
-    Duration::from_secs(60),
-    Duration::from_secs(120),
-];
-
 /// The account of a person who signs in, made if need be, with the access level
 /// that the provider gives it.
 pub(super) async fn account_of(
@@ -164,9 +156,7 @@ async fn free_email(state: &ApiState, person: &Person) -> Result<Option<String>,
 }
 
 /// Gives the account the level of the person's groups, if the provider has a say
-/// in it. The last administrator stays one: somebody must be able to mend the
-/// settings. Two of them who sign in at the same moment see this after they were
-/// lowered, the later one at least, and are raised again.
+/// in it. The last administrator stays one.
 async fn set_level(
     state: &ApiState,
     provider: &SignInProvider,
@@ -179,27 +169,26 @@ async fn set_level(
         return Ok(user);
     }
     let name = user.name_any();
-    let is_lowered = before == AccessLevel::Admin;
-    if is_lowered && !has_other_admin(state, &user).await? {
-        tracing::warn!(
-            user = name,
-            provider = provider.name,
-            "stays administrator though no group says so: there is no other"
-        );
-        return Ok(user);
-    }
-    let edited = if is_lowered {
-        // By itself: a browser that goes away must not end it half way.
-        let lowering = tokio::spawn(lower(state.clone(), user, level));
-        match lowering.await {
-            Ok(lowered) => lowered?,
-            Err(error) => {
-                let detail = format!("the access level could not be set: {error}");
-                return Err(Problem::new(ProblemKind::Internal, detail).into());
+    let spec = Map::from_iter([("accessLevel".to_owned(), json!(level))]);
+    let edited = if lowers(&user, &spec) {
+        let writing = {
+            let (state, user, spec) = (state.clone(), user.clone(), spec.clone());
+            async move { last_admin::write(&state, &user, &spec.into()).await }
+        };
+        match lower(state, &user, WayIn::Kite, &spec, writing).await? {
+            Lowered::Done(lowered) => lowered,
+            Lowered::Last => {
+                tracing::warn!(
+                    user = name,
+                    provider = provider.name,
+                    "stays administrator though no group says so: there is no other"
+                );
+                return Ok(user);
             }
+            Lowered::TakenBack(user) => return Ok(user),
         }
     } else {
-        write_level(state, &user, level).await?
+        last_admin::write(state, &user, &spec.into()).await?
     };
     tracing::info!(
         user = name,
@@ -209,76 +198,6 @@ async fn set_level(
         "the access level follows the groups"
     );
     Ok(edited)
-}
-
-/// Takes the level of an administrator away, unless it turns out that there is no
-/// other one any more, or that this cannot be found out.
-async fn lower(state: ApiState, user: KiteUser, level: AccessLevel) -> Result<KiteUser, Problem> {
-    let lowered = write_level(&state, &user, level).await?;
-    let (name, before) = (user.name_any(), user.spec.access_level);
-    let why = match has_other_admin(&state, &lowered).await {
-        Ok(true) => return Ok(lowered),
-        Ok(false) => "the other one has just ceased to be".to_owned(),
-        Err(problem) => problem.detail().to_owned(),
-    };
-    tracing::warn!(
-        user = name,
-        why,
-        "becomes administrator again though no group says so"
-    );
-    let mut raised = write_level(&state, &user, before).await;
-    for wait in RAISING {
-        if raised.is_ok() {
-            break;
-        }
-        tokio::time::sleep(wait).await;
-        raised = write_level(&state, &user, before).await;
-    }
-    if let Err(problem) = &raised {
-        tracing::error!(
-            user = name,
-            why = problem.detail(),
-            "there may be no administrator left who can sign in"
-        );
-    }
-    raised
-}
-
-async fn write_level(
-    state: &ApiState,
-    user: &KiteUser,
-    level: AccessLevel,
-) -> Result<KiteUser, Problem> {
-    let patch = json!({ "metadata": { "uid": user.uid() }, "spec": { "accessLevel": level } });
-    let key = ObjectKey::of(user);
-    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
-    let edited: KiteUser = edited?;
-    state.caches().users.caught_up_with(&edited).await;
-    Ok(edited)
-}
-
-/// Whether another administrator can come in, as the API server has it: two
-/// replicas may be about to lower one each.
-async fn has_other_admin(state: &ApiState, than: &KiteUser) -> Result<bool, Problem> {
-    let platform = state.platform_now().await?;
-    let can_come_in = |user: &KiteUser| {
-        let spec = &user.spec;
-        let has_way = spec.password_hash.is_some()
-            || spec.identities.iter().any(|it| leads_in(&platform, it));
-        !spec.suspended && user.metadata.deletion_timestamp.is_none() && has_way
-    };
-    let everybody = state.cluster().list(None, &ListParams::default()).await?;
-    Ok(everybody.items.iter().any(|user: &KiteUser| {
-        user.spec.access_level == AccessLevel::Admin
-            && user.uid() != than.uid()
-            && can_come_in(user)
-    }))
-}
-
-/// Whether there is a provider at which somebody signs in by this identity.
-fn leads_in(platform: &KitePlatformSpec, identity: &Identity) -> bool {
-    let mut providers = platform.sign_in_providers.iter();
-    providers.any(|provider| provider.issuer == identity.issuer)
 }
 
 /// Links a person with the account that asked for it.
