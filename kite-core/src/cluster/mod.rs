@@ -7,8 +7,9 @@
 //!
 //! There is **no watch** here: what triggers a reconcile is `kube_runtime`'s
 //! business, and whoever needs a stream takes one as an argument. There is no
-//! replace either: Kite writes by server-side apply, so that it owns the fields
-//! it sets and leaves all others alone.
+//! replace either: reconcilers write by server-side apply, and what people ask for
+//! is a merge patch of the fields that they name. Both own the fields that they set
+//! and leave all others alone.
 
 mod error;
 mod kube_cluster;
