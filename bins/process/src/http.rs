@@ -13,6 +13,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
+use tokio_io_timeout::TimeoutWriter;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long requests that are under way get after the end was asked for.
@@ -23,6 +24,10 @@ const GRACE: Duration = Duration::from_secs(1);
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How often an HTTP/2 client is asked whether it is still there.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a client may take nothing of what is written to it. Whoever asks and does not
+/// read holds a connection, and what is in its buffers, for nothing. A connection on which
+/// there is nothing to write, as that of news when there are none, waits as long as it likes.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What HTTP/2 begins with (RFC 9113 §3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Pause between two looks at a beginning that may still become HTTP/2's.
@@ -133,7 +138,11 @@ async fn serve_connection(
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(HEAD_TIMEOUT);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    // Goes with the stream when it is upgraded: WebSockets are under the same limit.
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(WRITE_TIMEOUT));
+    let stream = TokioIo::new(Box::pin(stream));
+    let connection = builder.serve_connection_with_upgrades(stream, service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -152,8 +161,15 @@ async fn serve_connection(
 
 #[cfg(test)]
 mod tests {
-    use axum::routing::get;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use axum::{
+        body::{Body, Bytes},
+        extract::{Request, ws},
+        routing::{any, get},
+    };
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        sync::mpsc,
+    };
 
     use super::*;
 
@@ -186,6 +202,91 @@ mod tests {
             assert!(ended.is_ok(), "{text:?} is there for ever");
             assert!(began.elapsed() >= HEAD_TIMEOUT, "{text:?} was cut off");
         }
+        stop.cancel();
+    }
+
+    /// More than fits into the buffers of a connection.
+    const MUCH: usize = 64 << 20;
+
+    /// Serves what is much, and a WebSocket that sends without end and tells when it ended.
+    async fn much() -> (SocketAddr, CancellationToken, mpsc::Receiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (ended, ends) = mpsc::channel(1);
+        let socket = any(async move |upgrade: ws::WebSocketUpgrade| {
+            upgrade.on_upgrade(async move |mut socket: ws::WebSocket| {
+                let message = ws::Message::Binary(Bytes::from(vec![0; 1 << 16]));
+                while socket.send(message.clone()).await.is_ok() {}
+                let _ = ended.send(()).await;
+            })
+        });
+        let router = Router::new()
+            .route("/much", get(async || vec![0; MUCH]))
+            .route("/socket", socket);
+        let stop = CancellationToken::new();
+        tokio::spawn(serve_http(listener, router, stop.clone()));
+        (address, stop, ends)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_does_not_read_holds_no_connection() {
+        let (address, stop, mut ends) = much().await;
+        let mut client = TcpStream::connect(address).await.unwrap();
+        // Ten requests at once: what is answered to the first is not read.
+        let asked = b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10);
+        client.write_all(&asked).await.unwrap();
+        tokio::time::sleep(2 * WRITE_TIMEOUT).await;
+        let mut rest = Vec::new();
+        let _ = client.read_to_end(&mut rest).await;
+        assert!(rest.starts_with(b"HTTP/1.1 200"), "{}", rest.len());
+        assert!(rest.len() < MUCH, "all of it is there: {}", rest.len());
+
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let handshake = "GET /socket HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n\
+                         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                         Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+        client.write_all(handshake.as_bytes()).await.unwrap();
+        let ended = tokio::time::timeout(2 * WRITE_TIMEOUT, ends.recv()).await;
+        assert_eq!(ended, Ok(Some(())), "the WebSocket is there for ever");
+        stop.cancel();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_reads_slowly_or_waits_for_news_stays() {
+        let (address, stop, _ends) = much().await;
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let asked = b"GET /much HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        client.write_all(asked).await.unwrap();
+        let mut piece = vec![0; MUCH / 8];
+        let mut length = 0;
+        loop {
+            tokio::time::sleep(WRITE_TIMEOUT / 2).await;
+            match client.read_exact(&mut piece).await {
+                Ok(read) => length += read,
+                Err(_) => break,
+            }
+        }
+        assert!(length >= MUCH, "was cut off after {length}");
+        stop.cancel();
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let news = get(async |_: Request| {
+            Body::from_stream(futures::stream::unfold(0, async |count| {
+                tokio::time::sleep(10 * WRITE_TIMEOUT).await;
+                let news = Ok::<_, std::io::Error>(Bytes::from("news\n"));
+                (count < 2).then_some((news, count + 1))
+            }))
+        });
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/", news);
+        tokio::spawn(serve_http(listener, router, stop.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let asked = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        client.write_all(asked).await.unwrap();
+        let mut told = String::new();
+        client.read_to_string(&mut told).await.unwrap();
+        assert_eq!(told.matches("news").count(), 2, "{told}");
         stop.cancel();
     }
 
