@@ -22,7 +22,7 @@ use crate::{
     },
     openapi::about,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
+    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{self, UserView, as_map, change_to_json, spec_of_user},
     web::{
@@ -293,10 +293,15 @@ pub(crate) async fn prove_password(
             attempt.succeeded();
             Ok(())
         }
-        Ok(false) => Err(Problem::new(
-            ProblemKind::WrongCredentials,
-            format!("{field} is not the password of the account: try again"),
-        )),
+        Ok(false) => {
+            let message = "is not the password of the account: try again";
+            let problem = Problem::new(ProblemKind::WrongCredentials, format!("{field} {message}"));
+            Err(problem.with_error(FieldError {
+                field: field.to_owned(),
+                value: None,
+                message: message.to_owned(),
+            }))
+        }
         Err(problem) => {
             attempt.undecided();
             Err(problem)

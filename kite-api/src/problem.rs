@@ -220,7 +220,7 @@ impl ProblemKind {
 /// A field that is wrong, and the remedy.
 #[derive(Clone, Debug, Serialize, JsonSchema, PartialEq)]
 pub struct FieldError {
-    /// The field's name in the request's body, or the parameter's in its query.
+    /// The field's name in the request's body, the parameter's in its query, or the header's.
     pub field: String,
     /// What was given; absent where nothing was, and for secrets.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -290,6 +290,30 @@ mod tests {
         stop.cancel();
     }
 
+    // As docs/api.md says: it is hyper that answers these, and nothing shapes them.
+    #[tokio::test]
+    async fn what_is_no_request_is_answered_by_a_status_alone() {
+        let (address, stop, _ends) = much().await;
+        let path = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
+        let headers = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(200));
+        let lengths = "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab";
+        for (said, status) in [
+            ("what is this\r\n\r\n", "400"),
+            (lengths, "400"),
+            (path.as_str(), "414"),
+            (headers.as_str(), "431"),
+        ] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(said.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
+            assert_eq!(body, "", "{status}");
+        }
+        stop.cancel();
+    }
+
     #[tokio::test]
     async fn a_request_is_answered_and_a_half_sent_one_does_not_hold_up_the_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{
     field::Field,
+    json::{self, Repeated},
+    place::{base, before, is_within, without},
     shape::{Fault, FaultKind},
 };
 use crate::problem::{FieldError, Problem, ProblemKind, remedy};
@@ -76,6 +78,13 @@ impl Form {
             fields,
             known: Vec::new(),
             errors: Vec::new(),
+        }
+    }
+
+    /// Notes what the body has more than once.
+    pub(crate) fn repeated(&mut self, repeated: Vec<Repeated>) {
+        for (place, times) in repeated {
+            self.error(&place, format!("is there {times} times: write it once"));
         }
     }
 
@@ -209,14 +218,23 @@ impl Form {
     pub(crate) fn sound(&self) -> Map<String, Value> {
         let known = self.known.iter().filter(|known| known.use_ != Use::Fixed);
         let sound = known.filter_map(|known| {
-            let mut value = self.fields.get(known.name)?.clone();
-            let wrong = self.errors.iter().map(|error| error.field.as_str());
-            for place in wrong.filter(|place| base(place) == known.name) {
-                take_out(&mut value, &place[known.name.len()..])?;
-            }
+            let value = self.fields.get(known.name)?.clone();
+            let value = without(value, known.name, self.wrong())?;
             Some((known.name.to_owned(), value))
         });
         sound.collect()
+    }
+
+    /// The same error, told of [`Form::sound`]: at the place that it has in the body.
+    pub(crate) fn of_sound(&self, error: &FieldError) -> FieldError {
+        FieldError {
+            field: before(&error.field, self.wrong()),
+            ..error.clone()
+        }
+    }
+
+    fn wrong(&self) -> impl Iterator<Item = &str> {
+        self.errors.iter().map(|error| error.field.as_str())
     }
 
     fn unknown(&self) -> impl Iterator<Item = &String> {
@@ -286,29 +304,6 @@ impl Form {
     }
 }
 
-/// The field of which `sshPublicKeys[1]` or `quota.cpu` is a part.
-pub(crate) fn base(field: &str) -> &str {
-    field.split(['[', '.']).next().unwrap_or(field)
-}
-
-/// Whether a field is another, or inside of it.
-fn is_within(field: &str, other: &str) -> bool {
-    let rest = field.strip_prefix(other).filter(|_| !other.is_empty());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
-}
-
-/// Takes what stands at `.cpu` or `.gateway.name` out of an object. `None` if that cannot
-/// be: it is all of it, or of a list, whose other items would be others then.
-fn take_out(value: &mut Value, place: &str) -> Option<()> {
-    let place = place.strip_prefix('.').filter(|it| !it.contains('['))?;
-    let (above, name) = place.rsplit_once('.').unwrap_or(("", place));
-    let mut inner = value;
-    for name in above.split('.').filter(|name| !name.is_empty()) {
-        inner = inner.get_mut(name)?;
-    }
-    inner.as_object_mut()?.remove(name).map(drop)
-}
-
 /// What is told of a fault inside of a field.
 fn blamed_inside(fault: Fault) -> FieldError {
     let value = fault
@@ -355,17 +350,21 @@ fn holds_secret(value: &Value) -> bool {
 }
 
 /// Reads a request's body as a JSON object.
-pub(crate) async fn object_of(request: Request) -> Result<Map<String, Value>, Problem> {
+pub(crate) async fn form_of(request: Request) -> Result<Form, Problem> {
     require_json(&request)?;
     let body = read(request.into_body()).await?;
-    let value: Value = serde_json::from_slice(&body).map_err(|error| {
+    let (value, repeated) = json::read(&body).map_err(|error| {
         Problem::new(
             ProblemKind::Malformed,
             format!("the body is not JSON: {error}"),
         )
     })?;
     match value {
-        Value::Object(fields) => Ok(fields),
+        Value::Object(fields) => {
+            let mut form = Form::new(fields);
+            form.repeated(repeated);
+            Ok(form)
+        }
         _ => Err(Problem::new(
             ProblemKind::Malformed,
             "the body must be a JSON object such as {\"name\": \"web\"}",

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Bounds, Form,
-    form::{Known, Use, object_of},
+    form::{Known, Use, form_of},
 };
 use crate::{
     openapi::{refuses, schema_object},
@@ -52,11 +52,10 @@ pub(crate) struct Sent<B> {
 }
 
 impl<B> Sent<B> {
-    fn read(fields: Map<String, Value>) -> Self
+    fn read(mut form: Form) -> Self
     where
         B: Input,
     {
-        let mut form = Form::new(fields);
         Self {
             input: B::read(&mut form),
             form,
@@ -68,7 +67,7 @@ impl<S: Send + Sync, B: Input> FromRequest<S> for Sent<B> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        Ok(Self::read(object_of(request).await?))
+        Ok(Self::read(form_of(request).await?))
     }
 }
 
@@ -109,7 +108,7 @@ impl<B: Input> JsonSchema for Described<B> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let read = Sent::<B>::read(Map::new());
+        let read = Sent::<B>::read(Form::new(Map::new()));
         let mut inline = SchemaSettings::draft2020_12()
             .with(|settings| settings.inline_subschemas = true)
             .into_generator();

@@ -21,7 +21,7 @@ use kube::ResourceExt as _;
 use schemars::json_schema;
 use sha2::{Digest as _, Sha256};
 
-use super::Form;
+use super::{Form, header::refused};
 use crate::{
     auth::Principal,
     caches::Cache,
@@ -154,10 +154,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Once {
         match value.to_str() {
             // Of two, nobody could say which one counts.
             Ok(key) if is_key && given.next().is_none() => Ok(Self(Some(key.to_owned()))),
-            _ => Err(Problem::new(
-                ProblemKind::Malformed,
-                "Idempotency-Key must be 1 to 128 visible characters, such as a UUID, and be there \
-                 once",
+            _ => Err(refused(
+                &parts.headers,
+                &HEADER,
+                NAME,
+                "write 1 to 128 visible characters, such as a UUID, once",
             )),
         }
     }

@@ -14,7 +14,7 @@ use kite_core::cluster::{
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Value, json};
 
-use super::Form;
+use super::{Form, header::refused};
 use crate::{
     caches::Cache,
     openapi::{refuses, request_header},
@@ -66,9 +66,11 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         if tags.iter().all(|tag| is_tag(tag)) {
             return Ok(Self(tags));
         }
-        Err(Problem::new(
-            ProblemKind::Malformed,
-            "If-Match must be what an earlier answer had as ETag, with its quotes, or *",
+        Err(refused(
+            &parts.headers,
+            &header::IF_MATCH,
+            "If-Match",
+            "write what an earlier answer had as ETag, with its quotes, or *",
         ))
     }
 }

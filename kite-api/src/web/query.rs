@@ -166,7 +166,8 @@ fn read(text: &str, type_name: &str) -> Value {
     value.unwrap_or_else(|| Value::from(text))
 }
 
-fn shortened(text: &str) -> String {
+/// As much of what was given as is repeated.
+pub(super) fn shortened(text: &str) -> String {
     text.chars().take(REPEATED).collect()
 }
 

@@ -13,7 +13,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::{Form, Input, form::base};
+use super::{Form, Input, place::base};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -137,7 +137,8 @@ fn note<K>(form: &mut Form, answer: Result<K, ClusterError>) -> bool {
     let known: Vec<_> = form.known().iter().map(|known| known.name).collect();
     let about_it = |field: &str| field.is_empty() || known.contains(&base(field));
     let errors = problem.errors().iter().filter(|it| about_it(&it.field));
-    form.note(errors.cloned().collect::<Vec<_>>())
+    let errors: Vec<_> = errors.map(|it| form.of_sound(it)).collect();
+    form.note(errors)
 }
 
 /// `model` with what the body has right.

@@ -22,8 +22,9 @@ use crate::{
     auth::cookie::{self, Role},
     caches::Kind,
     openapi::request_header,
-    problem::{Problem, ProblemKind},
+    problem::Problem,
     state::ApiState,
+    web::header::refused,
 };
 
 /// On answers to writes, and on the requests that are to see them.
@@ -96,10 +97,11 @@ impl Written {
         if let Some(value) = headers.get(&WRITTEN) {
             let told = value.to_str().ok().and_then(Self::parse);
             written = told.ok_or_else(|| {
-                Problem::new(
-                    ProblemKind::Malformed,
-                    "Kite-Written must be what an answer had in this header: send that, or leave \
-                     it out",
+                refused(
+                    headers,
+                    &WRITTEN,
+                    COMPONENT,
+                    "write what an answer had in this header, or leave it out",
                 )
             })?;
         }

@@ -32,6 +32,9 @@ async fn another_password_ends_all_sessions_on_every_replica() {
     };
     let refused = change("not the password", NEW).await;
     refused.is_problem(401, "wrong-credentials");
+    assert_eq!(refused.fields(), ["currentPassword"]);
+    let shown = refused.body.to_string();
+    assert!(!shown.contains("not the password\""), "{shown}");
     change(PASSWORD, "short").await.is_problem(422, "invalid");
     change(PASSWORD, PASSWORD).await.is_problem(422, "invalid");
     change(PASSWORD, "ann").await.is_problem(422, "invalid");

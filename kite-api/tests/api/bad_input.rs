@@ -1,4 +1,4 @@
-//! Every parameter and every field of the OpenAPI document, each once with a value that it
+//! Every parameter, header and field of the OpenAPI document, each once with a value that it
 //! cannot have and with nothing else wrong: the answer names it, repeats the value unless
 //! it may be a secret, and says what to write. `docs/bad-input.md` is what is answered.
 
@@ -61,8 +61,12 @@ async fn world() -> (World, String) {
 /// What is answered to one wrong value: the message, once all of the answer is held.
 fn held(case: &Case, answer: &Answer) -> Result<String, String> {
     let flaw = |what: &str| Err(format!("{case}: {what}: {} {}", answer.status, answer.body));
-    if answer.status != 422 || answer.body["type"] != "urn:kite:problem:invalid" {
-        return flaw("is not refused as invalid");
+    let (status, kind) = match case.place {
+        Place::Header(_) => (400, "urn:kite:problem:malformed"),
+        Place::Query(_) | Place::Body(_) => (422, "urn:kite:problem:invalid"),
+    };
+    if answer.status != status || answer.body["type"] != kind {
+        return flaw("is not refused as what it is");
     }
     let place = case.place.name();
     if answer.fields() != [place] {
@@ -104,8 +108,7 @@ async fn each_wrong_value_is_told_with_its_field_and_what_to_write() {
     let mut flaws = Vec::new();
     let mut told = Vec::new();
     for case in &cases {
-        let ask = request(case.method.clone(), &case.path, &root, case.body.clone());
-        match held(case, &send(&world.router, ask).await) {
+        match held(case, &send(&world.router, case.ask(&root)).await) {
             Ok(message) => told.push((case, message)),
             Err(flaw) => flaws.push(flaw),
         }
@@ -156,8 +159,7 @@ async fn each_bound_of_the_document_is_held() {
     let mut flaws = Vec::new();
     for edge in &edges {
         let case = &edge.beyond;
-        let ask = request(case.method.clone(), &case.path, &root, case.body.clone());
-        let answer = send(&world.router, ask).await;
+        let answer = send(&world.router, case.ask(&root)).await;
         let place = case.place.name();
         let names_it = answer.fields().contains(&place);
         if answer.status != 422 || !names_it {
@@ -323,6 +325,59 @@ async fn of_an_object_all_that_is_wrong_is_told_at_once() {
     for (n, value) in values.iter().enumerate() {
         assert_eq!(&refused.body["errors"][n]["value"], value);
     }
+}
+
+#[tokio::test]
+async fn each_wrong_item_of_a_list_is_told_at_once() {
+    let (world, root) = world().await;
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA ann";
+    // Two that only the API server knows to be none, between others.
+    let keys = json!({"sshPublicKeys": [3, key, "x", null, "y"]});
+    let refused = world.patch("/api/v1/me", &root, keys.clone()).await;
+    refused.is_problem(422, "invalid");
+    let mut fields = refused.fields();
+    fields.sort_unstable();
+    let all = [0, 2, 3, 4].map(|n| format!("sshPublicKeys[{n}]"));
+    assert_eq!(fields, all);
+    for error in refused.body["errors"].as_array().unwrap() {
+        let place = error["field"].as_str().unwrap();
+        let n: usize = place["sshPublicKeys[".len()..place.len() - 1]
+            .parse()
+            .unwrap();
+        assert_eq!(error["value"], keys["sshPublicKeys"][n], "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_is_there_twice_is_refused_by_its_name() {
+    let (world, root) = world().await;
+    let ask = |path: &str, body: &'static str| {
+        let ask = request(Method::PATCH, path, &root, Some(Value::Null));
+        let (parts, _) = ask.into_parts();
+        send(&world.router, http::Request::from_parts(parts, body.into()))
+    };
+    let edit = r#"{"cpu": 2, "powerState": "Off", "cpu": 4}"#;
+    let refused = ask("/api/v1/vms/web", edit).await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(refused.fields(), ["cpu"]);
+    let detail = "cpu: is there 2 times: write it once";
+    assert_eq!(refused.text("/detail"), detail);
+    let vm = world.vm("root", "web").await.unwrap();
+    assert_eq!(vm.spec.cpu, 1);
+
+    let edit = r#"{"gateway": {"publicPort": 22, "publicPort": 23}, "storageClass": "a",
+                   "storageClass": "b"}"#;
+    let refused = ask("/api/v1/admin/platform", edit).await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(refused.fields(), ["gateway.publicPort", "storageClass"]);
+    // What may be a secret is not repeated.
+    let refused = ask(
+        "/api/v1/admin/users/ann",
+        r#"{"password": "hush hush hush", "password": "hush hush hush"}"#,
+    )
+    .await;
+    assert_eq!(refused.fields(), ["password"]);
+    assert!(!refused.body.to_string().contains("hush"), "{refused:?}");
 }
 
 #[tokio::test]

@@ -131,6 +131,8 @@ async fn a_session_in_other_hands_locks_nobody_out() {
     for _ in 0..5 {
         let refused = begin(proof("wrong horse")).await;
         refused.is_problem(401, "wrong-credentials");
+        assert_eq!(refused.fields(), ["password"]);
+        assert_eq!(refused.body["errors"][0].get("value"), None);
     }
     // Guesses are counted with those of signing in, and the right one comes too late, too.
     let refused = begin(proof(PASSWORD)).await;

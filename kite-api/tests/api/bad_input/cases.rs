@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use http::Method;
+use axum::body::Body;
+use http::{HeaderName, Method, Request};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Map, Value, json};
 
-use crate::world::{PASSWORD, TOKEN};
+use crate::world::{PASSWORD, TOKEN, request};
 
 /// A value that must not come back.
 pub const SECRET: &str = "hunter2-hunter2";
@@ -26,13 +27,14 @@ pub struct Case {
 /// What is wrong.
 pub enum Place {
     Query(String),
+    Header(String),
     Body(String),
 }
 
 impl Place {
     pub fn name(&self) -> &str {
         match self {
-            Self::Query(name) | Self::Body(name) => name,
+            Self::Query(name) | Self::Header(name) | Self::Body(name) => name,
         }
     }
 }
@@ -93,11 +95,26 @@ fn filled(path: &str) -> String {
         .fold(path, |path, it| path.replace(it, "none"))
 }
 
-/// Each parameter and each field with a wrong value.
+impl Case {
+    /// The request, of whom the token is.
+    pub fn ask(&self, token: &str) -> Request<Body> {
+        let body = self.body.clone();
+        let mut ask = request(self.method.clone(), &self.path, token, body);
+        if let Place::Header(name) = &self.place {
+            let name: HeaderName = name.parse().unwrap();
+            let value = self.wrong.as_str().unwrap().parse().unwrap();
+            ask.headers_mut().insert(name, value);
+        }
+        ask
+    }
+}
+
+/// Each parameter, header and field with a wrong value.
 pub fn cases(document: &Value) -> Vec<Case> {
     let mut cases = Vec::new();
     for operation in operations(document) {
         operation.parameters(&mut cases);
+        operation.headers(&mut cases);
         if let Some(right) = operation.right_body() {
             let schema = &operation.it["requestBody"]["content"]["application/json"]["schema"];
             let schema = resolved(document, schema);
@@ -304,6 +321,22 @@ impl Operation<'_> {
                     [one] => one.chars().take(200).collect::<String>().into(),
                     several => several.iter().cloned().collect(),
                 },
+                body: self.right_body(),
+            });
+        }
+    }
+
+    fn headers(&self, cases: &mut Vec<Case>) {
+        let parameters = self.it["parameters"].as_array().into_iter().flatten();
+        let parameters = parameters.map(|it| resolved(self.document, it));
+        for parameter in parameters.filter(|it| it["in"] == "header") {
+            let name = parameter["name"].as_str().unwrap();
+            cases.push(Case {
+                method: self.method.clone(),
+                path: self.path.clone(),
+                request: self.request.clone(),
+                place: Place::Header(name.to_owned()),
+                wrong: json!("two words"),
                 body: self.right_body(),
             });
         }

@@ -18,13 +18,12 @@ pub fn hold(told: &[(&Case, String)]) {
     let docs = std::fs::read_to_string(PAGE).unwrap();
     let (head, _) = docs.split_once("\n## ").unwrap_or((&docs, ""));
     let mut fresh = format!("{}\n", head.trim_end());
-    let of = |is_query: bool| {
-        let told = told.iter();
-        let told = told.filter(move |(it, _)| matches!(it.place, Place::Query(_)) == is_query);
-        rows(told)
-    };
-    table(&mut fresh, "Parameters", &of(true));
-    let (nested, plain) = of(false)
+    let of = |is: fn(&Place) -> bool| rows(told.iter().filter(move |(it, _)| is(&it.place)));
+    let parameters = of(|it| matches!(it, Place::Query(_)));
+    table(&mut fresh, "Parameters", &parameters);
+    let headers = of(|it| matches!(it, Place::Header(_)));
+    table(&mut fresh, "Headers", &headers);
+    let (nested, plain) = of(|it| matches!(it, Place::Body(_)))
         .into_iter()
         .partition::<Vec<_>, _>(|(place, ..)| place.contains(['.', '[']));
     table(&mut fresh, "Fields", &plain);
@@ -67,6 +66,9 @@ fn shown(case: &Case) -> String {
         (Place::Body(place), wrong) if super::is_secret(place) => {
             assert!(wrong.is_array(), "{case}");
             "`[\"…\"]`, not repeated".to_owned()
+        }
+        (Place::Header(name), wrong) => {
+            format!("`{name}: {}`", wrong.as_str().unwrap_or_default())
         }
         (Place::Body(_), wrong) => format!("`{wrong}`"),
     }
