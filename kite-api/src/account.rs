@@ -89,6 +89,7 @@ pub(crate) struct Me {
     user: UserView,
     /// When the session ends by which this was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     session_expires_at: Option<String>,
 }
 
@@ -316,9 +317,14 @@ pub(crate) async fn prove_password(
 pub(crate) struct SessionView {
     /// By which it is ended.
     name: String,
+    /// When it began.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: Option<String>,
+    /// When it ends.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: String,
+    /// What the client called itself that signed in.
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<String>,
     /// Whether it is the one by which this was asked.

@@ -96,10 +96,13 @@ impl Sessions {
 /// Everything that a stream tells of.
 #[derive(Serialize, JsonSchema)]
 struct Snapshot {
+    /// VMs.
     vms: Vec<VmView>,
+    /// Images of the catalogue.
     images: Vec<ImageView>,
     /// Those that the caller can claim.
     offers: Vec<OfferView>,
+    /// The caller's account.
     me: UserView,
 }
 
@@ -107,10 +110,12 @@ struct Snapshot {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Gone {
+    /// Its name.
     name: String,
     /// For VMs.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
+    /// What told it from others of the same name.
     uid: String,
 }
 
@@ -118,7 +123,9 @@ struct Gone {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "VmWithSessions")]
 struct WithSessions {
+    /// Name of the VM.
     name: String,
+    /// Name of the account that it belongs to.
     owner: String,
 }
 

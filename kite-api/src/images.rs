@@ -31,14 +31,21 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Image")]
 pub(crate) struct ImageView {
+    /// By which VMs name it.
     name: String,
+    /// What people call it.
     display_name: String,
+    /// What it is, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
+    /// What kind of system it is.
     os_family: OsFamily,
+    /// The smallest disk that it fits on.
     min_disk: Bytes,
+    /// Whether VMs can be made from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<ImagePhase>,
+    /// How much of it is fetched, such as `42.0%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<String>,
     /// Why it is as it is: `Ready`, and `UpToDate` where it is fetched by a schedule.

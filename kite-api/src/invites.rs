@@ -63,19 +63,27 @@ const DAYS: (i64, i64) = (7, 90);
 pub(crate) struct InviteView {
     /// Name of its `KiteInvite`.
     name: String,
+    /// Whether it can be used.
     state: InviteState,
     /// The only address for which it is good.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
+    /// What the account may do that is made with it.
     access_level: AccessLevel,
+    /// What VMs of the account may take together.
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<Quota>,
+    /// What its maker wrote about it, for administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     /// The account that made it.
     created_by: String,
+    /// When it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: Option<String>,
+    /// When it ends.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: String,
     /// The username for which an account is being made, or was.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +91,9 @@ pub(crate) struct InviteView {
     /// The account that was made with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     used_by: Option<String>,
+    /// When an account was made with it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     used_at: Option<String>,
 }
 

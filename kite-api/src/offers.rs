@@ -92,15 +92,23 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Offer")]
 pub(crate) struct OfferView {
+    /// By which it is claimed.
     name: String,
+    /// How many CPUs its VM has.
     cpu: u32,
+    /// How much memory its VM has.
     memory: Bytes,
+    /// How large its VM's disk is.
     disk: Bytes,
+    /// Name of the image that the disk is made from.
     image: String,
+    /// Until when it can be claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Time>,
+    /// How long a VM that is made from it may last.
     #[serde(skip_serializing_if = "Option::is_none")]
     lifetime: Option<Duration>,
+    /// Whether it can be claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<OfferPhase>,
     /// For administrators: whose it is, and who has it.
@@ -112,10 +120,13 @@ pub(crate) struct OfferView {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Inside {
+    /// The only account that can claim it; everybody where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
+    /// Who claimed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     claimed_by: Option<OfferClaim>,
+    /// Why it is as it is.
     conditions: Vec<Condition>,
 }
 

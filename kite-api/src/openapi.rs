@@ -5,6 +5,7 @@
 //! wrong with bodies, [`crate::auth::Caller`] the ways to sign in and 401, …);
 //! what an operation refuses beside is said where it is routed ([`about`]).
 
+pub(crate) mod examples;
 mod headers;
 
 use aide::{
@@ -24,6 +25,7 @@ use serde_json::Value;
 use self::headers::header;
 pub(crate) use self::headers::{Common, may_have};
 use crate::{
+    auth::cookie::Role,
     problem::{Problem, ProblemBody, ProblemKind},
     web::{once, written},
 };
@@ -212,7 +214,20 @@ pub(crate) fn begin() -> OpenApi {
     let mut components = Components {
         security_schemes: IndexMap::from_iter([
             (BEARER.to_owned(), ReferenceOr::Item(bearer())),
-            (COOKIE.to_owned(), ReferenceOr::Item(cookie())),
+            (
+                COOKIE.to_owned(),
+                ReferenceOr::Item(cookie(
+                    Role::Access.name(false),
+                    "The cookie that signing in with `\"cookie\": true` sets without TLS.",
+                )),
+            ),
+            (
+                TLS_COOKIE.to_owned(),
+                ReferenceOr::Item(cookie(
+                    Role::Access.name(true),
+                    "The same where the server is behind TLS (`--secure-cookies`).",
+                )),
+            ),
         ]),
         ..Components::default()
     };
@@ -253,8 +268,9 @@ pub(crate) fn begin() -> OpenApi {
 
 /// Name of the way to sign in with a header.
 const BEARER: &str = "bearer";
-/// Name of the way to sign in with a cookie.
+/// Names of the ways to sign in with a cookie.
 const COOKIE: &str = "cookie";
+const TLS_COOKIE: &str = "tlsCookie";
 
 fn bearer() -> SecurityScheme {
     SecurityScheme::Http {
@@ -265,22 +281,18 @@ fn bearer() -> SecurityScheme {
     }
 }
 
-fn cookie() -> SecurityScheme {
+fn cookie(name: &str, description: &str) -> SecurityScheme {
     SecurityScheme::ApiKey {
         location: aide::openapi::ApiKeyLocation::Cookie,
-        name: "kite_session".to_owned(),
-        description: Some(
-            "The cookie that signing in with `\"cookie\": true` sets; with TLS its name begins \
-             with `__Host-`."
-                .to_owned(),
-        ),
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
         extensions: IndexMap::default(),
     }
 }
 
 /// Notes that an operation is for those who are signed in.
 pub(crate) fn signed_in(ctx: &mut GenContext, operation: &mut Operation) {
-    operation.security = [BEARER, COOKIE]
+    operation.security = [BEARER, COOKIE, TLS_COOKIE]
         .map(|name| IndexMap::from_iter([(name.to_owned(), Vec::new())]))
         .into();
     refuses(

@@ -63,6 +63,7 @@ pub(crate) struct Config {
     gateway: Option<Gateway>,
     /// Whether terminals in the browser are recorded.
     terminals_recorded: bool,
+    /// Version of the server.
     version: &'static str,
 }
 

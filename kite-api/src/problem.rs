@@ -243,7 +243,9 @@ pub struct Problem {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub struct ProblemBody {
-    /// Which kind of problem it is; never changes.
+    /// Which kind of problem it is. What one means never changes; later versions may have
+    /// more.
+    #[schemars(extend("enum" = ProblemKind::ALL.map(ProblemKind::type_uri)))]
     r#type: String,
     /// The kind in words.
     title: &'static str,

@@ -60,6 +60,7 @@ pub(crate) struct PlatformView {
     spec: KitePlatformSpec,
     /// What an edit sends as `If-Match` to count only if nobody else edited since.
     etag: String,
+    /// What was seen.
     status: KitePlatformStatus,
 }
 

@@ -71,12 +71,18 @@ const DAYS: (i64, i64) = (90, 366);
 pub(crate) struct TokenView {
     /// What its owner calls it.
     name: String,
+    /// What it may be used for.
     scopes: Vec<TokenScope>,
+    /// When it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: Option<String>,
+    /// When it ends.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: String,
     /// Give or take an hour.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     last_used_at: Option<String>,
 }
 

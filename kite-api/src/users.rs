@@ -97,26 +97,38 @@ pub(crate) struct UserView {
     name: String,
     /// What an edit sends as `If-Match` to count only if nobody else edited since.
     etag: String,
+    /// With which one signs in.
     username: String,
+    /// Its email address.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
+    /// What it may do.
     access_level: AccessLevel,
+    /// Whether it is suspended.
     suspended: bool,
     /// Whether one can sign in to it with a password.
     has_password: bool,
     /// Who may sign in to it at sign-in providers.
     identities: Vec<LinkedIdentity>,
+    /// Keys that open all of its VMs.
     ssh_public_keys: Vec<String>,
+    /// What its VMs may take together.
     quota: Quota,
+    /// What they take.
     usage: Usage,
+    /// Whether VMs can be created for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<UserPhase>,
     /// Absent until VMs can be created.
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
+    /// Why it is as it is.
     conditions: Vec<Condition>,
+    /// When it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: Option<String>,
+    /// Whether it is being deleted.
     deleting: bool,
 }
 

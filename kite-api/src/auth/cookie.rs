@@ -29,7 +29,7 @@ impl Role {
     /// somebody's browser. `__Host-` demands the path `/`, so the refresh cookie,
     /// which is to go nowhere else, cannot have it: it counts only beside an access
     /// cookie of the same session.
-    fn name(self, secure: bool) -> &'static str {
+    pub(crate) fn name(self, secure: bool) -> &'static str {
         match (self, secure) {
             (Self::Access, false) => "kite_session",
             (Self::Access, true) => "__Host-kite_session",

@@ -32,7 +32,9 @@ pub(crate) struct SignedIn {
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
     /// When the session ends.
+    #[schemars(extend("format" = "date-time"))]
     expires_at: String,
+    /// The account.
     user: UserView,
 }
 

@@ -23,7 +23,11 @@ pub(super) struct Facts {
     subject: String,
     /// Who issued it.
     issuer: String,
+    /// Since when it is good.
+    #[schemars(extend("format" = "date-time"))]
     not_before: String,
+    /// Until when it is good.
+    #[schemars(extend("format" = "date-time"))]
     not_after: String,
     /// Whole days until it ends; below zero when it has.
     days_left: i64,

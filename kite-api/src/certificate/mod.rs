@@ -89,6 +89,7 @@ enum CertificateSource {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Certificate")]
 pub(crate) struct CertificateView {
+    /// Where it comes from.
     source: CertificateSource,
     /// The `ClusterIssuer`, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

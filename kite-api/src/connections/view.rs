@@ -19,6 +19,7 @@ pub(super) struct VmSessionView {
     /// With which name somebody logged in; of a console in the browser, the account
     /// that has it open.
     login: String,
+    /// What it is.
     kind: ConnectionKind,
     /// Address of the client, as far as known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,13 +32,17 @@ pub(super) struct VmSessionView {
     server: Option<String>,
     /// Its number in that process, as in the audit log.
     number: i64,
+    /// When it began.
+    #[schemars(extend("format" = "date-time"))]
     opened_at: String,
     /// Whether it lasts.
     live: bool,
     /// Somebody wants it to end.
     #[serde(skip_serializing_if = "Option::is_none")]
     ending: Option<EndingView>,
+    /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     ended_at: Option<String>,
     /// Why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +63,10 @@ pub(super) struct VmSessionView {
 struct EndingView {
     /// Username of the account.
     by: String,
+    /// What the user of the session reads.
     reason: String,
+    /// Since when.
+    #[schemars(extend("format" = "date-time"))]
     at: String,
 }
 

@@ -25,35 +25,56 @@ pub(crate) struct VmView {
     /// True where that account is suspended, which keeps the VM off; left out otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner_suspended: Option<bool>,
+    /// The namespace that it lives in.
     namespace: String,
+    /// What tells it from any other VM, also a later one of the same name.
     uid: String,
     /// What an edit sends as `If-Match` to count only if nobody else edited since.
     etag: String,
+    /// How many CPUs it is to have.
     cpu: u32,
+    /// How much memory it is to have.
     memory: Bytes,
+    /// How large its disk is to be.
     disk: Bytes,
+    /// Name of the image that its disk was made from.
     image: String,
+    /// Whether it is to run.
     power_state: PowerState,
+    /// The name with which one logs in at the gateway.
     ssh_id: String,
     /// Whether a password opens it; the hash stays inside.
     has_ssh_password: bool,
+    /// Keys that open it, beside its owner's.
     ssh_public_keys: Vec<String>,
+    /// What its domain begins with, before the base domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     domain_prefix: Option<String>,
+    /// When it expires: it is switched off then.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Time>,
+    /// How long after that it is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     expiry_grace_period: Option<Duration>,
+    /// After how long without anybody connected it is switched off.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_timeout: Option<Duration>,
+    /// Whether a login starts it.
     start_on_connect: bool,
+    /// What a login takes.
     ssh_login: SshLogin,
+    /// Name of the offer that it was claimed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     offer: Option<String>,
+    /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: Option<String>,
+    /// Whether it is being deleted.
     deleting: bool,
+    /// What it takes of its owner's quota.
     charge: ChargeView,
+    /// What was seen of it.
     status: StatusView,
 }
 
@@ -61,6 +82,7 @@ pub(crate) struct VmView {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "VmCharge")]
 struct ChargeView {
+    /// CPUs.
     cpu: u64,
     /// In bytes.
     memory: u64,
@@ -73,16 +95,21 @@ struct ChargeView {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "VmStatus")]
 struct StatusView {
+    /// How it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<VmPhase>,
+    /// Whether it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     power_state: Option<PowerState>,
     /// Whether the status speaks of the spec as it is now.
     up_to_date: bool,
+    /// The node that it runs on.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_name: Option<String>,
+    /// Its address inside of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     ip_address: Option<String>,
+    /// How far its disk is, in the words of CDI.
     #[serde(skip_serializing_if = "Option::is_none")]
     disk_phase: Option<String>,
     /// Such as `42.0%`.
@@ -91,6 +118,7 @@ struct StatusView {
     /// The command that logs in, once the login name is reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     ssh_command: Option<String>,
+    /// The domain that leads to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<String>,
     /// When an expired VM is deleted.
@@ -98,6 +126,7 @@ struct StatusView {
     delete_at: Option<Time>,
     /// Whether it is off because nobody uses it.
     idle: bool,
+    /// Why it is as it is.
     conditions: Vec<Condition>,
 }
 

@@ -13,7 +13,7 @@ use super::{
     form::{Known, Use, form_of},
 };
 use crate::{
-    openapi::{refuses, schema_object},
+    openapi::{examples, refuses, schema_object},
     problem::{Problem, ProblemKind},
 };
 
@@ -76,6 +76,7 @@ impl<B: Input> OperationInput for Sent<B> {
         let schema = ctx.schema.subschema_for::<Described<B>>();
         let content = openapi::MediaType {
             schema: Some(schema_object(schema)),
+            example: examples::of(B::NAME),
             ..openapi::MediaType::default()
         };
         let body = openapi::RequestBody {

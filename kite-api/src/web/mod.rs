@@ -21,6 +21,8 @@ mod shown;
 mod trial;
 pub(crate) mod written;
 
+#[cfg(test)]
+pub(crate) use self::shape::Shape;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +54,7 @@ pub(crate) struct Named {
 /// What a deletion answers.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Deleting {
+    /// What is deleted.
     name: String,
     /// Always true: it goes, and is gone when it cannot be found any more.
     deleting: bool,

@@ -201,17 +201,19 @@ async fn what_is_right_otherwise_is_not_refused_for_its_form() {
     let (world, root) = world().await;
     let document = kite_api::openapi_document();
     for operation in operations(&document) {
-        let Some(body) = operation.right_body() else {
-            continue;
-        };
         // These would end the session that asks.
         if ["changePassword", "signOutEveryone"].contains(&operation.id) {
             continue;
         }
-        let ask = request(operation.method.clone(), &operation.path, &root, Some(body));
-        let answer = send(&world.router, ask).await;
-        assert_ne!(answer.status, 422, "{}: {answer:?}", operation.id);
-        assert_ne!(answer.status, 400, "{}: {answer:?}", operation.id);
+        // Of a certificate the document can only show how it begins and ends.
+        let example = operation.example();
+        let example = example.filter(|_| operation.id != "putCertificate");
+        for body in operation.right_body().into_iter().chain(example) {
+            let ask = request(operation.method.clone(), &operation.path, &root, Some(body));
+            let answer = send(&world.router, ask).await;
+            assert_ne!(answer.status, 422, "{}: {answer:?}", operation.id);
+            assert_ne!(answer.status, 400, "{}: {answer:?}", operation.id);
+        }
     }
 }
 

@@ -201,6 +201,85 @@ fn every_field_of_a_body_says_what_it_means() {
     }
 }
 
+/// Each property of the document by its place, wherever it is.
+fn properties<'a>(value: &'a Value, place: &str, found: &mut Vec<(String, &'a Value)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                let place = format!("{place}/{name}");
+                if let ("properties", Some(known)) = (name.as_str(), inner.as_object()) {
+                    let known = known.iter();
+                    found.extend(known.map(|(name, it)| (format!("{place}/{name}"), it)));
+                }
+                properties(inner, &place, found);
+            }
+        }
+        Value::Array(items) => {
+            for (n, item) in items.iter().enumerate() {
+                properties(item, &format!("{place}/{n}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_property_says_what_it_is() {
+    let document = document();
+    let mut found = Vec::new();
+    properties(&document, "", &mut found);
+    // Each event of the stream of news has a description for all that it is.
+    found.retain(|(place, _)| !place.contains("text/event-stream"));
+    assert!(found.len() > 300, "{}", found.len());
+    let is_bare = |it: &Value| it["description"].as_str().is_none_or(str::is_empty);
+    let bare: Vec<_> = found.iter().filter(|(_, it)| is_bare(it)).collect();
+    assert!(bare.is_empty(), "{bare:#?}");
+}
+
+/// Whether a schema is that of a time, or of one that may be null.
+fn is_time(document: &Value, schema: &Value) -> bool {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return is_time(document, document.pointer(&reference[1..]).unwrap());
+    }
+    let either = ["anyOf", "allOf"].map(|name| schema[name].as_array());
+    let mut either = either.into_iter().flatten().flatten();
+    schema["format"] == "date-time" || either.any(|it| is_time(document, it))
+}
+
+#[test]
+fn every_time_is_one() {
+    let document = document();
+    let mut found = Vec::new();
+    properties(&document, "", &mut found);
+    let is_called =
+        |name: &str| name.ends_with("At") || ["at", "notBefore", "notAfter"].contains(&name);
+    found.retain(|(place, _)| is_called(place.rsplit('/').next().unwrap()));
+    assert!(found.len() > 20, "{}", found.len());
+    let others: Vec<_> = found
+        .iter()
+        .filter(|(_, it)| !is_time(&document, it))
+        .collect();
+    assert!(others.is_empty(), "{others:#?}");
+}
+
+#[test]
+fn the_types_of_problems_are_a_list_and_both_cookies_are_told() {
+    let document = document();
+    let types = &document["components"]["schemas"]["Problem"]["properties"]["type"]["enum"];
+    let types = types.as_array().unwrap();
+    assert_eq!(types.len(), kite_api::problem::ProblemKind::ALL.len());
+    assert!(types.contains(&"urn:kite:problem:invalid".into()));
+    let ways = document["components"]["securitySchemes"]
+        .as_object()
+        .unwrap();
+    let cookies: Vec<_> = ways.values().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(cookies, ["kite_session", "__Host-kite_session"]);
+    for (what, operation) in operations(&document) {
+        let taken = operation["security"].as_array().map_or(0, Vec::len);
+        assert!([0, ways.len()].contains(&taken), "{what}");
+    }
+}
+
 #[test]
 fn what_is_referred_to_is_there_and_nothing_of_kubernetes_is_left() {
     let document = document();

@@ -293,6 +293,12 @@ impl Operation<'_> {
         })
     }
 
+    /// The body that the document gives as an example; none where there is none.
+    pub fn example(&self) -> Option<Value> {
+        let body = &self.it["requestBody"]["content"]["application/json"];
+        body.get("example").cloned()
+    }
+
     fn parameters(&self, cases: &mut Vec<Case>) {
         let parameters = self.it["parameters"].as_array().into_iter().flatten();
         for parameter in parameters.filter(|it| it["in"] == "query") {
