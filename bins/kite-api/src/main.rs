@@ -63,6 +63,15 @@ struct Cli {
         default_value_t = 0
     )]
     trusted_proxies: usize,
+    /// Connections at a time from one address (IPv6: from one /64). Not counted where
+    /// --trusted-proxies says that addresses are those of proxies.
+    #[arg(
+        long,
+        env = "KITE_MAX_CONNECTIONS_PER_ADDRESS",
+        value_name = "NUMBER",
+        default_value_t = 512
+    )]
+    max_connections_per_address: usize,
     /// Hours after which people sign in again.
     #[arg(
         long,
@@ -144,7 +153,10 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, "the HTTP API serves");
     let router = kite_api::router(state.clone());
-    kite_process::serve_and_drain(listener, router, shutdown.clone(), state.drain()).await?;
+    // A proxy has the connections of everybody behind it.
+    let per_address = (cli.trusted_proxies == 0).then_some(cli.max_connections_per_address);
+    let drain = state.drain();
+    kite_process::serve_and_drain(listener, router, per_address, shutdown.clone(), drain).await?;
     reporting.cancel();
     reports.await?;
     if let Some(keeping) = keeping {

@@ -1,6 +1,6 @@
 //! An axum router on a socket, until a token ends it.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use axum::{Extension, Router, extract::ConnectInfo};
@@ -9,12 +9,11 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::places::Places;
 
 /// How long requests that are under way get after the end was asked for.
 const GRACE: Duration = Duration::from_secs(1);
@@ -45,22 +44,36 @@ pub async fn serve_http(
     router: Router,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
+    serve(listener, router, None, shutdown).await
+}
+
+async fn serve(
+    listener: TcpListener,
+    router: Router,
+    per_address: Option<usize>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     listener
         .local_addr()
         .context("the socket is not listening")?;
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Places::new(MAX_CONNECTIONS, per_address);
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
             accepted = async {
-                let place = Arc::clone(&places).acquire_owned().await;
+                let place = places.one().await;
                 (place, listener.accept().await)
             } => accepted,
         };
         let (place, stream) = accepted;
         match stream {
             Ok((stream, peer)) => {
+                let place = place.and_then(|place| places.give(place, peer.ip()));
+                let Some(place) = place else {
+                    tracing::debug!(%peer, "the address has as many connections as it may");
+                    continue;
+                };
                 let serving = serve_connection(stream, peer, router.clone(), shutdown.clone());
                 connections.spawn(async move {
                     serving.await;
@@ -80,10 +93,13 @@ pub async fn serve_http(
 }
 
 /// As [`serve_http`], beside what lets those go who stay: `drain` runs once
-/// `shutdown` is there, and both have ended when this returns.
+/// `shutdown` is there, and both have ended when this returns. From one address
+/// `per_address` connections are served at a time (IPv6: from one /64), and further
+/// ones closed: for where addresses are the clients' own.
 pub async fn serve_and_drain(
     listener: TcpListener,
     router: Router,
+    per_address: Option<usize>,
     shutdown: CancellationToken,
     drain: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
@@ -92,7 +108,10 @@ pub async fn serve_and_drain(
         drain.await;
         Ok(())
     };
-    tokio::try_join!(serve_http(listener, router, shutdown.clone()), draining)?;
+    tokio::try_join!(
+        serve(listener, router, per_address, shutdown.clone()),
+        draining
+    )?;
     Ok(())
 }
 
@@ -288,6 +307,36 @@ mod tests {
         client.read_to_string(&mut told).await.unwrap();
         assert_eq!(told.matches("news").count(), 2, "{told}");
         stop.cancel();
+    }
+
+    #[tokio::test]
+    async fn one_address_has_so_many_connections_at_a_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/", get(async || "here"));
+        let drain = std::future::ready(());
+        let serving = serve_and_drain(listener, router, Some(1), stop.clone(), drain);
+        let serving = tokio::spawn(serving);
+        let asked = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let ask = async |client: &mut TcpStream| {
+            client.write_all(asked).await?;
+            let mut answer = [0; 8];
+            client.read_exact(&mut answer).await
+        };
+        let mut first = TcpStream::connect(address).await.unwrap();
+        ask(&mut first).await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        assert!(ask(&mut second).await.is_err(), "is served as well");
+        ask(&mut first).await.unwrap();
+        drop(first);
+        // Until it is seen that the first is gone.
+        while {
+            let mut third = TcpStream::connect(address).await.unwrap();
+            ask(&mut third).await.is_err()
+        } {}
+        stop.cancel();
+        serving.await.unwrap().unwrap();
     }
 
     // As docs/api.md says: it is hyper that answers these, and nothing shapes them.

@@ -4,6 +4,7 @@
 mod admin;
 mod http;
 mod logs;
+mod places;
 mod shutdown;
 
 use std::time::Duration;

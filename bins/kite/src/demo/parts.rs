@@ -159,7 +159,7 @@ pub(super) async fn api(
         shutdown.clone(),
     ));
     let app = kite_api::router(state.clone());
-    kite_process::serve_and_drain(listener, app, shutdown.clone(), state.drain()).await?;
+    kite_process::serve_and_drain(listener, app, None, shutdown.clone(), state.drain()).await?;
     consoles.abort();
     Ok("HTTP API")
 }
