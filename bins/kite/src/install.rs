@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use kite_admin::{
     doctor::{Aim, Finding, Report, State, examine, may_install},
     install::{
-        Change, Data, FirstAdmin, Memory, ObjectName, Page, Removed, Workload, apply, first_admin,
-        is_installed, page, prune, recall, remove, require_here, wait_until_ready,
+        Change, Data, FirstAdmin, Memory, ObjectName, Page, Removed, Setting, Workload, apply,
+        first_admin, is_installed, page, prune, recall, remove, require_here, wait_until_ready,
     },
 };
 use kite_core::names;
@@ -229,6 +229,15 @@ pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// A setting that stays as somebody else has set it.
+fn shown(setting: &Setting) -> String {
+    let (field, by) = (&setting.field, setting.by.join(", "));
+    format!(
+        "{field} is {} by {by} and not {}",
+        setting.value, setting.wanted
+    )
+}
+
 /// Tells people line by line, and scripts all of it at the end.
 struct Told {
     output: Output,
@@ -286,15 +295,30 @@ impl Told {
     }
 
     fn applied(&mut self, object: &ObjectName, change: Change) {
-        self.rows
-            .push(json!({ "object": object, "change": change }));
+        let mut row = json!({ "object": object });
+        if let (Some(row), Ok(Value::Object(change))) =
+            (row.as_object_mut(), serde_json::to_value(&change))
+        {
+            row.extend(change);
+        }
+        self.rows.push(row);
         let bar = bar(self.rows.len(), self.all);
         match change {
             Change::Created => self.lines.line(&format!("created    {object}")),
             Change::Changed => self.lines.line(&format!("changed    {object}")),
-            Change::Kept => self.lines.line(&format!(
-                "kept       {object}, which an administrator has changed"
-            )),
+            Change::Kept(kept) => {
+                let rest = if kept.changed {
+                    "; the rest was changed"
+                } else {
+                    ""
+                };
+                let settings: Vec<_> = kept.settings.iter().map(shown).collect();
+                self.lines.line(&format!(
+                    "kept       {object}: {}{rest}",
+                    settings.join(", ")
+                ));
+                self.lines.line(&format!("           -> {}", kept.remedy));
+            }
             Change::Unchanged => {}
         }
         self.lines.progress(&format!("{bar} {object}"));
