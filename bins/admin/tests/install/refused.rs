@@ -1,6 +1,9 @@
 //! What is refused before anything is written.
 
-use kite_admin::install::{Memory, apply, recall};
+use kite_admin::{
+    backup::require_installed,
+    install::{Memory, apply, recall},
+};
 use kite_fake::FakeCluster;
 use kite_render::install::{Installation, Manifest, Monitoring, Profile, Recordings, Storage};
 use kube::Client;
@@ -160,4 +163,20 @@ async fn volumes_of_recordings_of_another_size() {
         "{error}"
     );
     assert_eq!(world.specs().await, before);
+}
+
+#[tokio::test]
+async fn a_restore_where_kite_is_not() {
+    let fake = FakeCluster::builder().build().unwrap();
+    let error = require_installed(&fake.client()).await.unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("KitePlatform") && error.contains("kite install"),
+        "{error}"
+    );
+    assert!(!error.contains("Status"), "{error}");
+    let manifests = small().manifests();
+    let left = apply(&fake.client(), &manifests, false, |_, _| {}).await;
+    assert!(left.unwrap().is_empty());
+    require_installed(&fake.client()).await.unwrap();
 }
