@@ -7,6 +7,7 @@ mod apply;
 mod check;
 mod memory;
 mod object;
+mod own;
 mod page;
 mod ready;
 mod remove;

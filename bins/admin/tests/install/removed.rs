@@ -10,14 +10,14 @@ use k8s_openapi::{
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kite_admin::install::{Change, Data, remove, require_here};
+use kite_admin::install::{Change, Data, Removed, first_admin, remove, require_here};
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, KubeCluster, ObjectKey},
     crd::{KiteUser, KiteUserSpec, KiteVirtualMachine},
     names,
 };
 use kite_reconcile::{Context, operator::Operator};
-use kite_render::install::Process;
+use kite_render::install::{Manifest, Process, Recordings};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
@@ -247,4 +247,92 @@ async fn without_a_controller_users_are_not_given_up_half_way() {
         "who clears away is not taken away"
     );
     assert_eq!(world.count::<ClusterRole>().await, roles);
+}
+
+#[tokio::test]
+async fn in_a_namespace_that_was_there_no_key_or_token_of_kites_is_left() {
+    let world = World::new();
+    let cluster = KubeCluster::new(world.client.clone());
+    let namespace: Namespace =
+        serde_json::from_value(json!({"metadata": {"name": "kite"}})).unwrap();
+    cluster.create(&namespace).await.unwrap();
+    let mut installation = small();
+    installation.recordings = Some(Recordings {
+        size: "1Gi".parse().unwrap(),
+        storage_class: None,
+        upload: None,
+        credentials: None,
+    });
+    world.apply(&installation, false).await;
+    let first = first_admin(&world.client, "kite").await.unwrap();
+    for name in [
+        names::SEAL_SECRET,
+        names::GATEWAY_HOST_KEY_SECRET,
+        names::UPLOADED_CERTIFICATE,
+        names::PLATFORM_CERTIFICATE,
+        names::OIDC_SECRET,
+        "pull",
+    ] {
+        let secret: Secret = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "kite"}, "data": {"token": "YQ=="}}))
+        .unwrap();
+        cluster.create(&secret).await.unwrap();
+    }
+    let claim = |name: &str, labels: serde_json::Value| -> PersistentVolumeClaim {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "kite", "labels": labels},
+            "spec": {"accessModes": ["ReadWriteOnce"],
+                     "resources": {"requests": {"storage": "1Gi"}}}}))
+        .unwrap()
+    };
+    cluster.create(&claim("theirs", json!({}))).await.unwrap();
+    // As the StatefulSet makes them.
+    let manifests = installation.manifests();
+    let gateway = manifests.iter().find_map(|it| match it {
+        Manifest::StatefulSet(it) => it.spec.volume_claim_templates.clone(),
+        _ => None,
+    });
+    let labels = json!(gateway.unwrap()[0].metadata.labels);
+    let own = claim("recordings-kite-gateway-7", labels);
+    cluster.create(&own).await.unwrap();
+
+    for dry_run in [true, false] {
+        let mut deleted = Vec::new();
+        let left = remove(
+            &world.client,
+            "kite",
+            Data::Delete,
+            dry_run,
+            LONG,
+            |object, removed| {
+                if removed == Removed::Deleted {
+                    deleted.push(object.name.clone());
+                }
+            },
+        )
+        .await
+        .unwrap();
+        for name in [
+            names::BOOTSTRAP_SECRET,
+            names::SEAL_SECRET,
+            names::GATEWAY_HOST_KEY_SECRET,
+            names::UPLOADED_CERTIFICATE,
+            names::PLATFORM_CERTIFICATE,
+            "recordings-kite-gateway-7",
+        ] {
+            assert!(deleted.iter().any(|it| it == name), "{name}: {deleted:?}");
+        }
+        let left: Vec<_> = left.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            left,
+            [
+                "Secret kite/kite-oidc",
+                "Secret kite/pull",
+                "PersistentVolumeClaim kite/theirs"
+            ]
+        );
+    }
+    world.apply(&installation, false).await;
+    let again = first_admin(&world.client, "kite").await.unwrap();
+    assert_ne!(again, first, "the old token opens nothing");
 }
