@@ -253,11 +253,20 @@ async fn agrees(
     let mut both = serde_json::to_value(&manifest)?;
     // What else is asked for, the definition that is there need not know.
     if let Some(spec) = both["spec"].as_object_mut() {
-        spec.retain(|field, _| field == "imageNamespace" || field == "storageClass");
+        spec.retain(|field, _| matches!(&**field, "imageNamespace" | "storageClass" | "exposure"));
     }
     let params = PatchParams::apply(MANAGER).dry_run();
     let (after, kept) = match apply_beside(&api, &object.name, &params, both, Some(&there)).await {
         Ok(after) => after,
+        Err(error) if matches!(&error, kube::Error::Api(status) if status.code == 422) => {
+            return Err(Error::Refused {
+                what: format!("{object}: {}", said(&error)),
+                remedy: "What somebody else has set there does not go with what was asked for: \
+                         name the same (--ingress-class, --gateway-api, --cluster-issuer), or \
+                         change it first: kubectl edit kiteplatform default"
+                    .to_owned(),
+            });
+        }
         // Applying it says so in its turn.
         Err(kube::Error::Api(_)) => return Ok(()),
         Err(error) => return Err(Error::of(&object, error)),

@@ -146,3 +146,32 @@ async fn settings_of_others_on_which_something_rests_refuse_all_of_it() {
     assert_eq!(now.storage_class(), "fast");
     assert_eq!(now.image_namespace(), "theirs");
 }
+
+#[tokio::test]
+async fn settings_of_others_that_go_with_none_of_these_refuse_all_of_it() {
+    let world = World::new();
+    let mut installation = small();
+    world.apply(&installation, false).await;
+    let gateway = json!({"namespace": "edge", "name": "public"});
+    set(&world, json!({"exposure": {"gateway": gateway}})).await;
+    let before = world.specs().await;
+    installation.platform.exposure.ingress_class_name = Some("traefik".to_owned());
+    installation.containers.tag = "other".to_owned();
+    let manifests = installation.manifests();
+    for dry_run in [true, false] {
+        let done = apply(&world.client, &manifests, dry_run, |object, _| {
+            panic!("{object}");
+        });
+        let error = done.await.unwrap_err().to_string();
+        for words in ["nothing was written", "ingressClassName", "--gateway-api"] {
+            assert!(error.contains(words), "{words}: {error}");
+        }
+    }
+    assert_eq!(world.specs().await, before);
+    // As --gateway-api has it.
+    installation.platform.exposure.ingress_class_name = None;
+    installation.platform.exposure.gateway = serde_json::from_value(gateway).unwrap();
+    let told = world.apply(&installation, false).await;
+    let (_, change) = told.iter().find(of("KitePlatform", "default")).unwrap();
+    assert_eq!(*change, Change::Changed);
+}
