@@ -237,10 +237,67 @@ fn hex(bytes: &[u8]) -> String {
         })
 }
 
+/// Whether `text` can be the name of a namespace: a DNS label in lower case.
+pub fn is_label(text: &str) -> bool {
+    let inner = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    (1..=63).contains(&text.len())
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Whether `text` can be the name of most other objects, or a domain in lower case: labels
+/// with dots between them.
+pub fn is_subdomain(text: &str) -> bool {
+    let inner = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    let is_part = |it: &str| {
+        !it.is_empty() && it.chars().all(inner) && !it.starts_with('-') && !it.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_part)
+}
+
+/// Whether `text` can be what people connect to: a name or an address.
+pub fn is_host(text: &str) -> bool {
+    let inner = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '.';
+    let is_end = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric());
+    let is_name =
+        text.chars().all(inner) && is_end(text.chars().next()) && is_end(text.chars().next_back());
+    text.len() <= 253 && (is_name || text.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn names_are_judged_as_the_crds_do() {
+        for (text, label, subdomain, host) in [
+            ("kite", true, true, true),
+            ("a-1", true, true, true),
+            ("vm.example.org", false, true, true),
+            ("SSH.example.org", false, false, true),
+            ("192.0.2.1", false, true, true),
+            ("2001:db8::1", false, false, true),
+            ("", false, false, false),
+            ("a b", false, false, false),
+            ("-a", false, false, false),
+            ("a-", false, false, false),
+            ("a..b", false, false, true),
+            (".a", false, false, false),
+            ("not a domain!", false, false, false),
+            ("a_b", false, false, false),
+            ("ssh.example.org:22", false, false, false),
+        ] {
+            assert_eq!(
+                (is_label(text), is_subdomain(text), is_host(text)),
+                (label, subdomain, host),
+                "{text:?}"
+            );
+        }
+        assert!(is_label(&"a".repeat(63)) && !is_label(&"a".repeat(64)));
+        assert!(is_subdomain(&"a".repeat(253)) && !is_subdomain(&"a".repeat(254)));
+    }
 
     #[test]
     fn the_longest_names_still_fit_a_dns_label() {

@@ -415,6 +415,58 @@ async fn how_people_would_get_in_is_looked_at_before_there_are_settings() {
 }
 
 #[tokio::test]
+async fn gateways_are_ways_in_too() {
+    let fake = fit().await;
+    let mut facts = facts(&fake).await;
+    let exposure = |facts: &Facts, aim: &Aim| judge(facts, aim).find("exposure").unwrap().clone();
+    let none = exposure(&facts, &aim());
+    assert!(none.message.contains("nor a Gateway"), "{none:?}");
+    let gateway = |name: &str, programmed: &str| {
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "edge", "name": name},
+            "status": {"conditions": [{"type": "Programmed", "status": programmed}]}}))
+        .unwrap()
+    };
+    facts.gateways = Seen::Known(vec![gateway("broken", "False"), gateway("public", "True")]);
+    let named = exposure(&facts, &aim());
+    assert_eq!(named.state, State::Warning, "{named:?}");
+    assert!(!named.message.contains("neither"), "{named:?}");
+    assert!(
+        named.message.contains("edge/public, edge/broken"),
+        "{named:?}"
+    );
+    let remedy = named.remedy.unwrap();
+    assert!(
+        remedy.contains("--gateway-api edge/public of kite install"),
+        "{remedy}"
+    );
+    // Settings that leave it to a default class, of which there is none.
+    let planned = Aim {
+        planned: Some(serde_json::from_value(json!({"baseDomain": "localhost"})).unwrap()),
+        ..aim()
+    };
+    let remedy = exposure(&facts, &planned).remedy.unwrap();
+    assert!(remedy.contains("edge/public"), "{remedy}");
+    // Beside classes, one of which is used by itself or not.
+    for (is_default, state, words) in [
+        (
+            "false",
+            State::Warning,
+            "--ingress-class nginx or --gateway-api edge/public",
+        ),
+        ("true", State::Fit, "--gateway-api edge/public"),
+    ] {
+        let class = json!({"metadata": {"name": "nginx", "annotations": {
+            "ingressclass.kubernetes.io/is-default-class": is_default}}});
+        facts.ingress_classes = Seen::Known(vec![serde_json::from_value(class).unwrap()]);
+        let found = exposure(&facts, &aim());
+        assert_eq!(found.state, state, "{found:?}");
+        let told = format!("{} {}", found.message, found.remedy.unwrap_or_default());
+        assert!(told.contains(words), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn settings_that_are_to_be_written_are_held_against_the_cluster() {
     let fake = fit().await;
     let planned = |settings: Value| Aim {

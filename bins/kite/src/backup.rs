@@ -224,6 +224,7 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<ExitCode>
         .transpose()
         .with_context(|| shown.clone())?;
     let client = options.cluster.client_without_retries().await?;
+    backup::require_installed(&client).await?;
     let how = backup::Options {
         dry_run: options.dry_run == DryRun::Server,
         overwrite: options.overwrite,

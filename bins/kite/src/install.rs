@@ -1,25 +1,28 @@
 //! `kite install`, `kite upgrade` and `kite uninstall`.
 
-use std::{fmt::Write as _, process::ExitCode, time::Duration};
+mod told;
+mod version;
+
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use kite_admin::{
-    doctor::{Aim, Finding, Report, State, examine, may_install},
+    doctor::{Aim, Report, State, examine, may_install},
     install::{
-        Change, Data, FirstAdmin, Memory, ObjectName, Page, Removed, Workload, apply, first_admin,
-        is_installed, page, prune, recall, remove, require_here, wait_until_ready,
+        Data, Memory, apply, first_admin, is_installed, page, prune, recall, remove, require_here,
+        wait_until_ready,
     },
 };
 use kite_core::names;
 use kite_process::ClusterArgs;
 use kite_render::install::{Installation, Manifest, Profile};
 use kube::Client;
-use serde_json::{Value, json};
 
+use self::told::Told;
 use crate::{
     manifests::{InstallationOptions, Named},
-    output::{Lines, Output, bar, count, print, print_json},
+    output::Output,
 };
 
 /// How long the controller gets to say where the web page is.
@@ -54,6 +57,10 @@ pub(crate) struct InstallOptions {
     /// be given several times.
     #[arg(long, value_name = "OPTION", value_delimiter = ',')]
     forget: Vec<String>,
+    /// Install this version over a newer one, whose CRDs have fields that this one's
+    /// drop from objects.
+    #[arg(long)]
+    allow_downgrade: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -77,6 +84,11 @@ pub(crate) async fn install(
              all once, such as --profile {}, as what is not named goes to its default",
             Profile::default().name()
         );
+    }
+    if let Some(last) = &last
+        && !options.allow_downgrade
+    {
+        version::require_no_older(version, &last.version)?;
     }
     let named = named.over(last.as_ref(), &options.forget, version)?;
     let installation = named.installation(namespace)?;
@@ -214,7 +226,7 @@ pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCod
     let mut told = Told::new(options.output, 0);
     let longest = Duration::from_secs(options.timeout);
     let dry_run = options.dry_run == DryRun::Server;
-    remove(
+    let left = remove(
         &client,
         &options.namespace,
         data,
@@ -225,185 +237,6 @@ pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCod
         },
     )
     .await?;
-    told.gone(data, dry_run)?;
+    told.gone(data, &left, dry_run)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Tells people line by line, and scripts all of it at the end.
-struct Told {
-    output: Output,
-    lines: Lines,
-    all: usize,
-    gone: usize,
-    options: Vec<String>,
-    warnings: Vec<Finding>,
-    rows: Vec<Value>,
-}
-
-impl Told {
-    fn new(output: Output, all: usize) -> Self {
-        Self {
-            output,
-            lines: Lines::new(output),
-            all,
-            gone: 0,
-            options: Vec::new(),
-            warnings: Vec::new(),
-            rows: Vec::new(),
-        }
-    }
-
-    /// Says what is amiss that keeps nothing from being installed.
-    fn warn(&mut self, report: &Report) {
-        for finding in report.to_look_at() {
-            self.lines.line(&format!(
-                "warning    {}: {}",
-                finding.check, finding.message
-            ));
-            if let Some(remedy) = &finding.remedy {
-                self.lines.line(&format!("           -> {remedy}"));
-            }
-        }
-        self.warnings.extend(report.to_look_at().cloned());
-    }
-
-    /// Says which options hold, as not all of them were written.
-    fn with(&mut self, now: &Memory, last: Option<&Memory>) {
-        self.options.clone_from(&now.options);
-        let Some(last) = last else {
-            return;
-        };
-        let options = match now.options.as_slice() {
-            [] => "no options".to_owned(),
-            options => options.join(" "),
-        };
-        let from = if last.version == now.version {
-            String::new()
-        } else {
-            format!(", from {} to {}", last.version, now.version)
-        };
-        self.lines.line(&format!("with {options}{from}"));
-    }
-
-    fn applied(&mut self, object: &ObjectName, change: Change) {
-        self.rows
-            .push(json!({ "object": object, "change": change }));
-        let bar = bar(self.rows.len(), self.all);
-        match change {
-            Change::Created => self.lines.line(&format!("created    {object}")),
-            Change::Changed => self.lines.line(&format!("changed    {object}")),
-            Change::Kept => self.lines.line(&format!(
-                "kept       {object}, which an administrator has changed"
-            )),
-            Change::Unchanged => {}
-        }
-        self.lines.progress(&format!("{bar} {object}"));
-    }
-
-    fn waiting(&mut self, workloads: &[Workload]) {
-        let texts: Vec<_> = workloads
-            .iter()
-            .map(|it| format!("{} {}/{}", it.object.name, it.ready, it.wanted))
-            .collect();
-        self.lines
-            .step(&format!("pods ready: {}", texts.join(", ")));
-    }
-
-    fn removed(&mut self, object: &ObjectName, removed: Removed) {
-        self.rows
-            .push(json!({ "object": object, "change": removed }));
-        // Of what is deleted so far: what else there is shows as it goes.
-        match removed {
-            Removed::Deleted => {
-                self.lines.line(&format!("deleted    {object}"));
-                self.all += 1;
-            }
-            Removed::Gone => self.gone += 1,
-        }
-        let bar = bar(self.gone, self.all);
-        self.lines.progress(&format!("{bar} gone: {object}"));
-    }
-
-    /// Says what came of it, but of a dry run what would.
-    fn end(&mut self, made: Option<(&FirstAdmin, &Page)>, namespace: &str) -> anyhow::Result<()> {
-        let token = match made {
-            Some((FirstAdmin::Token(token), _)) => Some(token),
-            Some((FirstAdmin::IsThere, _)) | None => None,
-        };
-        if self.output == Output::Json {
-            let url = match made {
-                Some((_, Page::At(url))) => Some(url),
-                Some((_, Page::Nowhere(_))) | None => None,
-            };
-            print_json(&json!({
-                "options": self.options,
-                "warnings": self.warnings,
-                "objects": self.rows,
-                "bootstrapToken": token,
-                "url": url,
-            }))?;
-            return Ok(());
-        }
-        let count = |change: &str| count(&self.rows, change);
-        let summary = format!(
-            "{} objects: {} created, {} changed, {} as they were, {} kept",
-            self.rows.len(),
-            count("created"),
-            count("changed"),
-            count("unchanged"),
-            count("kept")
-        );
-        self.lines.line(&summary);
-        let Some((_, page)) = made else {
-            self.lines
-                .line("Nothing was written: the above is what would be");
-            return Ok(());
-        };
-        let mut text = match page {
-            Page::At(url) => format!("The web page: {url}\n"),
-            Page::Nowhere(why) => format!(
-                "The web page has no address yet: {why}\nUntil then: kubectl port-forward -n \
-                 {namespace} svc/{} {}, and http://localhost:{1}\n",
-                names::API_SERVICE,
-                names::API_PORT
-            ),
-        };
-        if let Some(token) = token {
-            writeln!(
-                text,
-                "The first administrator signs up with this token, once: {token}"
-            )?;
-        }
-        print(&text)?;
-        Ok(())
-    }
-
-    /// Says what was removed, and what was not.
-    fn gone(&mut self, data: Data, dry_run: bool) -> anyhow::Result<()> {
-        if self.output == Output::Json {
-            let all = json!({ "objects": self.rows });
-            print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
-            return Ok(());
-        }
-        if self.rows.is_empty() {
-            self.lines.line(
-                "There is nothing here that kite install made. What another tool installed is \
-                 removed with that tool",
-            );
-            return Ok(());
-        }
-        if dry_run {
-            self.lines
-                .line("Nothing was deleted: the above is what would be");
-            return Ok(());
-        }
-        self.lines.line(match data {
-            Data::Keep => {
-                "Kite is gone. Its users, VMs with their disks, images and settings are still \
-                 there, VMs run on, and kite install takes them up again"
-            }
-            Data::Delete => "Kite is gone, with all users, VMs and disks",
-        });
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 
 mod named;
 mod options;
+mod values;
 
 use clap::{Args, ValueEnum};
 use kite_render::install::Manifest;
@@ -33,10 +34,8 @@ pub(crate) enum Output {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let text = text(
-        &options.installation.installation().manifests(),
-        options.output,
-    )?;
+    let manifests = options.installation.installation()?.manifests();
+    let text = text(&manifests, options.output)?;
     print(&text)?;
     Ok(())
 }
@@ -83,7 +82,7 @@ mod tests {
 
     fn printed(arguments: &[&str]) -> Vec<Value> {
         let options = options(arguments).unwrap();
-        let manifests = options.installation().manifests();
+        let manifests = options.installation().unwrap().manifests();
         let text = text(&manifests, Output::Yaml).unwrap();
         serde_saphyr::from_multiple(&text).unwrap()
     }
@@ -101,7 +100,7 @@ mod tests {
     #[test]
     fn both_forms_say_the_same() {
         let options = options(&["--profile", "k3s"]).unwrap();
-        let manifests = options.installation().manifests();
+        let manifests = options.installation().unwrap().manifests();
         let list = text(&manifests, Output::Json).unwrap();
         let list: Value = serde_json::from_str(&list).unwrap();
         let yaml = text(&manifests, Output::Yaml).unwrap();
@@ -228,9 +227,80 @@ mod tests {
             (&["--record-upload=s3://a/b"], "--record"),
             (&["--longhorn=2", "--provisioner=x"], "--provisioner"),
             (&["--gateway-replicas=0"], "--gateway-replicas"),
+            (&["--base-domain=not a domain!"], "vm.example.org"),
+            (&["--tag="], "--tag"),
+            (&["--registry=http://x/"], "without http://"),
+            (&["--storage-class=a b"], "--storage-class"),
+            (&["--pull-secret=a b"], "--pull-secret"),
+            (&["--cluster-issuer=a b"], "--cluster-issuer"),
+            (&["--ingress-class=A"], "--ingress-class"),
+            (&["--gateway-host=a b"], "ssh.example.org"),
+            (&["--record=1Gi", "--record-credentials=a b"], "a b"),
+            (&["--gateway-api=public"], "NAMESPACE/NAME"),
+            (
+                &["--gateway-api=a/b", "--ingress-class=c"],
+                "--ingress-class",
+            ),
+            (
+                &["--gateway-api=a/b", "--cluster-issuer=c"],
+                "--cluster-issuer",
+            ),
         ] {
             let error = options(arguments).err().unwrap();
             assert!(error.contains(words), "{arguments:?}: {error}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_together_is_named() {
+        for (arguments, words) in [
+            (
+                &["--image-namespace=kite"][..],
+                &["--image-namespace \"kite\"", "kite-images"][..],
+            ),
+            (
+                &["--namespace=one", "--image-namespace=one"],
+                &["--image-namespace \"one\""],
+            ),
+            (
+                &["--env=gateway:KITE_NAMESPACE=x"],
+                &["--env", "KITE_NAMESPACE=x", "pod"],
+            ),
+            (
+                &["--env=gateway:KITE_DRAIN_SECONDS=1h"],
+                &["--env", "KITE_DRAIN_SECONDS=1h", "seconds"],
+            ),
+            (
+                &["--gateway-service-type=node-port", "--gateway-port=22"],
+                &["--gateway-port 22", "30000", "spec.gateway.nodePort"],
+            ),
+        ] {
+            let installation = options(arguments).unwrap().installation();
+            let error = installation.unwrap_err().to_string();
+            for word in words {
+                assert!(error.contains(word), "{arguments:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gateway_takes_the_place_of_ingresses() {
+        let objects = printed(&["--profile=k3s", "--gateway-api=edge/public"]);
+        let platform = the(&objects, "KitePlatform", "default");
+        assert_eq!(
+            platform["spec"]["exposure"],
+            json!({"gateway": {"namespace": "edge", "name": "public"}})
+        );
+        let web_from = |arguments: &[&str]| {
+            let objects = printed(&[&["--gateway-api=edge/public"], arguments].concat());
+            let policy = the(&objects, "NetworkPolicy", "kite-api");
+            policy["spec"]["ingress"][0]["from"].to_string()
+        };
+        assert!(web_from(&[]).contains("edge") && web_from(&[]).contains("traefik"));
+        let own = web_from(&["--web-from=envoy-gateway-system"]);
+        assert!(
+            !own.contains("edge") && own.contains("envoy-gateway-system"),
+            "{own}"
+        );
     }
 }

@@ -9,7 +9,8 @@ use kite_core::quantity::Bytes;
 
 use super::{
     Installation, Process,
-    process::{GATEWAY_DRAIN, GATEWAY_DRAIN_DELAY},
+    process::{DRAIN, DRAIN_DELAY, GATEWAY_DRAIN, GATEWAY_DRAIN_DELAY},
+    validity::NAMESPACE,
 };
 
 /// Where recordings lie in a container.
@@ -55,11 +56,22 @@ impl Default for Web {
 }
 
 /// Options of which an installation knows nothing, by process and variable. They win
-/// over those that it sets.
+/// over those that it sets, but for `KITE_NAMESPACE`, which is that of the pod.
 pub type Options = BTreeMap<Process, BTreeMap<String, String>>;
 
 /// The variables of a process.
 pub(super) fn variables(installation: &Installation, process: Process) -> Vec<EnvVar> {
+    let all = options(installation, process);
+    let variables = all.into_iter().map(|(name, value)| EnvVar {
+        name,
+        value: Some(value),
+        value_from: None,
+    });
+    [namespace()].into_iter().chain(variables).collect()
+}
+
+/// The options of a process, by their variables.
+pub(super) fn options(installation: &Installation, process: Process) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([
         (
             "KITE_ADMIN_LISTEN",
@@ -75,8 +87,8 @@ pub(super) fn variables(installation: &Installation, process: Process) -> Vec<En
             options.insert("KITE_GRANTS", "true".to_owned());
         }
         Process::Gateway => {
-            options.insert("KITE_DRAIN_DELAY_SECONDS", GATEWAY_DRAIN_DELAY.to_string());
-            options.insert("KITE_DRAIN_SECONDS", GATEWAY_DRAIN.to_string());
+            options.insert(DRAIN_DELAY, GATEWAY_DRAIN_DELAY.to_string());
+            options.insert(DRAIN, GATEWAY_DRAIN.to_string());
         }
         Process::Api => {
             let web = &installation.web;
@@ -105,25 +117,17 @@ pub(super) fn variables(installation: &Installation, process: Process) -> Vec<En
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value));
     let mut all: BTreeMap<String, String> = own.collect();
-    all.extend(
-        installation
-            .options
-            .get(&process)
-            .cloned()
-            .unwrap_or_default(),
-    );
-    let variables = all.into_iter().map(|(name, value)| EnvVar {
-        name,
-        value: Some(value),
-        value_from: None,
-    });
-    [namespace()].into_iter().chain(variables).collect()
+    let further = installation.options.get(&process);
+    all.extend(further.cloned().unwrap_or_default());
+    // A variable that is there twice is refused by the API server.
+    all.remove(NAMESPACE);
+    all
 }
 
 /// The pod's own namespace, wherever somebody moves it.
 fn namespace() -> EnvVar {
     EnvVar {
-        name: "KITE_NAMESPACE".to_owned(),
+        name: NAMESPACE.to_owned(),
         value: None,
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {

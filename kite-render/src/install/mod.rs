@@ -30,6 +30,7 @@ mod process;
 mod profile;
 mod rights;
 mod storage;
+mod validity;
 mod workload;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -52,6 +53,7 @@ pub use self::{
     profile::Profile,
     rights::{Right, Scope},
     storage::Storage,
+    validity::Invalid,
     workload::{Containers, Replicas, Spread},
 };
 
@@ -118,6 +120,8 @@ impl Default for Installation {
 
 impl Installation {
     /// All of it, in the order in which to apply it: nothing comes before what it needs.
+    /// What [`check`](Self::check) refuses makes manifests that an API server refuses.
+    ///
     /// Objects of Kite's own kinds are last, for their CRDs have to be established.
     pub fn manifests(&self) -> Vec<Manifest> {
         let mut all: Vec<Manifest> = Vec::new();

@@ -75,13 +75,20 @@ impl Process {
     }
 
     /// How long Kubernetes has to wait after SIGTERM: for what the process waits for
-    /// itself, and a good deal more for an API server that does not answer.
-    pub(super) const fn grace(self) -> Duration {
+    /// itself by its `options`, and a good deal more for an API server that does not
+    /// answer.
+    pub(super) fn grace(self, options: &BTreeMap<String, String>) -> Duration {
+        let seconds = |name: &str, default: u64| {
+            let given = options.get(name).and_then(|it| it.parse::<u32>().ok());
+            given.map_or(default, u64::from)
+        };
         Duration::from_secs(match self {
-            // Reconciles that are under way get 10 s, the release of the Lease 2.
-            Self::Controller => 30,
+            // Reconciles that are under way, and 2 s for the release of the Lease.
+            Self::Controller => seconds(CONTROLLER_DRAIN, 10) + 20,
             // "Restarts" in docs/gateway.md.
-            Self::Gateway => GATEWAY_DRAIN_DELAY + GATEWAY_DRAIN + 60,
+            Self::Gateway => {
+                seconds(DRAIN_DELAY, GATEWAY_DRAIN_DELAY) + seconds(DRAIN, GATEWAY_DRAIN) + 60
+            }
             // The pause before SIGTERM, the last reports of consoles (22 s).
             Self::Api => API_PAUSE + 40,
         })
@@ -93,6 +100,12 @@ impl Process {
     }
 }
 
+/// Variable of the controller for the seconds that its reconciles get to end.
+pub(super) const CONTROLLER_DRAIN: &str = "KITE_DRAIN";
+/// Variable of the gateway for [`GATEWAY_DRAIN_DELAY`].
+pub(super) const DRAIN_DELAY: &str = "KITE_DRAIN_DELAY_SECONDS";
+/// Variable of the gateway for [`GATEWAY_DRAIN`].
+pub(super) const DRAIN: &str = "KITE_DRAIN_SECONDS";
 /// Seconds in which the gateway still accepts connections while it says that it is
 /// not ready: as long as load balancers take to look.
 pub(super) const GATEWAY_DRAIN_DELAY: u64 = 10;

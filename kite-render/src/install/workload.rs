@@ -194,7 +194,8 @@ fn claim(installation: &Installation, process: Process) -> Option<PersistentVolu
 
 fn template(installation: &Installation, process: Process) -> PodTemplateSpec {
     let containers = &installation.containers;
-    let grace = process.grace().as_secs();
+    let options = environment::options(installation, process);
+    let grace = process.grace(&options).as_secs();
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(metadata::labels(process)),

@@ -212,6 +212,60 @@ fn pods_get_the_time_that_their_end_takes() {
 }
 
 #[test]
+fn pods_get_the_time_that_their_options_ask_for() {
+    for (process, options, wanted) in [
+        (
+            Process::Gateway,
+            &[("KITE_DRAIN_SECONDS", "3600")][..],
+            3670,
+        ),
+        (
+            Process::Gateway,
+            &[
+                ("KITE_DRAIN_SECONDS", "5"),
+                ("KITE_DRAIN_DELAY_SECONDS", "0"),
+            ],
+            65,
+        ),
+        (
+            Process::Gateway,
+            &[("KITE_DRAIN_DELAY_SECONDS", "120")],
+            240,
+        ),
+        (Process::Controller, &[("KITE_DRAIN", "600")], 620),
+        (Process::Controller, &[("KITE_DRAIN", "1")], 21),
+        (Process::Api, &[("KITE_DRAIN_SECONDS", "600")], 45),
+    ] {
+        let mut installation = Installation::default();
+        let options = options
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()));
+        installation.options.insert(process, options.collect());
+        for workload in workloads("options", &installation) {
+            let grace = workload.pod().termination_grace_period_seconds.unwrap();
+            if workload.process == process {
+                assert_eq!(grace, wanted, "{process:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_variable_is_there_once() {
+    let mut installation = everything();
+    for process in Process::ALL {
+        let options = installation.options.entry(process).or_default();
+        options.insert("KITE_NAMESPACE".to_owned(), "elsewhere".to_owned());
+        options.insert("KITE_LOG_FORMAT".to_owned(), "text".to_owned());
+    }
+    for workload in workloads("twice", &installation) {
+        // It looks for a second one.
+        assert_eq!(workload.option("KITE_NAMESPACE"), None, "the pod's own");
+        assert_eq!(workload.option("KITE_LOG_FORMAT"), Some("text"));
+    }
+}
+
+#[test]
 fn accounts_are_there_and_are_no_others() {
     for (name, installation) in all() {
         let accounts: BTreeSet<_> = installation

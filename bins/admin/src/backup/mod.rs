@@ -24,7 +24,7 @@ mod write;
 pub use self::{
     document::{Backup, Entry, ReadError},
     outcome::Outcome,
-    restore::{Options, Scope, restore},
+    restore::{NotInstalled, Options, Scope, require_installed, restore},
     selection::{Only, SelectError, Selection},
     take::{Reading, take},
 };

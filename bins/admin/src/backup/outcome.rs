@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::causes::causes;
+use crate::causes::said;
 
 /// What became of an object; in a dry run, what would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -74,6 +74,23 @@ impl Outcome {
             },
             _ => "see whether the API server answers, and repeat this",
         };
-        Self::failed(causes(error), remedy)
+        Self::failed(said(error), remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_refuses_is_told_in_its_words() {
+        let status = serde_json::from_value(json!({"status": "Failure", "code": 404,
+            "message": "404 page not found", "reason": "Failed to parse error data"}));
+        let outcome = Outcome::refused(&kube::Error::Api(status.unwrap()));
+        let wanted = Outcome::failed("404 page not found", "install Kite first: kite install");
+        assert_eq!(outcome, wanted);
     }
 }

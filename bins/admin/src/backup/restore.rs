@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use kite_core::names;
+use kite_core::{crd::KitePlatform, names};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DynamicObject, PostParams},
+    api::{DynamicObject, ListParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use super::{
     selection::Selection,
     write::{missing_truths, take_status},
 };
-use crate::{causes::causes, install::ObjectName};
+use crate::{causes::said, install::ObjectName};
 
 /// How often an object is looked at anew that changes meanwhile.
 const ATTEMPTS: usize = 5;
@@ -54,6 +54,30 @@ pub struct Options {
     pub scope: Scope,
     /// How long the controller may take for a user's namespace.
     pub timeout: Duration,
+}
+
+/// Why nothing can be brought back at all.
+#[derive(Debug, thiserror::Error)]
+pub enum NotInstalled {
+    /// Its kinds are not there.
+    #[error(
+        "Kite is not installed in this cluster, which knows no KitePlatform: install it first \
+         (kite install, with the options of the installation that the file is of), and repeat this"
+    )]
+    NoKinds,
+    /// It could not be looked.
+    #[error("KitePlatform: {}", said(.0))]
+    Unknown(Box<kube::Error>),
+}
+
+/// That there is an installation to bring something back to.
+pub async fn require_installed(client: &Client) -> Result<(), NotInstalled> {
+    let platforms = Api::<KitePlatform>::all(client.clone());
+    match platforms.list(&ListParams::default().limit(1)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(answer)) if answer.code == 404 => Err(NotInstalled::NoKinds),
+        Err(error) => Err(NotInstalled::Unknown(Box::new(error))),
+    }
 }
 
 /// Brings back what `backup` has, and tells of each object. What rests on something that
@@ -337,7 +361,7 @@ impl Restoring<'_> {
             }
             self.note(entry, &created);
             return Ok(Outcome::failed(
-                format!("it is there without its status: {}", causes(&error)),
+                format!("it is there without its status: {}", said(&error)),
                 "repeat this",
             ));
         }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::{core::v1::Service, networking::v1::IngressClass};
 use kite_core::crd::{GatewayServiceType, KitePlatformSpec, KitePlatformStatus};
-use kube::{ResourceExt as _, api::DynamicObject};
+use kube::{ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
 use super::{
@@ -43,27 +43,76 @@ pub(super) fn exposure(facts: &Facts, aim: &Aim) -> Vec<Finding> {
 
 /// What there is for web addresses, while nobody has said yet what they shall be.
 fn unplanned(facts: &Facts) -> Finding {
+    let gateways = gateways(facts);
     let Seen::Known(classes) = &facts.ingress_classes else {
         return unseen(EXPOSURE, "IngressClasses", &facts.ingress_classes);
     };
     if let Some(class) = classes.iter().find(|class| is_default(class)) {
-        let message = format!(
-            "Ingresses of {} are there for web addresses",
-            class.name_any()
-        );
+        let class = class.name_any();
+        let mut message = format!("Ingresses of {class} are there for web addresses");
+        if let Some(first) = gateways.first() {
+            let all = gateways.join(", ");
+            message.push_str(&format!(
+                "; so is the Gateway API ({all}), which --gateway-api {first} of kite install uses \
+                 instead"
+            ));
+        }
         return Finding::fit(EXPOSURE, message);
     }
-    let message = match classes.as_slice() {
-        [] => "there is no IngressClass: neither the page nor a VM would have a web address",
-        _ => "no IngressClass is the cluster's default",
-    };
+    let names: Vec<_> = classes.iter().map(ResourceExt::name_any).collect();
+    let mut ways = Vec::new();
+    ways.extend(names.first().map(|it| format!("--ingress-class {it}")));
+    ways.extend(gateways.first().map(|it| format!("--gateway-api {it}")));
+    if ways.is_empty() {
+        return Finding::of(
+            EXPOSURE,
+            State::Warning,
+            "there is neither an IngressClass nor a Gateway: neither the page nor a VM would have \
+             a web address",
+            "install an ingress controller, or a controller of the Gateway API with a Gateway, and \
+             name it by --ingress-class or --gateway-api of kite install; without, the page is \
+             reached by kubectl port-forward",
+        );
+    }
+    let mut found = Vec::new();
+    if !names.is_empty() {
+        found.push(format!(
+            "no IngressClass is the cluster's default ({})",
+            names.join(", ")
+        ));
+    }
+    if !gateways.is_empty() {
+        let are = if gateways.len() == 1 {
+            "a Gateway is"
+        } else {
+            "Gateways are"
+        };
+        found.push(format!("{are} there ({})", gateways.join(", ")));
+    }
     Finding::of(
         EXPOSURE,
         State::Warning,
-        message,
-        "install an ingress controller or the Gateway API with one, and name it in \
-         spec.exposure of the KitePlatform; without, the page is reached by kubectl port-forward",
+        format!(
+            "{}: nothing is used unless it is named",
+            found.join(", and ")
+        ),
+        format!(
+            "name it: {} of kite install, or spec.exposure of the KitePlatform; without, the page \
+             is reached by kubectl port-forward",
+            ways.join(" or ")
+        ),
     )
+}
+
+/// The Gateways that there are, each as it is named, those first that work.
+fn gateways(facts: &Facts) -> Vec<String> {
+    let mut found: Vec<_> = facts.gateways.known().into_iter().flatten().collect();
+    found.sort_by_key(|it| !has_condition(it, "Programmed"));
+    let name = |it: &DynamicObject| {
+        let namespace = it.namespace().unwrap_or_default();
+        format!("{namespace}/{}", it.name_any())
+    };
+    found.into_iter().map(name).collect()
 }
 
 fn domain(facts: &Facts, settings: &KitePlatformSpec) -> Finding {
@@ -99,7 +148,15 @@ fn domain(facts: &Facts, settings: &KitePlatformSpec) -> Finding {
             EXPOSURE,
             State::Unfit,
             "no IngressClass is the cluster's default",
-            "name one in spec.exposure.ingressClassName, or install an ingress controller",
+            match gateways(facts).first() {
+                Some(gateway) => format!(
+                    "name the Gateway {gateway} in spec.exposure.gateway (--gateway-api of kite \
+                     install), or an IngressClass in spec.exposure.ingressClassName"
+                ),
+                None => "name one in spec.exposure.ingressClassName, or install an ingress \
+                         controller"
+                    .to_owned(),
+            },
         ),
     }
 }

@@ -30,6 +30,8 @@ use super::{
 };
 use crate::causes::causes;
 
+const GATEWAY: (&str, &str, &str) = ("gateway.networking.k8s.io", "v1", "Gateway");
+
 /// What became of a question to the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen<T> {
@@ -91,6 +93,8 @@ pub struct Facts {
     pub storage_profiles: Seen<Vec<DynamicObject>>,
     /// Classes of Ingresses.
     pub ingress_classes: Seen<Vec<IngressClass>>,
+    /// Gateways of the Gateway API.
+    pub gateways: Seen<Vec<DynamicObject>>,
     /// The Gateway that the platform names.
     pub gateway: Seen<DynamicObject>,
     /// The `ClusterIssuer` that the platform names.
@@ -148,6 +152,7 @@ impl Facts {
             snapshot_classes: dynamic(client, snapshot).await,
             storage_profiles: dynamic(client, profile).await,
             ingress_classes: all(client).await,
+            gateways: dynamic(client, GATEWAY).await,
             gateway: gateway(client, settings).await,
             issuer: issuer(client, settings).await,
             gateway_service: of(client, namespace, names::GATEWAY_EXTERNAL_SERVICE).await,
@@ -174,6 +179,7 @@ impl Facts {
             snapshot_classes: Seen::Absent,
             storage_profiles: Seen::Absent,
             ingress_classes: Seen::Absent,
+            gateways: Seen::Absent,
             gateway: Seen::Absent,
             issuer: Seen::Absent,
             platform: Seen::Absent,
@@ -281,7 +287,7 @@ async fn gateway(client: &Client, settings: Option<&KitePlatformSpec>) -> Seen<D
     let Some(named) = settings.and_then(|it| it.exposure.gateway.as_ref()) else {
         return Seen::Absent;
     };
-    let kind = kind(("gateway.networking.k8s.io", "v1", "Gateway"));
+    let kind = kind(GATEWAY);
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), &named.namespace, &kind);
     Seen::of(api.get(&named.name).await)
 }

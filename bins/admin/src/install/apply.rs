@@ -12,7 +12,9 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Error, MADE_HERE, MANAGER,
+    check::{Coming, check},
     object::{ObjectName, is_absent},
+    settings::{Kept, apply_beside, remedy},
     widen::widened,
 };
 
@@ -22,8 +24,8 @@ const ESTABLISHED: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What became of an object; in a dry run, what would.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "change")]
 pub enum Change {
     /// It is new.
     Created,
@@ -31,13 +33,14 @@ pub enum Change {
     Changed,
     /// It was as it should be.
     Unchanged,
-    /// Somebody else changed the same fields, which administrators may: it stays as
-    /// it is. Only of Kite's settings and images.
-    Kept,
+    /// Somebody else has set some of its fields, which administrators may: these stay
+    /// as they are, and the rest is as it should be. Only of Kite's settings and images.
+    Kept(Kept),
 }
 
 /// Applies `manifests` in their order, and tells of each. With `dry_run` the API
-/// server judges all and stores nothing.
+/// server judges all and stores nothing. Before the first write it is looked whether
+/// their kinds are served, and whether what is there can become what is wanted.
 ///
 /// What others have written into fields that are installed is overwritten, but not
 /// in Kite's own kinds: administrators change those.
@@ -50,17 +53,23 @@ pub async fn apply<'a>(
     dry_run: bool,
     mut told: impl FnMut(&ObjectName, Change),
 ) -> Result<Narrowing<'a>, Error> {
+    let coming = Coming::of(manifests);
+    check(client, manifests, &coming).await?;
+    let run = Run {
+        client,
+        trying: dry_run.then_some(coming),
+    };
     let mut wider = Vec::new();
     for (at, manifest) in manifests.iter().enumerate() {
         let object = ObjectName::of(manifest);
-        let before = find(client, manifest, &object, dry_run).await?;
+        let before = run.find(manifest, &object).await?;
         let widened = before.as_ref().and_then(|it| widened(manifest, it));
         if let Some(widened) = widened.filter(|_| !dry_run) {
             // It is told of when it is as it shall be.
-            apply_one(client, &widened, &object, before, dry_run).await?;
+            run.apply(&widened, &object, before).await?;
             wider.push(manifest);
         } else {
-            let change = apply_one(client, manifest, &object, before, dry_run).await?;
+            let change = run.apply(manifest, &object, before).await?;
             told(&object, change);
         }
         // The last definition: from here on its kinds are needed.
@@ -90,30 +99,16 @@ impl Narrowing<'_> {
         client: &Client,
         mut told: impl FnMut(&ObjectName, Change),
     ) -> Result<(), Error> {
+        let run = Run {
+            client,
+            trying: None,
+        };
         for manifest in self.0 {
             let object = ObjectName::of(manifest);
-            let before = find(client, manifest, &object, false).await?;
-            told(
-                &object,
-                apply_one(client, manifest, &object, before, false).await?,
-            );
+            let before = run.find(manifest, &object).await?;
+            told(&object, run.apply(manifest, &object, before).await?);
         }
         Ok(())
-    }
-}
-
-/// The object as it is.
-async fn find(
-    client: &Client,
-    manifest: &Manifest,
-    object: &ObjectName,
-    dry_run: bool,
-) -> Result<Option<DynamicObject>, Error> {
-    let api = object.api(client, &manifest.resource());
-    match api.get_opt(&object.name).await {
-        Ok(before) => Ok(before),
-        Err(error) if dry_run && is_absent(&error) => Ok(None),
-        Err(error) => Err(Error::of(object, error)),
     }
 }
 
@@ -122,45 +117,80 @@ fn is_setting(manifest: &Manifest) -> bool {
     matches!(manifest, Manifest::KitePlatform(_) | Manifest::KiteImage(_))
 }
 
-async fn apply_one(
-    client: &Client,
-    manifest: &Manifest,
-    object: &ObjectName,
-    before: Option<DynamicObject>,
-    dry_run: bool,
-) -> Result<Change, Error> {
-    let api = object.api(client, &manifest.resource());
-    let mut wanted = serde_json::to_value(manifest)?;
-    let is_new = |before: &DynamicObject| before.annotations().contains_key(MADE_HERE);
-    if matches!(manifest, Manifest::Namespace(_)) && before.as_ref().is_none_or(is_new) {
-        wanted["metadata"]["annotations"][MADE_HERE] = "true".into();
+struct Run<'a> {
+    client: &'a Client,
+    /// In a dry run, what would be there by then.
+    trying: Option<Coming<'a>>,
+}
+
+impl Run<'_> {
+    /// Whether it is only missing because the API server stores nothing.
+    fn would_be(&self, manifest: &Manifest, error: &kube::Error) -> bool {
+        let coming = self.trying.as_ref();
+        is_absent(error) && coming.is_some_and(|it| it.brings(manifest))
     }
-    let wanted = Patch::Apply(wanted);
-    let mut params = PatchParams::apply(MANAGER);
-    params.dry_run = dry_run;
-    params.force = !is_setting(manifest);
-    let after: DynamicObject = match api.patch(&object.name, &params, &wanted).await {
-        Ok(after) => after,
-        Err(kube::Error::Api(status)) if status.code == 409 && is_setting(manifest) => {
-            return Ok(Change::Kept);
+
+    /// The object as it is.
+    async fn find(
+        &self,
+        manifest: &Manifest,
+        object: &ObjectName,
+    ) -> Result<Option<DynamicObject>, Error> {
+        let api = object.api(self.client, &manifest.resource());
+        match api.get_opt(&object.name).await {
+            Ok(before) => Ok(before),
+            Err(error) if self.would_be(manifest, &error) => Ok(None),
+            Err(error) => Err(Error::of(object, error)),
         }
-        // Its namespace or its kind would be made in the same run.
-        Err(error) if dry_run && is_absent(&error) => return Ok(Change::Created),
-        Err(error) => return Err(Error::of(object, error)),
-    };
-    let Some(before) = before else {
-        return Ok(Change::Created);
-    };
-    let is_same = if dry_run {
-        content(before) == content(after)
-    } else {
-        before.resource_version() == after.resource_version()
-    };
-    Ok(if is_same {
-        Change::Unchanged
-    } else {
-        Change::Changed
-    })
+    }
+
+    async fn apply(
+        &self,
+        manifest: &Manifest,
+        object: &ObjectName,
+        before: Option<DynamicObject>,
+    ) -> Result<Change, Error> {
+        let api = object.api(self.client, &manifest.resource());
+        let mut wanted = serde_json::to_value(manifest)?;
+        let is_new = |before: &DynamicObject| before.annotations().contains_key(MADE_HERE);
+        if matches!(manifest, Manifest::Namespace(_)) && before.as_ref().is_none_or(is_new) {
+            wanted["metadata"]["annotations"][MADE_HERE] = "true".into();
+        }
+        let mut params = PatchParams::apply(MANAGER);
+        params.dry_run = self.trying.is_some();
+        params.force = !is_setting(manifest);
+        let name = &*object.name;
+        let applied = if is_setting(manifest) {
+            apply_beside(&api, name, &params, wanted.clone(), before.as_ref()).await
+        } else {
+            let after = api.patch(name, &params, &Patch::Apply(&wanted)).await;
+            after.map(|after| (after, Vec::new()))
+        };
+        let (after, settings) = match applied {
+            Ok(applied) => applied,
+            Err(error) if self.would_be(manifest, &error) => return Ok(Change::Created),
+            Err(error) => return Err(Error::of(object, error)),
+        };
+        let Some(before) = before else {
+            return Ok(Change::Created);
+        };
+        let is_same = if self.trying.is_some() {
+            content(before) == content(after)
+        } else {
+            before.resource_version() == after.resource_version()
+        };
+        Ok(if !settings.is_empty() {
+            Change::Kept(Kept {
+                remedy: remedy(&object.kind, name, &wanted, &settings),
+                changed: !is_same,
+                settings,
+            })
+        } else if is_same {
+            Change::Unchanged
+        } else {
+            Change::Changed
+        })
+    }
 }
 
 /// An object without what says when and by whom it was written.

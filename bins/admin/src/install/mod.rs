@@ -4,11 +4,14 @@
 //! that failed has left behind is what the next try finds.
 
 mod apply;
+mod check;
 mod memory;
 mod object;
+mod own;
 mod page;
 mod ready;
 mod remove;
+mod settings;
 mod token;
 mod widen;
 
@@ -19,6 +22,7 @@ pub use self::{
     page::{Page, page},
     ready::{Workload, wait_until_ready},
     remove::{Data, Removed, prune, remove, require_here},
+    settings::{Kept, Setting},
     token::{FirstAdmin, first_admin},
 };
 
@@ -41,6 +45,22 @@ pub enum Error {
         /// Which one.
         object: Box<ObjectName>,
         /// What it said.
+        answer: Box<kube::Error>,
+    },
+    /// It cannot be as it is asked for, which was found before anything was written.
+    #[error("nothing was written: {what}. {remedy}")]
+    Refused {
+        /// What cannot be.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// It could not be looked whether all is there that is needed.
+    #[error("nothing was written: {what} cannot be looked at: {}", said(answer))]
+    Unchecked {
+        /// What was asked for.
+        what: String,
+        /// What the API server said.
         answer: Box<kube::Error>,
     },
     /// Something is not as it should be by now.

@@ -30,10 +30,11 @@ use tokio::time::{Instant, sleep};
 use super::{
     Error, MADE_HERE, MANAGER,
     object::{ObjectName, is_absent},
+    own::left,
 };
 
 /// Between two looks whether something is gone.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// What becomes of what people have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub enum Removed {
     Gone,
 }
 
-fn kind<K: kube::Resource<DynamicType = ()>>() -> ApiResource {
+pub(super) fn kind<K: kube::Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
@@ -89,11 +90,11 @@ pub(crate) fn may_be_pruned() -> impl Iterator<Item = ApiResource> {
 }
 
 /// A removal that is under way.
-struct Removal<'a, T> {
-    client: &'a Client,
-    dry_run: bool,
+pub(super) struct Removal<'a, T> {
+    pub(super) client: &'a Client,
+    pub(super) dry_run: bool,
     longest: Duration,
-    told: T,
+    pub(super) told: T,
 }
 
 /// What selects objects.
@@ -163,7 +164,8 @@ pub async fn require_here(client: &Client, namespace: &str) -> Result<(), Error>
 
 /// Removes what [`super::apply`] made in `namespace` and beside it, and tells of each
 /// object. Each wait is for `longest` at most; what was not reached by then stays, and
-/// a repeated request goes on.
+/// a repeated request goes on. Of [`Data::Delete`], what others have put into a namespace
+/// that was there before, and is left in it.
 pub async fn remove(
     client: &Client,
     namespace: &str,
@@ -171,7 +173,7 @@ pub async fn remove(
     dry_run: bool,
     longest: Duration,
     told: impl FnMut(&ObjectName, Removed),
-) -> Result<(), Error> {
+) -> Result<Vec<ObjectName>, Error> {
     require_here(client, namespace).await?;
     let mut removal = Removal::new(client, dry_run, longest, told);
     let definitions = kind::<CustomResourceDefinition>();
@@ -183,7 +185,7 @@ pub async fn remove(
     }
     if !is_installed_here {
         // What a controller made that somebody else looks after it would make again.
-        return Ok(());
+        return Ok(Vec::new());
     }
     if data == Data::Delete && is_here {
         // Nobody signs up any more, and the controller clears away behind them.
@@ -210,6 +212,8 @@ pub async fn remove(
         removal.clear(kind, Which::Installed).await?;
     }
     if data == Data::Delete {
+        // While something is left by which a repeated request knows that it is not done.
+        removal.clear_own(namespace).await?;
         for definition in removal.definitions().await? {
             removal.delete_one(&definitions, &definition).await?;
         }
@@ -220,8 +224,9 @@ pub async fn remove(
         removal
             .clear(&kind::<Namespace>(), Which::NewNamespaces)
             .await?;
+        return left(client, namespace).await;
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 /// Deletes what an earlier version or other options installed and `wanted` has no
@@ -302,7 +307,7 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
         Ok(())
     }
 
-    async fn delete_one(
+    pub(super) async fn delete_one(
         &mut self,
         kind: &ApiResource,
         object: &DynamicObject,
@@ -353,7 +358,12 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
     }
 
     /// That it has not been waited for too long.
-    fn check(&self, started: Instant, first: &ObjectName, count: usize) -> Result<(), Error> {
+    pub(super) fn check(
+        &self,
+        started: Instant,
+        first: &ObjectName,
+        count: usize,
+    ) -> Result<(), Error> {
         if started.elapsed() <= self.longest {
             return Ok(());
         }

@@ -208,7 +208,7 @@ impl Named {
                 self.arguments().join(" ")
             )
         })?;
-        Ok(line.options.installation())
+        line.options.installation()
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
         );
         assert_eq!(Named::read(&arguments).unwrap(), named);
         let direct = Line::try_parse_from(all).unwrap().options.installation();
-        assert_eq!(named.installation("there").unwrap(), direct);
+        assert_eq!(named.installation("there").unwrap(), direct.unwrap());
         assert_eq!(
             super::Named::of(&Line::command().get_matches_from([""; 0])).unwrap(),
             Named::default()
@@ -309,6 +309,14 @@ mod tests {
             ["--provisioner=b"]
         );
         assert_eq!(over(&driver, &["--provisioner=a"], &[]).unwrap().len(), 3);
+        assert_eq!(
+            over(&["--ingress-class=a"], &["--gateway-api=b/c"], &[]).unwrap(),
+            ["--gateway-api=b/c"]
+        );
+        assert_eq!(
+            over(&["--gateway-api=b/c"], &["--ingress-class=a"], &[]).unwrap(),
+            ["--ingress-class=a"]
+        );
         let records = [
             "--record=1Gi",
             "--record-upload=s3://a/b",
@@ -327,7 +335,7 @@ mod tests {
             let all = options();
             let option = all.iter().find(|it| super::name(it) == name).unwrap();
             let value = if option.get_action().takes_values() {
-                "=a=1"
+                if name == "parameter" { "=a=1" } else { "=a" }
             } else {
                 ""
             };

@@ -1,20 +1,26 @@
 //! The options that make an installation.
 
-use std::{net::IpAddr, str::FromStr as _};
-
 use clap::{
     Args, ValueEnum,
-    builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
+    builder::{PossibleValuesParser, TypedValueParser},
 };
 use kite_core::{
-    crd::{GatewayExposure, GatewayServiceType, SignUp},
+    crd::{GatewayExposure, GatewayReference, GatewayServiceType, SignUp},
     names,
     quantity::Bytes,
 };
 use kite_render::{
-    install::{Containers, Installation, Monitoring, Process, Profile, Recordings, Storage},
+    install::{Containers, Installation, Invalid, Monitoring, Profile, Recordings, Storage},
     walls::Pods,
 };
+
+use super::values::{
+    Variable, count, domain, gateway, host, namespace, object, parameter, range, registry, tag,
+    variable,
+};
+
+/// Ports of nodes that Services get, unless an API server is told another range.
+const NODE_PORTS: std::ops::RangeInclusive<u16> = 30000..=32767;
 
 #[derive(Args)]
 pub(crate) struct InstallationOptions {
@@ -69,13 +75,13 @@ fn profile() -> impl TypedValueParser<Value = Profile> {
 #[command(next_help_heading = "Processes")]
 struct ProcessArgs {
     /// Where the images kite-controller, kite-gateway and kite-api are.
-    #[arg(long, env = "KITE_REGISTRY", default_value_t = Containers::default().registry, value_name = "REGISTRY/PATH")]
+    #[arg(long, env = "KITE_REGISTRY", default_value_t = Containers::default().registry, value_name = "REGISTRY/PATH", value_parser = registry)]
     registry: String,
     /// Their tag, or a digest such as `sha256:…`.
-    #[arg(long, env = "KITE_TAG", default_value_t = Containers::default().tag, value_name = "TAG")]
+    #[arg(long, env = "KITE_TAG", default_value_t = Containers::default().tag, value_name = "TAG", value_parser = tag)]
     tag: String,
     /// Secret in Kite's namespace with the registry's credentials.
-    #[arg(long, env = "KITE_PULL_SECRET", value_name = "NAME")]
+    #[arg(long, env = "KITE_PULL_SECRET", value_name = "NAME", value_parser = object)]
     pull_secret: Option<String>,
     /// Pods of the controller; one works, the others stand by.
     #[arg(long, env = "KITE_CONTROLLER_REPLICAS", value_name = "COUNT", value_parser = count())]
@@ -93,40 +99,12 @@ struct ProcessArgs {
     variables: Vec<Variable>,
 }
 
-#[derive(Clone, Debug)]
-struct Variable {
-    process: Process,
-    name: String,
-    value: String,
-}
-
-fn variable(text: &str) -> Result<Variable, String> {
-    let parsed = || {
-        let (process, rest) = text.split_once(':')?;
-        let process = match process {
-            "controller" => Process::Controller,
-            "gateway" => Process::Gateway,
-            "api" => Process::Api,
-            _ => return None,
-        };
-        let (name, value) = rest.split_once('=').filter(|(name, _)| !name.is_empty())?;
-        Some(Variable {
-            process,
-            name: name.to_owned(),
-            value: value.to_owned(),
-        })
-    };
-    parsed().ok_or_else(|| {
-        "write controller:NAME=VALUE, gateway:NAME=VALUE or api:NAME=VALUE".to_owned()
-    })
-}
-
 #[derive(Args)]
 #[command(next_help_heading = "Storage")]
 struct StorageArgs {
     /// `StorageClass` of VM disks: one that is there already, unless --provisioner or
     /// --longhorn have it made.
-    #[arg(long, env = "KITE_STORAGE_CLASS", value_name = "NAME")]
+    #[arg(long, env = "KITE_STORAGE_CLASS", value_name = "NAME", value_parser = object)]
     storage_class: Option<String>,
     /// CSI driver for which the `StorageClass` of VM disks is made.
     #[arg(long, env = "KITE_PROVISIONER", value_name = "DRIVER")]
@@ -152,12 +130,6 @@ struct StorageArgs {
     longhorn: Option<u8>,
 }
 
-fn parameter(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let (name, value) = pair.ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
 #[derive(Args)]
 #[command(
     next_help_heading = "The platform's settings to begin with (administrators may change them)"
@@ -172,14 +144,24 @@ struct PlatformArgs {
     )]
     image_namespace: Option<String>,
     /// Domain of the web page, below which VMs get theirs.
-    #[arg(long, env = "KITE_BASE_DOMAIN", value_name = "DOMAIN")]
+    #[arg(long, env = "KITE_BASE_DOMAIN", value_name = "DOMAIN", value_parser = domain)]
     base_domain: Option<String>,
     /// Class of the Ingresses.
-    #[arg(long, env = "KITE_INGRESS_CLASS", value_name = "NAME")]
+    #[arg(long, env = "KITE_INGRESS_CLASS", value_name = "NAME", value_parser = object)]
     ingress_class: Option<String>,
     /// cert-manager's `ClusterIssuer` for their certificates.
-    #[arg(long, env = "KITE_CLUSTER_ISSUER", value_name = "NAME")]
+    #[arg(long, env = "KITE_CLUSTER_ISSUER", value_name = "NAME", value_parser = object)]
     cluster_issuer: Option<String>,
+    /// Gateway of the Gateway API by which the web page and VMs are reached, instead of
+    /// Ingresses; the certificate is that of its listener.
+    #[arg(
+        long,
+        env = "KITE_GATEWAY_API",
+        value_name = "NAMESPACE/NAME",
+        value_parser = gateway,
+        conflicts_with_all = ["ingress_class", "cluster_issuer"]
+    )]
+    gateway_api: Option<GatewayReference>,
     /// Who may sign up.
     #[arg(long, env = "KITE_SIGN_UP", value_enum)]
     sign_up: Option<Who>,
@@ -190,7 +172,7 @@ struct PlatformArgs {
     #[arg(long, env = "KITE_GATEWAY_PORT", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     gateway_port: Option<u16>,
     /// Host name or address of the SSH gateway.
-    #[arg(long, env = "KITE_GATEWAY_HOST", value_name = "HOST")]
+    #[arg(long, env = "KITE_GATEWAY_HOST", value_name = "HOST", value_parser = host)]
     gateway_host: Option<String>,
 }
 
@@ -220,7 +202,7 @@ struct TerminalArgs {
     #[arg(long, env = "KITE_RECORD", value_name = "SIZE")]
     record: Option<Bytes>,
     /// `StorageClass` of these volumes, instead of the cluster's default.
-    #[arg(long, env = "KITE_RECORD_STORAGE_CLASS", value_name = "NAME")]
+    #[arg(long, env = "KITE_RECORD_STORAGE_CLASS", value_name = "NAME", value_parser = object)]
     record_storage_class: Option<String>,
     /// Object store that recordings are carried to, and replayed from, such as
     /// `s3://bucket/prefix`; the images must be built for it.
@@ -228,7 +210,7 @@ struct TerminalArgs {
     record_upload: Option<String>,
     /// Secret in Kite's namespace with the store's credentials, each key of it a
     /// variable such as `AWS_ACCESS_KEY_ID`.
-    #[arg(long, env = "KITE_RECORD_CREDENTIALS", value_name = "NAME")]
+    #[arg(long, env = "KITE_RECORD_CREDENTIALS", value_name = "NAME", value_parser = object)]
     record_credentials: Option<String>,
 }
 
@@ -257,7 +239,7 @@ struct NetworkArgs {
     )]
     origin: Vec<String>,
     /// Namespaces of the ingress controllers, whose pods may connect to the web page;
-    /// by default those of ingress-nginx and Traefik.
+    /// by default those of ingress-nginx and Traefik, and that of --gateway-api.
     #[arg(
         long,
         env = "KITE_WEB_FROM",
@@ -294,36 +276,6 @@ struct NetworkArgs {
     monitoring: Option<String>,
 }
 
-fn count() -> RangedU64ValueParser<u16> {
-    RangedU64ValueParser::new().range(1..=100)
-}
-
-fn namespace(text: &str) -> Result<String, String> {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_label = (1..=63).contains(&text.len())
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    is_label.then(|| text.to_owned()).ok_or_else(|| {
-        "a namespace has 1 to 63 letters in lower case, digits and hyphens inside".to_owned()
-    })
-}
-
-fn range(text: &str) -> Result<String, String> {
-    let parsed = || {
-        let (address, prefix) = text.split_once('/')?;
-        let bits = if IpAddr::from_str(address).ok()?.is_ipv4() {
-            32
-        } else {
-            128
-        };
-        (prefix.parse::<u8>().ok()? <= bits).then(|| text.to_owned())
-    };
-    parsed().ok_or_else(|| {
-        format!("{text} is no range: write it as 10.0.0.1/32, 10.0.0.0/24 or 2001:db8::/32")
-    })
-}
-
 impl InstallationOptions {
     /// The namespace in which Kite runs.
     pub(crate) fn namespace(&self) -> &str {
@@ -331,7 +283,7 @@ impl InstallationOptions {
     }
 
     /// The installation that they ask for.
-    pub(crate) fn installation(&self) -> Installation {
+    pub(crate) fn installation(&self) -> anyhow::Result<Installation> {
         let mut installation = self.profile.installation();
         installation.namespace.clone_from(&self.namespace);
         installation.crds = !self.without_crds;
@@ -343,8 +295,27 @@ impl InstallationOptions {
         self.platform.adapt(&mut installation);
         self.terminals.adapt(&mut installation);
         self.network.adapt(&mut installation);
-        installation
+        installation.check().map_err(|invalid| named(&invalid))?;
+        self.platform.check(&installation)?;
+        Ok(installation)
     }
+}
+
+/// What cannot be, by the option that it comes from.
+fn named(invalid: &Invalid) -> anyhow::Error {
+    let Invalid {
+        field,
+        value,
+        remedy,
+    } = invalid;
+    // One value by itself is judged where it is read.
+    let option = match *field {
+        "namespace" => "--namespace",
+        "platform.imageNamespace" => "--image-namespace",
+        "options" => "--env",
+        field => field,
+    };
+    anyhow::anyhow!("{option} {value:?} cannot be: {remedy}")
 }
 
 impl ProcessArgs {
@@ -397,6 +368,11 @@ impl PlatformArgs {
         if let Some(class) = &self.ingress_class {
             platform.exposure.ingress_class_name = Some(class.clone());
         }
+        if let Some(gateway) = &self.gateway_api {
+            // In the place of the profile's.
+            platform.exposure.ingress_class_name = None;
+            platform.exposure.gateway = Some(gateway.clone());
+        }
         let certificate = &mut platform.exposure.certificate;
         certificate.cluster_issuer.clone_from(&self.cluster_issuer);
         if let Some(who) = self.sign_up {
@@ -428,6 +404,21 @@ impl PlatformArgs {
         }
         gateway.public_host.clone_from(&self.gateway_host);
     }
+
+    fn check(&self, installation: &Installation) -> anyhow::Result<()> {
+        if let Some(port) = installation.platform.gateway.node_port
+            && !NODE_PORTS.contains(&port)
+        {
+            let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
+            anyhow::bail!(
+                "--gateway-port {port} cannot be the port of every node, as node-port has it: \
+                 write one from {first} to {last}, or leave it out. Where the API server has \
+                 another range (--service-node-port-range), set spec.gateway.nodePort of the \
+                 KitePlatform"
+            );
+        }
+        Ok(())
+    }
 }
 
 impl TerminalArgs {
@@ -449,6 +440,10 @@ impl NetworkArgs {
         web.is_https = !self.plain_http;
         web.origins.clone_from(&self.origin);
         if let Some(network) = &mut installation.network {
+            let gateway = installation.platform.exposure.gateway.as_ref();
+            network
+                .web_from
+                .extend(gateway.map(|it| Pods::all(&it.namespace)));
             if !self.web_from.is_empty() {
                 network.web_from = self.web_from.iter().map(Pods::all).collect();
             }

@@ -2,31 +2,31 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod refused;
+mod removed;
+mod settings;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        coordination::v1::Lease,
-        core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret, Service},
-        rbac::v1::{ClusterRole, PolicyRule},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Namespace, Secret},
+    rbac::v1::{ClusterRole, PolicyRule},
 };
 use kite_admin::install::{
     Change, Data, FirstAdmin, Memory, ObjectName, apply, first_admin, prune, recall, remove,
-    require_here, wait_until_ready,
+    wait_until_ready,
 };
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, KubeCluster, ObjectKey},
-    crd::{AccessLevel, KitePlatform, KiteUser, KiteUserSpec, KiteVirtualMachine},
+    cluster::{Cluster as _, ClusterExt as _, KubeCluster},
+    crd::{AccessLevel, KitePlatform, KiteUser, KiteUserSpec},
     names,
 };
 use kite_fake::{
     FakeCluster,
     actors::{Actors, Rules, cdi_definitions, kubevirt_definitions, play},
 };
-use kite_reconcile::{Context, operator::Operator};
 use kite_render::install::{Installation, Manifest, Process, Profile, Replicas};
 use kube::{
     Api, Client, Resource, ResourceExt as _,
@@ -79,6 +79,25 @@ impl World {
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(changes.len(), manifests.len());
         changes
+    }
+
+    /// What is installed, as far as nobody else changes it.
+    async fn specs(&self) -> String {
+        let all = ListParams::default();
+        let deployments = Api::<Deployment>::all(self.client.clone());
+        let deployments = deployments.list(&all).await.unwrap().items;
+        let deployments: Vec<_> = deployments.into_iter().map(|it| it.spec).collect();
+        let namespaces = Api::<Namespace>::all(self.client.clone());
+        let namespaces = namespaces.list(&all).await.unwrap().items;
+        let namespaces: Vec<_> = namespaces.into_iter().map(|it| it.metadata.name).collect();
+        let kept = Api::<ConfigMap>::all(self.client.clone());
+        let kept = kept.list(&all).await.unwrap().items;
+        let kept = kept
+            .into_iter()
+            .filter(|it| it.name_any() == "kite-installation");
+        let kept: Vec<_> = kept.map(|it| it.data).collect();
+        let roles = self.count::<ClusterRole>().await;
+        format!("{deployments:?} {namespaces:?} {kept:?} {roles}")
     }
 
     async fn count<K>(&self) -> usize
@@ -154,23 +173,6 @@ async fn a_dry_run_stores_nothing_and_says_what_would_be() {
     world.apply(&installation, false).await;
     let told = world.apply(&installation, true).await;
     assert!(told.values().all(|it| *it == Change::Unchanged), "{told:?}");
-}
-
-#[tokio::test]
-async fn what_administrators_set_stays() {
-    let world = World::new();
-    let mut installation = small();
-    world.apply(&installation, false).await;
-    let platforms = Api::<KitePlatform>::all(world.client.clone());
-    let patch = Patch::Merge(json!({"spec": {"signUp": "Open"}}));
-    let params = PatchParams::apply("somebody");
-    platforms.patch("default", &params, &patch).await.unwrap();
-    installation.platform.sign_up = kite_core::crd::SignUp::Invite;
-    let told = world.apply(&installation, false).await;
-    let platform = told.iter().find(of("KitePlatform", "default")).unwrap();
-    assert_eq!(*platform.1, Change::Kept);
-    let platform = platforms.get("default").await.unwrap();
-    assert_eq!(platform.spec.sign_up, kite_core::crd::SignUp::Open);
 }
 
 #[tokio::test]
@@ -337,201 +339,6 @@ async fn what_an_upgrade_has_no_more_goes() {
     assert!(roles.get_opt("kite-extra").await.unwrap().is_some());
 }
 
-/// An installation with a controller that works, a user, and a VM that runs.
-async fn with_vm(world: &World) -> KubeCluster {
-    world.apply(&small(), false).await;
-    // The admission policies let nobody else do its work.
-    let client = world.fake.client_as(&Process::Controller.username("kite"));
-    let stop = world.stop.child_token();
-    let (deployments, ended) = (world.client.clone(), stop.clone());
-    // It ends with its Deployment, as its pods do.
-    tokio::spawn(async move {
-        let deployments = Api::<Deployment>::namespaced(deployments, "kite");
-        while let Ok(Some(_)) = deployments.get_opt("kite-controller").await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        ended.cancel();
-    });
-    let controller = Operator::alone().run(
-        client,
-        |client| Context::new(KubeCluster::new(client)),
-        stop,
-    );
-    tokio::spawn(controller);
-    let cluster = KubeCluster::new(world.client.clone());
-    let image = json!({"metadata": {"name": "debian"}, "spec": {
-        "osFamily": "Debian", "minDisk": "1Gi",
-        "source": {"registry": {"url": "docker://registry.test/debian"}}}});
-    let image: kite_core::crd::KiteImage = serde_json::from_value(image).unwrap();
-    cluster.create(&image).await.unwrap();
-    let ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
-    cluster.create(&ann).await.unwrap();
-    let namespace = names::user_namespace("ann");
-    until("ann has a namespace", async || {
-        let key = ObjectKey::cluster(namespace.clone());
-        cluster.find::<Namespace>(&key).await.unwrap().is_some()
-    })
-    .await;
-    let vm = json!({"metadata": {"name": "web", "namespace": namespace}, "spec": {
-        "sshId": "ann-web", "image": "debian", "cpu": 1, "memory": "1Gi", "disk": "2Gi",
-        "powerState": "On"}});
-    let vm: KiteVirtualMachine = serde_json::from_value(vm).unwrap();
-    cluster.create(&vm).await.unwrap();
-    let key = ObjectKey::namespaced(namespace, "web");
-    until("the VM runs", async || {
-        let vm = cluster.get::<KiteVirtualMachine>(&key).await.unwrap();
-        let phase = vm.status.and_then(|it| it.phase);
-        phase == Some(kite_core::crd::VmPhase::Running)
-    })
-    .await;
-    cluster
-}
-
-async fn until(what: &str, mut check: impl AsyncFnMut() -> bool) {
-    for _ in 0..1200 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("never: {what}");
-}
-
-#[tokio::test]
-async fn without_kite_vms_and_their_disks_stay() {
-    let world = World::new();
-    let cluster = with_vm(&world).await;
-    let claims = world.count::<PersistentVolumeClaim>().await;
-    assert!(claims > 0);
-    remove(&world.client, "kite", Data::Keep, true, LONG, |_, _| {})
-        .await
-        .unwrap();
-    assert_eq!(world.count::<Deployment>().await, 3, "a dry run");
-
-    remove(&world.client, "kite", Data::Keep, false, LONG, |_, _| {})
-        .await
-        .unwrap();
-    assert_eq!(world.count::<Deployment>().await, 0);
-    let roles = Api::<ClusterRole>::all(world.client.clone());
-    let own = roles.list(&ListParams::default()).await.unwrap();
-    let own = own
-        .items
-        .iter()
-        .filter(|it| it.metadata.name.as_deref().unwrap().starts_with("kite"));
-    assert_eq!(own.count(), 0);
-    let services = Api::<Service>::namespaced(world.client.clone(), "kite");
-    let services = services.list(&ListParams::default()).await.unwrap();
-    assert!(services.items.is_empty(), "no load balancer stays");
-    assert_eq!(world.count::<KiteUser>().await, 1);
-    assert_eq!(world.count::<PersistentVolumeClaim>().await, claims);
-    let key = ObjectKey::namespaced(names::user_namespace("ann"), "web");
-    assert!(
-        cluster
-            .find::<KiteVirtualMachine>(&key)
-            .await
-            .unwrap()
-            .is_some()
-    );
-    // And it can come back.
-    let again = world.apply(&small(), false).await;
-    let namespace = again.iter().find(of("Namespace", "kite")).unwrap();
-    assert_eq!(*namespace.1, Change::Unchanged);
-}
-
-#[tokio::test]
-async fn asked_for_by_name_everything_goes() {
-    let world = World::new();
-    let cluster = with_vm(&world).await;
-    remove(&world.client, "kite", Data::Delete, false, LONG, |_, _| {})
-        .await
-        .unwrap();
-    assert_eq!(world.count::<KiteUser>().await, 0);
-    assert_eq!(world.count::<PersistentVolumeClaim>().await, 0);
-    assert_eq!(world.count::<Secret>().await, 0);
-    let kinds = Api::<CustomResourceDefinition>::all(world.client.clone());
-    until("the kinds are gone", async || {
-        let kinds = kinds.list(&ListParams::default()).await.unwrap();
-        kinds
-            .items
-            .iter()
-            .all(|it| it.spec.group != "hy3ons.github.io")
-    })
-    .await;
-    for name in ["kite", "kite-images"] {
-        let key = ObjectKey::cluster(name);
-        assert!(
-            cluster.find::<Namespace>(&key).await.unwrap().is_none(),
-            "{name}"
-        );
-    }
-    // Nothing is left to do.
-    remove(
-        &world.client,
-        "kite",
-        Data::Delete,
-        false,
-        LONG,
-        |object, _| panic!("{object}"),
-    )
-    .await
-    .unwrap();
-}
-
-#[tokio::test]
-async fn what_others_made_is_not_taken_away() {
-    let world = World::new();
-    let labelled = |kind: &str, name: &str| {
-        json!({"apiVersion": "v1", "kind": kind, "metadata": {
-            "name": name, "labels": {"app.kubernetes.io/part-of": "kite"}}})
-    };
-    let namespaces = Api::<Namespace>::all(world.client.clone());
-    let params = PatchParams::apply("somebody");
-    for name in ["kite-images", "theirs"] {
-        let theirs = Patch::Apply(labelled("Namespace", name));
-        namespaces.patch(name, &params, &theirs).await.unwrap();
-    }
-    world.apply(&small(), false).await;
-    let refused = require_here(&world.client, "elsewhere").await;
-    let error = refused.unwrap_err().to_string();
-    assert!(
-        error.contains("kite/kite-") && error.contains("elsewhere"),
-        "{error}"
-    );
-    require_here(&world.client, "kite").await.unwrap();
-
-    remove(&world.client, "kite", Data::Delete, false, LONG, |_, _| {})
-        .await
-        .unwrap();
-    let find = async |name: &str| namespaces.get_opt(name).await.unwrap();
-    assert!(find("kite").await.is_none());
-    assert!(find("kite-images").await.is_some(), "it was there before");
-    assert!(find("theirs").await.is_some());
-}
-
-#[tokio::test]
-async fn what_another_tool_installed_is_left_to_it() {
-    let world = World::new();
-    let theirs = json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "kite-gateway-external", "namespace": "default",
-                     "labels": {"hy3ons.github.io/platform-name": "default"}},
-        "spec": {"type": "LoadBalancer", "ports": [{"port": 22}]}});
-    let services = Api::<Service>::namespaced(world.client.clone(), "default");
-    let params = PatchParams::apply("kite-controller");
-    services
-        .patch("kite-gateway-external", &params, &Patch::Apply(theirs))
-        .await
-        .unwrap();
-    for data in [Data::Keep, Data::Delete] {
-        remove(&world.client, "kite", data, false, LONG, |object, _| {
-            panic!("{object}")
-        })
-        .await
-        .unwrap();
-    }
-    let found = services.get_opt("kite-gateway-external").await.unwrap();
-    assert!(found.is_some());
-}
-
 /// A Secret that Kubernetes fills in with the token of an account.
 fn token_of(account: &str) -> serde_json::Value {
     json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
@@ -609,32 +416,4 @@ async fn a_process_writes_no_secret_that_is_another_ones() {
             }
         }
     }
-}
-
-#[tokio::test]
-async fn without_a_controller_users_are_not_given_up_half_way() {
-    let world = World::new();
-    world.apply(&small(), false).await;
-    let cluster = KubeCluster::new(world.client.clone());
-    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
-    ann.metadata.finalizers = Some(vec!["hy3ons.github.io/kite-user-cleanup".to_owned()]);
-    cluster.create(&ann).await.unwrap();
-    let roles = world.count::<ClusterRole>().await;
-    let short = Duration::from_secs(1);
-    let late = remove(&world.client, "kite", Data::Delete, false, short, |_, _| {}).await;
-    let error = late.unwrap_err().to_string();
-    assert!(error.contains("KiteUser ann is still there"), "{error}");
-    let left = Api::<Deployment>::namespaced(world.client.clone(), "kite");
-    let left = left.list(&ListParams::default()).await.unwrap();
-    let left: Vec<_> = left
-        .items
-        .into_iter()
-        .filter_map(|it| it.metadata.name)
-        .collect();
-    assert_eq!(
-        left,
-        ["kite-controller"],
-        "who clears away is not taken away"
-    );
-    assert_eq!(world.count::<ClusterRole>().await, roles);
 }
