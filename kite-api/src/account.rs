@@ -295,12 +295,14 @@ pub(crate) async fn prove_password(
             Ok(())
         }
         Ok(false) => {
-            let message = "is not the password of the account: try again";
-            let problem = Problem::new(ProblemKind::WrongCredentials, format!("{field} {message}"));
+            let problem = Problem::new(
+                ProblemKind::WrongCredentials,
+                format!("{field} is not the password of the account: try again"),
+            );
             Err(problem.with_error(FieldError {
                 field: field.to_owned(),
                 value: None,
-                message: message.to_owned(),
+                message: "is not the password of the account: try again".to_owned(),
             }))
         }
         Err(problem) => {

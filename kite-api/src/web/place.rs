@@ -39,7 +39,8 @@ pub(super) fn without<'a>(
             let inner = place[name.len()..].strip_prefix('.')?;
             let (above, last) = inner.rsplit_once('.').unwrap_or(("", inner));
             let above = find(&mut value, above)?;
-            above.as_object_mut()?.remove(last);
+            // What is missing makes no sense of the rest.
+            above.as_object_mut()?.remove(last)?;
         }
     }
     for (n, list) in items.into_iter().rev() {
@@ -85,6 +86,7 @@ mod tests {
         let rest = json!({"vms": 1, "of": {"b": 2}});
         assert_eq!(of(quota, &["it.cpu", "it.of.a", "other.b"]), Some(rest));
         assert_eq!(of(json!(1), &["it"]), None);
+        assert_eq!(of(json!({"cpu": 1}), &["it.vms"]), None);
 
         let wrong = ["it[1]", "it[3].x", "it[3].y", "other[0]"];
         assert_eq!(of(json!([0, 1, 2, 3, 4]), &wrong), Some(json!([0, 2, 4])));
