@@ -121,10 +121,13 @@ fn node(ui: &Path, args: &[&str], envs: &[(&str, &str)]) -> String {
         .stdin(Stdio::null());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        // What went well would push what did not out of a log that is cut.
-        panic!("{}{}", failures(&said), support::show(&output));
-    }
+    // What went well would push what did not out of a log that is cut.
+    assert!(
+        output.status.success(),
+        "{}{}",
+        failures(&said),
+        support::show(&output)
+    );
     said
 }
 
@@ -201,7 +204,7 @@ fn every_page_and_flow_works_in_a_browser() {
             let state = dir.path().join(world);
             scope.spawn(move || play(tools, ui, &state, world))
         };
-        WORLDS.map(play).map(|it| it.join())
+        WORLDS.map(play).map(thread::ScopedJoinHandle::join)
     });
     for (world, report) in WORLDS.iter().zip(reports) {
         let report = report.unwrap_or_else(|why| panic::resume_unwind(why));
