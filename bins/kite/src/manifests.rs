@@ -264,7 +264,7 @@ mod tests {
             ),
             (
                 &["--env=gateway:KITE_NAMESPACE=x"],
-                &["--env", "KITE_NAMESPACE=x", "pod"],
+                &["--env \"gateway:KITE_NAMESPACE=x\"", "pod"],
             ),
             (
                 &["--env=gateway:KITE_DRAIN_SECONDS=1h"],

@@ -49,14 +49,15 @@ fn unplanned(facts: &Facts) -> Finding {
     };
     if let Some(class) = classes.iter().find(|class| is_default(class)) {
         let class = class.name_any();
-        let mut message = format!("Ingresses of {class} are there for web addresses");
-        if let Some(first) = gateways.first() {
-            let all = gateways.join(", ");
-            message.push_str(&format!(
-                "; so is the Gateway API ({all}), which --gateway-api {first} of kite install uses \
-                 instead"
-            ));
-        }
+        let used = format!("Ingresses of {class} are there for web addresses");
+        let message = match gateways.first() {
+            Some(first) => format!(
+                "{used}; so is the Gateway API ({}), which --gateway-api {first} of kite install \
+                 uses instead",
+                gateways.join(", ")
+            ),
+            None => used,
+        };
         return Finding::fit(EXPOSURE, message);
     }
     let names: Vec<_> = classes.iter().map(ResourceExt::name_any).collect();

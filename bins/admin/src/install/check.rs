@@ -103,9 +103,13 @@ async fn served(client: &Client, manifests: &[Manifest], coming: &Coming<'_>) ->
                 });
             }
         };
-        if let Some(missing) = kinds.iter().find(|it| !known.contains(*it)) {
+        let missing: Vec<_> = kinds.difference(&known).map(String::as_str).collect();
+        if !missing.is_empty() {
             return Err(Error::Refused {
-                what: format!("the API server does not serve {missing} ({version})"),
+                what: format!(
+                    "the API server does not serve {} ({version})",
+                    missing.join(", ")
+                ),
                 remedy: provider(&version).to_owned(),
             });
         }
@@ -117,18 +121,18 @@ async fn served(client: &Client, manifests: &[Manifest], coming: &Coming<'_>) ->
 fn provider(version: &str) -> &'static str {
     match version.split_once('/').map_or("", |(group, _)| group) {
         "monitoring.coreos.com" => {
-            "The Prometheus operator brings it, and --monitoring asks for it: install the operator \
+            "The Prometheus operator brings these, and --monitoring asks for them: install the operator \
              first, or leave that option out (--forget monitoring, if the last install was given it)"
         }
         "hy3ons.github.io" => {
-            "Kite's CRDs bring it, which --without-crds leaves out: apply what kite crds prints \
+            "Kite's CRDs bring these, which --without-crds leaves out: apply what kite crds prints \
              first, or leave that option out (--forget without-crds)"
         }
         "admissionregistration.k8s.io" => {
-            "Kubernetes 1.30 and newer serve it: upgrade the cluster, or leave these out by \
+            "Kubernetes 1.30 and newer serve these: upgrade the cluster, or leave these out by \
              --without-admission-policies"
         }
-        _ => "Kubernetes 1.31 and newer serve it: upgrade the cluster",
+        _ => "Kubernetes 1.31 and newer serve these: upgrade the cluster",
     }
 }
 
@@ -222,17 +226,15 @@ fn made_by(class: &Value) -> String {
     {
         return format!("--longhorn {copies}");
     }
-    let mut options = format!("--provisioner {provisioner}");
+    let mut options = vec![format!("--provisioner {provisioner}")];
     for (name, value) in parameters.as_object().into_iter().flatten() {
-        options.push_str(&format!(
-            " --parameter {name}={}",
-            value.as_str().unwrap_or_default()
-        ));
+        let value = value.as_str().unwrap_or_default();
+        options.push(format!("--parameter {name}={value}"));
     }
     if class["volumeBindingMode"] == "Immediate" {
-        options.push_str(" --immediate");
+        options.push("--immediate".to_owned());
     }
-    options
+    options.join(" ")
 }
 
 /// That the settings on which other objects rest become what those are made for: the role

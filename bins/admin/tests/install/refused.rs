@@ -39,7 +39,7 @@ async fn kinds_that_nobody_serves() {
     let before = world.specs().await;
     let error = refused(&world.client, &monitored().manifests()).await;
     for words in [
-        "PrometheusRule",
+        "PrometheusRule, ServiceMonitor",
         "monitoring.coreos.com/v1",
         "Prometheus operator",
         "--monitoring",

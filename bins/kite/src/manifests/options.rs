@@ -315,6 +315,11 @@ fn named(invalid: &Invalid) -> anyhow::Error {
         "options" => "--env",
         field => field,
     };
+    // As it was written: processes have short names there.
+    let value = match option {
+        "--env" => value.strip_prefix("kite-").unwrap_or(value),
+        _ => value,
+    };
     anyhow::anyhow!("{option} {value:?} cannot be: {remedy}")
 }
 
@@ -406,7 +411,9 @@ impl PlatformArgs {
     }
 
     fn check(&self, installation: &Installation) -> anyhow::Result<()> {
-        if let Some(port) = installation.platform.gateway.node_port
+        let service = installation.platform.gateway.service_type;
+        if let Some(port) = self.gateway_port
+            && service == GatewayServiceType::NodePort
             && !NODE_PORTS.contains(&port)
         {
             let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());

@@ -19,14 +19,9 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
 
 /// The name of an object of most kinds.
 pub(super) fn object(text: &str) -> Result<String, String> {
-    judged(
-        text,
-        |it| names::is_subdomain(it),
-        || {
-            "a name has 1 to 253 letters in lower case, digits, and hyphens and dots inside"
-                .to_owned()
-        },
-    )
+    judged(text, names::is_subdomain, || {
+        "a name has 1 to 253 letters in lower case, digits, and hyphens and dots inside".to_owned()
+    })
 }
 
 pub(super) fn domain(text: &str) -> Result<String, String> {

@@ -272,14 +272,16 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
         assert!(cluster.image_of(process).ends_with(":now"));
     }
     is_wide(&cluster);
-    let first = |resource: &str, name: &str| {
+    let written = |resource: &str, name: &str| {
         let log = cluster.fake.log();
         let is_it = |it: &Logged| it.verb == "patch" && it.resource == resource && it.name == name;
-        log.entries().position(is_it).unwrap()
+        // Workloads are tried out before.
+        let all = log.entries().enumerate().filter(|(_, it)| is_it(it));
+        all.last().unwrap().0
     };
-    let role_changed = first("roles.rbac.authorization.k8s.io", role);
+    let role_changed = written("roles.rbac.authorization.k8s.io", role);
     for process in Kite::ALL {
-        assert!(role_changed < first("deployments.apps", process.name()));
+        assert!(role_changed < written("deployments.apps", process.name()));
     }
     // The pods that came may do what they are for.
     let (status, answer) = rotate(&cluster);
@@ -307,8 +309,9 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
             let looks = since.entries.iter().filter(|it| {
                 it.verb == "get" && it.resource == "deployments.apps" && it.name == "kite-api"
             });
-            // One before it is applied, and two while it is waited for.
-            (looks.count() > 2).then_some(()).ok_or_else(String::new)
+            // One when it is tried out, one before it is applied, and two while it is waited
+            // for.
+            (looks.count() > 3).then_some(()).ok_or_else(String::new)
         });
         is_wide(&cluster);
         cluster.rules.clear(Stage::DeploymentReady);
@@ -326,4 +329,29 @@ fn roles_change_with_the_pods_and_nobody_is_refused() {
     }
     assert_eq!(cluster.refused(), Vec::<String>::new());
     assert_eq!(cluster.uses_the_old_right(), 403);
+    an_older_version_is_refused(&cluster);
+}
+
+/// As if a newer one had been here.
+fn an_older_version_is_refused(cluster: &Cluster) {
+    let kept = Api::<ConfigMap>::namespaced(cluster.client(), NAMESPACE);
+    let newer = Patch::Merge(json!({"data": {"version": "99.0.0"}}));
+    let params = PatchParams::default();
+    let written = kept.patch("kite-installation", &params, &newer);
+    cluster.runtime.block_on(written).unwrap();
+    let tried = [
+        "upgrade",
+        "--without-doctor",
+        "--forget=tag",
+        "--dry-run=server",
+    ];
+    let older = cluster.kite(&tried);
+    let error = String::from_utf8_lossy(&older.stderr);
+    assert_eq!(older.status.code(), Some(1), "{}", show(&older));
+    assert!(
+        error.contains("99.0.0") && error.contains("--allow-downgrade"),
+        "{error}"
+    );
+    let allowed = cluster.kite(&[&tried[..], &["--allow-downgrade"]].concat());
+    assert!(allowed.status.success(), "{}", show(&allowed));
 }
