@@ -5,7 +5,10 @@ use aide::axum::{
     routing::{get_with, post_with},
 };
 
-use super::{create, delete, get, list, patch, restart, start, stop};
+use super::{
+    create, delete, get, list, patch,
+    power::{restart, start, stop},
+};
 use crate::{
     openapi::about,
     problem::ProblemKind::{Conflict, NotFound, QuotaExceeded, Taken},
