@@ -8,12 +8,11 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, ListParams},
 };
-use tokio::time::{Instant, sleep};
 
 use super::{
     Error, MADE_HERE,
     object::ObjectName,
-    remove::{PAUSE, Removal, Removed, kind},
+    remove::{Removal, Removed, kind},
 };
 
 /// Secrets that Kite makes, or has cert-manager make.
@@ -31,30 +30,8 @@ impl<T: FnMut(&ObjectName, Removed)> Removal<'_, T> {
     /// Deletes the Secrets and the volumes of Kite's processes in `namespace`, and waits
     /// until they are gone.
     pub(super) async fn clear_own(&mut self, namespace: &str) -> Result<(), Error> {
-        let started = Instant::now();
-        let mut before: Vec<ObjectName> = Vec::new();
-        loop {
-            let found = self.own(namespace).await?;
-            let left: Vec<_> = found
-                .iter()
-                .map(|(kind, object)| ObjectName::found(kind, object))
-                .collect();
-            for name in before.iter().filter(|name| !left.contains(name)) {
-                (self.told)(name, Removed::Gone);
-            }
-            for (kind, object) in &found {
-                self.delete_one(kind, object).await?;
-            }
-            let Some(first) = left.first() else {
-                return Ok(());
-            };
-            if self.dry_run {
-                return Ok(());
-            }
-            self.check(started, first, left.len())?;
-            before = left;
-            sleep(PAUSE).await;
-        }
+        self.clear_found(async |this| this.own(namespace).await)
+            .await
     }
 
     async fn own(&self, namespace: &str) -> Result<Vec<(ApiResource, DynamicObject)>, Error> {

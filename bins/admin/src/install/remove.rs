@@ -34,7 +34,7 @@ use super::{
 };
 
 /// Between two looks whether something is gone.
-pub(super) const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// What becomes of what people have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,9 +92,9 @@ pub(crate) fn may_be_pruned() -> impl Iterator<Item = ApiResource> {
 /// A removal that is under way.
 pub(super) struct Removal<'a, T> {
     pub(super) client: &'a Client,
-    pub(super) dry_run: bool,
+    dry_run: bool,
     longest: Duration,
-    pub(super) told: T,
+    told: T,
 }
 
 /// What selects objects.
@@ -307,7 +307,7 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
         Ok(())
     }
 
-    pub(super) async fn delete_one(
+    async fn delete_one(
         &mut self,
         kind: &ApiResource,
         object: &DynamicObject,
@@ -332,17 +332,29 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
         Ok(())
     }
 
-    /// Deletes them, also those that come meanwhile, and waits until there are none.
     async fn clear(&mut self, kind: &ApiResource, which: Which) -> Result<(), Error> {
+        self.clear_found(async |this| {
+            let found = this.find(kind, which).await?.into_iter();
+            Ok(found.map(|object| (kind.clone(), object)).collect())
+        })
+        .await
+    }
+
+    /// Deletes what is found, also what comes meanwhile, and waits until nothing is.
+    pub(super) async fn clear_found(
+        &mut self,
+        find: impl AsyncFn(&Self) -> Result<Vec<(ApiResource, DynamicObject)>, Error>,
+    ) -> Result<(), Error> {
         let started = Instant::now();
         let mut before: Vec<ObjectName> = Vec::new();
         loop {
-            let found = self.find(kind, which).await?;
-            let left: Vec<_> = found.iter().map(|it| ObjectName::found(kind, it)).collect();
+            let found = find(self).await?;
+            let left = found.iter().map(|(kind, it)| ObjectName::found(kind, it));
+            let left: Vec<_> = left.collect();
             for name in before.iter().filter(|name| !left.contains(name)) {
                 (self.told)(name, Removed::Gone);
             }
-            for object in &found {
+            for (kind, object) in &found {
                 self.delete_one(kind, object).await?;
             }
             let Some(first) = left.first() else {
@@ -358,12 +370,7 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
     }
 
     /// That it has not been waited for too long.
-    pub(super) fn check(
-        &self,
-        started: Instant,
-        first: &ObjectName,
-        count: usize,
-    ) -> Result<(), Error> {
+    fn check(&self, started: Instant, first: &ObjectName, count: usize) -> Result<(), Error> {
         if started.elapsed() <= self.longest {
             return Ok(());
         }
