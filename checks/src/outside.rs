@@ -84,6 +84,11 @@ impl Outside {
         packages: &[&str],
         arguments: &[&str],
     ) -> anyhow::Result<String> {
+        crate::output(&mut self.command(command, packages, arguments))
+    }
+
+    /// The same, to be run.
+    pub fn command(&self, command: &str, packages: &[&str], arguments: &[&str]) -> Command {
         let mut cargo = crate::cargo(&self.directory);
         cargo
             .args([command, "--offline", "--target-dir"])
@@ -91,7 +96,8 @@ impl Outside {
         for package in packages.iter().chain([&FEATURES]) {
             cargo.args(["--package", package]);
         }
-        crate::output(cargo.args(arguments))
+        cargo.args(arguments);
+        cargo
     }
 
     /// A program that `cargo build` has built.

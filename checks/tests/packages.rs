@@ -3,7 +3,7 @@
 //! and run.
 //!
 //! The projects are the examples, as packages of their own. Those that need the
-//! gateway and the API are built with `KITE_SWEEP=full` only.
+//! gateway and the API, and the API's page, are built with `KITE_SWEEP=full` only.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
@@ -80,9 +80,12 @@ fn projects_outside_are_built_with_the_packaged_crates_and_run() {
         );
     }
 
+    let libraries = ["kite-gateway", "kite-api"];
+    let mut build = outside.command("build", &libraries, &["--lib"]);
+    kite_checks::output(build.env("KITE_UI", "off")).unwrap();
+
     if env::var("KITE_SWEEP").is_ok_and(|sweep| sweep == "full") {
         outside.cargo("test", &["test_on_the_fake"], &[]).unwrap();
-        let libraries = ["kite-gateway", "kite-api"];
         outside
             .cargo("build", &libraries, &["--lib", "--examples"])
             .unwrap();

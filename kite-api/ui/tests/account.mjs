@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { KITE_API, PASSWORD, accessible, api, button, confirm, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { KITE_API, PASSWORD, accessible, api, button, confirm, fill, heading, marked, says, scene, tokenOf } from "./world.mjs";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPiqyTxtME/fP/AjvyYbmGxAINhZ4sLF0vR2kkzvYbEg bob";
 
@@ -28,7 +28,7 @@ const somebody_looks_after_their_account = async () => {
     await fill(page, "Current password", "not it, surely");
     await fill(page, "New password", `${PASSWORD} two`);
     await button(page, "Change password").click();
-    await page.getByRole("alert").waitFor();
+    await marked(page, "currentPassword");
     await fill(page, "Current password", PASSWORD);
     await button(page, "Change password").click();
     await says(page, "The password is changed");

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { KITE_API, PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { KITE_API, PASSWORD, accessible, api, button, fill, heading, marked, says, scene, tokenOf } from "./world.mjs";
 
 const { KITE_NODE_MODULES = "node_modules", KITE_REQUIRE_CLIENTS } = process.env;
 const entry = join(KITE_NODE_MODULES, "oidc-provider", "lib", "index.js");
@@ -195,7 +195,7 @@ async function an_account_is_linked_with_a_provider() {
     await button(page, "Link Corp login").click();
     await page.getByRole("dialog").getByLabel("Password", { exact: true }).fill("not it, surely");
     await button(page, "Go on to Corp login").click();
-    await page.getByRole("alert").waitFor();
+    await marked(page.getByRole("dialog"), "password");
     await page.getByRole("dialog").getByLabel("Password", { exact: true }).fill(PASSWORD);
     await accessible(page, "linking");
     await button(page, "Go on to Corp login").click();
