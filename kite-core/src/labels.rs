@@ -32,6 +32,10 @@ pub const INSTANCE: &str = "hy3ons.github.io/instance";
 /// when it was cloned. Images come and go; the guest stays what it is.
 pub const OS_FAMILY: &str = "hy3ons.github.io/os-family";
 
+/// Annotation of the wall around what a user's VMs reach: the cluster's own addresses
+/// that it closes, as JSON, each with when it opens where nobody names it any more.
+pub const CLOSED_ADDRESSES: &str = "hy3ons.github.io/closed-addresses";
+
 /// Label by which Services find the pods of one of Kite's processes.
 pub const APP_NAME: &str = "app.kubernetes.io/name";
 /// Label that `KubeVirt` puts on a VM's launcher pod; Services select by it.

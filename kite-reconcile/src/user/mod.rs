@@ -1,12 +1,14 @@
 //! `KiteUser`: the namespace with its walls and its quota, what the user's VMs
 //! use, and, when the user goes, VMs first and walls last.
 
+mod closed;
 mod plan;
 
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use futures::try_join;
+use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{Namespace, Node, ResourceQuota},
     discovery::v1::EndpointSlice,
@@ -44,12 +46,15 @@ pub async fn reconcile<C: Cluster>(user: &KiteUser, context: &Context<C>) -> Res
 /// What was seen of a user and of what belongs to them.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// When it was seen.
+    pub now: Timestamp,
     /// Namespaces from which disks are cloned: the platform's, and those where
     /// older images are.
     pub image_namespaces: BTreeSet<String>,
-    /// Ranges of addresses that VMs are kept from beside the settings': those of
-    /// nodes, pods and the API server, and what the platform names.
+    /// Ranges of addresses that VMs are kept from because the platform names them.
     pub blocked: BTreeSet<String>,
+    /// Ranges of addresses of the cluster itself: of nodes, pods and the API server.
+    pub cluster: BTreeSet<String>,
     /// How VMs are exposed by domain, and so who comes in for that.
     pub exposure: Exposure,
     /// Who has the username and the email address.
@@ -135,10 +140,11 @@ impl Reconciler for Users {
                 .map(str::to_owned)
                 .collect(),
             exposure: platform.exposure,
-            blocked: walls::addresses(&nodes)
+            now: Timestamp::default(),
+            blocked: platform.blocked_networks.into_iter().collect(),
+            cluster: walls::addresses(&nodes)
                 .into_iter()
                 .chain(walls::endpoints(&servers))
-                .chain(platform.blocked_networks.iter().cloned())
                 .collect(),
             claims,
             namespace,
@@ -149,8 +155,12 @@ impl Reconciler for Users {
         })
     }
 
-    fn holds_until(_: &KiteUser, _: &Observed, _again: jiff::Timestamp) -> Option<jiff::Timestamp> {
-        None
+    fn at(observed: &mut Observed, now: Timestamp) {
+        observed.now = now;
+    }
+
+    fn holds_until(_: &KiteUser, observed: &Observed, _again: Timestamp) -> Option<Timestamp> {
+        closed::opens(observed)
     }
 
     fn plan(

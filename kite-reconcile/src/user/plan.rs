@@ -13,7 +13,7 @@ use kite_core::{
 use kite_render::{User, grant, namespace, quota, walls};
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
-use super::Observed;
+use super::{Observed, closed::Closed};
 use crate::{
     Error,
     claims::{ClaimState, holder_text},
@@ -73,6 +73,7 @@ pub fn plan(
     let is_there = namespace.status.as_str() == "True";
     let is_leaving = seen.namespace.as_ref().is_some_and(is_leaving)
         || seen.policies.iter().any(|it| is_leaving(it) && is_held(it));
+    let opens = Closed::of(seen, &settings.walls).wait(seen.now);
     Ok(Plan {
         steps,
         status: KiteUserStatus {
@@ -83,7 +84,11 @@ pub fn plan(
             conditions: Vec::new(),
         },
         conditions: vec![ready, reserved, namespace],
-        again: if is_leaving { LOOK_AGAIN } else { RESYNC },
+        again: if is_leaving {
+            LOOK_AGAIN
+        } else {
+            opens.unwrap_or(RESYNC).min(RESYNC)
+        },
     })
 }
 
@@ -164,9 +169,11 @@ fn is_held(policy: &NetworkPolicy) -> bool {
 fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings: &Settings) {
     let is_ending = seen.namespace.as_ref().is_some_and(is_leaving);
     let may_fall = !seen.has_machines && (is_ending || !is_leaving(user.object));
-    let around = settings.walls.around(&seen.blocked);
-    let around = around.exposed_by(&seen.exposure);
+    let closed = Closed::of(seen, &settings.walls);
+    let around = settings.walls.around(closed.ranges());
+    let around = around.around(&seen.blocked).exposed_by(&seen.exposure);
     for mut policy in walls::policies(user, &around, &seen.image_namespaces) {
+        closed.note(&mut policy);
         let stored = seen.policy(policy.metadata.name.as_deref());
         let held = stored.filter(|it| is_held(it));
         match (stored.filter(|it| is_leaving(*it)), held) {

@@ -1,5 +1,7 @@
 //! Users: namespace, walls, quota, usage, names.
 
+use std::time::Duration;
+
 use k8s_openapi::api::{
     core::v1::{Namespace, Node, ResourceQuota},
     discovery::v1::EndpointSlice,
@@ -494,9 +496,27 @@ async fn vms_are_kept_from_an_api_server_that_is_on_no_node() {
     let moved = json!({"endpoints": [{"addresses": ["203.0.113.7"]}]});
     world.edit(&made, moved).await;
     world.settle().await;
+    // It may be in use still.
+    let after = egress(&world).await;
+    assert!(after.contains("203.0.113.7/32"), "{after}");
+    assert!(after.contains("203.0.113.6/32"), "{after}");
+    tokio::time::sleep(Duration::from_secs(660)).await;
+    world.settle().await;
     let after = egress(&world).await;
     assert!(after.contains("203.0.113.7/32"), "{after}");
     assert!(!after.contains("203.0.113.6/32"), "{after}");
+
+    // It restarts, and withdraws its endpoint until it is there again.
+    world.edit(&made, json!({"endpoints": []})).await;
+    world.settle().await;
+    let away = egress(&world).await;
+    assert_eq!(away, after);
+    let back = json!({"endpoints": [{"addresses": ["203.0.113.7"]}]});
+    world.edit(&made, back).await;
+    world.settle().await;
+    tokio::time::sleep(Duration::from_secs(660)).await;
+    world.settle().await;
+    assert_eq!(egress(&world).await, after);
 }
 
 #[tokio::test(start_paused = true)]

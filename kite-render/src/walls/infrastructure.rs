@@ -88,7 +88,7 @@ impl Walls {
     /// what is no part of what would be open, is left out; what is as wide as all
     /// that would be open closes it.
     #[must_use]
-    pub fn around(&self, ranges: &BTreeSet<String>) -> Self {
+    pub fn around<'a>(&self, ranges: impl IntoIterator<Item = &'a String>) -> Self {
         let mut walls = self.clone();
         for text in ranges {
             let Some(range) = Range::parse(text) else {
