@@ -35,6 +35,8 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// Sessions that may be looked up at the API server at once.
 const SESSION_LOOKUPS: usize = 16;
+/// Wrong bodies that are shown to the API server at a time.
+const TRIALS: usize = 8;
 
 /// Settings of the API that are not the platform's but this process's.
 #[derive(Clone, Debug)]
@@ -65,6 +67,7 @@ pub(crate) struct Inner {
     provider_sign_in: Throttle,
     providers: Providers,
     session_lookups: Semaphore,
+    trials: Semaphore,
     noted_uses: NotedUses,
     event_places: Places,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
@@ -225,6 +228,11 @@ impl ApiState {
 
     pub(crate) fn session_lookups(&self) -> &Semaphore {
         &self.inner.session_lookups
+    }
+
+    /// Places for bodies that are shown to the API server.
+    pub(crate) fn trials(&self) -> &Semaphore {
+        &self.inner.trials
     }
 
     /// When the use of API tokens was last written down here.
@@ -419,6 +427,7 @@ impl ApiStateBuilder {
             provider_sign_in: Throttle::new(Limits::PROVIDER),
             providers: Providers::default(),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
+            trials: Semaphore::new(TRIALS),
             noted_uses: NotedUses::default(),
             event_places: Places::default(),
             bootstrap_seen: Mutex::default(),

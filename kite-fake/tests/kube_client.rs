@@ -67,7 +67,7 @@ async fn a_reflector_follows_both_kinds_of_lists() {
         api.create(&PostParams::default(), &config_map("after"))
             .await
             .unwrap();
-        tokio::time::timeout(Duration::from_secs(5), async {
+        tokio::time::timeout(Duration::from_secs(60), async {
             while store.len() < 2 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

@@ -19,6 +19,9 @@ const NEVER: BanPolicy = BanPolicy {
     longest: Duration::from_secs(60),
 };
 
+/// Sooner than connections end without a login.
+const SOON: Duration = Duration::from_secs(40);
+
 async fn guess(bed: &Bed, times: usize) {
     for _ in 0..times {
         let mut client = bed.with_password("wrong", "password");
@@ -137,7 +140,7 @@ async fn silence_is_not_waited_for() {
     for stream in [&mut silent, &mut greeted] {
         let mut all = Vec::new();
         let reading = stream.read_to_end(&mut all);
-        let _ = tokio::time::timeout(Duration::from_secs(5), reading)
+        let _ = tokio::time::timeout(SOON, reading)
             .await
             .expect("the gateway hangs up");
     }
@@ -160,7 +163,7 @@ async fn noise_ends_only_its_own_connection() {
         let _ = stream.shutdown().await;
         let mut all = Vec::new();
         let reading = stream.read_to_end(&mut all);
-        let _ = tokio::time::timeout(Duration::from_secs(5), reading)
+        let _ = tokio::time::timeout(SOON, reading)
             .await
             .expect("the gateway hangs up");
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Bed, PASSWORD, Trusting, run, text};
+use common::{Bed, PASSWORD, Trusting, appears, run, text, until};
 use kite_fake::guest::{Guest, GuestConfig, GuestHandle, Passwords};
 use kite_gateway::fallback::Host;
 use kite_gateway::{BanPolicy, Config, LoginName};
@@ -63,9 +63,7 @@ async fn an_administrator_gets_into_the_host_by_password() {
         client.arg("-S").arg(bed.path("control"));
         client.args(["-M", "-N", "-l", "admin", "127.0.0.1"]);
         let mut master = client.spawn().unwrap();
-        while !bed.path("control").exists() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        appears(&bed.path("control")).await;
         for _ in 0..3 {
             let mut client = bed.client("ssh");
             client.arg("-S").arg(bed.path("control"));
@@ -176,18 +174,19 @@ async fn guesses_at_the_host_are_few_and_take_as_long_as_others() {
     };
     let bed = Bed::before_host(config, slow).await;
     let _guest = bed.machine("web").await;
-    let mut longest = Duration::ZERO;
-    for user in ["web", "nobody"] {
+    let mut longest = [Duration::ZERO; 2];
+    for (user, longest) in ["web", "nobody"].into_iter().zip(&mut longest) {
         let guesses = (0..12).map(|_| guess(&bed, user, "wrong"));
         for (accepted, took) in futures::future::join_all(guesses).await {
             assert!(!accepted);
             assert!(took >= time, "{user}: {took:?}");
-            longest = longest.max(took);
+            *longest = took.max(*longest);
         }
     }
     // Were the host waited for in turn, the last of twelve would take three times as
-    // long as it does.
-    assert!(longest < time * 2, "{longest:?}");
+    // long as it does. Those at a machine are as slow as this one is.
+    let [at_machine, at_host] = longest;
+    assert!(at_host < at_machine * 2, "{longest:?}");
     // Five, of which four at a time.
     let failures = Config::default().relay_bans.failures as usize;
     assert!(asked.load(Ordering::Relaxed) <= failures);
@@ -202,7 +201,7 @@ async fn guesses_at_the_host_are_few_and_take_as_long_as_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_hangs_up_holds_nothing() {
-    let (_host, slow, asked) = slow_host("admin", Duration::from_secs(1)).await;
+    let (_host, slow, asked) = slow_host("admin", Duration::from_secs(3)).await;
     let never = BanPolicy {
         failures: 0,
         ..Config::default().address_bans
@@ -210,7 +209,7 @@ async fn who_hangs_up_holds_nothing() {
     let config = Config {
         relay_bans: never,
         address_bans: never,
-        login_deadline: Duration::from_millis(500),
+        login_deadline: Duration::from_secs(2),
         ..Config::default().relaying(Duration::from_secs(30))
     };
     let address = slow.address;
@@ -224,9 +223,13 @@ async fn who_hangs_up_holds_nothing() {
     last.read_u8().await.unwrap();
     // Nobody waits for the answers any more, and nobody asks for them.
     let before = asked.load(Ordering::Relaxed);
-    assert!(before < 40, "{before}");
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(asked.load(Ordering::Relaxed), before);
+    assert!((1..40).contains(&before), "{before}");
+    // Those who wait are served in order: if the next one is, nobody stands before it.
+    let come = until("the host is asked again", async || {
+        (asked.load(Ordering::Relaxed) > before).then_some(())
+    });
+    tokio::join!(guess(&bed, "nobody", "wrong"), come);
+    assert_eq!(asked.load(Ordering::Relaxed), before + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -250,9 +253,10 @@ async fn who_is_trusted_does_not_stand_in_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_that_comes_too_late_is_none_and_counts_as_none() {
-    let (_host, slow, _) = slow_host("admin", Duration::from_secs(5)).await;
+    let (_host, slow, _) = slow_host("admin", Duration::from_secs(7)).await;
     let config = Config {
-        login_deadline: Duration::from_millis(300),
+        // Another login is quick enough, however busy the machine is.
+        login_deadline: Duration::from_secs(5),
         max_connections_per_vm: 1,
         ..Config::default().relaying(Duration::from_secs(30))
     };

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use common::{Bed, Sshd, new_key, run, text};
 use russh::keys::{PrivateKey, PublicKey};
 use russh::server::{self, Auth, ChannelOpenHandle, Msg, Session, VerifiedPublicKey};
 use russh::{Channel, ChannelId};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Opens every kind of channel towards the user as soon as a command comes, and
@@ -132,27 +134,31 @@ async fn a_remote_forward_outlives_connections_that_are_reset() {
             });
         }
     });
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let far_port = free.local_addr().unwrap().port();
-    drop(free);
     let mut client = bed.with_key("ssh");
     client.args(["-N", "-o", "ExitOnForwardFailure=yes"]);
-    client.args(["-R", &format!("127.0.0.1:{far_port}:127.0.0.1:{near_port}")]);
+    client.args(["-R", &format!("127.0.0.1:0:127.0.0.1:{near_port}")]);
     client.args(["-l", "web", "127.0.0.1"]);
+    client.stderr(Stdio::piped());
     let mut client = tokio::process::Command::from(client)
         .kill_on_drop(true)
         .spawn()
         .unwrap();
+    // "Allocated port 12345 for remote forward to 127.0.0.1:..."
+    let mut lines = BufReader::new(client.stderr.take().unwrap()).lines();
+    let far_port: u16 = loop {
+        let line = lines.next_line().await.unwrap().expect("a port");
+        if let Some(rest) = line.strip_prefix("Allocated port ") {
+            break rest.split(' ').next().unwrap().parse().unwrap();
+        }
+    };
+    // What else it says holds up nothing.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     // In the VM, which is this machine: programs that write until they are reset.
     for round in 0..400_usize {
         let writing = async {
             use tokio::io::AsyncWriteExt;
-            let mut stream = loop {
-                match TcpStream::connect(("127.0.0.1", far_port)).await {
-                    Ok(stream) => break stream,
-                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-                }
-            };
+            let connecting = TcpStream::connect(("127.0.0.1", far_port));
+            let mut stream = connecting.await.unwrap();
             let data = vec![7; 64 * 1024];
             while stream.write_all(&data).await.is_ok() {}
         };

@@ -71,6 +71,7 @@ async fn two_thousand_idle_connections_cost_little() {
     .await;
     let _guest = bed.machine("web").await;
     assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
+    bed.emptied().await;
     let before = resident_kib();
 
     let mut clients = Command::new(std::env::current_exe().unwrap());

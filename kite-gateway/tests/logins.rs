@@ -8,7 +8,7 @@ use std::process::Output;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Bed, PASSWORD, run, text};
+use common::{Bed, PASSWORD, appears, run, text};
 use kite_gateway::{LoginRule, VmState};
 
 /// The machine `web` is switched off, and a login starts it.
@@ -123,12 +123,7 @@ async fn where_a_key_and_a_password_are_needed_neither_is_enough() {
         .arg(&control);
     client.args(["-l", "web", "127.0.0.1"]);
     let mut master = client.spawn().unwrap();
-    for _ in 0..500 {
-        if control.exists() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    appears(&control).await;
     let second = || {
         let mut client = bed.with_key("ssh");
         client.arg("-S").arg(&control);

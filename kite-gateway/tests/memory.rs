@@ -4,11 +4,10 @@
 
 mod common;
 
-use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Bed, Sshd, resident};
+use common::{Bed, Sshd, fill, resident, stands_still};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_readers_do_not_fill_the_memory() {
@@ -19,7 +18,7 @@ async fn stopped_readers_do_not_fill_the_memory() {
     sshd.behind(&bed, "web");
     assert_eq!(bed.ssh("web", "true").await.status.code(), Some(0));
     let before = resident();
-    let mut children = Vec::new();
+    let (mut children, mut written) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         let mut down = bed.with_key("ssh");
         down.args(["-l", "web", "127.0.0.1", "cat /dev/zero"]);
@@ -27,11 +26,14 @@ async fn stopped_readers_do_not_fill_the_memory() {
         let mut up = bed.with_key("ssh");
         up.args(["-l", "web", "127.0.0.1", "sleep 600"]);
         let mut up = up.stdin(Stdio::piped()).spawn().unwrap();
-        let mut pipe = up.stdin.take().unwrap();
-        std::thread::spawn(move || while pipe.write_all(&[0; 8192]).is_ok() {});
+        written.push(fill(up.stdin.take().unwrap()));
         children.push(up);
     }
-    let mut most = 0;
+    // All have filled what there is between the two sides.
+    for written in &written {
+        stands_still(written).await;
+    }
+    let mut most = resident();
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         most = most.max(resident());

@@ -5,21 +5,19 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{Bed, run, text};
+use common::{Bed, run, text, until};
 use kite_gateway::Recordings;
 
 /// All recordings, once `count` of them are whole.
 async fn whole(directory: &std::path::Path, count: usize) -> Vec<PathBuf> {
-    for _ in 0..500 {
+    until("all recordings are whole", async || {
         let all = std::fs::read_dir(directory).unwrap();
         let mut all: Vec<_> = all.map(|entry| entry.unwrap().path()).collect();
-        if all.len() == count && all.iter().all(|it| it.extension().unwrap() == "cast") {
-            all.sort();
-            return all;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("there are not {count} recordings");
+        all.sort();
+        let are_whole = all.iter().all(|it| it.extension().unwrap() == "cast");
+        (all.len() == count && are_whole).then_some(all)
+    })
+    .await
 }
 
 /// In a terminal.

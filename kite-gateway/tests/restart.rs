@@ -5,9 +5,8 @@
 mod common;
 
 use std::process::Stdio;
-use std::time::Duration;
 
-use common::{Bed, run, text};
+use common::{Bed, appears, run, text};
 use kite_fake::guest::{Guest, GuestConfig};
 use tokio::io::AsyncReadExt as _;
 
@@ -24,9 +23,7 @@ async fn a_machine_that_is_restarted_takes_its_sessions_along_and_no_connection(
     let control = bed.path("control");
     let mux = |extra: &[&str]| bed.mux(&control, extra);
     let mut master = mux(&["-M", "-N"]).spawn().unwrap();
-    while !control.exists() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    appears(&control).await;
     let mut running = mux(&[]);
     running.arg("echo kept > file; echo up; sleep 600");
     running.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -5,9 +5,8 @@ mod common;
 
 use std::io::{Read, Write};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use common::{Bed, Sshd, pattern, run, text};
+use common::{Bed, Sshd, appears, pattern, reach, run, text, until};
 use kite_gateway::Config;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,9 +55,7 @@ async fn exchange_keys_under_load(config: Config, options: &[&str], uploads: usi
     let control = bed.path("control");
     let mux = |extra: &[&str]| bed.mux(&control, extra);
     let mut master = mux(&[&["-M", "-N"], options].concat()).spawn().unwrap();
-    while !control.exists() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    appears(&control).await;
     let size = 32 << 20;
     let upload = |_| {
         let mut client = mux(&[]);
@@ -191,12 +188,8 @@ async fn local_forwards_reach_ports_and_sockets_of_the_vm() {
         .args(["-l", "web", "127.0.0.1"])
         .stderr(Stdio::piped());
     let mut client = client.spawn().unwrap();
-    let started = Instant::now();
-    while !tcp.exists() && started.elapsed() < Duration::from_secs(20) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let mut stream = reach(&tcp).await;
     let answer = tokio::task::spawn_blocking(move || {
-        let mut stream = std::os::unix::net::UnixStream::connect(tcp).unwrap();
         stream.write_all(b"abc").unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = String::new();
@@ -207,9 +200,8 @@ async fn local_forwards_reach_ports_and_sockets_of_the_vm() {
     .unwrap();
     assert_eq!(answer, "cba");
     // The VM's own refusal comes through.
-    let refused = bed.path("nobody.sock.l");
+    let mut stream = reach(&bed.path("nobody.sock.l")).await;
     tokio::task::spawn_blocking(move || {
-        let mut stream = std::os::unix::net::UnixStream::connect(refused).unwrap();
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         assert_eq!(answer, "");
@@ -223,19 +215,6 @@ async fn local_forwards_reach_ports_and_sockets_of_the_vm() {
         "{}",
         text(&output.stderr)
     );
-}
-
-/// Waits until `path` is there.
-async fn appears(path: &std::path::Path) {
-    let started = Instant::now();
-    while !path.exists() {
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "{} never came",
-            path.display()
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -283,8 +262,7 @@ async fn remote_forwards_bring_connections_to_the_user() {
     .await
     .unwrap()
     .unwrap();
-    appears(&socket).await;
-    let answers = tokio::task::spawn_blocking(move || {
+    let by_tcp = tokio::task::spawn_blocking(move || {
         let mut tcp = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         tcp.write_all(&pattern(1 << 20)).unwrap();
         tcp.shutdown(std::net::Shutdown::Write).unwrap();
@@ -297,32 +275,34 @@ async fn remote_forwards_bring_connections_to_the_user() {
             tcp.shutdown(std::net::Shutdown::Write).unwrap();
             assert_eq!(tcp.read(&mut [0]).unwrap(), 0);
         }
-        let mut unix = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        by_tcp
+    })
+    .await
+    .unwrap();
+    let mut unix = reach(&socket).await;
+    let by_socket = tokio::task::spawn_blocking(move || {
         unix.write_all(b"abc").unwrap();
         unix.shutdown(std::net::Shutdown::Write).unwrap();
         let mut by_socket = Vec::new();
         unix.read_to_end(&mut by_socket).unwrap();
-        (by_tcp, by_socket)
+        by_socket
     })
     .await
     .unwrap();
     let mut expected = pattern(1 << 20);
     expected.reverse();
-    assert!(answers.0 == expected);
-    assert_eq!(answers.1, b"cba");
+    assert!(by_tcp == expected);
+    assert_eq!(by_socket, b"cba");
     client.kill().unwrap();
     client.wait().unwrap();
     bed.records
         .find(|r| r["kind"] == "forwarded-tcpip" && r["bytes_down"] == 1 << 20)
         .await;
     // With the user goes the listener.
-    for _ in 0..200 {
-        if std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the VM still listens");
+    until("the VM listens no more", async || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).err()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -336,7 +316,7 @@ async fn the_user_s_agent_is_there_when_asked_for() {
     let mut agent = std::process::Command::new("ssh-agent");
     agent.arg("-D").arg("-a").arg(&socket).stdout(Stdio::null());
     let mut agent = agent.spawn().unwrap();
-    appears(&socket).await;
+    drop(reach(&socket).await);
     let mut add = std::process::Command::new("ssh-add");
     add.arg(bed.path("key")).env("SSH_AUTH_SOCK", &socket);
     assert!(run(add, Vec::new()).await.status.success());

@@ -11,7 +11,7 @@ use kite_core::cluster::{ClusterError, FieldManager, Object, ObjectKey};
 use kube::ResourceExt as _;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
 use super::{Form, Input, place::base};
 use crate::{
@@ -24,13 +24,11 @@ use crate::{
 const ROUNDS: usize = 3;
 /// How long all of them may take: what is known to be wrong is told without them then.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bodies that are shown to the API server at a time, by everybody together: mistakes
-/// must not keep it from its work. Of those beyond it is told what is known here.
-static TRIALS: Semaphore = Semaphore::const_new(8);
 
-/// Asks, unless there is too much of it.
-async fn within_bounds(asking: impl Future<Output = ()>) {
-    if let Ok(_permit) = TRIALS.try_acquire() {
+/// Asks, unless there is too much of it: so many may at a time, as mistakes must not keep
+/// the API server from its work. Of those beyond it is told what is known here.
+async fn within_bounds(state: &ApiState, asking: impl Future<Output = ()>) {
+    if let Ok(_permit) = state.trials().try_acquire() {
         // What was told by then is noted.
         let _ = timeout(PATIENCE, asking).await;
     }
@@ -66,7 +64,7 @@ pub(crate) async fn finish_edit<B: Input, K: Object>(
 
 /// Notes what the API server finds wrong with the body of a creation.
 pub(crate) async fn judge_new<B: Input, K: Object>(state: &ApiState, form: &mut Form, model: &K) {
-    within_bounds(async {
+    within_bounds(state, async {
         for _ in 0..ROUNDS {
             let Some(candidate) = candidate::<B, K>(form, model) else {
                 return;
@@ -82,7 +80,7 @@ pub(crate) async fn judge_new<B: Input, K: Object>(state: &ApiState, form: &mut 
 
 /// Notes what the API server finds wrong with the body of an edit of `object`.
 pub(crate) async fn judge_edit<B: Input, K: Object>(state: &ApiState, form: &mut Form, object: &K) {
-    within_bounds(async {
+    within_bounds(state, async {
         for _ in 0..ROUNDS {
             let spec = sound::<B>(form);
             if spec.is_empty() {

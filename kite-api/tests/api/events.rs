@@ -211,7 +211,7 @@ async fn a_stream_ends_with_its_session_and_with_its_account() {
 
 #[tokio::test]
 async fn a_session_that_expires_ends_its_stream() {
-    let lifetime = Duration::from_secs(2);
+    let lifetime = Duration::from_secs(5);
     let world = World::with(|builder| builder.session_lifetime(lifetime)).await;
     let ann = world.user("ann", AccessLevel::User).await;
     let mut news = News::of(&world, "/api/v1/events", &ann).await;

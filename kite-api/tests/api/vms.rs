@@ -12,7 +12,7 @@ use kite_core::{
 };
 use serde_json::{Value, json};
 
-use crate::world::{PASSWORD, World};
+use crate::world::{PASSWORD, PATIENCE, World};
 
 const GIB: u64 = 1 << 30;
 pub const VMS: &str = "/api/v1/vms";
@@ -601,15 +601,18 @@ async fn what_the_namespaces_own_quota_refuses_is_the_users_matter() {
 async fn a_new_accounts_namespace_is_waited_for_and_then_asked_to_wait_for() {
     let world = World::new().await;
     let body = json!({"username": "ann", "password": PASSWORD});
-    let ann = world.post("/api/v1/auth/sign-up", "", body).await;
-    let ann = ann.text("/token");
-    let refused = world.post(VMS, ann, web()).await;
+    let ann = world.post("/api/v1/auth/sign-up", "", body.clone()).await;
+    let refused = world.post(VMS, ann.text("/token"), web()).await;
     refused.is_problem(503, "not-ready");
     assert_eq!(refused.headers["retry-after"], "2");
 
-    let (made, ()) = tokio::join!(world.post(VMS, ann, web()), async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        world.prepare_namespace("ann").await;
-    });
+    // One that waits for as long as it takes, on a busy machine, too.
+    let world = World::with(|builder| builder.namespace_wait(PATIENCE)).await;
+    let ann = world.post("/api/v1/auth/sign-up", "", body).await;
+    let mut making = Box::pin(world.post(VMS, ann.text("/token"), web()));
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut making).await;
+    assert!(early.is_err(), "{early:?}");
+    world.prepare_namespace("ann").await;
+    let made = making.await;
     assert_eq!(made.status, 201, "{made:?}");
 }

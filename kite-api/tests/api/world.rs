@@ -23,6 +23,8 @@ use tower::ServiceExt as _;
 
 /// The password of everybody in these tests.
 pub const PASSWORD: &str = "correct horse battery";
+/// How long anything may take before a test gives up: long, for a slow and busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The bootstrap token.
 pub const TOKEN: &str = "a-token-that-nobody-guesses";
 
@@ -95,7 +97,7 @@ impl World {
             .unwrap();
         let images = &world.state.caches().images;
         images
-            .wait_for(Duration::from_secs(5), |images| {
+            .wait_for(PATIENCE, |images| {
                 images.get(&ObjectKey::cluster("debian-12"))
             })
             .await
@@ -229,13 +231,13 @@ impl World {
 
     /// Waits until the API has seen something.
     pub async fn until(&self, what: &str, mut check: impl AsyncFnMut() -> bool) {
-        for _ in 0..500 {
-            if check().await {
-                return;
+        let waiting = async {
+            while !check().await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("never: {what}");
+        };
+        let come = tokio::time::timeout(PATIENCE, waiting).await;
+        come.unwrap_or_else(|_| panic!("never: {what}"));
     }
 }
 

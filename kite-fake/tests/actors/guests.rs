@@ -111,14 +111,14 @@ async fn port(world: &World) -> Option<u64> {
 
 /// Waits for the guest's port to be told, and another one than `old`.
 async fn wait_for_port(world: &World, old: Option<u64>) -> u64 {
-    for _ in 0..500 {
+    for _ in 0..3_000 {
         let now = port(world).await;
         if let Some(now) = now.filter(|now| Some(*now) != old) {
             return now;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("no port after ten seconds");
+    panic!("no port after a minute");
 }
 
 async fn power(world: &World, strategy: &str) {

@@ -27,6 +27,59 @@ use tokio_util::sync::CancellationToken;
 
 pub const PASSWORD: &str = "correct horse";
 
+/// How long anything may take before a test gives up: long, for a slow and busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until `look` gives something.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let found = tokio::time::timeout(PATIENCE, waiting).await;
+    found.unwrap_or_else(|_| panic!("never: {what}"))
+}
+
+/// Waits until there is something at `path`.
+pub async fn appears(path: &Path) {
+    let what = path.display().to_string();
+    until(&what, async || path.exists().then_some(())).await;
+}
+
+/// Connects to a socket, which is there a moment before anybody listens on it.
+pub async fn reach(path: &Path) -> std::os::unix::net::UnixStream {
+    let what = path.display().to_string();
+    until(&what, async || std::os::unix::net::UnixStream::connect(path).ok()).await
+}
+
+/// Writes into a pipe for as long as it takes more. How much that was.
+pub fn fill(mut pipe: impl std::io::Write + Send + 'static) -> Arc<AtomicUsize> {
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&written);
+    std::thread::spawn(move || {
+        while pipe.write_all(&[0; 8192]).is_ok() {
+            count.fetch_add(8192, Ordering::Relaxed);
+        }
+    });
+    written
+}
+
+/// Waits until what goes into a pipe has come and then stood still for a while.
+pub async fn stands_still(written: &AtomicUsize) {
+    let (mut before, mut still) = (0, 0);
+    until("it stands still", async || {
+        let now = written.load(Ordering::Relaxed);
+        still = if now > 0 && now == before { still + 1 } else { 0 };
+        before = now;
+        (still > 50).then_some(())
+    })
+    .await;
+}
+
 pub fn new_key() -> PrivateKey {
     PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519).unwrap()
 }
@@ -356,7 +409,7 @@ fn private_file(path: &Path, content: &[u8], mode: u32) {
 }
 
 /// Runs a client with `input` on its standard input, off the async threads, and
-/// kills it after a minute.
+/// kills it after [`PATIENCE`].
 pub async fn run(mut command: Command, input: Vec<u8>) -> Output {
     command
         .stdin(Stdio::piped())
@@ -368,7 +421,7 @@ pub async fn run(mut command: Command, input: Vec<u8>) -> Output {
         let id = child.id();
         let (done, over) = std::sync::mpsc::channel::<()>();
         let guard = std::thread::spawn(move || {
-            let timed_out = over.recv_timeout(Duration::from_secs(60)).is_err();
+            let timed_out = over.recv_timeout(PATIENCE).is_err();
             if timed_out {
                 let _ = Command::new("kill").arg(id.to_string()).status();
             }
@@ -447,26 +500,25 @@ impl Sshd {
              MaxSessions 100\nAcceptEnv *\nX11Forwarding yes\nSubsystem sftp internal-sftp\nLogLevel ERROR\n{options}\n"
         );
         std::fs::write(bed.path("vm_config"), config).unwrap();
-        let child = Command::new(program)
+        let mut child = Command::new(program)
             .args(["-D", "-e", "-f"])
             .arg(bed.path("vm_config"))
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
+        until("sshd listens", async || {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "sshd ended: {ended:?}");
+            tokio::net::TcpStream::connect(address).await.ok()
+        })
+        .await;
         let name = Command::new("id").arg("-un").output().unwrap();
-        let sshd = Self {
+        Some(Self {
             child,
             address,
             host_key: key.public_key().clone(),
             user: text(&name.stdout).trim().to_owned(),
-        };
-        for _ in 0..500 {
-            if tokio::net::TcpStream::connect(address).await.is_ok() {
-                return Some(sshd);
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("sshd does not listen");
+        })
     }
 
     /// Puts it behind the login name `login`.

@@ -178,7 +178,7 @@ mod tests {
 
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
     };
 
     use super::*;
@@ -197,9 +197,7 @@ mod tests {
             let mut asked = Vec::new();
             for answer in answers {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                let mut request = vec![0; 4096];
-                let read = stream.read(&mut request).await.unwrap();
-                asked.push(String::from_utf8_lossy(&request[..read]).to_lowercase());
+                asked.push(whole(&mut stream).await);
                 let text = format!(
                     "HTTP/1.1 {answer}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
                 );
@@ -208,6 +206,23 @@ mod tests {
             asked
         });
         (base, serving)
+    }
+
+    /// A request to its end, in however many pieces it comes: what is left unread when the
+    /// connection is closed takes the answer with it.
+    async fn whole(stream: &mut TcpStream) -> String {
+        let mut request = String::new();
+        loop {
+            request.push_str(&String::from_utf8(vec![stream.read_u8().await.unwrap()]).unwrap());
+            let Some((head, body)) = request.split_once("\r\n\r\n") else {
+                continue;
+            };
+            let head = head.to_lowercase();
+            let length = |line: &str| line.strip_prefix("content-length: ")?.parse().ok();
+            if body.len() == head.lines().find_map(length).unwrap_or(0) {
+                return head;
+            }
+        }
     }
 
     fn key_of(request: &str) -> &str {

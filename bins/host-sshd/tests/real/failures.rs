@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::bed::{Bed, await_that};
 use crate::process;
 
+/// Seconds in which an sshd that comes back has done so, however busy the machine is.
+const ENOUGH: &str = "10";
+
 /// All that a test may change, but for what the command keeps for itself.
 fn files(bed: &Bed) -> BTreeMap<PathBuf, String> {
     let mut files = bed.files(bed.path(""));
@@ -149,7 +152,7 @@ fn whoever_takes_the_port_at_the_last_moment_has_everything_put_back() {
     let mut session = bed.session(bed.from);
     // sshd ends when it can bind no address.
     let [from, to] = bed.ports();
-    let moving = ["move", "--from", &from, "--to", &to, "--timeout", "2"];
+    let moving = ["move", "--from", &from, "--to", &to, "--timeout", ENOUGH];
     let (run, _occupant) = bed.kite_stopped(&moving, "send SIGHUP", || bed.occupy(bed.to));
     run.ended(4, "rolled-back");
     assert!(bed.login(bed.from), "{}", run.messages);
@@ -183,7 +186,7 @@ fn an_sshd_that_does_not_come_back_is_started_as_it_was() {
     fails_on(&bed, &program, bed.to);
     let before = files(&bed);
     let mut session = bed.session(bed.from);
-    let run = bed.move_with(&["--timeout", "1"], &[]);
+    let run = bed.move_with(&["--timeout", ENOUGH], &[]);
     run.ended(4, "rolled-back");
     assert!(run.messages.contains("run "), "{}", run.messages);
     assert!(bed.login(bed.from) && !bed.login(bed.to));
@@ -205,7 +208,7 @@ fn where_nothing_helps_it_is_said_and_restore_goes_on() {
         program.display()
     );
     let run = bed.move_with(
-        &["--timeout", "1"],
+        &["--timeout", ENOUGH],
         &[(process::ON, "send SIGHUP"), (process::DO, &broken)],
     );
     run.ended(5, "stuck");
@@ -235,7 +238,7 @@ fn a_way_back_that_fails_leads_to_where_it_came_from() {
     bed.move_with(&[], &[]).ended(0, "moved");
     let moved = fs::read(&config).unwrap();
     fails_on(&bed, &program, bed.from);
-    let run = bed.kite(&["restore", "--timeout", "1"]);
+    let run = bed.kite(&["restore", "--timeout", ENOUGH]);
     run.ended(4, "rolled-back");
     assert!(
         bed.login(bed.to) && !bed.login(bed.from),

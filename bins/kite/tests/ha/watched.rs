@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures::TryStreamExt as _;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kite_core::{cdi::DataVolume, crd::KiteVirtualMachine, kubevirt::VirtualMachine};
 use kite_fake::FakeCluster;
@@ -22,8 +23,17 @@ use tokio::runtime::Handle;
 /// The uids that each thing had, by kind, namespace and name.
 type Made = BTreeMap<String, BTreeSet<String>>;
 
-/// Each change of the Lease: when, and who held it.
-type Held = Vec<(Instant, Option<String>)>;
+/// A change of the Lease.
+struct Change {
+    /// When it was seen here, which on a busy machine is a while after it was made.
+    at: Instant,
+    holder: Option<String>,
+    /// When the holder says that it wrote this.
+    renewed: Option<Timestamp>,
+}
+
+/// Each change of the Lease.
+type Held = Vec<Change>;
 
 #[derive(Clone, Default)]
 pub struct Watched {
@@ -45,9 +55,12 @@ impl Watched {
             let is_it = lease.name_any() == "kite-controller";
             if is_it && last != lease.resource_version() {
                 last = lease.resource_version();
-                let holder = lease.spec.and_then(|it| it.holder_identity);
-                let holder = holder.filter(|it| !it.is_empty());
-                held.lock().unwrap().push((Instant::now(), holder));
+                let spec = lease.spec.unwrap_or_default();
+                held.lock().unwrap().push(Change {
+                    at: Instant::now(),
+                    holder: spec.holder_identity.filter(|it| !it.is_empty()),
+                    renewed: spec.renew_time.map(|it| it.0),
+                });
             }
         });
         watched
@@ -79,27 +92,29 @@ impl Watched {
         let held = self.held.lock().unwrap();
         let mut taken = Vec::new();
         for pair in held.windows(2) {
-            let [(before, old), (at, new)] = pair else {
+            let [old, new] = pair else {
                 continue;
             };
-            if new.is_some() && new != old && *at >= start {
-                taken.push((*at - start, old.is_some().then(|| *at - *before)));
+            if new.holder.is_some() && new.holder != old.holder && new.at >= start {
+                let silent = old.holder.is_some().then(|| new.at - old.at);
+                taken.push((new.at - start, silent));
             }
         }
         taken
     }
 
     /// Who took the Lease from somebody who may still have written: says so. Whoever
-    /// does not give it back stops only `stops_after` its last sign.
+    /// does not give it back stops only `stops_after` its last sign. Both go by what they
+    /// wrote themselves, however late that was seen here.
     pub fn two_leaders(&self, stops_after: Duration) -> Vec<String> {
+        let stops_after = SignedDuration::try_from(stops_after).unwrap();
         let held = self.held.lock().unwrap();
-        let pairs = held.windows(2).filter_map(|pair| match pair {
-            [(before, Some(old)), (at, Some(new))] if old != new => {
-                let silent = *at - *before;
-                let text = format!("{new} took over from {old}, silent for {silent:?}");
-                (silent < stops_after).then_some(text)
-            }
-            _ => None,
+        let pairs = held.windows(2).filter_map(|pair| {
+            let [old, new] = pair else { return None };
+            let (from, to) = (old.holder.as_ref()?, new.holder.as_ref()?);
+            let silent = new.renewed?.duration_since(old.renewed?);
+            let text = format!("{to} took over from {from}, silent for {silent:?}");
+            (from != to && silent < stops_after).then_some(text)
         });
         pairs.collect()
     }

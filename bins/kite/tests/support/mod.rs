@@ -4,6 +4,7 @@
 
 use std::{
     cell::RefCell,
+    fmt::Debug,
     fs,
     io::Write as _,
     os::unix::fs::PermissionsExt as _,
@@ -168,6 +169,19 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) ->
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     }
+}
+
+/// Repeats `look` until it gives what is asserted. Whatever is asserted of something that
+/// comes about by itself is waited for so, and not what usually comes a moment before it.
+pub fn becomes<T: PartialEq + Debug>(what: &str, wanted: &T, mut look: impl FnMut() -> T) {
+    eventually(what, || {
+        let seen = look();
+        if seen == *wanted {
+            Ok(())
+        } else {
+            Err(format!("{seen:?} instead of {wanted:?}"))
+        }
+    });
 }
 
 /// A running platform, however many processes it has.

@@ -165,7 +165,10 @@ fn the_way_of_a_user_is_tried_and_leaves_nothing() {
     an_address_where_nobody_is(&bed);
     an_api_that_is_nowhere(&bed);
     let way = format!("smoke --api-url {}", bed.platform.text("api"));
-    assert!(process.log().contains(&way), "{}", process.log());
+    eventually("the way is told", || {
+        let log = process.log();
+        log.contains(&way).then_some(()).ok_or(log)
+    });
     a_stranger(&bed);
     a_gateway_that_refuses(&bed);
     somebody_breaks_it_off(&bed);

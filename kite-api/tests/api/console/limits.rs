@@ -243,4 +243,9 @@ async fn an_open_console_is_use_of_a_vm_that_stops_when_idle() {
         .world
         .until("it is told", async || used().await >= Some(before))
         .await;
+    // Once: the first console has told nothing.
+    let lease = names::activity_lease("web");
+    let log = stage.world.fake.log();
+    let told = log.entries().filter(|it| it.verb == "patch" && it.name == lease);
+    assert_eq!(told.count(), 1);
 }

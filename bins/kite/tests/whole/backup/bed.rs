@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Platform, eventually, run, show};
+use crate::support::{Platform, becomes, eventually, run, show};
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
 pub(crate) const VM_PASSWORD: &str = "staple of the vm";
@@ -204,16 +204,22 @@ impl Bed {
             .kubectl_ok(&["delete", "ktvm", "offered", "-n", "kite-user-ann"]);
     }
 
-    /// That ann's VM of the offer is there and has it.
+    /// Waits until ann's VM of the offer runs and has it. The claim and the offer's status
+    /// are written beside the VM, not before it.
     pub(crate) fn offered_is_back(&self, ann: &str) {
         self.wait_for_vm(ann, "offered");
         let vm = self.get(&["ktvm", "offered", "-n", "kite-user-ann"]);
         let uid = &vm["metadata"]["uid"];
-        let claim = self.get(&["kitereservation", "offer.small"]);
-        assert_eq!(claim["spec"]["holder"]["uid"], *uid, "{claim}");
-        assert_eq!(claim["spec"]["fulfilled"], true, "{claim}");
-        let offer = self.get(&["ktvmo", "small"]);
-        assert_eq!(offer["status"]["claimedBy"]["uid"], *uid, "{offer}");
+        let wanted = (uid.clone(), json!(true), uid.clone());
+        becomes("the offer is its VM's", &wanted, || {
+            let claim = self.get(&["kitereservation", "offer.small"])["spec"].clone();
+            let offer = self.get(&["ktvmo", "small"])["status"].clone();
+            (
+                claim["holder"]["uid"].clone(),
+                claim["fulfilled"].clone(),
+                offer["claimedBy"]["uid"].clone(),
+            )
+        });
     }
 
     /// The keys of ann's VM.

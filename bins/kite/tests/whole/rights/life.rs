@@ -181,7 +181,9 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
     });
     platform.curl_ok(201, "POST", "/api/v1/vms", Some(ann), Some(&body));
     wait_for_phase(platform, ann, "web", "Running");
+    // Its gateway is the first to tell that it is used.
     ssh(platform, "sleep 3", "");
+    console::is_used(platform, "web");
     console::use_one(stage, ann, "web", "Serial");
     end_of_a_session(platform, ann);
 

@@ -16,7 +16,7 @@ use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use atoms::{Asked, Atom, atoms};
@@ -142,8 +142,11 @@ fn is_missed(installation: &Installation, right: &Atom) -> bool {
             life::whole(&stage);
         }));
     });
-    // It is written down a moment later.
-    std::thread::sleep(Duration::from_millis(200));
+    // Some ask a moment later. Who waits in vain here has found that the right is of no use.
+    let start = Instant::now();
+    while !found.is_finished() && start.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     drop(stage);
     let refused = found.join().unwrap();
     eprintln!("without {right}: {refused:?}");

@@ -50,7 +50,11 @@ pub struct Stage {
     stop: CancellationToken,
     processes: Vec<Process>,
     asked: Arc<Mutex<Vec<Asked>>>,
+    /// Nothing more is asked for.
     ended: Arc<AtomicBool>,
+    /// All of it is written down, once that is so.
+    noted: Arc<AtomicBool>,
+    notes: Option<tokio::task::JoinHandle<()>>,
     is_ending: Arc<AtomicBool>,
     _directory: TempDir,
 }
@@ -114,7 +118,7 @@ impl Stage {
         fake.write_kubeconfig(&state.join("kubeconfig"), &served.url())
             .unwrap();
         drop(guard);
-        let made = Self {
+        let mut made = Self {
             platform: Platform {
                 state,
                 ready: json!({ "apiserver": served.url() }),
@@ -125,17 +129,20 @@ impl Stage {
             processes: Vec::new(),
             asked: Arc::default(),
             ended: Arc::default(),
+            noted: Arc::default(),
+            notes: None,
             is_ending: Arc::default(),
             _directory: directory,
         };
-        made.take_notes();
+        made.notes = Some(made.take_notes());
         made
     }
 
     /// Writes down what the processes ask for, before the log forgets it.
-    fn take_notes(&self) {
+    fn take_notes(&self) -> tokio::task::JoinHandle<()> {
         let (fake, asked) = (self.fake.clone(), Arc::clone(&self.asked));
         let (ended, is_ending) = (Arc::clone(&self.ended), Arc::clone(&self.is_ending));
+        let noted = Arc::clone(&self.noted);
         let mut mark = fake.log().mark();
         self.runtime.spawn(async move {
             loop {
@@ -151,11 +158,12 @@ impl Stage {
                 let fresh = fresh.flat_map(|entry| Asked::of(entry, is_ending));
                 asked.lock().unwrap().extend(fresh);
                 if is_last {
+                    noted.store(true, Ordering::SeqCst);
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-        });
+        })
     }
 
     /// A process as its workload starts it, and where it serves.
@@ -269,11 +277,11 @@ impl Stage {
     /// As soon as one of the processes is refused something, all waiting is `in_vain`.
     pub fn watch_for_refusal(&self, in_vain: &Arc<AtomicBool>) -> JoinHandle<Option<String>> {
         let in_vain = Arc::clone(in_vain);
-        let (asked, ended) = (Arc::clone(&self.asked), Arc::clone(&self.ended));
+        let (asked, noted) = (Arc::clone(&self.asked), Arc::clone(&self.noted));
         std::thread::spawn(move || {
             let mut looked_at = 0;
             loop {
-                let is_last = ended.load(Ordering::SeqCst);
+                let is_last = noted.load(Ordering::SeqCst);
                 {
                     let asked = asked.lock().unwrap();
                     let fresh = &asked[looked_at..];
@@ -296,7 +304,6 @@ impl Stage {
         for process in self.processes.drain(..) {
             assert_eq!(process.terminate().0, Some(0));
         }
-        std::thread::sleep(Duration::from_millis(200));
         let asked = Arc::clone(&self.asked);
         drop(self);
         asked.lock().unwrap().clone()
@@ -307,6 +314,11 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.processes.clear();
         self.ended.store(true, Ordering::SeqCst);
+        // The runtime takes the notes along, so they come to their end before it.
+        if let Some(notes) = self.notes.take() {
+            let _ = self.runtime.block_on(notes);
+        }
+        self.noted.store(true, Ordering::SeqCst);
         self.stop.cancel();
         self.fake.shut_down();
     }
