@@ -54,3 +54,37 @@ async fn what_another_replica_has_just_made_is_there() {
         asked.is_problem(404, "not-found");
     }
 }
+
+#[tokio::test]
+async fn one_that_has_its_hands_full_with_mistakes_takes_none_of_anothers_places() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let (busy, gate) = Gate::replica(
+        &world,
+        |it| it,
+        |request| {
+            let query = request.uri().query().unwrap_or_default();
+            query.contains("dryRun")
+        },
+    )
+    .await;
+    // A replica says that there is no such image, and the API server what a CPU is.
+    let mut wrong = a_vm();
+    wrong["image"] = json!("beos");
+    wrong["cpu"] = json!(0);
+    let ask = || request(Method::POST, VMS, &ann, Some(wrong.clone()));
+    // As many as it shows to the API server at a time, which does not answer.
+    let shown = futures::future::join_all((0..8).map(|_| send(&busy, ask())));
+    let elsewhere = async {
+        for _ in 0..8 {
+            gate.holds_one().await;
+        }
+        let refused = world.post(VMS, &ann, wrong.clone()).await;
+        gate.let_on(8);
+        refused
+    };
+    let (_, refused) = tokio::join!(shown, elsewhere);
+    let mut fields = refused.fields();
+    fields.sort_unstable();
+    assert_eq!(fields, ["cpu", "image"], "{refused:?}");
+}

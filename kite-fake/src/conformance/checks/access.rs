@@ -59,7 +59,7 @@ async fn grant(s: &Site, ns: &str, user: &str, rules: Value) -> Checked {
 
 /// Waits until a grant is in force, which takes a real server a moment.
 async fn effective(s: &Site, ns: &str, user: &str, verb: &str, resource: &str) -> Checked {
-    for _ in 0..100 {
+    for _ in 0..600 {
         let review = review(ns, user, verb, resource);
         let answer = s
             .post(

@@ -108,7 +108,7 @@ async fn limits_complete_claims(s: Site) -> Checked {
     };
     // A real server's admission hears of the range a moment later.
     let path = format!("{}?dryRun=All", core(&ns, "persistentvolumeclaims"));
-    for _ in 0..100 {
+    for _ in 0..600 {
         if s.post(&path, &claim("10Gi")).await?.code == 403 {
             break;
         }

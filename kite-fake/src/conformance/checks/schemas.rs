@@ -382,7 +382,7 @@ async fn old_errors_may_stay(s: Site) -> Checked {
     s.merge(&widgets.path(), &patch).await?.expect(200)?;
     // On a real server it takes a moment until the new schema is in force.
     let fresh = widgets.object("b", &json!({"n": 9}));
-    for _ in 0..100 {
+    for _ in 0..600 {
         if s.post(&format!("{path}?dryRun=All"), &fresh).await?.code == 422 {
             break;
         }
