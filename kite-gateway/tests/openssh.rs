@@ -12,9 +12,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{
-    Bed, PASSWORD, PATIENCE, appears, fill, new_key, pattern, run, stands_still, text,
-};
+use common::{Bed, PASSWORD, PATIENCE, appears, fill, new_key, pattern, run, stands_still, text};
 use kite_gateway::VmState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

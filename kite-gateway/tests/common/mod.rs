@@ -53,7 +53,10 @@ pub async fn appears(path: &Path) {
 /// Connects to a socket, which is there a moment before anybody listens on it.
 pub async fn reach(path: &Path) -> std::os::unix::net::UnixStream {
     let what = path.display().to_string();
-    until(&what, async || std::os::unix::net::UnixStream::connect(path).ok()).await
+    until(&what, async || {
+        std::os::unix::net::UnixStream::connect(path).ok()
+    })
+    .await
 }
 
 /// Writes into a pipe for as long as it takes more. How much that was.
@@ -73,7 +76,11 @@ pub async fn stands_still(written: &AtomicUsize) {
     let (mut before, mut still) = (0, 0);
     until("it stands still", async || {
         let now = written.load(Ordering::Relaxed);
-        still = if now > 0 && now == before { still + 1 } else { 0 };
+        still = if now > 0 && now == before {
+            still + 1
+        } else {
+            0
+        };
         before = now;
         (still > 50).then_some(())
     })

@@ -102,7 +102,8 @@ fn the_cluster_that_is_played_is_fit_for_an_installation() {
         let output = kite(&["doctor", "--output=json"]);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let findings = report["findings"].as_array().cloned().unwrap_or_default();
-        let state = |check: &str| findings.iter().find(|it| it["check"] == check)?["state"].as_str();
+        let state =
+            |check: &str| findings.iter().find(|it| it["check"] == check)?["state"].as_str();
         let are_so = wanted.iter().all(|(check, it)| state(check) == Some(*it));
         (output.status.success() && are_so)
             .then_some(())

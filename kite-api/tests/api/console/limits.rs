@@ -246,6 +246,8 @@ async fn an_open_console_is_use_of_a_vm_that_stops_when_idle() {
     // Once: the first console has told nothing.
     let lease = names::activity_lease("web");
     let log = stage.world.fake.log();
-    let told = log.entries().filter(|it| it.verb == "patch" && it.name == lease);
+    let told = log
+        .entries()
+        .filter(|it| it.verb == "patch" && it.name == lease);
     assert_eq!(told.count(), 1);
 }
