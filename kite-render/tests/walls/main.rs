@@ -292,7 +292,10 @@ fn what_blocks_everything_closes_the_internet() {
     let object = common::user();
     let user = User::of(&object).unwrap();
     let egress = |blocked: &[&str]| {
-        let blocked = blocked.iter().map(ToString::to_string).collect();
+        let blocked = blocked
+            .iter()
+            .map(ToString::to_string)
+            .collect::<BTreeSet<String>>();
         let walls = walls::Walls::default().around(&blocked);
         let mut policies = walls::policies(&user, &walls, &BTreeSet::new());
         let egress = policies.pop().unwrap();
