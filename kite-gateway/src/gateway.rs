@@ -12,12 +12,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::admission::{Admission, Admitted, Refusal};
 use crate::audit::{AuditSink, LogSink};
 use crate::auth::{Authenticator, AuthenticatorError, RouteAuthenticator};
 use crate::bans::Bans;
+use crate::budget::Budget;
 use crate::cidr::{Cidr, place};
 use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
@@ -27,7 +28,7 @@ use crate::recording::Recordings;
 use crate::route::Routes;
 use crate::sessions::Sessions;
 use crate::start::{Starter, Starts};
-use crate::user::{Shared, serve, ssh_config};
+use crate::user::{Shared, review, serve, ssh_config};
 use crate::vm::Dialer;
 
 /// Pause after a failed accept: most often there are too many open files, and
@@ -161,6 +162,7 @@ impl GatewayBuilder {
                 closing: CancellationToken::new(),
                 connections: AtomicU64::new(1),
                 sessions: Sessions::default(),
+                budget: Budget::new(config.memory()),
                 tasks: TaskTracker::new(),
                 address_bans: Bans::new(config.address_bans),
                 name_bans: Bans::new(config.name_bans),
@@ -212,6 +214,7 @@ impl Gateway {
         let is_over = CancellationToken::new();
         let recordings = shared.recordings.clone();
         let keeping = recordings.map(|it| tokio::spawn(it.keep(is_over.clone())));
+        let _reviewing = AbortOnDropHandle::new(tokio::spawn(review(Arc::clone(&shared))));
         let closed = async {
             shutdown.cancelled().await;
             tokio::time::sleep(shared.config.drain_delay).await;

@@ -10,8 +10,10 @@ mod link;
 mod login;
 mod pump;
 mod relay;
+mod review;
 mod serve;
 mod wait;
 
 pub(crate) use conn::{Conn, Identity};
+pub(crate) use review::review;
 pub(crate) use serve::{Shared, serve, ssh_config};

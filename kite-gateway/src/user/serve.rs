@@ -20,6 +20,7 @@ use super::handler::UserHandler;
 use crate::audit::{AuditSink, Event};
 use crate::auth::Authenticator;
 use crate::bans::Bans;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::flow::{INITIAL_WINDOW, Pace, Paced};
 use crate::metrics::Metrics;
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) closing: CancellationToken,
     pub(crate) connections: AtomicU64,
     pub(crate) sessions: Sessions,
+    /// The memory for what is between users and machines.
+    pub(crate) budget: Budget,
     /// Channels and forwards, which end a moment after their connection.
     pub(crate) tasks: TaskTracker,
     pub(crate) address_bans: Bans<IpAddr>,
@@ -114,7 +117,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
     let ended = {
         let _guard = cut.clone().drop_guard();
         let pace = Arc::new(Pace::default());
-        let stream = Paced::new(stream, &cut, Arc::clone(&pace));
+        let stream = Paced::new(stream, &cut, Arc::clone(&pace), Arc::clone(&conn) as _);
         let logged_in = CancellationToken::new();
         let handler = UserHandler::new(Arc::clone(&conn), pace, logged_in.clone());
         talk(&conn, stream, handler, started, logged_in).await

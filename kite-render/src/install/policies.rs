@@ -5,6 +5,8 @@
 //! somebody's rights. Who has to do it all the same deletes the policy's binding first,
 //! which says so in the audit log.
 
+mod connections;
+
 use k8s_openapi::{
     api::admissionregistration::v1::{
         MatchCondition, MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
@@ -42,6 +44,7 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
         gateway(namespace),
         secrets(namespace),
         leases(namespace),
+        connections::connections(namespace),
     ]
     .into_iter()
     .flat_map(|policy| {
