@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod account;
+mod audit;
 mod bad_input;
 mod bootstrap;
+mod budget;
 mod certificate;
 mod console;
 mod contract;
@@ -13,6 +15,7 @@ mod gate;
 mod http;
 mod invites;
 mod lists;
+mod lookups;
 mod offers;
 mod oidc;
 mod openapi;
