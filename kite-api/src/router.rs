@@ -15,7 +15,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
     account, auth, capacity, certificate, connections, console, events, identities, images,
-    invites, offers, openapi, page, platform,
+    invites, notices, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -85,6 +85,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(identities::routes())
         .merge(tokens::routes())
         .merge(totp::routes())
+        .merge(notices::routes())
         .merge(vms::routes())
         .merge(console::routes())
         .merge(connections::routes())

@@ -19,7 +19,9 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
-    auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, oidc::Providers, sweep},
+    auth::{
+        Limits, NotedUses, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle, oidc::Providers, sweep,
+    },
     caches::Caches,
     capacity,
     connections::{self, Recordings},
@@ -33,6 +35,8 @@ use crate::{
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// How long an access token is good for unless told otherwise.
 const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
+/// How long a proof of who one is counts unless told otherwise.
+const PROOF_LIFETIME: Duration = Duration::from_secs(10 * 60);
 /// Sessions that may be looked up at the API server at once.
 const SESSION_LOOKUPS: usize = 16;
 
@@ -45,6 +49,7 @@ pub(crate) struct Settings {
     pub(crate) trusted_proxies: usize,
     pub(crate) session_lifetime: Duration,
     pub(crate) access_lifetime: Duration,
+    pub(crate) proof_lifetime: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) namespace_wait: Duration,
 }
@@ -61,11 +66,13 @@ pub(crate) struct Inner {
     passwords: Passwords,
     sign_in: Throttle,
     sign_up: Throttle,
+    sign_up_turn: tokio::sync::Mutex<()>,
     second_factor: Throttle,
     provider_sign_in: Throttle,
     providers: Providers,
     session_lookups: Semaphore,
     noted_uses: NotedUses,
+    seen_factors: SeenFactors,
     event_places: Places,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
@@ -110,6 +117,7 @@ impl ApiState {
                 trusted_proxies: 0,
                 session_lifetime: SESSION_LIFETIME,
                 access_lifetime: ACCESS_LIFETIME,
+                proof_lifetime: PROOF_LIFETIME,
                 request_timeout: Duration::from_secs(30),
                 namespace_wait: Duration::from_secs(5),
             },
@@ -223,6 +231,11 @@ impl ApiState {
         &self.inner.sign_up
     }
 
+    /// Held by whoever makes an account for themselves.
+    pub(crate) fn sign_up_turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.inner.sign_up_turn
+    }
+
     pub(crate) fn session_lookups(&self) -> &Semaphore {
         &self.inner.session_lookups
     }
@@ -230,6 +243,11 @@ impl ApiState {
     /// When the use of API tokens was last written down here.
     pub(crate) fn noted_uses(&self) -> &NotedUses {
         &self.inner.noted_uses
+    }
+
+    /// Whose second factor was seen here lately.
+    pub(crate) fn seen_factors(&self) -> &SeenFactors {
+        &self.inner.seen_factors
     }
 
     /// Who has how many streams of events open.
@@ -341,6 +359,13 @@ impl ApiStateBuilder {
         self
     }
 
+    /// How long a sign-in, or a password that was told again, counts as proof of who one
+    /// is, for what [asks for one](crate::proof) (10 minutes).
+    pub fn proof_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.proof_lifetime = lifetime;
+        self
+    }
+
     /// Longest time for one request (30 seconds).
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = timeout;
@@ -415,11 +440,13 @@ impl ApiStateBuilder {
             passwords,
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
+            sign_up_turn: tokio::sync::Mutex::default(),
             second_factor: Throttle::new(Limits::SECOND_FACTOR),
             provider_sign_in: Throttle::new(Limits::PROVIDER),
             providers: Providers::default(),
             session_lookups: Semaphore::new(SESSION_LOOKUPS),
             noted_uses: NotedUses::default(),
+            seen_factors: SeenFactors::default(),
             event_places: Places::default(),
             bootstrap_seen: Mutex::default(),
             capacity: capacity::Seen::default(),

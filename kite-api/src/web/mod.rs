@@ -38,7 +38,7 @@ pub(crate) use self::{
     nested::{Listed, Partial},
     once::{Once, Stamp},
     paging::{Items, Page},
-    precondition::{IfMatch, delete, edit, tag_of},
+    precondition::{IfMatch, delete, edit, edit_noting, tag_of},
     shape::{CURSOR, LINE},
     shown::Shown,
     trial::{finish_edit, finish_new, judge_edit, judge_new, whole_of_edit, whole_of_new},
