@@ -179,7 +179,7 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
         .on(everything(), || {
             let edits = Edits::default();
             move |vm: &KiteVirtualMachine, _: &_| {
-                if !edits.is_one(vm, false) {
+                if !edits.is_one(vm, vm.expected_charge()) {
                     return Vec::new();
                 }
                 let namespace = vm.namespace().unwrap_or_default();

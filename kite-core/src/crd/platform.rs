@@ -395,6 +395,7 @@ pub struct KitePlatformStatus {
     /// `Ready`, `GatewayExposed`, `WebExposed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
 }
 

@@ -62,6 +62,30 @@ async fn a_vm_that_nobody_can_log_in_to_says_so_until_somebody_can() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn half_a_key_lets_nobody_in_and_is_told_so() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    edit(&world, json!({"sshPublicKeys": ["ssh-ed25519 AAAA"]})).await;
+    let (reason, message) = says(&world).await.unwrap();
+    assert_eq!(reason, "UnusableKeys");
+    for part in ["spec.sshPublicKeys[0]", "whole", "ssh-ed25519"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let swapped = KEY.replace("ssh-ed25519", "ssh-rsa");
+    edit(&world, json!({"sshPublicKeys": null})).await;
+    edit_owner(&world, json!({"sshPublicKeys": [swapped]})).await;
+    let (reason, message) = says(&world).await.unwrap();
+    assert_eq!(reason, "UnusableKeys");
+    assert!(
+        message.contains("owner's spec.sshPublicKeys[0]"),
+        "{message}"
+    );
+    // One that is whole beside it is enough.
+    edit(&world, json!({"sshPublicKeys": [KEY]})).await;
+    assert_eq!(says(&world).await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_a_login_takes_both_one_is_not_enough() {
     let world = World::with_ann().await;
     let mut vm = vm_named("web");
