@@ -9,6 +9,7 @@ use kite_core::{
 };
 use kite_render::{
     grant::Grant,
+    namespace::PodSecurity,
     quota::Overhead,
     walls::{Pods, Walls},
 };
@@ -33,6 +34,8 @@ pub struct Settings {
     /// What Kite's other processes may do in users' namespaces, where it is the
     /// controller that gives them that.
     pub grants: Vec<Grant>,
+    /// What is demanded of pods in users' namespaces.
+    pub pod_security: PodSecurity,
     /// What quotas add for what VMs need beside their own.
     pub overhead: Overhead,
     /// Under whose name objects are applied.
@@ -48,6 +51,7 @@ impl Default for Settings {
             namespace: names::PLATFORM_NAMESPACE.to_owned(),
             walls: Walls::default(),
             grants: Vec::new(),
+            pod_security: PodSecurity::default(),
             overhead: Overhead::default(),
             manager: FieldManager::CONTROLLER,
             progress_every: Duration::from_secs(15),
@@ -72,6 +76,13 @@ impl Settings {
     #[must_use]
     pub fn with_grants(mut self, grants: impl IntoIterator<Item = Grant>) -> Self {
         self.grants = grants.into_iter().collect();
+        self
+    }
+
+    /// With this demanded of pods in users' namespaces.
+    #[must_use]
+    pub fn with_pod_security(mut self, security: PodSecurity) -> Self {
+        self.pod_security = security;
         self
     }
 

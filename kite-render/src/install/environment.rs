@@ -13,6 +13,8 @@ use super::{
     validity::NAMESPACE,
 };
 
+use crate::namespace::PodSecurity;
+
 /// Where recordings lie in a container.
 pub(super) const RECORDINGS_DIRECTORY: &str = "/var/lib/kite/recordings";
 
@@ -85,6 +87,10 @@ pub(super) fn options(installation: &Installation, process: Process) -> BTreeMap
     match process {
         Process::Controller => {
             options.insert("KITE_GRANTS", "true".to_owned());
+            let security = installation.pod_security;
+            if security != PodSecurity::default() {
+                options.insert("KITE_POD_SECURITY", security.name().to_owned());
+            }
         }
         Process::Gateway => {
             options.insert(DRAIN_DELAY, GATEWAY_DRAIN_DELAY.to_string());
