@@ -32,6 +32,14 @@ pub const INSTANCE: &str = "hy3ons.github.io/instance";
 /// when it was cloned. Images come and go; the guest stays what it is.
 pub const OS_FAMILY: &str = "hy3ons.github.io/os-family";
 
+/// Annotation on a `KiteVirtualMachine` whose disk was lost: the uid of that disk,
+/// which stands in `status.disk.uid`. A disk is made from the image then, once.
+pub const REPLACE_DISK: &str = "hy3ons.github.io/replace-disk";
+
+/// Annotation on a `KiteVirtualMachine` whose keys were lost and made anew: the
+/// present public key, as `status.guestKey` spells the former one. The guest knows it.
+pub const GUEST_KEY: &str = "hy3ons.github.io/guest-key";
+
 /// Label by which Services find the pods of one of Kite's processes.
 pub const APP_NAME: &str = "app.kubernetes.io/name";
 /// Label that `KubeVirt` puts on a VM's launcher pod; Services select by it.

@@ -55,13 +55,13 @@ pub(crate) fn check_image(
         );
         return;
     };
-    if disk.is_some_and(|disk| disk < image.spec.min_disk) {
+    if disk.is_some_and(|disk| disk < *image.least_disk()) {
         form.error(
             "disk",
             format!(
                 "is too small for the image {:?}: write at least {}",
                 image.name_any(),
-                image.spec.min_disk
+                image.least_disk()
             ),
         );
     }
@@ -77,9 +77,10 @@ pub(crate) fn obstacle_of_offer(
         None => Some(format!(
             "its image {name:?} is not in the catalogue any more"
         )),
-        Some(image) if spec.disk < image.spec.min_disk => Some(format!(
+        Some(image) if spec.disk < *image.least_disk() => Some(format!(
             "its disk of {} is too small for the image {name:?}, which needs {}",
-            spec.disk, image.spec.min_disk
+            spec.disk,
+            image.least_disk()
         )),
         Some(_) => None,
     }

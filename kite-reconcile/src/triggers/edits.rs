@@ -12,16 +12,16 @@ use kube::ResourceExt as _;
 /// Tells edits of a spec and deletions from changes of a status: a user's status
 /// changes with each of their VMs, and a VM's with each step of its start.
 #[derive(Default)]
-pub(super) struct Edits {
+pub(super) struct Edits<F> {
     /// Generations, and what else was told, by the hash of the object's uid.
-    seen: Mutex<HashMap<u64, (Option<i64>, bool)>>,
+    seen: Mutex<HashMap<u64, (Option<i64>, F)>>,
     hasher: RandomState,
 }
 
-impl Edits {
+impl<F: Copy + PartialEq> Edits<F> {
     /// Whether it is an edit, a deletion, or a change of `fact`, something that
     /// the status says.
-    pub(super) fn is_one<K: Object>(&self, object: &K, fact: bool) -> bool {
+    pub(super) fn is_one<K: Object>(&self, object: &K, fact: F) -> bool {
         let metadata = object.meta();
         let id = self.hasher.hash_one(&metadata.uid);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
