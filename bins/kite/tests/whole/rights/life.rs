@@ -171,6 +171,7 @@ fn ssh(platform: &Platform, command: &str, input: &str) {
 }
 
 /// VMs: made, used, seen, grown, restarted, offered, taken away.
+#[allow(clippy::too_many_lines)] // One life, told from its beginning to its end.
 fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
     let platform = &stage.platform;
     assert_eq!(vm(platform, ann, "none").0, 404);
