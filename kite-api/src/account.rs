@@ -26,8 +26,8 @@ use crate::{
     state::ApiState,
     users::{self, UserView, as_map, change_to_json, spec_of_user},
     web::{
-        Answer, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Sent, edit, finish_edit,
-        tag_of,
+        Answer, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Sent, SshKeys, edit,
+        finish_edit, tag_of,
     },
 };
 
@@ -124,7 +124,10 @@ impl Input for AccountEdit {
         }
         Some(Self(as_map([
             change_to_json("email", form.change::<String>("email")),
-            change_to_json("sshPublicKeys", form.change::<Vec<String>>("sshPublicKeys")),
+            change_to_json(
+                "sshPublicKeys",
+                form.change("sshPublicKeys").map(|SshKeys(keys)| keys),
+            ),
         ])))
     }
 

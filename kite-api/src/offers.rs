@@ -15,8 +15,9 @@ use kite_core::{
         AccessLevel, KiteVirtualMachineOffer, KiteVirtualMachineOfferSpec, OfferClaim, OfferPhase,
     },
     quantity::Bytes,
+    span::Span,
 };
-use kube::{ResourceExt as _, api::PropagationPolicy, core::Duration};
+use kube::{ResourceExt as _, api::PropagationPolicy};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
@@ -107,7 +108,11 @@ pub(crate) struct OfferView {
     expires_at: Option<Time>,
     /// How long a VM that is made from it may last.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lifetime: Option<Duration>,
+    lifetime: Option<Span>,
+    /// Which of its settings cannot be read, and why: what is shown in their place is
+    /// not theirs. Left out where all can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     /// Whether it can be claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<OfferPhase>,
@@ -141,6 +146,7 @@ impl OfferView {
             image: spec.image,
             expires_at: spec.expires_at,
             lifetime: spec.lifetime,
+            unreadable: spec.unreadable,
             phase: phase(offer),
             inside: None,
         }
@@ -219,31 +225,43 @@ async fn claim(
         return Err(Problem::not_found("offer", &name));
     }
     let owner = Arc::clone(caller.user());
-    if let Some(obstacle) = obstacle(&state, &offer) {
+    if let Some(obstacle) = obstacle(&state, &caller, &offer) {
         // Perhaps this very request has claimed it, and its answer was lost.
         let made = vms::made_by(&state, &caller, &owner, &once, &form).await?;
         return made.ok_or(obstacle);
     }
     let mut end = None;
-    if let Some(lifetime) = offer.spec.lifetime {
+    if let Some(lifetime) = &offer.spec.lifetime {
         if form.peek::<Time>("expiresAt").is_some() {
             form.error(
                 "expiresAt",
                 "is decided by the offer's lifetime: leave it out",
             );
         }
-        end = Some(Time(Timestamp::now() + std::time::Duration::from(lifetime)));
+        let now = Timestamp::now();
+        let latest = now.checked_add(lifetime.duration());
+        end = Some(Time(latest.unwrap_or(Timestamp::MAX)));
     }
     let new = input.map(|claim| claim.of(&offer.spec, end));
     vms::make(&state, &caller, &owner, once, new, form, Some(name)).await
 }
 
 /// Why nobody can claim an offer.
-fn obstacle(state: &ApiState, offer: &KiteVirtualMachineOffer) -> Option<Problem> {
+fn obstacle(
+    state: &ApiState,
+    caller: &Principal,
+    offer: &KiteVirtualMachineOffer,
+) -> Option<Problem> {
     let name = offer.name_any();
     let too_late = match phase(offer) {
         None | Some(OfferPhase::Available) => None,
+        Some(OfferPhase::Claimed) if is_claimed_by(offer, caller) => {
+            Some("you have claimed it yourself, and an offer is for one VM")
+        }
         Some(OfferPhase::Claimed) => Some("somebody else has claimed it"),
+        Some(OfferPhase::Expired) if offer.spec.unreadable.is_some() => {
+            Some("what it offers cannot be read; tell an administrator")
+        }
         Some(OfferPhase::Expired) => Some("its time is over"),
         Some(OfferPhase::Deleting) => Some("it is being withdrawn"),
     };
@@ -261,6 +279,12 @@ fn obstacle(state: &ApiState, offer: &KiteVirtualMachineOffer) -> Option<Problem
              administrator"
         ),
     ))
+}
+
+/// Whether the caller's is the VM that the offer is claimed for.
+fn is_claimed_by(offer: &KiteVirtualMachineOffer, caller: &Principal) -> bool {
+    let claim = offer.status.as_ref().and_then(|it| it.claimed_by.as_ref());
+    claim.is_some_and(|claim| claim.user.as_deref() == Some(&*caller.name()))
 }
 
 /// `GET /api/v1/admin/offers`
@@ -312,6 +336,7 @@ impl Input for NewOffer {
                 expires_at,
                 lifetime,
                 user,
+                unreadable: None,
             },
         })
     }
@@ -402,6 +427,7 @@ fn model() -> KiteVirtualMachineOffer {
         expires_at: None,
         lifetime: None,
         user: None,
+        unreadable: None,
     };
     KiteVirtualMachineOffer::new("kite-model", spec)
 }

@@ -29,9 +29,9 @@ pub enum Action {
     CreateVm,
     /// Start or stop a VM.
     PowerVm,
-    /// Change size and domain of a VM.
+    /// Change a VM's size and how long it lasts.
     EditVm,
-    /// Change who can log in to a VM: password and keys.
+    /// Change who gets into a VM: password, keys, and the domain that publishes it.
     EditVmAccess,
     /// Open a VM's consoles and terminals.
     OpenConsole,
@@ -116,7 +116,7 @@ impl Action {
             Self::CreateVm => "create a VM",
             Self::PowerVm => "start or stop the VM",
             Self::EditVm => "edit the VM",
-            Self::EditVmAccess => "change the VM's password or keys",
+            Self::EditVmAccess => "change who gets into the VM: its password, keys or domain",
             Self::OpenConsole => "open a console of the VM",
             Self::SeeVmSessions => "see who is connected to the VM",
             Self::EndVmSession => "end sessions in the VM",

@@ -27,6 +27,7 @@ use crate::{
     events::Places,
     metrics::Metrics,
     problem::Problem,
+    web::Turns,
 };
 
 /// How long a session lasts unless told otherwise.
@@ -70,6 +71,7 @@ pub(crate) struct Inner {
     trials: Semaphore,
     noted_uses: NotedUses,
     event_places: Places,
+    creations: Turns,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
     bootstrap_seen: Mutex<Option<(Instant, bool)>>,
     capacity: capacity::Seen,
@@ -238,6 +240,11 @@ impl ApiState {
     /// When the use of API tokens was last written down here.
     pub(crate) fn noted_uses(&self) -> &NotedUses {
         &self.inner.noted_uses
+    }
+
+    /// Which VMs are being created at the moment.
+    pub(crate) fn creations(&self) -> &Turns {
+        &self.inner.creations
     }
 
     /// Who has how many streams of events open.
@@ -430,6 +437,7 @@ impl ApiStateBuilder {
             trials: Semaphore::new(TRIALS),
             noted_uses: NotedUses::default(),
             event_places: Places::default(),
+            creations: Turns::default(),
             bootstrap_seen: Mutex::default(),
             capacity: capacity::Seen::default(),
             synced: AtomicBool::new(false),

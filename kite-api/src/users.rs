@@ -36,7 +36,7 @@ use crate::{
     state::ApiState,
     web::{
         self, Accepted, Answer, Bounds, Change, Created, Form, IfMatch, Input, Items, Named, Once,
-        Page, Sent, edit, finish_edit, finish_new, tag_of,
+        Page, Sent, SshKeys, edit, finish_edit, finish_new, tag_of,
     },
 };
 
@@ -130,6 +130,10 @@ pub(crate) struct UserView {
     created_at: Option<String>,
     /// Whether it is being deleted.
     deleting: bool,
+    /// Which of its settings cannot be read, and why: what is shown in their place is
+    /// not theirs, and nobody is let in. Left out where all can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
 }
 
 impl UserView {
@@ -157,6 +161,7 @@ impl UserView {
             conditions: status.conditions,
             created_at: user.creation_timestamp().map(|time| time.0.to_string()),
             deleting: user.metadata.deletion_timestamp.is_some(),
+            unreadable: user.spec.unreadable.clone(),
         }
     }
 }
@@ -229,7 +234,8 @@ impl Input for NewUser {
         let email: Option<String> = form.optional("email");
         let password: Option<String> = form.optional("password");
         let access_level: AccessLevel = form.optional("accessLevel").unwrap_or_default();
-        let ssh_public_keys = form.optional("sshPublicKeys").unwrap_or_default();
+        let ssh_public_keys = form.optional("sshPublicKeys");
+        let ssh_public_keys = ssh_public_keys.map(|SshKeys(keys)| keys);
         let quota = form.optional("quota");
         if let Some(password) = &password {
             let names = [username.as_deref(), email.as_deref()];
@@ -239,7 +245,7 @@ impl Input for NewUser {
             spec: KiteUserSpec {
                 email,
                 access_level,
-                ssh_public_keys,
+                ssh_public_keys: ssh_public_keys.unwrap_or_default(),
                 quota,
                 ..KiteUserSpec::new(username?)
             },
@@ -340,7 +346,10 @@ impl Input for UserEdit {
         let fields = [
             change_to_json("email", form.change::<String>("email")),
             change_to_json("quota", form.change::<Quota>("quota")),
-            change_to_json("sshPublicKeys", form.change::<Vec<String>>("sshPublicKeys")),
+            change_to_json(
+                "sshPublicKeys",
+                form.change("sshPublicKeys").map(|SshKeys(keys)| keys),
+            ),
         ];
         Some(Self {
             access_level,

@@ -39,6 +39,8 @@
 //! | [`connections`] | which process reports who is connected to VMs, and whether it lives |
 //! | [`conditions`] | conditions after the Kubernetes API conventions |
 //! | [`quantity`] | byte quantities such as `20Gi` |
+//! | [`span`], [`time`] | spans such as `72h`, and times, as an API server admits them |
+//! | [`public_key`] | SSH public keys that can log in |
 //! | [`watch_backoff`] | how long a watch that broke waits until it is begun again |
 //! | [`password`] | PHC password hashes: argon2id written, bcrypt read |
 //!
@@ -59,5 +61,8 @@ pub mod kubevirt;
 pub mod labels;
 pub mod names;
 pub mod password;
+pub mod public_key;
 pub mod quantity;
+pub mod span;
+pub mod time;
 pub mod watch_backoff;

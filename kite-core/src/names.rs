@@ -41,6 +41,11 @@ pub const IMAGE_NAMESPACE: &str = "kite-images";
 pub const STORAGE_CLASS: &str = "kite-vm-storage";
 /// Secret with the gateway's host key, in the platform namespace.
 pub const GATEWAY_HOST_KEY_SECRET: &str = "kite-gateway-host-key";
+/// Secret with the token by which the gateway's live sessions are asked for; whoever
+/// runs Kite makes it.
+pub const GATEWAY_SESSIONS_SECRET: &str = "kite-gateway-sessions";
+/// Key of the token in [`GATEWAY_SESSIONS_SECRET`].
+pub const GATEWAY_SESSIONS_KEY: &str = "token";
 /// Type of a Secret with a certificate and its key.
 pub const TLS_SECRET_TYPE: &str = "kubernetes.io/tls";
 /// Secret with the one-use token that makes the first administrator.

@@ -19,18 +19,24 @@ pub const MAX_PASSWORD_BYTES: usize = 1024;
 /// Bytes of a password that bcrypt looks at.
 const BCRYPT_BYTES: usize = 72;
 /// What a hash looks like that may verify something: whole ones only, no place
-/// holders, no longer salts and hashes than argon2 makes, and the parameters in the
-/// order of its encoded form.
+/// holders, no longer salts and hashes than argon2 makes, the parameters in the order of
+/// its encoded form, and costing no more than [`ARGON2_MOST`] and [`BCRYPT_MAX_COST`].
 const PATTERN: &str = concat!(
-    r"^(\$argon2id\$v=19",
-    // At most 262144.
-    r"\$m=([1-9][0-9]{0,4}|1[0-9]{5}|2[0-5][0-9]{4}|26[01][0-9]{3}|2620[0-9]{2}|2621[0-3][0-9]|26214[0-4])",
-    r",t=([1-9]|10),p=([1-9]|1[0-6])",
+    r"^(\$argon2id\$v=19\$",
+    // At most 65536, and with four passes 49152.
+    r"(m=([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-6]),t=[1-3]",
+    r"|m=([1-9][0-9]{0,3}|[1-3][0-9]{4}|4[0-8][0-9]{3}|490[0-9]{2}|491[0-4][0-9]|4915[0-2]),t=4)",
+    r",p=[1-4]",
     r"\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{14,86}",
-    r"|\$2[aby]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{53})$",
+    r"|\$2[aby]\$(0[4-9]|1[0-2])\$[./A-Za-z0-9]{53})$",
 );
-/// Highest bcrypt cost that is verified: 2^14 rounds take about a second.
-const BCRYPT_MAX_COST: u32 = 14;
+/// Most of argon2's parameters `m` (KiB), `t` (passes) and `p` (lanes) that is verified.
+/// The second of those that RFC 9106 recommends is among them.
+const ARGON2_MOST: [(&str, u32); 3] = [("m", 65_536), ("t", 4), ("p", 4)];
+/// Most of `m` times `t`, which is what argon2 costs: about a third of a second.
+const ARGON2_MOST_WORK: u64 = 3 * 65_536;
+/// Highest bcrypt cost that is verified: 2^12 rounds take about a quarter of a second.
+const BCRYPT_MAX_COST: u32 = 12;
 
 /// A password's hash. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,46 +77,45 @@ impl PasswordHash {
     }
 
     /// Whether `password` is the one that was hashed. A hash of an unknown or
-    /// weak scheme, and a bcrypt hash of a password whose end bcrypt would not
-    /// have looked at, verify nothing.
+    /// weak scheme, one that [costs too much](Self::is_too_costly), and a bcrypt hash of
+    /// a password whose end bcrypt would not have looked at, verify nothing.
     pub fn verify(&self, password: &str) -> bool {
-        if password.len() > MAX_PASSWORD_BYTES {
+        if password.len() > MAX_PASSWORD_BYTES || self.is_too_costly() {
             return false;
         }
         if self.0.starts_with("$2") {
-            return self.verify_bcrypt(password);
+            return password.len() < BCRYPT_BYTES
+                && bcrypt::non_truncating_verify(password, &self.0).unwrap_or(false);
         }
-        if !self.0.starts_with("$argon2id$") {
-            return false;
-        }
-        let Ok(parsed) = argon2::password_hash::phc::PasswordHash::new(&self.0) else {
-            return false;
-        };
-        // A hash is data that a user may have written: refuse parameters that
-        // would let it eat the machine.
-        let bounded = |name: &str, most: u32| {
-            parsed
-                .params
-                .get_decimal(name)
-                .is_none_or(|value| value <= most)
-        };
-        bounded("m", 256 * 1024)
-            && bounded("t", 10)
-            && bounded("p", 16)
-            && Argon2::default()
-                .verify_password(password.as_bytes(), &parsed)
+        let parsed = self.argon2();
+        parsed.is_some_and(|hash| {
+            Argon2::default()
+                .verify_password(password.as_bytes(), &hash)
                 .is_ok()
+        })
     }
 
-    fn verify_bcrypt(&self, password: &str) -> bool {
-        let cost = self
-            .0
-            .split('$')
-            .nth(2)
-            .and_then(|cost| cost.parse::<u32>().ok());
-        password.len() < BCRYPT_BYTES
-            && cost.is_some_and(|cost| cost <= BCRYPT_MAX_COST)
-            && bcrypt::non_truncating_verify(password, &self.0).unwrap_or(false)
+    /// Whether the hash would cost more than any is given, so that it verifies nothing.
+    /// A hash is data that a user may have written: it must not eat the machine. New
+    /// ones of this kind are refused; they may have been stored by an earlier version.
+    pub fn is_too_costly(&self) -> bool {
+        if self.0.starts_with("$2") {
+            let cost = self.0.split('$').nth(2);
+            let cost = cost.and_then(|cost| cost.parse::<u32>().ok());
+            return cost.is_some_and(|cost| cost > BCRYPT_MAX_COST);
+        }
+        let Some(hash) = self.argon2() else {
+            return false;
+        };
+        let of = |name: &str| hash.params.get_decimal(name).unwrap_or(0);
+        let work = u64::from(of("m")) * u64::from(of("t"));
+        work > ARGON2_MOST_WORK || ARGON2_MOST.iter().any(|(name, most)| of(name) > *most)
+    }
+
+    fn argon2(&self) -> Option<argon2::password_hash::phc::PasswordHash> {
+        let is_meant = self.0.starts_with("$argon2id$");
+        let parsed = argon2::password_hash::phc::PasswordHash::new(&self.0);
+        parsed.ok().filter(|_| is_meant)
     }
 }
 
@@ -132,7 +137,10 @@ impl JsonSchema for PasswordHash {
             // A pattern's message would repeat the hash.
             "x-kubernetes-validations": [{
                 "rule": format!("self.matches(r'{PATTERN}')"),
-                "message": "must be a whole argon2id or bcrypt hash: make one with \"kite password-hash\"",
+                "message": concat!(
+                    "must be a whole argon2id or bcrypt hash that costs at most m=65536,t=3,p=4, ",
+                    "m=49152,t=4,p=4 or, of bcrypt, 12: make one with \"kite password-hash\"",
+                ),
             }],
         })
     }
@@ -179,6 +187,7 @@ mod tests {
         }
     }
 
+    /// The schema and the code hold the same bounds.
     #[test]
     fn the_schema_takes_what_can_verify_something() {
         let taken = regex::Regex::new(PATTERN).unwrap();
@@ -186,19 +195,47 @@ mod tests {
         let made = argon.as_str().to_owned();
         let with = |from: &str, to: &str| made.replace(from, to);
         let parameters = made.split('$').nth(3).unwrap().to_owned();
+        let bcrypt = bcrypt::hash("secret", 4).unwrap();
         assert!(taken.is_match(&made), "{made}");
-        assert!(taken.is_match(&bcrypt::hash("secret", 4).unwrap()));
-        assert!(taken.is_match(&with(&parameters, "m=262144,t=10,p=16")));
+        assert!(taken.is_match(&bcrypt));
+        let is_cheap = |m: u32, t: u32, p: u32| {
+            let within = m <= 65_536 && t <= 4 && p <= 4;
+            within && u64::from(m) * u64::from(t) <= 196_608
+        };
+        let edges = [
+            1, 8, 9_999, 10_000, 49_151, 49_152, 49_153, 65_535, 65_536, 65_537,
+        ];
+        let random = (0..400_u32).map(|n| n.wrapping_mul(2_654_435_761) % 300_000 + 1);
+        for m in edges.into_iter().chain(random) {
+            for (t, p) in [
+                (1, 1),
+                (2, 4),
+                (3, 4),
+                (4, 4),
+                (4, 1),
+                (5, 1),
+                (1, 5),
+                (10, 16),
+            ] {
+                let text = with(&parameters, &format!("m={m},t={t},p={p}"));
+                assert_eq!(taken.is_match(&text), is_cheap(m, t, p), "{text}");
+                let hash = PasswordHash::from_phc(&*text);
+                assert_eq!(hash.is_too_costly(), !is_cheap(m, t, p), "{text}");
+            }
+        }
+        for cost in 4..=31 {
+            let text = bcrypt.replace("$04$", &format!("${cost:02}$"));
+            assert_eq!(taken.is_match(&text), cost <= 12, "{text}");
+            let hash = PasswordHash::from_phc(&*text);
+            assert_eq!(hash.is_too_costly(), cost > 12, "{text}");
+        }
         for bad in [
             "$argon2id$…".to_owned(),
             "secret".to_owned(),
-            with(&parameters, "m=262145,t=1,p=1"),
-            with(&parameters, "m=8,t=11,p=1"),
-            with(&parameters, "m=8,t=1,p=17"),
             with("argon2id", "argon2d"),
+            with(&parameters, "m=08,t=1,p=1"),
             format!("{made}\n"),
             format!(" {made}"),
-            bcrypt::hash("secret", 4).unwrap().replace("$04$", "$15$"),
             "$2b$04$x".to_owned(),
         ] {
             assert!(!taken.is_match(&bad), "{bad:?}");

@@ -8,16 +8,20 @@ use async_trait::async_trait;
 use kite_core::password::{PasswordError, PasswordHash};
 use russh::keys::PublicKey;
 
-use crate::hashing::HashPool;
+use crate::hashing::{HashPool, Turn};
 use crate::route::{LoginName, Route};
 
 /// The answer to a login.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Verdict {
     /// Let in.
     Accept,
     /// Not let in. Why is nobody's business.
     Reject,
+    /// Nobody has looked at it, as there was too much to do, or whoever decides did not
+    /// answer. It counts against nobody, and the user is told to try again.
+    Unchecked,
 }
 
 /// With what somebody logged in; where a key and a password are needed, there is
@@ -67,7 +71,8 @@ pub enum AuthenticatorError {
 /// Compares with the route's password hash and public keys.
 ///
 /// Hashing runs on a few threads of its own, so that a flood of wrong passwords
-/// neither starves sessions of CPU nor fills the memory. An
+/// neither starves sessions of CPU nor fills the memory. Owners of machines take
+/// turns, so that the costly hash of one keeps no other waiting for long. An
 /// unknown name and a machine without a password are compared with a dummy
 /// hash. That bcrypt and argon2 differ in cost is hidden by
 /// [`Config::rejection_time`](crate::Config::rejection_time).
@@ -78,8 +83,8 @@ pub struct RouteAuthenticator {
 }
 
 impl RouteAuthenticator {
-    /// At most `parallel` hashes at a time; a password that has waited and was
-    /// hashed for longer than `patience` does not fit.
+    /// At most `parallel` hashes at a time; a password that would wait and be hashed
+    /// for longer than `patience` is not looked at.
     ///
     /// # Errors
     ///
@@ -95,14 +100,17 @@ impl RouteAuthenticator {
 #[async_trait]
 impl Authenticator for RouteAuthenticator {
     async fn password(&self, _login: &LoginName, route: Option<&Route>, password: &str) -> Verdict {
-        let hash = route.and_then(|route| route.password.clone());
+        let (turn, hash) = match route {
+            Some(route) => (Turn::of(route), route.password.clone()),
+            None => (Turn::Strangers, None),
+        };
         let known = hash.is_some();
         let hash = hash.unwrap_or_else(|| self.dummy.clone());
-        let fits = self.hashing.verify(hash, password.to_owned()).await;
-        if fits && known {
-            return Verdict::Accept;
+        match self.hashing.verify(turn, hash, password.to_owned()).await {
+            Some(fits) if fits && known => Verdict::Accept,
+            Some(_) => Verdict::Reject,
+            None => Verdict::Unchecked,
         }
-        Verdict::Reject
     }
 
     async fn public_key(

@@ -6,6 +6,7 @@ use russh::Limits;
 
 use crate::bans::BanPolicy;
 use crate::cidr::Cidr;
+use crate::startups::MaxStartups;
 
 /// RFC 4344 §3 allows 2^32 blocks of AES, which are 64 GiB, and 2^31 packets, which
 /// are eight bytes each by this: data has ten and more. A client that floods with
@@ -21,6 +22,13 @@ pub struct Config {
     pub max_connections: usize,
     /// Connections at a time from one address.
     pub max_connections_per_address: usize,
+    /// Connections at a time that have not logged in.
+    pub max_startups: MaxStartups,
+    /// The same from one address; from one IPv6 /56 twice, and from one /48 four times
+    /// as many.
+    pub max_startups_per_address: u32,
+    /// Further connections that are only for addresses of `never_ban`.
+    pub reserved_connections: u32,
     /// Connections at a time that are logged in to one machine.
     pub max_connections_per_vm: usize,
     /// Connections at a time that are logged in to machines of one owner.
@@ -37,7 +45,8 @@ pub struct Config {
     /// No password is refused sooner than this after it came, whatever it was
     /// refused for: longer than any of the checks usually takes.
     pub rejection_time: Duration,
-    /// How long a password may wait for its hash, and be hashed.
+    /// How long a password may wait for its hash, and be hashed. After that nobody
+    /// has looked at it: it is neither right nor wrong.
     pub hash_patience: Duration,
     /// Logins that machines decide on at a time (see
     /// [`Credential::UsersPassword`](crate::route::Credential::UsersPassword)).
@@ -45,6 +54,9 @@ pub struct Config {
     /// Bans of addresses from such machines, whose own defence sees the gateway's
     /// address only.
     pub relay_bans: BanPolicy,
+    /// A client must have said its version and exchanged keys this long after it
+    /// connected.
+    pub handshake_deadline: Duration,
     /// A client must have logged in this long after it connected.
     pub login_deadline: Duration,
     /// A machine must have let the gateway in this long after it was tried.
@@ -65,11 +77,13 @@ pub struct Config {
     /// windows of data arrive after it asked for new keys, which several uploads
     /// that have just begun can do.
     pub rekey_bytes: u64,
-    /// Bans of addresses that guess passwords.
+    /// Bans of addresses that guess passwords: no password is right that comes from
+    /// there. Keys still log in.
     pub address_bans: BanPolicy,
-    /// Bans of passwords for login names that are guessed at.
+    /// Bans of login names that are guessed at: no password is right for them, but from
+    /// addresses from which that login has succeeded before.
     pub name_bans: BanPolicy,
-    /// Addresses that are never banned.
+    /// Addresses that are never banned, and for which places are kept free.
     pub never_ban: Vec<Cidr>,
     /// Addresses that may connect; empty for all.
     pub allow: Vec<Cidr>,
@@ -113,6 +127,13 @@ impl Default for Config {
         Self {
             max_connections: 4096,
             max_connections_per_address: 256,
+            max_startups: MaxStartups {
+                start: 100,
+                rate: 30,
+                full: 512,
+            },
+            max_startups_per_address: 10,
+            reserved_connections: 32,
             max_connections_per_vm: 64,
             max_connections_per_owner: 512,
             max_channels: 128,
@@ -128,6 +149,7 @@ impl Default for Config {
                 first: Duration::from_secs(60),
                 longest: Duration::from_secs(3600),
             },
+            handshake_deadline: Duration::from_secs(10),
             login_deadline: Duration::from_secs(60),
             connect_deadline: Duration::from_secs(15),
             start_deadline: Duration::from_secs(300),

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
+use rand::RngExt as _;
 use russh::keys::PrivateKey;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +18,7 @@ use crate::admission::{Admission, Admitted, Refusal};
 use crate::audit::{AuditSink, LogSink};
 use crate::auth::{Authenticator, AuthenticatorError, RouteAuthenticator};
 use crate::bans::Bans;
-use crate::cidr::{Cidr, place};
+use crate::cidr::Cidr;
 use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
 use crate::metrics::{KindLabels, Metrics};
@@ -26,7 +26,9 @@ use crate::proxy::read_header;
 use crate::recording::Recordings;
 use crate::route::Routes;
 use crate::sessions::Sessions;
+use crate::standing::{Infrastructure, KnownPlaces};
 use crate::start::{Starter, Starts};
+use crate::startups::Startups;
 use crate::user::{Shared, serve, ssh_config};
 use crate::vm::Dialer;
 
@@ -65,6 +67,7 @@ pub struct GatewayBuilder {
     starter: Option<Arc<dyn Starter>>,
     recordings: Option<Recordings>,
     audit: Option<Arc<dyn AuditSink>>,
+    infrastructure: Infrastructure,
 }
 
 impl GatewayBuilder {
@@ -126,6 +129,14 @@ impl GatewayBuilder {
         self
     }
 
+    /// The addresses of what lies between clients and the gateway, where somebody knows
+    /// them; they may change while it runs.
+    #[must_use]
+    pub fn infrastructure(mut self, infrastructure: Infrastructure) -> Self {
+        self.infrastructure = infrastructure;
+        self
+    }
+
     /// Puts the gateway together.
     ///
     /// # Errors
@@ -162,6 +173,13 @@ impl GatewayBuilder {
                 connections: AtomicU64::new(1),
                 sessions: Sessions::default(),
                 tasks: TaskTracker::new(),
+                startups: Startups::new(
+                    config.max_startups,
+                    config.max_startups_per_address,
+                    config.reserved_connections,
+                ),
+                infrastructure: self.infrastructure,
+                known_places: KnownPlaces::default(),
                 address_bans: Bans::new(config.address_bans),
                 name_bans: Bans::new(config.name_bans),
                 relay_bans: Bans::new(config.relay_bans),
@@ -207,6 +225,7 @@ impl Gateway {
         let admission = Admission::new(
             shared.config.max_connections,
             shared.config.max_connections_per_address,
+            usize::try_from(shared.config.reserved_connections).unwrap_or(usize::MAX),
         );
         let tasks = TaskTracker::new();
         let is_over = CancellationToken::new();
@@ -290,16 +309,15 @@ async fn take(
     if !allowed || within(&config.deny, address) {
         return refuse(&shared, peer, Refusal::Denied);
     }
-    if shared
-        .address_bans
-        .is_banned(&place(address), Instant::now())
-    {
-        return refuse(&shared, peer, Refusal::Banned);
-    }
-    if let Err(refusal) = admitted.comes_from(address) {
+    let standing = shared.standing(address);
+    if let Err(refusal) = admitted.comes_from(address, standing) {
         return refuse(&shared, peer, refusal);
     }
-    serve(Arc::clone(&shared), stream, peer).await;
+    let roll = rand::rng().random_range(0..100);
+    match shared.startups.begin(address, standing, roll) {
+        Ok(startup) => serve(Arc::clone(&shared), stream, peer, startup).await,
+        Err(refusal) => refuse(&shared, peer, refusal),
+    }
 }
 
 fn refuse(shared: &Shared, peer: SocketAddr, refusal: Refusal) {

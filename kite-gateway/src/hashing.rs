@@ -3,17 +3,45 @@
 //! A hash takes tens of milliseconds and about 20 MiB. On tokio's blocking pool
 //! it would run on ever other threads, and the allocator would keep that memory
 //! for each of them; here it is as many times as there are threads.
+//!
+//! Owners choose what their hashes cost. So owners take turns: one whose hashes are
+//! costly, or whose name is guessed at, keeps others waiting for one hash at most.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kite_core::password::PasswordHash;
-use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
 
-/// Passwords that wait in the queue itself; more wait before it, in order.
-const QUEUE: usize = 16;
+use crate::fitted::Fitted;
+use crate::route::{Route, VmKey};
+use crate::turns::Turns;
+
+/// Passwords that wait for one turn; a further one is not looked at.
+const MOST_EACH: usize = 64;
+
+/// Whose turn a password waits for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Turn {
+    /// Those for machines of one owner.
+    Owner(String),
+    /// Those for a machine whose owner nobody knows.
+    Machine(VmKey),
+    /// Those for names that lead nowhere.
+    Strangers,
+}
+
+impl Turn {
+    /// That of a route's machine.
+    pub(crate) fn of(route: &Route) -> Self {
+        match &route.owner {
+            Some(owner) => Self::Owner(owner.clone()),
+            None => Self::Machine(route.vm.clone()),
+        }
+    }
+}
 
 struct Job {
     hash: PasswordHash,
@@ -21,54 +49,109 @@ struct Job {
     answer: oneshot::Sender<bool>,
 }
 
+struct Waiting {
+    jobs: Turns<Turn, Job>,
+    is_over: bool,
+}
+
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
 /// The threads; they end when this is dropped.
-#[derive(Debug)]
 pub(crate) struct HashPool {
-    jobs: mpsc::Sender<Job>,
+    queue: Arc<Queue>,
+    fitted: Fitted,
     patience: Duration,
 }
 
+impl std::fmt::Debug for HashPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HashPool").finish_non_exhaustive()
+    }
+}
+
+impl Drop for HashPool {
+    fn drop(&mut self) {
+        self.queue.waiting.lock().is_over = true;
+        self.queue.changed.notify_all();
+    }
+}
+
 impl HashPool {
-    /// Starts `threads` of them, at least one. A password waits for `patience` in
-    /// all: under a flood some are refused that would have fitted, rather than all
-    /// connections held.
+    /// Starts `threads` of them, at least one. A password waits and is hashed for
+    /// `patience` in all.
     pub(crate) fn new(threads: usize, patience: Duration) -> io::Result<Self> {
-        let (jobs, receiver) = mpsc::channel(QUEUE);
-        let receiver = Arc::new(Mutex::new(receiver));
+        let queue = Arc::new(Queue {
+            waiting: Mutex::new(Waiting {
+                jobs: Turns::new(MOST_EACH),
+                is_over: false,
+            }),
+            changed: Condvar::new(),
+        });
+        let pool = Self {
+            queue,
+            fitted: Fitted::new(),
+            patience,
+        };
         for number in 0..threads.max(1) {
-            let receiver = Arc::clone(&receiver);
+            let queue = Arc::clone(&pool.queue);
             std::thread::Builder::new()
                 .name(format!("kite-hash-{number}"))
-                .spawn(move || work(&receiver))?;
+                .spawn(move || work(&queue))?;
         }
-        Ok(Self { jobs, patience })
+        Ok(pool)
     }
 
-    /// Whether `password` fits `hash`.
-    pub(crate) async fn verify(&self, hash: PasswordHash, password: String) -> bool {
+    /// Whether `password` fits `hash`; `None` if it could not be looked at in time.
+    pub(crate) async fn verify(
+        &self,
+        turn: Turn,
+        hash: PasswordHash,
+        password: String,
+    ) -> Option<bool> {
+        let code = self.fitted.code(&hash, &password);
+        if self.fitted.has(&code) {
+            return Some(true);
+        }
         let (answer, verified) = oneshot::channel();
         let job = Job {
             hash,
             password,
             answer,
         };
-        let working =
-            async { self.jobs.send(job).await.is_ok() && verified.await.unwrap_or(false) };
-        tokio::time::timeout(self.patience, working)
-            .await
-            .unwrap_or(false)
+        let is_wanted = |job: &Job| !job.answer.is_closed();
+        let pushed = self.queue.waiting.lock().jobs.push(turn, job, is_wanted);
+        pushed.ok()?;
+        self.queue.changed.notify_one();
+        let fits = tokio::time::timeout(self.patience, verified).await;
+        let fits = fits.ok()?.ok()?;
+        if fits {
+            self.fitted.remember(code);
+        }
+        Some(fits)
     }
 }
 
-fn work(receiver: &Mutex<mpsc::Receiver<Job>>) {
+fn work(queue: &Queue) {
     loop {
-        // The lock is held while waiting: the threads take turns.
-        let next = receiver.lock().blocking_recv();
-        let Some(job) = next else { return };
+        let next = {
+            let mut waiting = queue.waiting.lock();
+            loop {
+                if waiting.is_over {
+                    return;
+                }
+                match waiting.jobs.pop() {
+                    Some(job) => break job,
+                    None => queue.changed.wait(&mut waiting),
+                }
+            }
+        };
         // Who hung up meanwhile costs nothing more.
-        if !job.answer.is_closed() {
-            let fits = job.hash.verify(&job.password);
-            let _ = job.answer.send(fits);
+        if !next.answer.is_closed() {
+            let fits = next.hash.verify(&next.password);
+            let _ = next.answer.send(fits);
         }
     }
 }
@@ -79,15 +162,66 @@ mod tests {
 
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(60);
+
     #[tokio::test]
     async fn verifies_many_at_once() {
-        let pool = HashPool::new(2, Duration::from_secs(60)).unwrap();
+        let pool = HashPool::new(2, LONG).unwrap();
         let hash = PasswordHash::create("right").unwrap();
         let tries = (0..8).map(|i| {
             let password = if i % 2 == 0 { "right" } else { "wrong" };
-            pool.verify(hash.clone(), password.to_owned())
+            pool.verify(Turn::Strangers, hash.clone(), password.to_owned())
         });
         let answers = futures::future::join_all(tries).await;
-        assert_eq!(answers, [true, false].repeat(4));
+        assert_eq!(answers, [Some(true), Some(false)].repeat(4));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_looked_at_is_neither_right_nor_wrong() {
+        let pool = HashPool::new(1, Duration::ZERO).unwrap();
+        let hash = PasswordHash::create("right").unwrap();
+        for password in ["right", "wrong"] {
+            let answer = pool.verify(Turn::Strangers, hash.clone(), password.to_owned());
+            assert_eq!(answer.await, None, "{password}");
+        }
+    }
+
+    /// One owner's passwords fill their queue; another's is looked at before the
+    /// second of them.
+    #[tokio::test]
+    async fn owners_take_turns() {
+        let pool = HashPool::new(1, LONG).unwrap();
+        let hash = PasswordHash::create("right").unwrap();
+        let done = Mutex::new(Vec::new());
+        let verify = async |owner: &str, password: String| {
+            let turn = Turn::Owner(owner.to_owned());
+            let answer = pool.verify(turn, hash.clone(), password).await;
+            done.lock().push(owner.to_owned());
+            answer
+        };
+        let flood = (0..MOST_EACH).map(|number| verify("bob", number.to_string()));
+        let flood = futures::future::join_all(flood);
+        let (flood, answer) = futures::join!(flood, verify("ann", "right".to_owned()));
+        assert_eq!(answer, Some(true));
+        assert!(flood.iter().all(|it| *it == Some(false)));
+        let done = done.lock();
+        let before = done.iter().position(|owner| owner == "ann").unwrap();
+        // What was begun before hers, and one turn.
+        assert!(before <= 3, "{before} of the other's came first");
+    }
+
+    #[tokio::test]
+    async fn a_password_that_fitted_costs_no_second_hash() {
+        let pool = HashPool::new(1, LONG).unwrap();
+        let hash = PasswordHash::create("right").unwrap();
+        let verify =
+            |password: &str| pool.verify(Turn::Strangers, hash.clone(), password.to_owned());
+        assert_eq!(verify("right").await, Some(true));
+        // No thread is left that could hash.
+        pool.queue.waiting.lock().is_over = true;
+        pool.queue.changed.notify_all();
+        assert_eq!(verify("right").await, Some(true));
+        let wrong = tokio::time::timeout(Duration::from_millis(200), verify("wrong"));
+        assert!(wrong.await.is_err(), "who would have said so?");
     }
 }

@@ -30,14 +30,14 @@
 //! |---|---|
 //! | [`route`], [`auth`], [`connect`], [`start`], [`audit`] | the traits, and implementations |
 //! | `gateway`, [`config`] | putting it together; accept, limits, drain |
-//! | `admission`, `bans`, `cidr`, `proxy` | who may connect, and from where |
+//! | `admission`, `startups`, `bans`, `standing`, `cidr`, `proxy` | who may connect, and from where |
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
 //! | [`fallback`] | login names without a machine lead to a host's own sshd |
 //! | `vm` | the side towards machines: one connection per channel |
 //! | `flow` | queues, windows and streams between the two |
 //! | [`recording`] | terminal sessions as asciicasts, in a directory or an object store |
 //! | [`terminal`] | terminals in machines without a user's connection |
-//! | `hashing` | the threads that verify passwords |
+//! | `hashing`, `turns`, `fitted` | the threads that verify passwords, whose turn it is, and what fitted just now |
 //! | `sessions` | who is connected, and ending a connection |
 //! | [`kubernetes`] | routes from watches; the host key from a Secret |
 //! | [`metrics`] | what is counted |
@@ -56,6 +56,7 @@ mod cidr;
 pub mod config;
 pub mod connect;
 pub mod fallback;
+mod fitted;
 mod flow;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -70,8 +71,11 @@ pub mod route;
 mod secret;
 mod sessions;
 mod socket;
+mod standing;
 pub mod start;
+mod startups;
 pub mod terminal;
+mod turns;
 mod user;
 mod vm;
 
@@ -88,4 +92,6 @@ pub use route::{Credential, LoginName, LoginRule, Route, Routes, Target, VmKey, 
 /// The SSH library whose keys and streams appear in this interface.
 pub use russh;
 pub use sessions::{SessionInfo, Sessions};
+pub use standing::Infrastructure;
 pub use start::Starter;
+pub use startups::{MaxStartups, ParseMaxStartupsError};

@@ -16,6 +16,8 @@ pub(crate) enum Outcome {
     /// One of two steps.
     Partial,
     Rejected,
+    /// Nobody could look at it.
+    Unchecked,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]

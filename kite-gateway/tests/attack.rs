@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use common::{Bed, Trusting, resident, text};
 use kite_core::password::PasswordHash;
-use kite_gateway::{BanPolicy, Config};
+use kite_gateway::{BanPolicy, Config, MaxStartups};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -32,6 +32,13 @@ const NEVER: BanPolicy = BanPolicy {
     within: Duration::from_secs(60),
     first: Duration::from_secs(60),
     longest: Duration::from_secs(60),
+};
+
+/// One address plays all strangers.
+const EVERYBODY: MaxStartups = MaxStartups {
+    start: 4096,
+    rate: 100,
+    full: 4096,
 };
 
 /// What a real client sends while it logs in and runs a command.
@@ -97,6 +104,8 @@ async fn say(bed: &Bed, words: &[u8], hang_up: bool) {
 async fn handshakes_that_are_cut_off_or_changed_leave_nothing() {
     let bed = Bed::with(Config {
         max_connections_per_address: 4096,
+        max_startups: EVERYBODY,
+        max_startups_per_address: 4096,
         ..Config::default()
     })
     .await;
@@ -135,6 +144,8 @@ async fn a_flood_of_wrong_passwords_keeps_nobody_out() {
         address_bans: NEVER,
         name_bans: NEVER,
         max_connections_per_address: 4096,
+        max_startups: EVERYBODY,
+        max_startups_per_address: 4096,
         ..Config::default()
     })
     .await;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bed, Trusting, run, text};
-use kite_gateway::{BanPolicy, Config};
+use kite_gateway::{BanPolicy, Config, Infrastructure};
 use russh::client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 const NEVER: BanPolicy = BanPolicy {
     failures: 0,
@@ -30,8 +30,15 @@ async fn guess(bed: &Bed, times: usize) {
     }
 }
 
+/// Logs in to `web` by password, from 127.0.0.1.
+async fn by_password(bed: &Bed, password: &str) -> bool {
+    let mut client = bed.with_password(password, "password");
+    client.args(["-l", "web", "127.0.0.1", "echo in"]);
+    text(&run(client, Vec::new()).await.stdout) == "in\n"
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_that_guesses_is_banned() {
+async fn an_address_that_guesses_is_banned_and_its_keys_are_not() {
     let bed = Bed::with(Config {
         address_bans: BanPolicy {
             failures: 3,
@@ -42,15 +49,57 @@ async fn an_address_that_guesses_is_banned() {
     })
     .await;
     let _guest = bed.machine("web").await;
+    assert!(by_password(&bed, common::PASSWORD).await);
     guess(&bed, 3).await;
-    let output = bed.ssh("web", "echo in").await;
-    assert_eq!(text(&output.stdout), "");
-    // Dropped before a word: as "closed" or as "reset", whichever came first.
-    let told = text(&output.stderr);
+    // Not even from where it has logged in before.
+    assert!(!by_password(&bed, common::PASSWORD).await, "it is banned");
+    assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
+    assert!(!by_password(&bed, common::PASSWORD).await, "it still is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_many_share_is_not_banned_and_guesses_at_a_name_still_are() {
+    let infrastructure = Infrastructure::default();
+    infrastructure.set(vec!["127.0.0.0/30".parse().unwrap()]);
+    let bed = Bed::behind(
+        infrastructure,
+        Config {
+            address_bans: BanPolicy {
+                failures: 3,
+                ..NEVER
+            },
+            name_bans: BanPolicy {
+                failures: 6,
+                ..NEVER
+            },
+            max_connections_per_address: 1,
+            max_startups_per_address: 1,
+            ..Config::default()
+        },
+    )
+    .await;
+    let _guest = bed.machine("web").await;
+    assert!(by_password(&bed, common::PASSWORD).await);
+    let mut client = bed.with_password("wrong", "password");
+    client.args(["-l", "nobody", "127.0.0.1", "echo in"]);
+    assert_eq!(run(client, Vec::new()).await.status.code(), Some(255));
+    guess(&bed, 5).await;
     assert!(
-        told.contains("Connection closed") || told.contains("reset by"),
-        "{told}"
+        by_password(&bed, common::PASSWORD).await,
+        "no address is banned"
     );
+    // Nor does it have bounds of its own.
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(bed.address).await.unwrap();
+        let mut greeting = [0; 12];
+        stream.read_exact(&mut greeting).await.unwrap();
+        open.push(stream);
+    }
+    // The name is guessed at, and nobody can tell by the address who is at home.
+    guess(&bed, 1).await;
+    assert!(!by_password(&bed, common::PASSWORD).await);
+    assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,10 +142,49 @@ async fn a_name_that_is_guessed_at_takes_keys_only() {
     .await;
     let _guest = bed.machine("web").await;
     guess(&bed, 3).await;
-    let mut client = bed.with_password(common::PASSWORD, "password");
-    client.args(["-l", "web", "127.0.0.1", "echo in"]);
-    assert_eq!(text(&run(client, Vec::new()).await.stdout), "");
+    assert!(!by_password(&bed, common::PASSWORD).await);
     assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
+}
+
+/// A login by a connection of its own from another of this machine's addresses.
+async fn from_elsewhere(bed: &Bed, source: [u8; 4], password: &str) -> bool {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((source, 0).into()).unwrap();
+    let stream = socket.connect(bed.address).await.unwrap();
+    let connecting = client::connect_stream(Arc::default(), stream, Trusting);
+    let mut handle = connecting.await.unwrap();
+    let login = handle.authenticate_password("web", password).await;
+    login.unwrap().success()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guesses_elsewhere_keep_nobody_out_at_home() {
+    let bed = Bed::with(Config {
+        address_bans: NEVER,
+        name_bans: BanPolicy {
+            failures: 3,
+            ..NEVER
+        },
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    let (home, away) = ([127, 0, 1, 1], [127, 0, 1, 2]);
+    // By key or by password: whoever logged in belongs there.
+    assert_eq!(text(&bed.ssh("web", "echo in").await.stdout), "in\n");
+    assert!(from_elsewhere(&bed, home, common::PASSWORD).await);
+    for _ in 0..6 {
+        assert!(!from_elsewhere(&bed, away, "wrong").await);
+    }
+    assert!(
+        !from_elsewhere(&bed, away, common::PASSWORD).await,
+        "banned"
+    );
+    assert!(from_elsewhere(&bed, home, common::PASSWORD).await);
+    assert!(by_password(&bed, common::PASSWORD).await);
+    // Another machine of that name belongs to somebody else.
+    bed.table.change("web", |route| route.uid = "2".to_owned());
+    assert!(!from_elsewhere(&bed, home, common::PASSWORD).await);
 }
 
 #[tokio::test]

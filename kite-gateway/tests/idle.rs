@@ -64,6 +64,7 @@ async fn two_thousand_idle_connections_cost_little() {
     }
     let bed = Bed::with(Config {
         max_connections_per_address: CONNECTIONS + 10,
+        max_startups_per_address: 20,
         max_connections_per_vm: CONNECTIONS + 10,
         max_connections_per_owner: CONNECTIONS + 10,
         ..Config::default()

@@ -33,6 +33,9 @@ pub struct Settings {
     /// What Kite's other processes may do in users' namespaces, where it is the
     /// controller that gives them that.
     pub grants: Vec<Grant>,
+    /// Whether load balancers tell the gateway by the PROXY protocol where connections
+    /// come from.
+    pub proxied: bool,
     /// What quotas add for what VMs need beside their own.
     pub overhead: Overhead,
     /// Under whose name objects are applied.
@@ -48,6 +51,7 @@ impl Default for Settings {
             namespace: names::PLATFORM_NAMESPACE.to_owned(),
             walls: Walls::default(),
             grants: Vec::new(),
+            proxied: false,
             overhead: Overhead::default(),
             manager: FieldManager::CONTROLLER,
             progress_every: Duration::from_secs(15),

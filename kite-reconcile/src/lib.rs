@@ -103,6 +103,7 @@ mod queue;
 mod run;
 mod standing;
 pub mod triggers;
+mod unreadable;
 pub mod user;
 pub mod vm;
 pub mod wire;

@@ -24,6 +24,7 @@ use crate::{
     context::{Context, Settings},
     drive::{self, Reconciler},
     plan::{Outcome, Plan, Step},
+    unreadable::unreadable,
     vm,
 };
 
@@ -181,6 +182,10 @@ fn judge(
             )
         };
         return (OfferPhase::Claimed, condition);
+    }
+    if let Some(why) = &offer.spec.unreadable {
+        // Nobody could say what it is that is offered.
+        return (OfferPhase::Expired, unreadable(AVAILABLE, "the offer", why));
     }
     if let Some(at) = offer.spec.expires_at.as_ref().filter(|at| at.0 <= now) {
         let message = format!(

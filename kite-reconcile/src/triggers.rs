@@ -13,7 +13,7 @@ mod owners;
 mod shares;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Mutex, PoisonError},
 };
 
@@ -179,7 +179,7 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
         .on(everything(), || {
             let edits = Edits::default();
             move |vm: &KiteVirtualMachine, _: &_| {
-                if !edits.is_one(vm, false) {
+                if !edits.is_one(vm, vm.expected_charge()) {
                     return Vec::new();
                 }
                 let namespace = vm.namespace().unwrap_or_default();
@@ -202,18 +202,13 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
             }
         })
         .on(everything(), || {
-            let seen = Mutex::new(HashMap::new());
+            let moves = Moves::default();
             move |node: &Node, users: &_| {
-                // A node reports all the time, and seldom moves.
-                let addresses = walls::addresses([node]);
-                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                if node.metadata.deletion_timestamp.is_some() {
-                    // It is told of in this way when it is gone, too.
-                    seen.remove(&node.name_any());
-                } else if seen.insert(node.name_any(), addresses.clone()) == Some(addresses) {
-                    return Vec::new();
+                if moves.is_one(node) {
+                    select(users, |_| true)
+                } else {
+                    Vec::new()
                 }
-                select(users, |_| true)
             }
         })
         .on(of_api_server(), || {
@@ -286,6 +281,34 @@ pub fn platforms<L: Listener<KitePlatform>>(listener: L) -> L {
                 platform.into_iter().collect()
             }
         })
+        .on(everything(), || {
+            let moves = Moves::default();
+            move |node: &Node, platforms: &_| {
+                if moves.is_one(node) {
+                    select(platforms, |_| true)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
+}
+
+/// What nodes' addresses were: a node reports all the time, and seldom moves.
+#[derive(Default)]
+struct Moves(Mutex<HashMap<String, BTreeSet<String>>>);
+
+impl Moves {
+    /// Whether the node has come, gone, or other addresses than before.
+    fn is_one(&self, node: &Node) -> bool {
+        let addresses = walls::addresses([node]);
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if node.metadata.deletion_timestamp.is_some() {
+            // It is told of in this way when it is gone, too.
+            seen.remove(&node.name_any());
+            return true;
+        }
+        seen.insert(node.name_any(), addresses.clone()) != Some(addresses)
+    }
 }
 
 /// A watch of objects that Kite made.

@@ -29,6 +29,7 @@ fn aim() -> Aim {
         namespace: "kite".to_owned(),
         storage_class: None,
         planned: None,
+        proxied: false,
     }
 }
 
@@ -463,6 +464,64 @@ async fn gateways_are_ways_in_too() {
         assert_eq!(found.state, state, "{found:?}");
         let told = format!("{} {}", found.message, found.remedy.unwrap_or_default());
         assert!(told.contains(words), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn whether_the_gateway_sees_clients_is_told() {
+    let fake = fit().await;
+    let mut facts = facts(&fake).await;
+    let planned = |gateway: Value| Aim {
+        planned: Some(serde_json::from_value(json!({ "gateway": gateway })).unwrap()),
+        ..aim()
+    };
+    let found = |facts: &Facts, aim: &Aim| judge(facts, aim).find("clientAddresses").cloned();
+    let hidden = planned(json!({"trafficPolicy": "Cluster"}));
+    assert_eq!(found(&facts, &aim()), None, "nobody has said how yet");
+    assert_eq!(found(&facts, &planned(json!({"enabled": false}))), None);
+    let seen = found(&facts, &planned(json!({}))).unwrap();
+    assert_eq!(seen.state, State::Fit, "{seen:?}");
+    let not_seen = found(&facts, &hidden).unwrap();
+    assert_eq!(not_seen.state, State::Warning, "{not_seen:?}");
+    let remedy = not_seen.remedy.unwrap();
+    for words in ["trafficPolicy", "Local", "--proxy-protocol-from"] {
+        assert!(remedy.contains(words), "{remedy}");
+    }
+    let report = judge(&facts, &hidden);
+    assert!(report.to_look_at().any(|it| it.check == "clientAddresses"));
+    let told = Aim {
+        proxied: true,
+        ..hidden.clone()
+    };
+    assert_eq!(found(&facts, &told).unwrap().state, State::Fit);
+    // A gateway that is there says so itself.
+    for (name, variable, value, state) in [
+        (
+            "kite-gateway",
+            "KITE_PROXY_PROTOCOL_FROM",
+            "10.0.0.1",
+            State::Fit,
+        ),
+        (
+            "kite-gateway",
+            "KITE_PROXY_PROTOCOL_FROM",
+            "",
+            State::Warning,
+        ),
+        ("kite-gateway", "KITE_NEVER_BAN", "10.0.0.1", State::Warning),
+        (
+            "other",
+            "KITE_PROXY_PROTOCOL_FROM",
+            "10.0.0.1",
+            State::Warning,
+        ),
+    ] {
+        let deployment = json!({"metadata": {"name": name}, "spec": {
+            "selector": {}, "template": {"spec": {"containers": [
+                {"name": name, "env": [{"name": variable, "value": value}]}]}}}});
+        facts.deployments = Seen::Known(vec![serde_json::from_value(deployment).unwrap()]);
+        let found = found(&facts, &hidden).unwrap();
+        assert_eq!(found.state, state, "{name} {variable}={value}");
     }
 }
 

@@ -42,6 +42,11 @@ struct Cli {
     /// its pods in to port 22, as they do the gateway's.
     #[arg(long, env = "KITE_TERMINALS")]
     terminals: bool,
+    /// Load balancers tell the gateway by the PROXY protocol where connections come from
+    /// (`kite-gateway --proxy-protocol-from`): so it sees clients' addresses, which the
+    /// `KitePlatform`'s conditions tell.
+    #[arg(long, env = "KITE_PROXIED")]
+    proxied: bool,
     /// Give the gateway's and the API's `ServiceAccounts` their rights in each user's
     /// namespace, and so in no other: by the `ClusterRoles` kite-gateway-users
     /// and kite-api-users.
@@ -190,6 +195,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         let granted = Process::ALL.into_iter();
         settings = settings.with_grants(granted.filter_map(|it| it.grant(&cli.namespace)));
     }
+    settings.proxied = cli.proxied;
     if cli.terminals {
         settings = settings.with_terminals();
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use kite_gateway::{BanPolicy, Cidr, Config};
+use kite_gateway::{BanPolicy, Cidr, Config, MaxStartups};
 
 /// Who may connect, how often, and how long things may take.
 #[derive(Args, Clone, Debug)]
@@ -39,21 +39,34 @@ pub struct Bounds {
     /// Connections at a time from one address (IPv6: from one /64).
     #[arg(long, env = "KITE_MAX_CONNECTIONS_PER_ADDRESS", default_value_t = Config::default().max_connections_per_address, value_name = "NUMBER")]
     max_connections_per_address: usize,
+    /// Connections at a time that have not logged in, as OpenSSH's `MaxStartups`: from
+    /// the first number on so many percent of new ones are dropped, more and more up to
+    /// the last number, with which all are.
+    #[arg(long, env = "KITE_MAX_STARTUPS", default_value_t = Config::default().max_startups, value_name = "START:RATE:FULL")]
+    max_startups: MaxStartups,
+    /// Connections at a time that have not logged in from one address (IPv6: from one
+    /// /64; twice as many from one /56, and four times from one /48).
+    #[arg(long, env = "KITE_MAX_STARTUPS_PER_ADDRESS", default_value_t = Config::default().max_startups_per_address, value_parser = clap::value_parser!(u32).range(1..), value_name = "NUMBER")]
+    max_startups_per_address: u32,
+    /// Further connections at a time, logged in or not, that are only for --never-ban.
+    #[arg(long, env = "KITE_RESERVED_CONNECTIONS", default_value_t = Config::default().reserved_connections, value_name = "NUMBER")]
+    reserved_connections: u32,
     /// Connections at a time to one VM.
     #[arg(long, env = "KITE_MAX_CONNECTIONS_PER_VM", default_value_t = Config::default().max_connections_per_vm, value_name = "NUMBER")]
     max_connections_per_vm: usize,
     /// Connections at a time to all VMs of one user.
     #[arg(long, env = "KITE_MAX_CONNECTIONS_PER_USER", default_value_t = Config::default().max_connections_per_owner, value_name = "NUMBER")]
     max_connections_per_user: usize,
-    /// Wrong passwords within ten minutes that ban an address, for longer each time;
-    /// 0 for never.
+    /// Wrong passwords within ten minutes after which no password is right that comes
+    /// from the address, for longer each time; 0 for never. Keys still log in.
     #[arg(long, env = "KITE_BAN_ADDRESS_AFTER", default_value_t = Config::default().address_bans.failures, value_name = "NUMBER")]
     ban_address_after: u32,
     /// Wrong passwords within ten minutes after which a login name takes no password
-    /// for a while, for longer each time; 0 for never.
+    /// for a while, for longer each time, but from addresses from which it has logged in
+    /// before; 0 for never.
     #[arg(long, env = "KITE_BAN_NAME_AFTER", default_value_t = Config::default().name_bans.failures, value_name = "NUMBER")]
     ban_name_after: u32,
-    /// Ranges of addresses that are never banned.
+    /// Ranges of addresses that are never banned, and for which places are kept free.
     #[arg(
         long,
         env = "KITE_NEVER_BAN",
@@ -61,6 +74,9 @@ pub struct Bounds {
         value_name = "CIDR,..."
     )]
     never_ban: Vec<Cidr>,
+    /// Seconds within which a client must have said its version and exchanged keys.
+    #[arg(long, env = "KITE_HANDSHAKE_SECONDS", default_value_t = Config::default().handshake_deadline.as_secs(), value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    handshake_seconds: u64,
     /// Seconds within which a client must have logged in.
     #[arg(long, env = "KITE_LOGIN_SECONDS", default_value_t = Config::default().login_deadline.as_secs(), value_name = "SECONDS")]
     login_seconds: u64,
@@ -93,6 +109,9 @@ impl Bounds {
             proxies: self.proxy_protocol_from.clone(),
             max_connections: self.max_connections,
             max_connections_per_address: self.max_connections_per_address,
+            max_startups: self.max_startups,
+            max_startups_per_address: self.max_startups_per_address,
+            reserved_connections: self.reserved_connections,
             max_connections_per_vm: self.max_connections_per_vm,
             max_connections_per_owner: self.max_connections_per_user,
             address_bans: BanPolicy {
@@ -104,6 +123,7 @@ impl Bounds {
                 ..defaults.name_bans
             },
             never_ban: self.never_ban.clone(),
+            handshake_deadline: Duration::from_secs(self.handshake_seconds),
             login_deadline: Duration::from_secs(self.login_seconds),
             drain_delay: Duration::from_secs(self.drain_delay_seconds),
             drain_grace: Duration::from_secs(self.drain_seconds),
@@ -145,6 +165,10 @@ mod tests {
             "--max-connections-per-user=3",
             "--ban-address-after=0",
             "--drain-delay-seconds=5",
+            "--max-startups=20:50:40",
+            "--max-startups-per-address=3",
+            "--reserved-connections=7",
+            "--handshake-seconds=4",
         ])
         .unwrap();
         assert_eq!(config.allow.len(), 2);
@@ -152,6 +176,25 @@ mod tests {
         assert_eq!(config.max_connections_per_owner, 3);
         assert_eq!(config.address_bans.failures, 0);
         assert_eq!(config.drain_delay, Duration::from_secs(5));
+        assert_eq!(config.max_startups.to_string(), "20:50:40");
+        assert_eq!(config.max_startups_per_address, 3);
+        assert_eq!(config.reserved_connections, 7);
+        assert_eq!(config.handshake_deadline, Duration::from_secs(4));
+    }
+
+    #[test]
+    fn bounds_that_would_let_nobody_in_are_refused() {
+        for (wrong, remedy) in [
+            ("--max-startups=10:30", "write it as 100:30:512"),
+            ("--max-startups=0", "write it as 100:30:512"),
+            ("--max-startups-per-address=0", "1.."),
+            ("--handshake-seconds=0", "1.."),
+        ] {
+            let error = config(&[wrong]).unwrap_err().to_string();
+            let (option, value) = wrong.split_once('=').unwrap();
+            assert!(error.contains(option) && error.contains(value), "{error}");
+            assert!(error.contains(remedy), "{error}");
+        }
     }
 
     #[test]

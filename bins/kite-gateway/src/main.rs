@@ -15,16 +15,17 @@ use clap::Parser;
 use host::HostArgs;
 use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::{
-    Gateway, HostFallback,
+    Gateway, HostFallback, Infrastructure,
     kubernetes::{
         Reporter, RouteTable, SpecStarter, host_key, report_activity, watch_connections,
-        watch_routes,
+        watch_infrastructure, watch_routes,
     },
 };
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use mimalloc::MiMalloc;
 use prometheus_client::registry::Registry;
 use record::RecordArgs;
+use sessions::SessionsArgs;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -72,6 +73,8 @@ struct Cli {
     #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
+    sessions: SessionsArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     logs: LogArgs,
@@ -100,6 +103,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     .await?;
 
     let routes = RouteTable::default();
+    let infrastructure = Infrastructure::default();
     let reporter = Reporter::of_process(kite_process::server_name());
     let mut sinks = cli.audit.sinks()?;
     sinks.push(Box::new(reporter.clone()));
@@ -116,6 +120,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         .host_key(key)
         .audit(sinks)
         .routes(HostFallback::new(routes.clone(), host))
+        .infrastructure(infrastructure.clone())
         .starter(SpecStarter::new(client.clone()))
         .build()?;
     gateway.register_metrics(&mut registry);
@@ -131,7 +136,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
             Ok("ok".to_owned())
         }
     });
-    let admin = admin.with(sessions::routes(gateway.sessions()));
+    let admin = admin.with(sessions::routes(cli.sessions.clone(), gateway.sessions()));
     let admin = tokio::spawn(admin.serve(readiness.clone(), registry, ended.clone()));
     let reporting = CancellationToken::new();
     let reports = tokio::spawn(report_activity(
@@ -148,6 +153,8 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
         gateway.sessions(),
         reporting.clone(),
     ));
+    let addresses = watch_infrastructure(client.clone(), infrastructure, shutdown.clone());
+    let addresses = tokio::spawn(addresses);
     let watching = tokio::spawn(watch_routes(client, routes.clone(), shutdown.clone()));
     // Who comes before all routes are known would be taken for a stranger, and with
     // a host behind, a VM's password shown to it. Connections wait meanwhile.
@@ -162,5 +169,6 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     connections.await?;
     ended.cancel();
     watching.await?;
+    addresses.await?;
     admin.await?
 }

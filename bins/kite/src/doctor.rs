@@ -32,6 +32,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         namespace: options.namespace,
         storage_class: options.storage_class,
         planned: None,
+        proxied: false,
     };
     let report = examine(&client, &aim).await;
     write(&report, options.output)?;

@@ -156,6 +156,7 @@ async fn require_fit(client: &Client, installation: &Installation) -> anyhow::Re
         namespace: installation.namespace.clone(),
         storage_class: Some(installation.platform.storage_class().to_owned()),
         planned: Some(installation.platform.clone()),
+        proxied: installation.is_proxied(),
     };
     let report = examine(client, &aim).await;
     let lacks: Vec<_> = report

@@ -176,6 +176,7 @@ mod tests {
                 min_disk: "5Gi".parse().unwrap(),
                 refresh_schedule: None,
                 imports_to_keep: None,
+                unreadable: None,
             },
         )
     }

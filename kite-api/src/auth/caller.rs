@@ -360,7 +360,7 @@ fn is_young(object: &impl kube::Resource) -> bool {
 }
 
 fn may_come_in(user: &KiteUser) -> bool {
-    user.metadata.deletion_timestamp.is_none() && !user.spec.suspended
+    user.metadata.deletion_timestamp.is_none() && user.spec.may_come_in()
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {

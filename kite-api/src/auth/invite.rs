@@ -69,7 +69,7 @@ pub(crate) fn state_of(
 fn may_make(maker: &KiteUser, invite: &KiteInvite) -> bool {
     let whose = Whose::Other(invite.spec.access_level);
     maker.uid().as_deref() == Some(invite.spec.created_by.uid.as_str())
-        && !maker.spec.suspended
+        && maker.spec.may_come_in()
         && maker.metadata.deletion_timestamp.is_none()
         && policy::allows(maker.spec.access_level, Action::ManageInvites, whose)
 }

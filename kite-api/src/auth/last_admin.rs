@@ -55,7 +55,7 @@ pub(crate) enum Lowered {
 pub(crate) fn lowers(user: &KiteUser, spec: &Map<String, Value>) -> bool {
     let is_lower = |level: &Value| *level != json!(AccessLevel::Admin);
     user.spec.access_level == AccessLevel::Admin
-        && !user.spec.suspended
+        && user.spec.may_come_in()
         && (spec.get("accessLevel").is_some_and(is_lower)
             || spec.get("suspended") == Some(&Value::Bool(true)))
 }
@@ -153,7 +153,7 @@ async fn has_other(state: &ApiState, than: &KiteUser, way: WayIn) -> Result<bool
         let has_way = way == WayIn::Elsewhere
             || spec.password_hash.is_some()
             || spec.identities.iter().any(|it| leads_in(&platform, it));
-        !spec.suspended && user.metadata.deletion_timestamp.is_none() && has_way
+        spec.may_come_in() && user.metadata.deletion_timestamp.is_none() && has_way
     };
     let everybody = state.cluster().list(None, &ListParams::default()).await?;
     Ok(everybody.items.iter().any(|user: &KiteUser| {

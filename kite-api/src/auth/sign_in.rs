@@ -142,7 +142,7 @@ pub(super) async fn let_in(
             "username and password do not fit: mind upper and lower case, then try again",
         ));
     };
-    if user.spec.suspended || user.metadata.deletion_timestamp.is_some() {
+    if !user.spec.may_come_in() || user.metadata.deletion_timestamp.is_some() {
         attempt.succeeded();
         return Err(Problem::new(
             ProblemKind::Suspended,

@@ -11,7 +11,7 @@ use std::{
 
 use futures::StreamExt as _;
 use kite_core::{
-    cluster::{Object, ObjectKey},
+    cluster::{Lenient, Object, ObjectKey, Unread},
     watch_backoff::WatchBackoff,
 };
 use kube::{
@@ -20,6 +20,7 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 use parking_lot::RwLock;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::{
     sync::{broadcast, watch},
@@ -101,7 +102,8 @@ impl<K: Object> Cache<K> {
         let noted = Arc::clone(&health);
         let (news, _) = broadcast::channel(NEWS);
         let teller = news.clone();
-        let api: Api<K> = Api::all(client);
+        // One that cannot be read must not end the watch of all others.
+        let api: Api<Lenient<K>> = Api::all(client);
         tasks.spawn(async move {
             let stream =
                 watcher(api.clone(), watcher::Config::default()).backoff(WatchBackoff::default());
@@ -117,7 +119,13 @@ impl<K: Object> Cache<K> {
                         }
                         latest = version_of(&event).max(latest);
                         let see = || noted.seen.store(latest, Ordering::Release);
-                        let change = take_in(event, &mut filling, &written, show, see);
+                        let change = match readable(event, &written) {
+                            Some(event) => take_in(event, &mut filling, &written, show, see),
+                            None => {
+                                see();
+                                None
+                            }
+                        };
                         if let Some(change) = change {
                             if matches!(change, Change::All) {
                                 noted.filled.store(true, Ordering::Release);
@@ -298,7 +306,7 @@ impl<K: Object> Cache<K> {
 }
 
 /// The version of the object that an event tells of.
-fn version_of<K: Object>(event: &watcher::Event<K>) -> u64 {
+fn version_of<K: Resource>(event: &watcher::Event<K>) -> u64 {
     match event {
         watcher::Event::Apply(object)
         | watcher::Event::Delete(object)
@@ -309,10 +317,48 @@ fn version_of<K: Object>(event: &watcher::Event<K>) -> u64 {
 
 /// The version of what is there before a list of it is asked for: what was deleted
 /// before is in no list, and was written by then.
-async fn version_now<K: Object>(api: &Api<K>) -> u64 {
+async fn version_now<K>(api: &Api<K>) -> u64
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
     let one = api.list(&ListParams::default().limit(1)).await.ok();
     let version = one.and_then(|list| list.metadata.resource_version?.parse().ok());
     version.unwrap_or_default()
+}
+
+/// The event as the copy takes it in: what cannot be read is not there, for nobody could
+/// say what it is. What was known of it before is not true any more.
+fn readable<K: Object>(
+    event: watcher::Event<Lenient<K>>,
+    entries: &RwLock<Entries<K>>,
+) -> Option<watcher::Event<K>> {
+    let last = |unread: &Unread| {
+        let entries = entries.read();
+        let last = entries.get(&unread.key())?;
+        Some(watcher::Event::Delete(K::clone(&last.object)))
+    };
+    match event {
+        watcher::Event::Init => Some(watcher::Event::Init),
+        watcher::Event::InitDone => Some(watcher::Event::InitDone),
+        watcher::Event::InitApply(Lenient::Read(object)) => {
+            Some(watcher::Event::InitApply(*object))
+        }
+        watcher::Event::Apply(Lenient::Read(object)) => Some(watcher::Event::Apply(*object)),
+        watcher::Event::Delete(Lenient::Read(object)) => Some(watcher::Event::Delete(*object)),
+        watcher::Event::InitApply(Lenient::Unreadable(unread)) => {
+            complain::<K>(&unread);
+            None
+        }
+        watcher::Event::Apply(Lenient::Unreadable(unread)) => {
+            complain::<K>(&unread);
+            last(&unread)
+        }
+        watcher::Event::Delete(Lenient::Unreadable(unread)) => last(&unread),
+    }
+}
+
+fn complain<K: Object>(unread: &Unread) {
+    tracing::error!(kind = %K::kind(&()), %unread, "an object cannot be read and is left out");
 }
 
 /// What an event does to a copy, which gets a whole list at once. `see` says that the copy

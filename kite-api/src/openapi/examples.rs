@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// The example of the body that the document calls `name`.
 pub(crate) fn of(name: &str) -> Option<Value> {
-    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBkx6qv3kQO1mZ0cBz9w ann@laptop";
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKO9ldbqXUWB+gMw90VFK2ZXIlM5RvBXwnm/KM3V61Ut ann@laptop";
     const PASSWORD: &str = "correct horse battery";
     let quota = || json!({"vms": 10, "cpu": 16, "memory": "32Gi", "disk": "400Gi"});
     Some(match name {

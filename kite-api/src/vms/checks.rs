@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use kite_core::{
-    cluster::{ClusterExt as _, ObjectKey},
+    cluster::{ClusterError, ClusterExt as _, ObjectKey},
     conditions,
     crd::{
         Charge, KiteReservation, KiteUser, KiteVirtualMachine, KiteVirtualMachineOfferSpec,
@@ -55,7 +55,12 @@ pub(crate) fn check_image(
         );
         return;
     };
-    if disk.is_some_and(|disk| disk < image.spec.min_disk) {
+    if let Some(why) = &image.spec.unreadable {
+        form.error(
+            "image",
+            format!("cannot be read ({why}): choose another, or tell an administrator"),
+        );
+    } else if disk.is_some_and(|disk| disk < image.spec.min_disk) {
         form.error(
             "disk",
             format!(
@@ -77,6 +82,9 @@ pub(crate) fn obstacle_of_offer(
         None => Some(format!(
             "its image {name:?} is not in the catalogue any more"
         )),
+        Some(image) if image.spec.unreadable.is_some() => {
+            Some(format!("its image {name:?} cannot be read"))
+        }
         Some(image) if spec.disk < image.spec.min_disk => Some(format!(
             "its disk of {} is too small for the image {name:?}, which needs {}",
             spec.disk, image.spec.min_disk
@@ -278,6 +286,27 @@ pub(super) fn namespace_not_ready() -> Problem {
         "the account's space for VMs is being prepared: try again in a few seconds",
     )
     .retry_after(Duration::from_secs(2))
+}
+
+/// Whether the namespace's quota, by its own count, has no room for one VM more.
+pub(super) fn is_count_exceeded(error: &ClusterError) -> bool {
+    let ClusterError::Forbidden { status, .. } = error else {
+        return false;
+    };
+    let exceeded = status.message.split_once("exceeded quota: kite-quota,");
+    exceeded.is_some_and(|(_, what)| what.contains("count/kitevirtualmachines"))
+}
+
+/// The problem of a VM for which there is room by our count, which is that of all VMs
+/// that there are. A quota counts attempts that came to nothing, too, and what has just
+/// gone, until somebody counts anew.
+pub(super) fn count_is_behind() -> Problem {
+    Problem::new(
+        ProblemKind::Unavailable,
+        "there is room for the VM in the quota, and the cluster counts VMs that are not there: \
+         try again in a few minutes, nothing has to be deleted",
+    )
+    .retry_after(Duration::from_secs(10))
 }
 
 /// A name of which there can be one in the platform must not be another VM's.

@@ -8,8 +8,8 @@ use kite_core::{
     },
     names::VM_NAME_MAX,
     quantity::Bytes,
+    span::Span,
 };
-use kube::core::Duration;
 use rand::RngExt as _;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ use crate::{
     auth::{PASSWORD, read_password},
     policy::Action,
     users::change_to_json,
-    web::{Bounds, Change, Form, Input, is_label, require_future},
+    web::{Bounds, Change, Form, Input, SshKeys, is_label, require_future},
 };
 
 /// Fields of a VM that are none of its custom resource's.
@@ -124,8 +124,8 @@ pub(super) struct Settings {
     pub(super) ssh_public_keys: Vec<String>,
     pub(super) domain_prefix: Option<String>,
     pub(super) expires_at: Option<Time>,
-    pub(super) expiry_grace_period: Option<Duration>,
-    pub(super) idle_timeout: Option<Duration>,
+    pub(super) expiry_grace_period: Option<Span>,
+    pub(super) idle_timeout: Option<Span>,
     pub(super) start_on_connect: bool,
     pub(super) ssh_login: SshLogin,
 }
@@ -135,7 +135,8 @@ impl Settings {
         let power_state = form.optional("powerState").unwrap_or_default();
         let ssh_id: Option<String> = form.optional("sshId");
         let ssh_password: Option<String> = form.optional("sshPassword");
-        let ssh_public_keys = form.optional("sshPublicKeys").unwrap_or_default();
+        let ssh_public_keys = form.optional("sshPublicKeys");
+        let ssh_public_keys = ssh_public_keys.map(|SshKeys(keys)| keys);
         let domain_prefix = form.optional("domainPrefix");
         let expires_at: Option<Time> = form.optional("expiresAt");
         require_future(
@@ -155,7 +156,7 @@ impl Settings {
             name: name?,
             power_state,
             ssh_password,
-            ssh_public_keys,
+            ssh_public_keys: ssh_public_keys.unwrap_or_default(),
             domain_prefix,
             expires_at,
             expiry_grace_period,
@@ -209,11 +210,11 @@ impl Input for Edit {
         let memory: Option<Bytes> = form.changed("memory");
         let disk: Option<Bytes> = form.changed("disk");
         let domain = form.change::<String>("domainPrefix");
-        let keys = form.change::<Vec<String>>("sshPublicKeys");
+        let keys = form.change("sshPublicKeys").map(|SshKeys(keys)| keys);
         let password = form.change::<String>("sshPassword");
         let expires_at = form.change::<Time>("expiresAt");
-        let grace = form.change::<Duration>("expiryGracePeriod");
-        let idle_timeout = form.change::<Duration>("idleTimeout");
+        let grace = form.change::<Span>("expiryGracePeriod");
+        let idle_timeout = form.change::<Span>("idleTimeout");
         let start: Option<bool> = form.changed("startOnConnect");
         let login: Option<SshLogin> = form.changed("sshLogin");
         if let Change::Set(password) = &password {
@@ -245,7 +246,8 @@ impl Input for Edit {
         edit.put(Action::EditVm, memory);
         let disk = edit.disk.as_ref().map(|size| ("disk", json!(size)));
         edit.put(Action::EditVm, disk);
-        edit.put(Action::EditVm, change_to_json("domainPrefix", domain));
+        // What is published, its owner decides.
+        edit.put(Action::EditVmAccess, change_to_json("domainPrefix", domain));
         edit.put(Action::EditVm, change_to_json("expiresAt", expires_at));
         edit.put(Action::EditVm, change_to_json("expiryGracePeriod", grace));
         edit.put(Action::EditVm, change_to_json("idleTimeout", idle_timeout));

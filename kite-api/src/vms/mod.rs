@@ -2,6 +2,7 @@
 
 mod checks;
 mod input;
+mod obstacles;
 mod power;
 mod routes;
 mod view;
@@ -22,7 +23,8 @@ use serde_json::{Value, json};
 
 use self::{
     checks::{
-        Demand, UniqueName, check_quota, check_unique, namespace_not_ready, wait_for_namespace,
+        Demand, UniqueName, check_quota, check_unique, count_is_behind, is_count_exceeded,
+        namespace_not_ready, wait_for_namespace,
     },
     input::{Edit, NewVm, generate_ssh_id, model},
 };
@@ -144,6 +146,16 @@ pub(crate) async fn make(
         check_base_domain(state, &mut form);
     }
     let stamp = stamp_of(&once, caller, owner, &form);
+    let name = form.peek::<String>("name").filter(|name| is_label(name));
+    let namespace = names::user_namespace(&owner.name_any());
+    // What another request for the same is about to make is looked for when it has.
+    let _turn = match &name {
+        Some(name) => {
+            let key = ObjectKey::namespaced(&namespace, name);
+            Some(state.creations().of(&key).await)
+        }
+        None => None,
+    };
     // What was in order when it was asked for first may be so no more: its end is past.
     // Of a key that was used for something else it is told when nothing else is wrong.
     match made_by(state, caller, owner, &once, &form).await {
@@ -151,8 +163,6 @@ pub(crate) async fn make(
         Err(reused) if !form.is_faulty() => return Err(reused),
         Ok(None) | Err(_) => {}
     }
-    let name = form.peek::<String>("name").filter(|name| is_label(name));
-    let namespace = names::user_namespace(&owner.name_any());
     let known = &state.caches().vms;
     match create_new(state, owner, new, &mut form, offer, stamp.as_ref()).await {
         Ok(made) => {
@@ -348,6 +358,7 @@ async fn create_new(
         Ok(created) => return Ok(created),
         Err(ClusterError::AlreadyExists { .. }) => name_taken(&settings.name),
         Err(ClusterError::NotFound { .. }) => namespace_not_ready(),
+        Err(error) if is_count_exceeded(&error) => count_is_behind(),
         Err(error) => form.blame(error),
     };
     Err(whole_of_new::<NewVm, _>(state, form, problem, &model).await)

@@ -1,12 +1,10 @@
 //! Switching VMs on and off.
 
-use std::sync::Arc;
-
 use axum::extract::{Path, Query, State};
-use kite_core::crd::{KiteVirtualMachine, PowerState};
+use kite_core::crd::{KiteUser, KiteVirtualMachine, PowerState};
 use serde_json::{Value, json};
 
-use super::{Found, Owner, VmView, answer, find, write};
+use super::{Found, Owner, VmView, answer, find, obstacles, write};
 use crate::{
     auth::Caller,
     policy::Action,
@@ -23,7 +21,8 @@ pub(super) async fn start(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    let Found { vm, owner, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    require_effect(&vm, &owner)?;
     let is_idle = vm.status.as_ref().is_some_and(|it| it.idle.is_some());
     // One that is idle is off though it is to be on: any edit starts it, and
     // this one is there for that.
@@ -43,7 +42,7 @@ pub(super) async fn stop(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    let Found { vm, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
     let spec = json!({ "powerState": PowerState::Off });
     power(&state, &caller, &vm, &condition, &spec).await
 }
@@ -56,7 +55,8 @@ pub(super) async fn restart(
     Query(Owner { owner }): Query<Owner>,
     condition: IfMatch,
 ) -> Result<Answer<VmView>, Problem> {
-    let vm = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    let Found { vm, owner, .. } = find_to_power(&state, &caller, &name, owner.as_deref()).await?;
+    require_effect(&vm, &owner)?;
     if vm.spec.power_state == PowerState::Off {
         return Err(Problem::new(
             ProblemKind::Conflict,
@@ -76,10 +76,18 @@ async fn find_to_power(
     caller: &Caller,
     name: &str,
     owner: Option<&str>,
-) -> Result<Arc<KiteVirtualMachine>, Problem> {
-    let Found { vm, whose, .. } = find(state, caller, name, owner).await?;
-    caller.require(Action::PowerVm, whose)?;
-    Ok(vm)
+) -> Result<Found, Problem> {
+    let found = find(state, caller, name, owner).await?;
+    caller.require(Action::PowerVm, found.whose)?;
+    Ok(found)
+}
+
+/// Refuses to start what would stay off. Of what is being deleted that is told below.
+fn require_effect(vm: &KiteVirtualMachine, owner: &KiteUser) -> Result<(), Problem> {
+    if vm.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    obstacles::to_running(vm, owner, jiff::Timestamp::now()).map_or(Ok(()), Err)
 }
 
 async fn power(

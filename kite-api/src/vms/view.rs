@@ -6,8 +6,9 @@ use kite_core::{
     crd::{Charge, KiteUser, KiteVirtualMachine, PowerState, SshLogin, VmPhase},
     names,
     quantity::Bytes,
+    span::Span,
 };
-use kube::{ResourceExt as _, core::Duration};
+use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,10 +56,10 @@ pub(crate) struct VmView {
     expires_at: Option<Time>,
     /// How long after that it is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    expiry_grace_period: Option<Duration>,
+    expiry_grace_period: Option<Span>,
     /// After how long without anybody connected it is switched off.
     #[serde(skip_serializing_if = "Option::is_none")]
-    idle_timeout: Option<Duration>,
+    idle_timeout: Option<Span>,
     /// Whether a login starts it.
     start_on_connect: bool,
     /// What a login takes.
@@ -72,6 +73,10 @@ pub(crate) struct VmView {
     created_at: Option<String>,
     /// Whether it is being deleted.
     deleting: bool,
+    /// Which of its settings cannot be read, and why: what is shown in their place is
+    /// not theirs. Left out where all can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     /// What it takes of its owner's quota.
     charge: ChargeView,
     /// What was seen of it.
@@ -192,13 +197,14 @@ impl VmView {
             ssh_public_keys: vm.spec.ssh_public_keys.clone(),
             domain_prefix: vm.spec.domain_prefix.clone(),
             expires_at: vm.spec.expires_at.clone(),
-            expiry_grace_period: vm.spec.expiry_grace_period,
-            idle_timeout: vm.spec.idle_timeout,
+            expiry_grace_period: vm.spec.expiry_grace_period.clone(),
+            idle_timeout: vm.spec.idle_timeout.clone(),
             start_on_connect: vm.spec.start_on_connect,
             ssh_login: vm.spec.ssh_login,
             offer: vm.spec.offer.clone(),
             created_at: vm.creation_timestamp().map(|time| time.0.to_string()),
             deleting: vm.metadata.deletion_timestamp.is_some(),
+            unreadable: vm.spec.unreadable.clone(),
             charge: ChargeView::of(vm),
             status: StatusView::of(vm),
         }

@@ -4,8 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     crd::{AccessLevel, PowerState, SignUp, SshLogin, TokenScope},
     quantity::Bytes,
+    span::Span,
+    time,
 };
-use kube::core::Duration;
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -18,6 +19,11 @@ pub trait Field: Sized + JsonSchema {
 
     /// The value, if it is of this type.
     fn parse(value: &Value) -> Option<Self>;
+
+    /// The value as it is to be taken, if there is something to tidy up in it.
+    fn tidied(_value: &Value) -> Option<Value> {
+        None
+    }
 
     /// What is wrong inside of a list or an object, which stands at `place`.
     fn faults(value: &Value, place: &str) -> Vec<Fault> {
@@ -82,11 +88,11 @@ impl Field for Time {
     const EXPECTED: &'static str = "a time such as 2026-12-31T18:00:00Z";
 
     fn parse(value: &Value) -> Option<Self> {
-        serde_json::from_value(value.clone()).ok()
+        time::parse(value.as_str()?).ok()
     }
 }
 
-impl Field for Duration {
+impl Field for Span {
     const EXPECTED: &'static str = "a span such as 90m or 72h";
 
     fn parse(value: &Value) -> Option<Self> {

@@ -134,6 +134,9 @@ impl Form {
             use_,
             schema: |generator| generator.subschema_for::<T>(),
         });
+        if let Some(tidied) = self.fields.get(name).and_then(T::tidied) {
+            self.fields.insert(name.to_owned(), tidied);
+        }
         let value = match self.fields.get(name) {
             None => return Change::Keep,
             Some(Value::Null) => return Change::Clear,
@@ -311,7 +314,7 @@ fn blamed_inside(fault: Fault) -> FieldError {
         .filter(|value| !is_secret(&fault.place) && !holds_secret(value));
     let better = match fault.kind {
         FaultKind::Other(_) | FaultKind::Long(_) => remedy::of(&fault.place),
-        FaultKind::Missing(_) | FaultKind::Unknown(_) => None,
+        FaultKind::Missing(_) | FaultKind::Unknown(_) | FaultKind::Told(_) => None,
     };
     FieldError {
         value,

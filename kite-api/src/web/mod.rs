@@ -18,7 +18,9 @@ mod precondition;
 pub(crate) mod query;
 mod shape;
 mod shown;
+mod ssh_keys;
 mod trial;
+mod turns;
 pub(crate) mod written;
 
 #[cfg(test)]
@@ -41,7 +43,9 @@ pub(crate) use self::{
     precondition::{IfMatch, delete, edit, tag_of},
     shape::{CURSOR, LINE},
     shown::Shown,
+    ssh_keys::SshKeys,
     trial::{finish_edit, finish_new, judge_edit, judge_new, whole_of_edit, whole_of_new},
+    turns::Turns,
 };
 
 /// What stands for one object in a path.

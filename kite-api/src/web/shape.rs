@@ -27,6 +27,8 @@ pub(crate) enum FaultKind {
     Long(u64),
     /// No field of this name; those that there are.
     Unknown(String),
+    /// What is wrong and what to write instead, in whole.
+    Told(String),
 }
 
 impl FaultKind {
@@ -37,6 +39,7 @@ impl FaultKind {
             Self::Other(expected) => format!("write {expected}"),
             Self::Long(most) => format!("is longer than {most} characters: write less"),
             Self::Unknown(known) => format!("is not a field there: write one of {known}"),
+            Self::Told(message) => message.clone(),
         }
     }
 }

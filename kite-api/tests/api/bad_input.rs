@@ -332,8 +332,9 @@ async fn of_an_object_all_that_is_wrong_is_told_at_once() {
 #[tokio::test]
 async fn each_wrong_item_of_a_list_is_told_at_once() {
     let (world, root) = world().await;
-    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA ann";
-    // Two that only the API server knows to be none, between others.
+    let key =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKO9ldbqXUWB+gMw90VFK2ZXIlM5RvBXwnm/KM3V61Ut ann";
+    // Two that are texts and no keys, between others.
     let keys = json!({"sshPublicKeys": [3, key, "x", null, "y"]});
     let refused = world.patch("/api/v1/me", &root, keys.clone()).await;
     refused.is_problem(422, "invalid");

@@ -11,6 +11,7 @@ mod contract;
 mod events;
 mod gate;
 mod http;
+mod intake;
 mod invites;
 mod lists;
 mod offers;

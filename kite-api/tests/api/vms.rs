@@ -237,7 +237,7 @@ async fn bad_input_is_named_with_its_remedy() {
         ("sshId", json!("root"), "system account"),
         ("sshId", json!("Ann"), "hyphens"),
         ("sshPassword", json!("short"), "at least 8"),
-        ("sshPublicKeys", json!(["nonsense"]), "authorized_keys"),
+        ("sshPublicKeys", json!(["nonsense"]), "no type of key"),
         ("domainPrefix", json!("a.b"), "hyphens"),
         ("powerState", json!("Paused"), "On or Off"),
         ("colour", json!("red"), "is not a field"),

@@ -91,6 +91,7 @@ impl World {
                     min_disk: "2Gi".parse().unwrap(),
                     refresh_schedule: None,
                     imports_to_keep: None,
+                    unreadable: None,
                 },
             ))
             .await

@@ -1,10 +1,12 @@
 //! What of a user's quota a VM is charged with.
 
-use super::{KiteVirtualMachine, KiteVirtualMachineSpec, Quota, VmSize};
+use super::{
+    KiteVirtualMachine, KiteVirtualMachineSpec, KiteVirtualMachineStatus, Quota, VmPhase, VmSize,
+};
 use crate::quantity::Bytes;
 
 /// CPUs, memory and disk, to be summed up and compared with a quota.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Charge {
     /// Virtual CPUs.
     pub cpu: u64,
@@ -78,14 +80,26 @@ impl KiteVirtualMachine {
     /// asks for in vain. One whose status was written before it told so is
     /// charged with what it asks for, if it was made.
     pub fn granted_charge(&self) -> Charge {
-        let Some(status) = &self.status else {
-            return Charge::default();
-        };
-        match &status.granted {
+        let granted = self.status.as_ref().and_then(|it| it.granted.as_ref());
+        match granted {
             Some(granted) => granted.into(),
-            None if status.asking.is_none() && status.disk.is_some() => (&self.spec).into(),
+            None if self.is_charged_by_spec() => (&self.spec).into(),
             None => Charge::default(),
         }
+    }
+
+    /// Whether only the spec tells what the VM has: it was made before its status
+    /// told of what it was granted.
+    fn is_charged_by_spec(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| {
+            status.granted.is_none() && status.asking.is_none() && status.disk.is_some()
+        })
+    }
+
+    /// Whether it is known what the VM is charged with. Of one whose spec cannot be
+    /// read its status tells, unless that was written before it told so.
+    pub fn has_known_charge(&self) -> bool {
+        self.spec.unreadable.is_none() || !self.is_charged_by_spec()
     }
 
     /// What the VM is charged with: what it was granted, and what it is about to
@@ -98,18 +112,28 @@ impl KiteVirtualMachine {
 
     /// What the VM is to be reckoned with by whoever asks for something now: what
     /// it is charged with; and what it asks for, unless its status speaks of that
-    /// and did not grant it.
+    /// and did not grant it. Nothing is reckoned with that can be had no more: of what
+    /// cannot be read, or is being deleted.
     pub fn expected_charge(&self) -> Charge {
         let status = self.status.as_ref();
         let is_answered = status.is_some_and(|status| {
-            status.granted.is_some() && status.observed_generation == self.metadata.generation
+            status.observed_generation == self.metadata.generation
+                && (status.granted.is_some() || is_refused(status))
         });
-        if is_answered {
+        let asks_no_more =
+            self.spec.unreadable.is_some() || self.metadata.deletion_timestamp.is_some();
+        if is_answered || asks_no_more {
             self.charge()
         } else {
             self.charge().or_more(Charge::from(&self.spec))
         }
     }
+}
+
+/// Whether the VM gets nothing of what it asks for: until a person does something,
+/// nothing is made of it.
+fn is_refused(status: &KiteVirtualMachineStatus) -> bool {
+    status.phase == Some(VmPhase::Failed) && status.disk.is_none() && status.asking.is_none()
 }
 
 #[cfg(test)]
@@ -149,6 +173,53 @@ mod tests {
         assert_eq!(vm.expected_charge().cpu, 4);
         vm.status.as_mut().unwrap().observed_generation = Some(2);
         assert_eq!(vm.expected_charge().cpu, 3);
+    }
+
+    #[test]
+    fn what_was_refused_is_not_reckoned_with() {
+        let mut vm = vm();
+        vm.metadata.generation = Some(1);
+        assert_eq!(vm.expected_charge().cpu, 4, "nobody has looked at it yet");
+        let status = vm.status.insert(KiteVirtualMachineStatus {
+            phase: Some(VmPhase::Pending),
+            observed_generation: Some(1),
+            ..KiteVirtualMachineStatus::default()
+        });
+        status.observed_generation = Some(1);
+        assert_eq!(
+            vm.expected_charge().cpu,
+            4,
+            "it asks when its image is there"
+        );
+        vm.status.as_mut().unwrap().phase = Some(VmPhase::Failed);
+        assert_eq!(vm.expected_charge(), Charge::default());
+        vm.status.as_mut().unwrap().asking = Some(VmSize {
+            cpu: Some(3),
+            ..VmSize::default()
+        });
+        assert_eq!(vm.expected_charge().cpu, 4, "it is asking");
+        vm.status.as_mut().unwrap().asking = None;
+        vm.metadata.generation = Some(2);
+        assert_eq!(vm.expected_charge().cpu, 4, "it was edited since");
+        vm.spec.unreadable = Some("spec.cpu".to_owned());
+        assert_eq!(vm.expected_charge(), Charge::default());
+    }
+
+    #[test]
+    fn what_a_vm_has_that_cannot_be_read_its_status_tells() {
+        let mut vm = vm();
+        vm.spec.unreadable = Some("spec.cpu".to_owned());
+        assert!(vm.has_known_charge());
+        let status = vm.status.insert(KiteVirtualMachineStatus::default());
+        assert!(status.granted.is_none());
+        status.disk = Some(DiskStatus::default());
+        assert!(!vm.has_known_charge(), "made before the status told of it");
+        vm.status.as_mut().unwrap().granted = Some(VmSize {
+            cpu: Some(2),
+            ..VmSize::default()
+        });
+        assert!(vm.has_known_charge());
+        assert_eq!(vm.expected_charge().cpu, 2);
     }
 
     #[test]

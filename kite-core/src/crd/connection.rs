@@ -72,6 +72,7 @@ pub struct KiteConnectionSpec {
     pub number: i64,
     /// When somebody had logged in.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("openedAt must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub opened_at: Time,
     /// Names of the recordings that were made of its terminals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -122,6 +123,7 @@ pub struct EndWish {
     pub reason: String,
     /// Since when.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("at must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub at: Time,
 }
 
@@ -131,6 +133,7 @@ pub struct EndWish {
 pub struct ConnectionEnd {
     /// When.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("at must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub at: Time,
     /// Why.
     #[schemars(length(max = 400))]

@@ -5,6 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::salvage::salvaged;
 use crate::quantity::Bytes;
 
 /// Desired state of an image.
@@ -30,7 +31,7 @@ use crate::quantity::Bytes;
 #[x_kube(validation = Rule::new("!has(self.importsToKeep) || has(self.refreshSchedule)").message("importsToKeep is for images with a refreshSchedule"))]
 #[x_kube(validation = Rule::new("has(self.refreshSchedule) == has(oldSelf.refreshSchedule) && (!has(self.refreshSchedule) || self.refreshSchedule == oldSelf.refreshSchedule)").message("refreshSchedule cannot be changed, for CDI keeps a schedule as it was made: create another image"))]
 #[x_kube(validation = Rule::new("has(self.importsToKeep) == has(oldSelf.importsToKeep) && (!has(self.importsToKeep) || self.importsToKeep == oldSelf.importsToKeep)").message("importsToKeep cannot be changed, for CDI keeps a schedule as it was made: create another image"))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteImageSpec {
     /// Name for people, such as `Debian 12`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +71,17 @@ pub struct KiteImageSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 20))]
     pub imports_to_keep: Option<i32>,
+    /// Which fields of what is stored cannot be read, and why: what is here in their
+    /// place is a stand-in. Never written.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
+
+salvaged!(
+    KiteImageSpec,
+    required: { "source": {}, "minDisk": "1Gi" },
+    strict: {}
+);
 
 /// Where an image comes from: exactly one of the fields.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -200,6 +211,7 @@ pub struct KiteImageStatus {
     /// `Ready`; `UpToDate` where there is a refresh schedule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
 }
 

@@ -55,6 +55,7 @@ pub struct KiteInviteSpec {
     pub created_by: InviteAccount,
     /// When it ends.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub expires_at: Time,
 }
 
@@ -82,7 +83,11 @@ pub struct KiteInviteStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<InviteAccount>,
     /// When that was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("usedAt must be before the year 9000"))]
     pub used_at: Option<Time>,
 }

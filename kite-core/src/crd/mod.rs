@@ -8,21 +8,27 @@ mod charge;
 #[allow(clippy::duplicated_attributes)]
 mod connection;
 pub(crate) mod foreign;
+// KubeSchema makes a copy of the spec that nobody reads.
+#[allow(dead_code)]
 mod image;
 #[allow(clippy::duplicated_attributes)]
 mod invite;
+#[allow(dead_code)]
 mod offer;
 mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
 mod reservation;
+mod salvage;
 mod second_factor;
 #[allow(clippy::duplicated_attributes)]
 mod session;
 mod sign_in;
 #[allow(clippy::duplicated_attributes)]
 mod token;
+#[allow(dead_code)]
 mod user;
+#[allow(dead_code)]
 mod virtual_machine;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -73,16 +79,6 @@ const LABEL_PATTERN: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
 /// Names of most other objects, and domains in lowercase (RFC 1123 subdomains).
 const SUBDOMAIN_PATTERN: &str =
     r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$";
-
-/// Schema of a span of time as Go's `time.ParseDuration` reads it, without signs:
-/// `90s`, `30m`, `72h`, `1h30m`. Bounds are CEL rules of the field.
-pub(crate) fn duration_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "type": "string",
-        "maxLength": 32,
-        "pattern": r"^([0-9]{1,9}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+$",
-    })
-}
 
 /// Schema of a list of SSH public keys: a bounded set.
 pub(crate) fn public_keys_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -2,11 +2,12 @@
 //! away, and a user claims by creating a VM with `spec.offer`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema, core::Duration};
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::Bytes;
+use super::salvage::salvaged;
+use crate::{quantity::Bytes, span::Span};
 
 /// What is offered, to whom, and until when.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -32,7 +33,7 @@ use crate::quantity::Bytes;
     validation = Rule::new("size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')").message("metadata.name must be at most 63 characters without dots: VMs name it in spec.offer"),
 )]
 #[x_kube(validation = Rule::new("self.cpu == oldSelf.cpu && self.memory == oldSelf.memory && self.disk == oldSelf.disk && self.image == oldSelf.image && has(self.lifetime) == has(oldSelf.lifetime) && (!has(self.lifetime) || self.lifetime == oldSelf.lifetime)").message("what is offered cannot be changed: delete the offer and create another; expiresAt and user can be changed"))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteVirtualMachineOfferSpec {
     /// Number of virtual CPUs.
     #[schemars(range(min = 1, max = 256))]
@@ -52,21 +53,34 @@ pub struct KiteVirtualMachineOfferSpec {
     )]
     pub image: String,
     /// Until when it can be claimed; for ever if not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000: leave it out if the offer is not to expire"))]
     pub expires_at: Option<Time>,
     /// How long the VM may last: its `spec.expiresAt` must be set, and be no later
     /// than this after its creation. A span such as `720h`, from 1h to ten years;
     /// without it the VM need not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::duration_schema")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('1h') && duration(self) <= duration('87840h')").message("lifetime must be from 1h to 87840h (ten years), such as 720h"))]
-    pub lifetime: Option<Duration>,
+    pub lifetime: Option<Span>,
     /// Name of the `KiteUser` who alone may claim it; anybody if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub user: Option<String>,
+    /// Which fields of what is stored cannot be read, and why: what is here in their
+    /// place is a stand-in. Never written.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
+
+salvaged!(
+    KiteVirtualMachineOfferSpec,
+    required: { "cpu": 1, "memory": "64Mi", "disk": "1Gi", "image": "unreadable" },
+    strict: { "user": "kite-unreadable" }
+);
 
 /// Observed state of an offer.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -84,6 +98,7 @@ pub struct KiteVirtualMachineOfferStatus {
     /// `Available`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
 }
 

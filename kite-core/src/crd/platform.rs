@@ -298,11 +298,12 @@ impl GatewayServiceType {
 /// What becomes of connections from outside (`externalTrafficPolicy`).
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrafficPolicy {
-    /// Any node takes them on to any pod; the gateway sees the node's address.
-    #[default]
+    /// Any node takes them on to any pod; the gateway sees the node's address, by which
+    /// it can tell nobody from anybody else.
     Cluster,
     /// Only nodes with a pod take them; the gateway sees the client's address,
-    /// which its bans go by.
+    /// which its bounds and bans go by.
+    #[default]
     Local,
 }
 
@@ -392,9 +393,14 @@ pub struct KitePlatformStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub gateway_host_keys: Vec<GatewayHostKey>,
-    /// `Ready`, `GatewayExposed`, `WebExposed`.
+    /// Addresses of nodes, pods and load balancers (CIDR notation), behind each of which
+    /// there may be many clients: the gateway bans none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_addresses: Vec<String>,
+    /// `Ready`, `GatewayExposed`, `WebExposed`, `ClientAddressesSeen`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
 }
 
@@ -419,4 +425,6 @@ pub mod platform_condition {
     pub const GATEWAY_EXPOSED: &str = "GatewayExposed";
     /// The web page and the API have an address.
     pub const WEB_EXPOSED: &str = "WebExposed";
+    /// The SSH gateway sees the addresses of clients. Absent while it is not exposed.
+    pub const CLIENT_ADDRESSES_SEEN: &str = "ClientAddressesSeen";
 }

@@ -53,6 +53,7 @@ pub struct KiteSessionSpec {
     pub identity: Option<String>,
     /// When it ends.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub expires_at: Time,
     /// The platform's `sessionEpoch` in which it began: in another one it is over.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -86,6 +87,7 @@ pub struct SessionTokens {
     pub replaced: Vec<String>,
     /// When they were replaced, or the session began.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("rotatedAt must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub rotated_at: Time,
 }
 
@@ -98,5 +100,6 @@ pub struct AccessToken {
     pub hash: String,
     /// When it ends.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub expires_at: Time,
 }

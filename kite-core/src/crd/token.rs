@@ -48,6 +48,7 @@ pub struct KiteTokenSpec {
     pub scopes: Vec<TokenScope>,
     /// When it ends.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000"))]
+    #[serde(deserialize_with = "crate::time::required")]
     pub expires_at: Time,
     /// The user's `tokenEpoch` when it was made: with another one it is over.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -128,7 +129,11 @@ impl TokenScope {
 #[serde(rename_all = "camelCase")]
 pub struct KiteTokenStatus {
     /// When it was last used, give or take an hour.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("lastUsedAt must be before the year 9000"))]
     pub last_used_at: Option<Time>,
 }

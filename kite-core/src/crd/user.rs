@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Identity;
+use super::{Identity, salvage::salvaged};
 use crate::{password::PasswordHash, quantity::Bytes};
 
 /// Desired state of a user.
@@ -28,7 +28,7 @@ use crate::{password::PasswordHash, quantity::Bytes};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("size(self.metadata.name) <= 53 && !self.metadata.name.contains('.')").message("metadata.name must be at most 53 characters without dots: it names the user's namespace"),
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteUserSpec {
     /// The name with which the user signs in. Cannot be changed.
     #[schemars(length(min = 2, max = 32))]
@@ -67,7 +67,17 @@ pub struct KiteUserSpec {
     #[serde(default, skip_serializing_if = "super::is_zero")]
     #[schemars(range(min = 0))]
     pub token_epoch: i64,
+    /// Which fields of what is stored cannot be read, and why: what is here in their
+    /// place is a stand-in. Never written.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
+
+salvaged!(
+    KiteUserSpec,
+    required: { "username": "kite-unreadable" },
+    strict: { "suspended": true, "accessLevel": "ReadOnly" }
+);
 
 impl KiteUserSpec {
     /// A user with the default access level and no way to sign in yet.
@@ -82,13 +92,20 @@ impl KiteUserSpec {
             quota: None,
             suspended: false,
             token_epoch: 0,
+            unreadable: None,
         }
     }
 
     /// Whether somebody can sign in to it, and is an administrator then.
     pub fn can_administrate(&self) -> bool {
         let can_sign_in = self.password_hash.is_some() || !self.identities.is_empty();
-        self.access_level == AccessLevel::Admin && !self.suspended && can_sign_in
+        self.access_level == AccessLevel::Admin && self.may_come_in() && can_sign_in
+    }
+
+    /// Whether the user is let in: not while suspended, nor while nobody can say what
+    /// the account is.
+    pub fn may_come_in(&self) -> bool {
+        !self.suspended && self.unreadable.is_none()
     }
 
     /// The quota that holds: the spec's, or the access level's.
@@ -160,15 +177,19 @@ pub struct KiteUserStatus {
     /// `Ready`, `NamespaceReady`, `Reserved`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// What a user's VMs ask for together, whether on or off.
+/// What a user's VMs take together, whether on or off: what they have, and what they
+/// ask for as long as that is not refused.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Number of VMs.
+    #[schemars(range(max = 4_294_967_295_u32))]
     pub vms: u32,
     /// Virtual CPUs.
+    #[schemars(range(max = 4_294_967_295_u32))]
     pub cpu: u32,
     /// Memory in bytes.
     pub memory: i64,

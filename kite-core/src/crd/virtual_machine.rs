@@ -1,11 +1,12 @@
 //! `KiteVirtualMachine`: a VM as its owner asks for it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema, core::Duration};
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{password::PasswordHash, quantity::Bytes};
+use super::salvage::salvaged;
+use crate::{password::PasswordHash, quantity::Bytes, span::Span};
 
 /// Desired state of a VM.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -40,7 +41,7 @@ use crate::{password::PasswordHash, quantity::Bytes};
 #[x_kube(validation = Rule::new("!has(self.offer) || (self.cpu == oldSelf.cpu && self.memory == oldSelf.memory && self.disk == oldSelf.disk)").message("cpu, memory and disk of a VM from an offer are what was offered and cannot be changed: create another VM"))]
 #[x_kube(validation = Rule::new("!has(self.offer) || !has(oldSelf.expiresAt) || (has(self.expiresAt) && self.expiresAt <= oldSelf.expiresAt)").message("expiresAt of a VM from an offer can only be set to an earlier time: ask an administrator for another offer"))]
 #[x_kube(validation = Rule::new("!has(self.offer) || !has(self.expiryGracePeriod) || duration(self.expiryGracePeriod) <= duration('72h')").message("expiryGracePeriod of a VM from an offer must be at most 72h: an offer lasts as long as it says"))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KiteVirtualMachineSpec {
     /// Number of virtual CPUs.
     #[schemars(range(min = 1, max = 256))]
@@ -94,22 +95,24 @@ pub struct KiteVirtualMachineSpec {
     /// When the VM expires: it is switched off then, and deleted with its disk
     /// when `expiryGracePeriod` is over, too. Whoever moves this into the future
     /// before that keeps the VM. Without it the VM does not expire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("expiresAt must be before the year 9000: leave it out if the VM is not to expire"))]
     pub expires_at: Option<Time>,
     /// How long the VM is kept, switched off, once it has expired: a span such
     /// as `72h`, at most a year; `72h` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::duration_schema")]
     #[x_kube(validation = Rule::new("duration(self) <= duration('8784h')").message("expiryGracePeriod must be at most 8784h (a year)"))]
-    pub expiry_grace_period: Option<Duration>,
+    pub expiry_grace_period: Option<Span>,
     /// The VM is switched off when nobody has had a session on it for this long:
     /// a span such as `2h`, from 10m to a year. Without it the VM runs on. A
     /// login starts it again, and so does any edit of the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::duration_schema")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('10m') && duration(self) <= duration('8784h')").message("idleTimeout must be from 10m to 8784h (a year), such as 2h"))]
-    pub idle_timeout: Option<Duration>,
+    pub idle_timeout: Option<Span>,
     /// A login starts the VM when it is switched off, by setting `powerState` to
     /// `On`, and waits until it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -126,7 +129,19 @@ pub struct KiteVirtualMachineSpec {
         regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     )]
     pub offer: Option<String>,
+    /// Which fields of what is stored cannot be read, and why: what is here in their
+    /// place is a stand-in. Never written.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
+
+salvaged!(
+    KiteVirtualMachineSpec,
+    required: {
+        "cpu": 1, "memory": "64Mi", "disk": "1Gi", "image": "unreadable", "sshId": "kite-unreadable"
+    },
+    strict: { "sshLogin": "KeyAndPassword" }
+);
 
 /// How long an expired VM is kept when its spec does not say.
 pub const EXPIRY_GRACE_PERIOD: std::time::Duration = std::time::Duration::from_secs(72 * 3600);
@@ -157,6 +172,7 @@ impl KiteVirtualMachineSpec {
             start_on_connect: false,
             ssh_login: SshLogin::default(),
             offer: None,
+            unreadable: None,
         }
     }
 }
@@ -239,6 +255,7 @@ pub struct KiteVirtualMachineStatus {
     /// `Expired`, `Idle`, `OfferClaimed`, `RestartRequired`, `Accessible`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    #[serde(deserialize_with = "crate::time::conditions")]
     pub conditions: Vec<Condition>,
 }
 
@@ -248,6 +265,7 @@ pub struct KiteVirtualMachineStatus {
 pub struct VmSize {
     /// Virtual CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 4_294_967_295_u32))]
     pub cpu: Option<u32>,
     /// Memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,7 +294,11 @@ pub struct RestartStatus {
     pub instance_uid: Option<String>,
     /// When `KubeVirt` was last asked to restart it, by whoever wrote this: nobody
     /// else asks for half a minute. Absent if it was not asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub asked_at: Option<Time>,
 }
 
@@ -287,8 +309,10 @@ pub struct ExpiryStatus {
     /// Since when it is known to have expired: never before `spec.expiresAt`.
     /// The grace period begins here, so that nobody loses a VM without having
     /// been able to read that it expired.
+    #[serde(deserialize_with = "crate::time::required")]
     pub expired_at: Time,
     /// When it is deleted, unless `spec.expiresAt` is moved before that.
+    #[serde(deserialize_with = "crate::time::required")]
     pub delete_at: Time,
 }
 
@@ -297,6 +321,7 @@ pub struct ExpiryStatus {
 #[serde(rename_all = "camelCase")]
 pub struct IdleStatus {
     /// When it was found to be idle.
+    #[serde(deserialize_with = "crate::time::required")]
     pub since: Time,
     /// The generation of the spec at that time: with a later one its owner
     /// wants something of it, and it runs again.

@@ -60,6 +60,8 @@ fn gateway(dir: &Path) -> Gateway {
         // What follows sixty idle connections comes before the gateway has seen
         // the last of them end.
         max_connections_per_vm: 1000,
+        // All clients are on one machine.
+        max_startups_per_address: 1000,
         ..Config::default()
     };
     Gateway::builder()

@@ -99,6 +99,9 @@ pub enum Event {
         /// Whether it was right, and more is needed.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         partial: bool,
+        /// Whether nobody could look at it, so that it was neither right nor wrong.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        unchecked: bool,
         /// The machine that the name leads to.
         #[serde(skip_serializing_if = "Option::is_none")]
         vm: Option<VmKey>,

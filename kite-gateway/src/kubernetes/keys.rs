@@ -39,6 +39,7 @@ pub(super) fn vm_keys(secret: &Secret) -> Result<VmKeys, String> {
 pub(super) fn public_keys(lines: &[String]) -> Vec<PublicKey> {
     lines
         .iter()
-        .filter_map(|line| PublicKey::from_openssh(line.trim()).ok())
+        .filter_map(|line| kite_core::public_key::PublicKey::parse(line).ok())
+        .filter_map(|key| PublicKey::from_openssh(key.as_str()).ok())
         .collect()
 }

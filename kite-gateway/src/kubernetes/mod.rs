@@ -11,6 +11,9 @@
 //!
 //! Who is connected is reported, too, and ended by request: [`Reporter`].
 //!
+//! What lies between clients and the gateway is told by the platform's status:
+//! [`watch_infrastructure`].
+//!
 //! VMs that a login is to start are switched on by their spec: [`SpecStarter`].
 //!
 //! Three watches keep the table, and the keys of each VM are read once, by the name of
@@ -21,6 +24,7 @@ mod activity;
 mod connections;
 mod ending;
 mod host_key;
+mod infrastructure;
 mod keys;
 mod mirror;
 mod start;
@@ -31,6 +35,7 @@ mod watch;
 pub use activity::report_activity;
 pub use connections::{Live, ReportLimits, Reporter, watch_connections};
 pub use host_key::{HostKeyError, host_key};
+pub use infrastructure::watch_infrastructure;
 pub use start::SpecStarter;
 pub use table::RouteTable;
 pub use watch::{feed, watch_routes};

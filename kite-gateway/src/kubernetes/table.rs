@@ -320,9 +320,13 @@ fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
 fn route(objects: &Objects, key: &VmKey) -> Option<(String, Route)> {
     let vm = objects.vms.get(key)?;
     vm.status.as_ref()?.access.as_ref()?;
+    // Nobody can say who may log in to it.
+    if vm.spec.unreadable.is_some() {
+        return None;
+    }
     let owner = names::user_of_namespace(&key.namespace);
     let user = owner.and_then(|owner| objects.users.get(&owner.to_owned()));
-    let suspended = user.is_some_and(|user| user.spec.suspended);
+    let suspended = user.is_some_and(|user| !user.spec.may_come_in());
     let mut addresses: Vec<SocketAddr> = objects
         .by_vm
         .of(key)

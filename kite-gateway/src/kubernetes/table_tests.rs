@@ -147,6 +147,24 @@ fn the_owner_s_keys_open_her_vms_only() {
 }
 
 #[test]
+fn what_cannot_be_read_lets_nobody_in() {
+    let table = RouteTable::default();
+    let mut web = vm("web", "ann-web");
+    web.spec.ssh_public_keys = vec![line(&new_key())];
+    table.vm(Event::Apply(web.clone()));
+    assert_eq!(find(&table, "ann-web").unwrap().authorized_keys.len(), 1);
+    // Of the account nobody knows whether it is suspended.
+    let mut ann = KiteUser::new("ann", KiteUserSpec::new("ann"));
+    ann.spec.unreadable = Some("spec.suspended".to_owned());
+    table.user(Event::Apply(ann));
+    assert_eq!(find(&table, "ann-web").unwrap().authorized_keys.len(), 0);
+    // Nor of the VM who may log in.
+    web.spec.unreadable = Some("spec.sshLogin".to_owned());
+    table.vm(Event::Apply(web));
+    assert!(find(&table, "ann-web").is_none());
+}
+
+#[test]
 fn a_foreign_or_broken_key_secret_is_not_used() {
     let (good, _) = secret("web");
     let mut foreign = good.clone();

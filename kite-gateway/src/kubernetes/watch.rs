@@ -4,10 +4,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kite_core::crd::{KiteUser, KiteVirtualMachine};
+use kite_core::cluster::{Lenient, Object, Unread};
+use kite_core::crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineSpec};
+use kite_core::quantity::Bytes;
 use kite_core::{labels, names, watch_backoff::WatchBackoff};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -33,8 +35,11 @@ pub async fn watch_routes(client: Client, table: RouteTable, shutdown: Cancellat
         watcher::Config::default().labels(&format!("{}={component}", labels::COMPONENT))
     };
     let everything = watcher::Config::default;
-    let vms = watcher(Api::<KiteVirtualMachine>::all(client.clone()), everything());
-    let users = watcher(Api::<KiteUser>::all(client.clone()), everything());
+    // One that cannot be read must not end the watch of all others.
+    let vms = Api::<Lenient<KiteVirtualMachine>>::all(client.clone());
+    let vms = watcher(vms, everything()).map_ok(|event| readable(event, closed_vm));
+    let users = Api::<Lenient<KiteUser>>::all(client.clone());
+    let users = watcher(users, everything()).map_ok(|event| readable(event, closed_account));
     let slices = watcher(
         Api::<EndpointSlice>::all(client.clone()),
         selector(labels::COMPONENT_ACCESS),
@@ -61,6 +66,43 @@ pub async fn watch_routes(client: Client, table: RouteTable, shutdown: Cancellat
         _ = feeding => {}
         () = shutdown.cancelled() => {}
     }
+}
+
+/// The event, with `closed` in place of what cannot be read.
+fn readable<K: Object>(event: Event<Lenient<K>>, closed: fn(&Unread) -> K) -> Event<K> {
+    let read = |object| match object {
+        Lenient::Read(object) => *object,
+        Lenient::Unreadable(unread) => {
+            tracing::error!(kind = %K::kind(&()), %unread, "nobody is let in by it");
+            closed(&unread)
+        }
+    };
+    match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => Event::InitApply(read(object)),
+        Event::Apply(object) => Event::Apply(read(object)),
+        Event::Delete(object) => Event::Delete(read(object)),
+    }
+}
+
+/// A VM to which nothing leads: it has no login name of its own.
+fn closed_vm(unread: &Unread) -> KiteVirtualMachine {
+    let spec = KiteVirtualMachineSpec::new(1, Bytes::from_gib(1), Bytes::from_gib(1), "", "");
+    KiteVirtualMachine {
+        metadata: unread.meta.clone(),
+        spec,
+        status: None,
+    }
+}
+
+/// An account that opens nothing.
+fn closed_account(unread: &Unread) -> KiteUser {
+    let name = unread.meta.name.clone().unwrap_or_default();
+    let mut user = KiteUser::new(&name, KiteUserSpec::new(&name));
+    user.metadata = unread.meta.clone();
+    user.spec.suspended = true;
+    user
 }
 
 /// Reads the keys that the table wants, as long as the future is polled.
@@ -121,5 +163,39 @@ pub async fn feed<O: Debug>(
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn event<K: Object>(object: serde_json::Value) -> Event<Lenient<K>> {
+        Event::Apply(serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_closed_and_keeps_its_name() {
+        let metadata = json!({"name": "web", "namespace": "kite-user-ann"});
+        let odd = json!({"metadata": metadata, "spec": "what", "status": {"access": {}}});
+        let Event::Apply(vm) = readable(event(odd), closed_vm) else {
+            unreachable!()
+        };
+        assert_eq!(vm.metadata.name.as_deref(), Some("web"));
+        assert_eq!(vm.metadata.namespace.as_deref(), Some("kite-user-ann"));
+        assert!(vm.status.is_none());
+        let odd = json!({"metadata": {"name": "ann"}, "spec": []});
+        let Event::Apply(user) = readable(event(odd), closed_account) else {
+            unreachable!()
+        };
+        assert!(!user.spec.may_come_in());
+        let sound = json!({"metadata": {"name": "ann"}, "spec": {"username": "ann"}});
+        let Event::Apply(user) = readable(event::<KiteUser>(sound), closed_account) else {
+            unreachable!()
+        };
+        assert!(user.spec.may_come_in());
     }
 }

@@ -53,7 +53,7 @@ pub(super) async fn current(conn: &Conn) -> Result<Arc<Route>, EnterError> {
         let verdict = authenticator
             .still_holds(&identity.login, &route, proof)
             .await;
-        if verdict == Verdict::Reject {
+        if verdict != Verdict::Accept {
             return Err(withdrawn());
         }
     }

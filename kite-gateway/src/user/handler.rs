@@ -11,13 +11,13 @@ use russh::server::{
 };
 use russh::{Channel, ChannelId, ChannelOpenFailure, Pty, Sig};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::bridge::{Bridge, Kind};
 use super::conn::Conn;
 use super::forwards::{Forwards, Listen};
 use super::link::Link;
-use super::login::{Proven, reject};
+use super::login::{INTERACTIVE, Proven, ask_for_password, reject};
+use super::progress::Progress;
 use crate::audit::Purpose;
 use crate::auth::{Proof, Verdict};
 use crate::flow::{HIGH_WATER, Item, Pace, Windows};
@@ -38,7 +38,7 @@ pub(crate) struct UserHandler {
     pub(super) conn: Arc<Conn>,
     accepted: Instant,
     pace: Arc<Pace>,
-    logged_in: CancellationToken,
+    progress: Arc<Progress>,
     pub(super) passwords: usize,
     offers: usize,
     /// What was proven so far, where more than one thing has to be.
@@ -56,12 +56,12 @@ impl Drop for UserHandler {
 }
 
 impl UserHandler {
-    pub(crate) fn new(conn: Arc<Conn>, pace: Arc<Pace>, logged_in: CancellationToken) -> Self {
+    pub(crate) fn new(conn: Arc<Conn>, pace: Arc<Pace>, progress: Arc<Progress>) -> Self {
         Self {
             conn,
             accepted: Instant::now(),
             pace,
-            logged_in,
+            progress,
             passwords: 0,
             offers: 0,
             proven: None,
@@ -227,6 +227,12 @@ impl UserHandler {
 impl Handler for UserHandler {
     type Error = russh::Error;
 
+    /// Comes with the first thing that a client asks for once keys are exchanged.
+    async fn authentication_banner(&mut self) -> Result<Option<String>, Self::Error> {
+        self.progress.is_keyed();
+        Ok(None)
+    }
+
     async fn auth_none(&mut self, _user: &str) -> Result<Auth, Self::Error> {
         Ok(reject())
     }
@@ -242,17 +248,11 @@ impl Handler for UserHandler {
         response: Option<Response<'a>>,
     ) -> Result<Auth, Self::Error> {
         let Some(mut response) = response else {
-            return Ok(Auth::Partial {
-                name: "".into(),
-                instructions: "".into(),
-                prompts: vec![("Password: ".into(), false)].into(),
-            });
+            return Ok(ask_for_password(""));
         };
         let answer = response.next().unwrap_or_default();
         let password = String::from_utf8_lossy(&answer).into_owned();
-        Ok(self
-            .check_password("keyboard-interactive", user, &password)
-            .await)
+        Ok(self.check_password(INTERACTIVE, user, &password).await)
     }
 
     async fn auth_publickey_offered(
@@ -265,11 +265,10 @@ impl Handler for UserHandler {
         if self.offers > self.conn.shared.config.max_auth_requests {
             return Ok(reject());
         }
-        let (_, _, verdict) = self.check_key(user, offer.public_key).await;
-        Ok(match verdict {
-            Verdict::Accept => Auth::Accept,
-            Verdict::Reject => reject(),
-        })
+        let (key, algorithm) = (offer.public_key, offer.algorithm);
+        let (_, _, verdict) = self.check_key(user, key, algorithm).await;
+        let is_right = verdict == Verdict::Accept;
+        Ok(if is_right { Auth::Accept } else { reject() })
     }
 
     async fn auth_publickey(
@@ -277,8 +276,9 @@ impl Handler for UserHandler {
         user: &str,
         key: VerifiedPublicKey<'_>,
     ) -> Result<Auth, Self::Error> {
-        let (login, route, verdict) = self.check_key(user, key.public_key).await;
-        let proof = Proof::Key(Box::new(key.public_key.clone()));
+        let (key, algorithm) = (key.public_key, key.algorithm);
+        let (login, route, verdict) = self.check_key(user, key, algorithm).await;
+        let proof = Proof::Key(Box::new(key.clone()));
         Ok(self.decide("publickey", login, route.as_deref(), verdict, proof))
     }
 
@@ -287,7 +287,7 @@ impl Handler for UserHandler {
         // A connection logs in once.
         let _ = self.conn.client.set(client);
         self.conn.keep(session.handle());
-        self.logged_in.cancel();
+        self.progress.is_logged_in();
         let metrics = &self.conn.shared.metrics;
         metrics
             .login_seconds

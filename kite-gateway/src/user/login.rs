@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use russh::keys::{HashAlg, PublicKey};
+use russh::keys::{Algorithm, HashAlg, PublicKey};
 use russh::server::Auth;
 use russh::{MethodKind, MethodSet};
 use tokio::time::Instant;
@@ -12,14 +12,20 @@ use tokio_util::sync::CancellationToken;
 use super::conn::Identity;
 use super::enter::suffices;
 use super::handler::UserHandler;
-use super::serve::methods;
+use super::serve::{methods, takes};
 use crate::audit::Event;
 use crate::auth::{Proof, Verdict};
 use crate::cidr::place;
 use crate::metrics::{BanLabels, Banned, LoginLabels, Outcome};
 use crate::route::{LoginName, LoginRule, Route, Target, VmKey};
 use crate::secret::Secret;
+use crate::standing::Standing;
 use crate::vm::{DialError, Mailboxes};
+
+/// The login method by which a server may ask, and say something beside.
+pub(super) const INTERACTIVE: &str = "keyboard-interactive";
+/// What a user reads whose password nobody has looked at.
+const BUSY: &str = "the password was not checked, as too much is going on: try again in a moment";
 
 impl UserHandler {
     fn route(&self, user: &str) -> (Option<LoginName>, Option<Arc<Route>>) {
@@ -59,9 +65,11 @@ impl UserHandler {
                 password: self.relayed.take(),
             });
         }
+        let is_unchecked = verdict == Verdict::Unchecked;
         let outcome = match (accepted, is_part) {
             (_, true) => Outcome::Partial,
             (true, false) => Outcome::Accepted,
+            (false, false) if is_unchecked => Outcome::Unchecked,
             (false, false) => Outcome::Rejected,
         };
         self.conn
@@ -76,6 +84,7 @@ impl UserHandler {
             key,
             accepted: accepted && !is_part,
             partial: is_part,
+            unchecked: is_unchecked,
             vm: route.map(|r| r.vm.clone()),
             uid: route.map(|r| r.uid.clone()).filter(|uid| !uid.is_empty()),
             owner: route.and_then(|r| r.owner.clone()),
@@ -90,9 +99,34 @@ impl UserHandler {
                 });
                 reject_after_a_key()
             }
-            (Some(_), Some(_)) if accepted => Auth::Accept,
+            (Some(login), Some(route)) if accepted => {
+                self.remember_place(&login, route);
+                Auth::Accept
+            }
+            _ if is_unchecked => self.try_again(method),
             _ => reject(),
         }
+    }
+
+    /// From here that login has succeeded. An address that many clients share is
+    /// nobody's.
+    fn remember_place(&self, login: &LoginName, route: &Route) {
+        let (shared, address) = (&self.conn.shared, self.conn.peer.ip());
+        if shared.standing(address) != Standing::Many {
+            shared.known_places.add(login, &route.uid, address);
+        }
+    }
+
+    /// Tells the user that nobody has looked at the password. Where passwords are asked
+    /// for, it is asked for once more. The method `password` has no words for that: its
+    /// client reads it as the reason why the connection ends.
+    fn try_again(&self, method: &str) -> Auth {
+        let may_try = self.passwords < self.conn.shared.config.max_password_attempts;
+        if method == INTERACTIVE && may_try {
+            return ask_for_password(BUSY);
+        }
+        self.conn.kill(BUSY);
+        reject()
     }
 
     /// Looks at a password for as long as somebody waits for the answer.
@@ -136,8 +170,12 @@ impl UserHandler {
                 // while strangers guess: there only addresses are banned.
                 self.count_failure(relayed.is_none().then_some(&name));
             }
+            if relayed.is_some() && verdict == Verdict::Unchecked {
+                // To be told so would tell which names are accounts of the host.
+                verdict = Verdict::Reject;
+            }
         }
-        if verdict == Verdict::Reject {
+        if verdict != Verdict::Accept {
             tokio::time::sleep_until(earliest).await;
         }
         let proof = Proof::Password(route.as_ref().and_then(|r| r.password.clone()));
@@ -150,6 +188,14 @@ impl UserHandler {
         !self.is_exempt() && bans.is_banned(&place(self.conn.peer.ip()), Instant::now())
     }
 
+    /// Whether that login has succeeded from this address before: whoever guesses at
+    /// it elsewhere must not keep its owner out.
+    fn is_at_home(&self, name: &LoginName, route: &Route) -> bool {
+        let address = self.conn.peer.ip();
+        let known = &self.conn.shared.known_places;
+        known.has(name, &route.uid, address)
+    }
+
     /// Asks the authenticator.
     async fn ask(
         &self,
@@ -160,7 +206,9 @@ impl UserHandler {
     ) -> Verdict {
         let shared = &self.conn.shared;
         // A banned name takes as long as any other.
-        let banned = !self.is_exempt() && shared.name_bans.is_banned(name, Instant::now());
+        let banned = !self.is_trusted()
+            && shared.name_bans.is_banned(name, Instant::now())
+            && !route.is_some_and(|route| self.is_at_home(name, route));
         // Where a key has to come first, no password is right without it: nobody may
         // try out passwords who has none.
         let may_try = |route: &&Route| {
@@ -172,25 +220,28 @@ impl UserHandler {
     }
 
     /// Asks a machine that decides on passwords itself. Its own defence sees the
-    /// gateway's address only, so that here is what bounds guesses. What is
-    /// not decided by `by` is a no.
+    /// gateway's address only, so that here is what bounds guesses, also from addresses
+    /// that many share. What is not decided by `by` is undecided.
     async fn ask_machine(&mut self, target: &Target, password: &str, by: Instant) -> Verdict {
         let shared = Arc::clone(&self.conn.shared);
         let place = place(self.conn.peer.ip());
-        let exempt = self.is_exempt();
+        let trusted = self.is_trusted();
         let secret = Secret::new(password);
         let asking = async {
             // Who is trusted does not stand in line with those who guess.
-            let _permit = if exempt {
+            let _permit = if trusted {
                 None
             } else {
-                Some(shared.relays.acquire().await.ok()?)
+                match shared.relays.acquire().await {
+                    Ok(permit) => Some(permit),
+                    Err(_) => return Err(Verdict::Unchecked),
+                }
             };
             // Counted before it is known: whoever hangs up meanwhile has guessed, too.
             let mut ban = None;
-            if !exempt {
+            if !trusted {
                 if shared.relay_bans.is_banned(&place, Instant::now()) {
-                    return None;
+                    return Err(Verdict::Reject);
                 }
                 ban = shared.relay_bans.failed(&place, Instant::now());
             }
@@ -202,34 +253,40 @@ impl UserHandler {
                 dialed,
                 Err(DialError::Password(_) | DialError::MoreThanPassword(_))
             );
-            if !exempt && !is_guess {
+            if !trusted && !is_guess {
                 shared.relay_bans.forgive(&place, ban);
             } else if let Some(time) = ban {
                 self.tell_ban(Banned::Relay, target.user.as_str(), time);
             }
-            match dialed {
-                Ok(connection) => Some(connection),
-                Err(error) => {
-                    tracing::info!(%error, user = target.user, "a machine did not take a login");
-                    None
+            dialed.map_err(|error| {
+                tracing::info!(%error, user = target.user, "a machine did not take a login");
+                if is_guess {
+                    Verdict::Reject
+                } else {
+                    Verdict::Unchecked
                 }
-            }
+            })
         };
-        let in_time = tokio::time::timeout_at(by, asking).await;
-        match in_time.ok().flatten() {
-            Some(connection) => {
+        match tokio::time::timeout_at(by, asking).await {
+            Ok(Ok(connection)) => {
                 shared.tasks.spawn(connection.end());
                 self.relayed = Some(secret);
                 Verdict::Accept
             }
-            None => Verdict::Reject,
+            Ok(Err(verdict)) => verdict,
+            Err(_) => Verdict::Unchecked,
         }
     }
 
+    /// Whether nothing counts against the address.
     fn is_exempt(&self) -> bool {
-        let address = self.conn.peer.ip();
-        let exempt = &self.conn.shared.config.never_ban;
-        exempt.iter().any(|range| range.contains(address))
+        let standing = self.conn.shared.standing(self.conn.peer.ip());
+        matches!(standing, Standing::Trusted | Standing::Many)
+    }
+
+    /// Whether the operator trusts the address.
+    fn is_trusted(&self) -> bool {
+        self.conn.shared.standing(self.conn.peer.ip()) == Standing::Trusted
     }
 
     fn tell_ban(&self, banned: Banned, login: &str, time: Duration) {
@@ -252,17 +309,19 @@ impl UserHandler {
             .unwrap_or_default()
     }
 
-    /// A wrong password counts against the address, and against the name if one is
-    /// given.
+    /// A wrong password counts against the address, unless many share it, and against
+    /// the name if one is given.
     fn count_failure(&self, name: Option<&LoginName>) {
-        if self.is_exempt() {
+        if self.is_trusted() {
             return;
         }
         let shared = &self.conn.shared;
         let now = Instant::now();
         let login = name.map_or("", LoginName::as_str);
         let place = place(self.conn.peer.ip());
-        if let Some(time) = shared.address_bans.failed(&place, now) {
+        if !self.is_exempt()
+            && let Some(time) = shared.address_bans.failed(&place, now)
+        {
             self.tell_ban(Banned::Address, login, time);
         }
         if let Some(time) = name.and_then(|name| shared.name_bans.failed(name, now)) {
@@ -274,14 +333,15 @@ impl UserHandler {
         &self,
         user: &str,
         key: &PublicKey,
+        algorithm: &Algorithm,
     ) -> (Option<LoginName>, Option<Arc<Route>>, Verdict) {
         let (login, route) = self.route(user);
         let verdict = match &login {
-            Some(name) => {
+            Some(name) if takes(algorithm) => {
                 let authenticator = &self.conn.shared.authenticator;
                 authenticator.public_key(name, route.as_deref(), key).await
             }
-            None => Verdict::Reject,
+            _ => Verdict::Reject,
         };
         (login, route, verdict)
     }
@@ -301,6 +361,15 @@ fn reject_after_a_key() -> Auth {
     Auth::Reject {
         proceed_with_methods: Some(MethodSet::from(&passwords[..])),
         partial_success: true,
+    }
+}
+
+/// Asks for the password, after these words.
+pub(super) fn ask_for_password(instructions: &'static str) -> Auth {
+    Auth::Partial {
+        name: "".into(),
+        instructions: instructions.into(),
+        prompts: vec![("Password: ".into(), false)].into(),
     }
 }
 

@@ -8,6 +8,7 @@ mod forwards;
 mod handler;
 mod link;
 mod login;
+mod progress;
 mod pump;
 mod relay;
 mod serve;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use russh::keys::PrivateKey;
+use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PrivateKey};
 use russh::server;
-use russh::{Disconnect, MethodKind, MethodSet, Preferred, SshId, cipher};
+use russh::{Disconnect, MethodKind, MethodSet, Preferred, SshId, cipher, kex, mac};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::conn::Conn;
 use super::handler::UserHandler;
+use super::progress::Progress;
 use crate::audit::{AuditSink, Event};
 use crate::auth::Authenticator;
 use crate::bans::Bans;
@@ -27,8 +28,32 @@ use crate::recording::Recordings;
 use crate::route::{LoginName, Routes};
 use crate::sessions::Sessions;
 use crate::socket;
+use crate::standing::{Infrastructure, KnownPlaces, Standing};
 use crate::start::Starts;
+use crate::startups::{Startup, Startups};
 use crate::vm::Dialer;
+
+/// The signatures that are taken, as OpenSSH's server names them: none with SHA-1.
+const SIGNATURES: [Algorithm; 8] = [
+    Algorithm::Ed25519,
+    Algorithm::SkEd25519,
+    Algorithm::Ecdsa {
+        curve: EcdsaCurve::NistP256,
+    },
+    Algorithm::Ecdsa {
+        curve: EcdsaCurve::NistP384,
+    },
+    Algorithm::Ecdsa {
+        curve: EcdsaCurve::NistP521,
+    },
+    Algorithm::SkEcdsaSha2NistP256,
+    Algorithm::Rsa {
+        hash: Some(HashAlg::Sha512),
+    },
+    Algorithm::Rsa {
+        hash: Some(HashAlg::Sha256),
+    },
+];
 
 /// How long a goodbye may take before the line is cut.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -52,12 +77,31 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     /// Channels and forwards, which end a moment after their connection.
     pub(crate) tasks: TaskTracker,
+    pub(crate) startups: Startups,
+    pub(crate) infrastructure: Infrastructure,
+    pub(crate) known_places: KnownPlaces,
     pub(crate) address_bans: Bans<IpAddr>,
     pub(crate) name_bans: Bans<LoginName>,
     /// Addresses whose passwords are not shown to machines that decide themselves.
     pub(crate) relay_bans: Bans<IpAddr>,
     /// One for each login that such a machine decides on at a time.
     pub(crate) relays: Semaphore,
+}
+
+impl Shared {
+    /// What is known of an address.
+    pub(crate) fn standing(&self, address: IpAddr) -> Standing {
+        let trusted = &self.config.never_ban;
+        if trusted.iter().any(|range| range.contains(address)) {
+            Standing::Trusted
+        } else if self.infrastructure.contains(address) {
+            Standing::Many
+        } else if self.known_places.has_any(address) {
+            Standing::Known
+        } else {
+            Standing::Stranger
+        }
+    }
 }
 
 /// The SSH side of the configuration.
@@ -83,6 +127,17 @@ pub(crate) fn ssh_config(config: &Config, host_keys: Vec<PrivateKey>) -> server:
                 cipher::AES_192_CTR,
                 cipher::AES_128_CTR,
             ]),
+            // Elliptic curves only: an exchange of the classic kind costs whole seconds
+            // of a thread that carries sessions, before anybody has logged in.
+            kex: Cow::Borrowed(&[
+                kex::MLKEM768X25519_SHA256,
+                kex::CURVE25519,
+                kex::CURVE25519_PRE_RFC_8731,
+                kex::EXTENSION_SUPPORT_AS_SERVER,
+                kex::EXTENSION_OPENSSH_STRICT_KEX_AS_SERVER,
+            ]),
+            key: Cow::Borrowed(&SIGNATURES),
+            mac: Cow::Borrowed(&[mac::HMAC_SHA256_ETM, mac::HMAC_SHA512_ETM]),
             ..Preferred::DEFAULT
         },
         ..server::Config::default()
@@ -101,8 +156,18 @@ pub(crate) fn methods() -> MethodSet {
     )
 }
 
-/// Serves one connection until it is over.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+/// Whether a signature is taken for a login.
+pub(crate) fn takes(algorithm: &Algorithm) -> bool {
+    SIGNATURES.contains(algorithm)
+}
+
+/// Serves one connection until it is over; until its login it counts as `startup`.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    startup: Startup,
+) {
     let started = Instant::now();
     let connection = shared.connections.fetch_add(1, Ordering::Relaxed);
     shared.metrics.connections_total.inc();
@@ -115,9 +180,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
         let _guard = cut.clone().drop_guard();
         let pace = Arc::new(Pace::default());
         let stream = Paced::new(stream, &cut, Arc::clone(&pace));
-        let logged_in = CancellationToken::new();
-        let handler = UserHandler::new(Arc::clone(&conn), pace, logged_in.clone());
-        talk(&conn, stream, handler, started, logged_in).await
+        let progress = Arc::new(Progress::new(started, startup));
+        let handler = UserHandler::new(Arc::clone(&conn), pace, Arc::clone(&progress));
+        talk(&conn, stream, handler, &progress).await
     };
     conn.over.cancel();
     shared.sessions.remove(&conn);
@@ -135,34 +200,28 @@ async fn talk(
     conn: &Conn,
     stream: Paced<TcpStream>,
     handler: UserHandler,
-    started: Instant,
-    logged_in: CancellationToken,
+    progress: &Progress,
 ) -> String {
     let shared = &conn.shared;
-    let deadline = started + shared.config.login_deadline;
+    let too_late = progress.missed(&shared.config);
+    tokio::pin!(too_late);
     let greeting = server::run_stream(Arc::clone(&shared.ssh), stream, handler);
     let session = tokio::select! {
-        greeted = tokio::time::timeout_at(deadline, greeting) => match greeted {
-            Ok(Ok(session)) => session,
-            Ok(Err(error)) => return format!("handshake failed: {error}"),
-            Err(_) => return "no login in time".to_owned(),
+        greeted = greeting => match greeted {
+            Ok(session) => session,
+            Err(error) => return format!("handshake failed: {error}"),
         },
+        missed = &mut too_late => return missed.to_owned(),
         () = shared.draining.cancelled() => return "gateway shut down".to_owned(),
     };
     let handle = session.handle();
-    let too_late = async {
-        tokio::select! {
-            () = logged_in.cancelled() => std::future::pending().await,
-            () = tokio::time::sleep_until(deadline) => {}
-        }
-    };
     tokio::pin!(session);
     let text = tokio::select! {
         ended = &mut session => return match ended {
             Ok(()) => "closed by the user".to_owned(),
             Err(error) => error.to_string(),
         },
-        () = too_late => "no login in time".to_owned(),
+        missed = &mut too_late => missed.to_owned(),
         () = shared.closing.cancelled() => "gateway shut down".to_owned(),
         () = conn.killed.cancelled() => conn.reason().to_owned(),
     };

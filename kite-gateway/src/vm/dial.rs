@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use russh::client::{self, Handle};
 use russh::keys::{Algorithm, HashAlg, PublicKey};
-use russh::{Disconnect, Limits, Preferred, SshId, cipher, kex};
+use russh::{Disconnect, Limits, Preferred, SshId, cipher, kex, mac};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -196,13 +196,12 @@ fn ssh_config(host_key: &PublicKey, limits: Limits) -> client::Config {
             // A machine has several host keys and shows the first that both
             // sides know: ask for the kind that is expected.
             key: Cow::Owned(key_algorithms(host_key)),
-            // Inside the cluster the cheapest strong algorithms come first.
+            // Inside the cluster the cheapest strong algorithms come first. None is of the
+            // classic kind: a VM, too, could stop the gateway by its cost.
             kex: Cow::Borrowed(&[
                 kex::CURVE25519,
                 kex::CURVE25519_PRE_RFC_8731,
                 kex::MLKEM768X25519_SHA256,
-                kex::DH_G16_SHA512,
-                kex::DH_G14_SHA256,
                 kex::EXTENSION_SUPPORT_AS_CLIENT,
                 kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
             ]),
@@ -213,6 +212,7 @@ fn ssh_config(host_key: &PublicKey, limits: Limits) -> client::Config {
                 cipher::AES_256_CTR,
                 cipher::AES_128_CTR,
             ]),
+            mac: Cow::Borrowed(&[mac::HMAC_SHA256_ETM, mac::HMAC_SHA512_ETM]),
             ..Preferred::DEFAULT
         },
         ..client::Config::default()

@@ -16,12 +16,13 @@ use kite_gateway::audit::Record;
 use kite_gateway::fallback::{Host, HostFallback};
 use kite_gateway::kubernetes::Reporter;
 use kite_gateway::{
-    AuditSink, Config, Credential, Gateway, LoginName, LoginRule, Recordings, Route, Routes,
-    Sessions, Starter, Target, VmKey, VmState,
+    AuditSink, Config, Credential, Gateway, GatewayBuilder, Infrastructure, LoginName, LoginRule,
+    Recordings, Route, Routes, Sessions, Starter, Target, VmKey, VmState,
 };
 use parking_lot::Mutex;
 use russh::keys::ssh_key::LineEnding;
 use russh::keys::{Algorithm, PrivateKey, PublicKey};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -190,8 +191,14 @@ impl Bed {
     }
 
     pub async fn with(config: Config) -> Self {
+        Self::behind(Infrastructure::default(), config).await
+    }
+
+    /// With these addresses between clients and the gateway.
+    pub async fn behind(infrastructure: Infrastructure, config: Config) -> Self {
+        let builder = Gateway::builder().infrastructure(infrastructure);
         let table = Table::default();
-        Self::make(config, table.clone(), table, None, None).await
+        Self::build(builder, config, table.clone(), table, Vec::new()).await
     }
 
     /// With every terminal session recorded.
@@ -233,6 +240,24 @@ impl Bed {
         recordings: Option<Recordings>,
         reporter: Option<Reporter>,
     ) -> Self {
+        let builder = match recordings {
+            Some(recordings) => Gateway::builder().recordings(recordings),
+            None => Gateway::builder(),
+        };
+        let mut sinks: Vec<Box<dyn AuditSink>> = Vec::new();
+        if let Some(reporter) = reporter {
+            sinks.push(Box::new(reporter));
+        }
+        Self::build(builder, config, table, routes, sinks).await
+    }
+
+    async fn build(
+        builder: GatewayBuilder,
+        config: Config,
+        table: Table,
+        routes: impl Routes,
+        mut sinks: Vec<Box<dyn AuditSink>>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let host_key = new_key();
         let user_key = new_key();
@@ -244,14 +269,7 @@ impl Bed {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(records.clone())];
-        if let Some(reporter) = reporter {
-            sinks.push(Box::new(reporter));
-        }
-        let builder = match recordings {
-            Some(recordings) => Gateway::builder().recordings(recordings),
-            None => Gateway::builder(),
-        };
+        sinks.push(Box::new(records.clone()));
         let gateway = builder
             .config(config)
             .routes(routes)
@@ -393,6 +411,22 @@ impl Bed {
         run(client, Vec::new()).await
     }
 
+    /// A session of OpenSSH's client by key, in which `command` gives back what it gets.
+    pub async fn session(&self, login: &str, command: &str) -> Session {
+        let mut client = self.with_key("ssh");
+        client.args(["-l", login, "127.0.0.1", command]);
+        client.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut client = tokio::process::Command::from(client);
+        let mut client = client.kill_on_drop(true).spawn().unwrap();
+        let mut session = Session {
+            to: client.stdin.take().unwrap(),
+            from: client.stdout.take().unwrap(),
+            client,
+        };
+        session.slowest_echo(1).await;
+        session
+    }
+
     /// Waits until nobody is connected, which the gateway sees a moment after its clients.
     pub async fn emptied(&self) {
         for _ in 0..3_000 {
@@ -407,6 +441,32 @@ impl Bed {
     pub async fn end(self) {
         self.shutdown.cancel();
         self.served.await.unwrap().unwrap();
+    }
+}
+
+/// Somebody who is logged in and types.
+pub struct Session {
+    to: tokio::process::ChildStdin,
+    from: tokio::process::ChildStdout,
+    #[expect(dead_code, reason = "it goes with the session")]
+    client: tokio::process::Child,
+}
+
+impl Session {
+    /// Types so often, and gives the longest time until it was on the screen.
+    pub async fn slowest_echo(&mut self, times: usize) -> Duration {
+        let mut slowest = Duration::ZERO;
+        for _ in 0..times {
+            let started = std::time::Instant::now();
+            self.to.write_all(b"key\n").await.unwrap();
+            let mut back = [0; 4];
+            let reading = self.from.read_exact(&mut back);
+            let read = tokio::time::timeout(Duration::from_secs(300), reading).await;
+            read.expect("what is typed comes back").unwrap();
+            assert_eq!(&back, b"key\n");
+            slowest = slowest.max(started.elapsed());
+        }
+        slowest
     }
 }
 

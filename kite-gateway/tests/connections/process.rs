@@ -145,6 +145,7 @@ pub(crate) fn login(connection: u64) -> Record {
             key: None,
             accepted: true,
             partial: false,
+            unchecked: false,
             vm: Some(vm()),
             uid: Some("uid-1".to_owned()),
             owner: Some("ann".to_owned()),

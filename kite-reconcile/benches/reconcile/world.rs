@@ -132,6 +132,7 @@ pub async fn furnish(client: &Client) {
             min_disk: "5Gi".parse().unwrap(),
             refresh_schedule: None,
             imports_to_keep: None,
+            unreadable: None,
         },
     );
     cluster.create(&image).await.unwrap();

@@ -23,6 +23,7 @@ use crate::{
     objects::AnyObject,
     plan::{Plan, Step},
     standing::{Needed, Standing, guarded, needed, standing},
+    unreadable::unreadable,
 };
 
 /// When to look at an image again that waits for nothing.
@@ -41,6 +42,9 @@ pub fn plan(object: &KiteImage, seen: &Observed) -> Result<Plan<KiteImageStatus>
         let (steps, message) = deletion(&image, seen);
         let condition = NewCondition::new(READY, false, "Deleting", message);
         (steps, ImagePhase::Deleting, condition)
+    } else if let Some(why) = &object.spec.unreadable {
+        let condition = unreadable(READY, "the image", why);
+        (Vec::new(), ImagePhase::Failed, condition)
     } else {
         match steps(&image, seen) {
             Ok(steps) => {

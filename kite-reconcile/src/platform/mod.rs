@@ -6,13 +6,16 @@
 //! the platform's and stay. Without a platform nothing is exposed, and its
 //! defaults hold for everybody else.
 
+mod clients;
 mod host_keys;
 mod plan;
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use futures::try_join;
 use k8s_openapi::api::{
-    core::v1::{Namespace, Secret, Service},
+    core::v1::{Namespace, Node, Secret, Service},
     networking::v1::Ingress,
 };
 use kite_core::{
@@ -21,7 +24,8 @@ use kite_core::{
     gateway_api::{Gateway, HttpRoute},
     names,
 };
-use kube::{ResourceExt as _, runtime::controller::Action};
+use kite_render::walls;
+use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
 pub use self::plan::plan;
 use crate::{
@@ -58,6 +62,8 @@ pub struct Observed {
     /// The Secret with the SSH gateway's host key. The gateway, or whoever installed
     /// it, puts it there.
     pub host_key: Option<Secret>,
+    /// Addresses of nodes and of their pods, in CIDR notation.
+    pub nodes: BTreeSet<String>,
 }
 
 /// The reconciler of the platform.
@@ -86,7 +92,8 @@ impl Reconciler for Platforms {
         let gateway = object.spec.exposure.gateway.as_ref();
         let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
         let host_key = key(names::GATEWAY_HOST_KEY_SECRET);
-        let (service, ingress, route, redirect, gateway, host_key) = try_join!(
+        let all = ListParams::default();
+        let (service, ingress, route, redirect, gateway, host_key, nodes) = try_join!(
             cluster.find(&service),
             cluster.find(&web),
             cluster.find(&web),
@@ -98,6 +105,7 @@ impl Reconciler for Platforms {
                 }
             },
             cluster.find(&host_key),
+            cluster.list::<Node>(None, &all),
         )?;
         // What lies in a namespace shows that it is there.
         let has_namespace = service.is_some()
@@ -114,6 +122,8 @@ impl Reconciler for Platforms {
             redirect,
             gateway,
             host_key,
+            // One that cannot be read keeps the others from nothing.
+            nodes: walls::addresses(&nodes.items),
         })
     }
 

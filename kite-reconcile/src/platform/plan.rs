@@ -10,7 +10,7 @@ use kite_core::{
     cluster::Object,
     conditions::NewCondition,
     crd::{
-        GatewayReference, GatewayServiceType, KitePlatform, KitePlatformStatus,
+        GatewayReference, GatewayServiceType, KitePlatform, KitePlatformStatus, TrafficPolicy,
         platform_condition::{GATEWAY_EXPOSED, READY, WEB_EXPOSED},
     },
     gateway_api::{Gateway, HttpRoute},
@@ -28,7 +28,7 @@ use kube::{
     api::{ObjectMeta, PropagationPolicy},
 };
 
-use super::{Observed, host_keys::host_keys};
+use super::{Observed, clients, host_keys::host_keys};
 use crate::{
     Error,
     context::Settings,
@@ -73,6 +73,9 @@ pub fn plan(
             ..part.condition.clone()
         },
     };
+    let cluster_addresses = clients::shared_addresses(seen, &gateway.addresses);
+    let seen_clients = clients::condition(&object.spec.gateway, settings.proxied);
+    let conditions = [ready, gateway.condition, web.condition];
     Ok(Plan {
         status: KitePlatformStatus {
             observed_generation: None,
@@ -81,10 +84,11 @@ pub fn plan(
             gateway_addresses: gateway.addresses,
             gateway_port: gateway.port,
             gateway_host_keys: host_keys(seen.host_key.as_ref()),
+            cluster_addresses,
             conditions: Vec::new(),
         },
         steps: [gateway.steps, web.steps].concat(),
-        conditions: vec![ready, gateway.condition, web.condition],
+        conditions: conditions.into_iter().chain(seen_clients).collect(),
         again: if seen.has_namespace {
             RESYNC
         } else {
@@ -190,7 +194,14 @@ fn gateway_part(platform: &Platform<'_>, seen: &Observed) -> Part {
                     GATEWAY_EXPOSED,
                     true,
                     "Exposed",
-                    format!("the gateway is at port {port} of every node"),
+                    match spec.traffic_policy {
+                        TrafficPolicy::Cluster => {
+                            format!("the gateway is at port {port} of every node")
+                        }
+                        TrafficPolicy::Local => format!(
+                            "the gateway is at port {port} of every node that has a pod of it"
+                        ),
+                    },
                 )
             },
             None => Part::lacks(

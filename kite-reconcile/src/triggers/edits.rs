@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher as _, RandomState},
+    hash::{BuildHasher as _, Hash, RandomState},
     sync::{Mutex, PoisonError},
 };
 
@@ -13,15 +13,15 @@ use kube::ResourceExt as _;
 /// changes with each of their VMs, and a VM's with each step of its start.
 #[derive(Default)]
 pub(super) struct Edits {
-    /// Generations, and what else was told, by the hash of the object's uid.
-    seen: Mutex<HashMap<u64, (Option<i64>, bool)>>,
+    /// Generations, and a hash of what else was told, by the hash of the object's uid.
+    seen: Mutex<HashMap<u64, (Option<i64>, u64)>>,
     hasher: RandomState,
 }
 
 impl Edits {
     /// Whether it is an edit, a deletion, or a change of `fact`, something that
     /// the status says.
-    pub(super) fn is_one<K: Object>(&self, object: &K, fact: bool) -> bool {
+    pub(super) fn is_one<K: Object>(&self, object: &K, fact: impl Hash) -> bool {
         let metadata = object.meta();
         let id = self.hasher.hash_one(&metadata.uid);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,7 +30,7 @@ impl Edits {
             seen.remove(&id);
             return true;
         }
-        let now = (metadata.generation, fact);
+        let now = (metadata.generation, self.hasher.hash_one(fact));
         seen.insert(id, now) != Some(now)
     }
 }

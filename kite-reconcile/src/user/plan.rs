@@ -22,6 +22,7 @@ use crate::{
     objects::AnyObject,
     plan::{Plan, Step},
     standing::{Needed, Standing, guarded, needed, standing},
+    unreadable::unreadable,
 };
 
 /// When to look at a user again that waits for nothing.
@@ -43,6 +44,9 @@ pub fn plan(
     let user = User::of(object)?;
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(plan_deletion(&user, seen, settings));
+    }
+    if let Some(why) = &object.spec.unreadable {
+        return Ok(plan_unreadable(&user, seen, settings, why));
     }
     let (steps, namespace) = steps(&user, seen, settings);
     let reserved = reserved(&user, seen);
@@ -90,6 +94,34 @@ pub fn plan(
             opens.unwrap_or(RESYNC).min(RESYNC)
         },
     })
+}
+
+/// What is known of a user stands: the walls, which do not depend on the spec, are kept
+/// as they should be, and nothing else is changed.
+fn plan_unreadable(
+    user: &User<'_>,
+    seen: &Observed,
+    settings: &Settings,
+    why: &str,
+) -> Plan<KiteUserStatus> {
+    let mut steps = Vec::new();
+    let desired = namespace::namespace(user);
+    let stored = seen.namespace.as_ref();
+    if stored.is_some_and(|it| standing(&it.metadata, &desired.metadata) == Standing::Ours) {
+        want_walls(&mut steps, user, seen, settings);
+    }
+    let old = user.object.status.clone().unwrap_or_default();
+    Plan {
+        steps,
+        status: KiteUserStatus {
+            phase: Some(UserPhase::Failed),
+            usage: Some(usage(&seen.vms)),
+            conditions: Vec::new(),
+            ..old
+        },
+        conditions: vec![unreadable(READY, "the account", why)],
+        again: RESYNC,
+    }
 }
 
 /// The steps, and the condition of the namespace when there are none.
@@ -246,11 +278,14 @@ fn usage(vms: &[KiteVirtualMachine]) -> Usage {
     vms.iter().fold(Usage::default(), |usage, vm| {
         let add =
             |sum: i64, bytes: u64| sum.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        // Not what they ask for in vain.
+        let charge = vm.expected_charge();
+        let cpu = u32::try_from(charge.cpu).unwrap_or(u32::MAX);
         Usage {
             vms: usage.vms.saturating_add(1),
-            cpu: usage.cpu.saturating_add(vm.spec.cpu),
-            memory: add(usage.memory, vm.spec.memory.bytes()),
-            disk: add(usage.disk, vm.spec.disk.bytes()),
+            cpu: usage.cpu.saturating_add(cpu),
+            memory: add(usage.memory, charge.memory),
+            disk: add(usage.disk, charge.disk),
         }
     })
 }

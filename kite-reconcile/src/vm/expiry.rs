@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     conditions::NewCondition,
     crd::{EXPIRY_GRACE_PERIOD, ExpiryStatus, KiteVirtualMachine, vm_condition::EXPIRED},
+    span::Span,
 };
 
 /// How long before it expires a VM warns.
@@ -27,8 +28,8 @@ impl Expiry {
     /// The expiry of `vm`; none of one that does not expire.
     pub(super) fn of(vm: &KiteVirtualMachine, now: Timestamp) -> Option<Self> {
         let expires_at = vm.spec.expires_at.as_ref()?.0;
-        let grace = vm.spec.expiry_grace_period;
-        let grace = grace.map_or(EXPIRY_GRACE_PERIOD, std::time::Duration::from);
+        let grace = vm.spec.expiry_grace_period.as_ref();
+        let grace = grace.map_or(EXPIRY_GRACE_PERIOD, Span::duration);
         let reported = vm
             .status
             .as_ref()

@@ -36,7 +36,7 @@ pub(super) enum Idleness {
 impl Idleness {
     /// How it stands with the VM; nothing of one without an idle timeout.
     pub(super) fn of(vm: &Vm<'_>, seen: &Observed) -> Option<Self> {
-        let timeout = std::time::Duration::from(vm.object.spec.idle_timeout?);
+        let timeout = vm.object.spec.idle_timeout.as_ref()?.duration();
         let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
         if vm.object.spec.power_state == PowerState::Off {
             return Some(Self::NotRunning(timeout));

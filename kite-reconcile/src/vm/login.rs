@@ -4,6 +4,8 @@
 use kite_core::{
     conditions::NewCondition,
     crd::{SshLogin, vm_condition::ACCESSIBLE},
+    password::PasswordHash,
+    public_key::PublicKey,
 };
 use kite_render::Vm;
 
@@ -19,9 +21,13 @@ const PASSWORD: &str = "a password (spec.sshPasswordHash)";
 pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
     let spec = &vm.object.spec;
     let owner = seen.owner.as_ref();
-    let has_owners_key = owner.is_some_and(|owner| !owner.spec.ssh_public_keys.is_empty());
-    let has_key = has_owners_key || !spec.ssh_public_keys.is_empty();
-    let has_password = spec.ssh_password_hash.is_some();
+    let of_owner = owner.map(|owner| owner.spec.ssh_public_keys.as_slice());
+    let of_owner = of_owner.unwrap_or_default();
+    let mut keys = spec.ssh_public_keys.iter().chain(of_owner);
+    let has_key = keys.any(|key| PublicKey::parse(key).is_ok());
+    let hash = spec.ssh_password_hash.as_ref();
+    let is_too_costly = hash.is_some_and(PasswordHash::is_too_costly);
+    let has_password = hash.is_some() && !is_too_costly;
     let (lacks, remedy) = match (spec.ssh_login, has_key, has_password) {
         (SshLogin::KeyOrPassword, false, false) => (
             "it has neither a password nor a public key",
@@ -43,10 +49,32 @@ pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
         | (SshLogin::KeyOrPassword, _, true)
         | (SshLogin::KeyAndPassword, true, true) => return None,
     };
+    let unusable = unusable("spec.sshPublicKeys", &spec.ssh_public_keys)
+        .or_else(|| unusable("the owner's spec.sshPublicKeys", of_owner))
+        .filter(|_| !has_key);
+    let (reason, mut why) = match unusable {
+        Some(why) => ("UnusableKeys", format!("; {why}")),
+        None => ("NoCredentials", String::new()),
+    };
+    if is_too_costly {
+        why.insert_str(
+            0,
+            " (the hash of the one that was set costs more than any may, and verifies nothing)",
+        );
+    }
     Some(NewCondition::new(
         ACCESSIBLE,
         false,
-        "NoCredentials",
-        format!("nobody can log in to the VM by SSH: {lacks}; {remedy}, which counts at once"),
+        reason,
+        format!("nobody can log in to the VM by SSH: {lacks}{why}; {remedy}, which counts at once"),
     ))
+}
+
+/// The first of the keys with which nobody can log in, and why.
+fn unusable(field: &str, keys: &[String]) -> Option<String> {
+    let mut faults = keys.iter().enumerate();
+    faults.find_map(|(at, key)| {
+        let why = PublicKey::parse(key).err()?;
+        Some(format!("{field}[{at}] {why}"))
+    })
 }

@@ -19,6 +19,7 @@ mod plan;
 mod quota;
 mod restart;
 mod status;
+mod unreadable;
 
 use async_trait::async_trait;
 use kite_core::{

@@ -60,7 +60,7 @@ pub struct Observed {
     /// All VMs in the owner's namespace; only looked at when the VM is to have more
     /// than it was granted, to judge the owner's quota.
     pub siblings: Vec<KiteVirtualMachine>,
-    /// VMs beside those that are there and cannot be read.
+    /// Those of which it cannot be read what they have of the quota.
     pub unreadable_siblings: Vec<Unread>,
     /// Whether they were seen as they were when the VM was as it was seen, or
     /// later.
@@ -265,9 +265,20 @@ impl Observed {
         Ok(())
     }
 
+    /// Whether it cannot be read what the owner's quota is.
+    pub(super) fn is_owner_unread(&self) -> bool {
+        let owner = self.owner.as_ref();
+        owner.is_some_and(|owner| owner.spec.unreadable.is_some())
+    }
+
     fn take_siblings(&mut self, found: Listed<KiteVirtualMachine>, are_current: bool) {
-        self.siblings = found.items;
         self.unreadable_siblings = found.unreadable;
+        let doubtful = found.items.iter().filter(|it| !it.has_known_charge());
+        self.unreadable_siblings.extend(doubtful.map(|it| Unread {
+            meta: it.metadata.clone(),
+            why: it.spec.unreadable.clone().unwrap_or_default(),
+        }));
+        self.siblings = found.items;
         self.siblings_are_current = are_current;
     }
 

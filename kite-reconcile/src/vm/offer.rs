@@ -181,6 +181,15 @@ fn refusal<'a>(
             ),
         );
     };
+    if let Some(why) = &offer.spec.unreadable {
+        return no(
+            "OfferUnreadable",
+            format!(
+                "spec.offer: {name:?} cannot be read: {why}; an administrator must mend the field \
+                 that is named, or make another offer"
+            ),
+        );
+    }
     if let Some(user) = &offer.spec.user
         && names::user_of_namespace(vm.namespace) != Some(user)
     {
@@ -271,7 +280,7 @@ fn mismatch(vm: &KiteVirtualMachine, offer: &KiteVirtualMachineOffer) -> Option<
     if has.image != may.image {
         return Some(remedy("image", has.image.clone(), may.image.clone()));
     }
-    let lifetime = std::time::Duration::from(may.lifetime?);
+    let lifetime = may.lifetime.as_ref()?.duration();
     let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
     let created = vm.metadata.creation_timestamp.as_ref()?.0;
     let latest = later(created, lifetime);

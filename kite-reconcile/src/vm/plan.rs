@@ -32,7 +32,7 @@ use super::{
     observe::{ImageSeen, Observed},
     offer,
     quota::{self, Field, Lack, Share},
-    restart, status,
+    restart, status, unreadable,
 };
 use crate::{
     Error,
@@ -68,6 +68,9 @@ pub fn plan(
     let vm = Vm::of(object)?;
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(delete::plan(&vm, seen));
+    }
+    if let Some(why) = &object.spec.unreadable {
+        return Ok(unreadable::plan(&vm, seen, why));
     }
     let mut obstacles = Vec::new();
     let (mut steps, share) = steps(&vm, seen, &mut obstacles)?;
@@ -109,7 +112,7 @@ pub(super) fn next_deadline(vm: &Vm<'_>, seen: &Observed) -> Option<jiff::Timest
 }
 
 /// How long until time alone calls for something.
-fn until_next_deadline(vm: &Vm<'_>, seen: &Observed) -> Duration {
+pub(super) fn until_next_deadline(vm: &Vm<'_>, seen: &Observed) -> Duration {
     next_deadline(vm, seen).map_or(Duration::MAX, |next| {
         Duration::try_from(next.duration_since(seen.now)).unwrap_or_default()
     })
@@ -145,7 +148,7 @@ fn family(seen: &Observed) -> Option<OsFamily> {
 
 /// The family that the VM's hardware is for; when nothing else says so, as it
 /// is.
-fn hardware(seen: &Observed) -> OsFamily {
+pub(super) fn hardware(seen: &Observed) -> OsFamily {
     let of_machine = || seen.machine.as_ref().map(machine::family_of);
     family(seen).or_else(of_machine).unwrap_or_default()
 }
@@ -292,7 +295,7 @@ fn quota_obstacle(share: &Share, needs: &[Field], seen: &Observed) -> Option<Obs
         Obstacle::new(VIRTUAL_MACHINE_READY, phase, reason, why.to_owned())
     };
     Some(match share.lack(needs)? {
-        Lack::Refused(why) if seen.unreadable_siblings.is_empty() => {
+        Lack::Refused(why) if seen.unreadable_siblings.is_empty() && !seen.is_owner_unread() => {
             obstacle(VmPhase::Failed, "QuotaExceeded", why)
         }
         Lack::Refused(why) => obstacle(VmPhase::Failed, "QuotaUnknown", why),

@@ -45,6 +45,7 @@ fn gold() -> KiteVirtualMachineOffer {
         expires_at: None,
         lifetime: None,
         user: None,
+        unreadable: None,
     };
     let mut offer = KiteVirtualMachineOffer::new("gold", spec);
     offer.metadata.uid = Some("uid-gold".to_owned());

@@ -368,7 +368,7 @@ async fn a_user_goes_as_soon_as_a_vm_has_gone_that_could_not_be_read() {
     live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_some())
         .await;
     let vms = crate::unreadable::raw_vms(&live.cluster).await;
-    crate::unreadable::create_odd(&vms).await;
+    crate::unreadable::create_hopeless(&vms).await;
     let gone = live.cluster.remove(&ann, PropagationPolicy::Background);
     gone.await.unwrap();
     live.until("", "ann", |user: Option<&KiteUser>| {

@@ -33,6 +33,7 @@ fn gold() -> KiteVirtualMachineOffer {
             expires_at: None,
             lifetime: None,
             user: None,
+            unreadable: None,
         },
     )
 }

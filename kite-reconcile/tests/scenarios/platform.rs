@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::{
     ByteString,
     api::{
-        core::v1::{Namespace, Secret, Service},
+        core::v1::{Namespace, Node, Secret, Service},
         networking::v1::Ingress,
     },
 };
@@ -560,4 +560,65 @@ async fn users_are_told_the_gateways_own_address_where_it_has_no_name() {
     )
     .await;
     assert_eq!(told().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_the_gateway_sees_clients_is_a_condition_of_its_own() {
+    let world = with_platform().await;
+    let (holds, reason, _) = says(&world, "ClientAddressesSeen").await;
+    assert_eq!((&*holds, &*reason), ("True", "TrafficPolicyLocal"));
+    let policy = |service: Service| service.spec.unwrap().external_traffic_policy;
+    let service = service(&world).await.unwrap();
+    assert_eq!(policy(service).as_deref(), Some("Local"), "by default");
+    edit(&world, json!({"gateway": {"trafficPolicy": "Cluster"}})).await;
+    let (holds, reason, message) = says(&world, "ClientAddressesSeen").await;
+    assert_eq!((&*holds, &*reason), ("False", "TrafficPolicyCluster"));
+    for remedy in ["trafficPolicy to Local", "--proxy-protocol-from"] {
+        assert!(message.contains(remedy), "{message}");
+    }
+    assert_eq!(
+        says(&world, "Ready").await.0,
+        "True",
+        "it is no fault of its own"
+    );
+    edit(&world, json!({"gateway": {"enabled": false}})).await;
+    let status = status(&world).await;
+    assert!(find(&status.conditions, "ClientAddressesSeen").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gateway_is_told_the_addresses_of_nodes_pods_and_load_balancers() {
+    let world = with_platform().await;
+    let told = async || status(&world).await.cluster_addresses;
+    assert_eq!(told().await, [format!("{ADDRESS}/32")]);
+    let node: Node = serde_json::from_value(json!({
+        "metadata": {"name": "node-1"},
+        "spec": {"podCIDR": "10.42.3.0/24", "podCIDRs": ["10.42.3.0/24", "2001:db8:42:3::/64"]},
+        "status": {"addresses": [
+            {"type": "InternalIP", "address": "192.0.2.11"},
+            {"type": "Hostname", "address": "node-1"},
+        ]},
+    }))
+    .unwrap();
+    let node = world.create(node).await;
+    world.settle().await;
+    let all = [
+        "10.42.3.0/24",
+        "192.0.2.11/32",
+        "192.0.2.7/32",
+        "2001:db8:42:3::/64",
+    ];
+    assert_eq!(told().await, all);
+    let second = json!({
+        "metadata": {"name": "node-2"},
+        "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.12"}]},
+    });
+    let second: Node = serde_json::from_value(second).unwrap();
+    let second = world.create(second).await;
+    world.settle().await;
+    assert_eq!(told().await[2], "192.0.2.12/32");
+    world.delete(&second).await;
+    world.delete(&node).await;
+    world.settle().await;
+    assert_eq!(told().await, [format!("{ADDRESS}/32")]);
 }

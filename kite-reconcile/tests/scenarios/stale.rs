@@ -311,6 +311,7 @@ async fn nothing_is_made_of_an_offer_that_only_a_cache_knows() {
             expires_at: None,
             lifetime: None,
             user: None,
+            unreadable: None,
         },
     );
     offer.metadata.uid = Some("withdrawn".to_owned());

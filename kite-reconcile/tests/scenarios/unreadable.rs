@@ -1,17 +1,20 @@
-//! Objects that a CRD admits and this version cannot read: what depends on all
-//! objects of a kind is not decided without them.
+//! Objects that a CRD admits and this version cannot read: they say so themselves, and are
+//! switched off and deleted like others. What would depend on what cannot be read is not
+//! decided.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, FieldManager, KubeCluster, ObjectKey},
     conditions::find,
-    crd::{KiteUser, KiteVirtualMachine, VmPhase},
+    crd::{
+        KiteImage, KiteReservation, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, VmPhase,
+    },
     kubevirt::VirtualMachine,
 };
 use kube::{
-    Api, CustomResourceExt as _,
-    api::{ApiResource, DeleteParams, DynamicObject, PostParams},
+    Api, CustomResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 
@@ -47,19 +50,137 @@ pub async fn create_odd(vms: &Api<DynamicObject>) {
     vms.create(&PostParams::default(), &odd).await.unwrap();
 }
 
+/// A VM without a spec of which anything could be read.
+pub async fn create_hopeless(vms: &Api<DynamicObject>) {
+    let resource = ApiResource::erase::<KiteVirtualMachine>(&());
+    let odd = DynamicObject::new("odd", &resource).data(json!({"spec": "a few"}));
+    vms.create(&PostParams::default(), &odd).await.unwrap();
+}
+
+/// Changes fields of the spec of a VM as a later version would, whatever they are.
+async fn change(vms: &Api<DynamicObject>, name: &str, spec: serde_json::Value) {
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    vms.patch(name, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
 fn says(vm: &KiteVirtualMachine) -> (String, String) {
     let status = vm.status.as_ref().unwrap();
     let found = find(&status.conditions, "Ready").unwrap().clone();
     (found.reason, found.message)
 }
 
+async fn run_strategy(world: &World, name: &str) -> String {
+    let machine: VirtualMachine = world.find(ANN, name).await.unwrap();
+    machine.spec.run_strategy.unwrap()
+}
+
+async fn suspend(world: &World, suspended: bool) {
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let edit = json!({"spec": {"suspended": suspended}});
+    world.edit(&ann, edit).await;
+    world.settle().await;
+}
+
 #[tokio::test(start_paused = true)]
-async fn nothing_is_granted_beside_a_vm_that_cannot_be_read() {
+async fn a_vm_that_cannot_be_read_says_so_and_others_get_theirs() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
     world.settle().await;
     let vms = raw_vms(&world.cluster).await;
     create_odd(&vms).await;
+    world.create(vm_named("new")).await;
+    world.settle().await;
+
+    let odd = world.vm("odd").await;
+    let (reason, message) = says(&odd);
+    assert_eq!(reason, "Unreadable");
+    for part in ["spec.cpu", "a few", "mend"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(odd.status.unwrap().phase, Some(VmPhase::Failed));
+    // Nothing was made of it, and it takes nothing of the quota.
+    assert_eq!(world.find::<DataVolume>(ANN, "odd-disk").await, None);
+    assert!(world.find::<DataVolume>(ANN, "new-disk").await.is_some());
+
+    // Once it is mended it is made like any other.
+    change(&vms, "odd", json!({"cpu": 1})).await;
+    world.settle().await;
+    assert!(world.find::<DataVolume>(ANN, "odd-disk").await.is_some());
+    assert_ne!(says(&world.vm("odd").await).0, "Unreadable");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_and_cannot_be_read_any_more_is_charged_and_switched_off_and_deleted() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vms = raw_vms(&world.cluster).await;
+    change(&vms, "web", json!({"memory": ["plenty"]})).await;
+    world.settle().await;
+    // It runs on as it did, and its owner can read why it does not change.
+    let web = world.vm("web").await;
+    assert_eq!(says(&web).0, "Unreadable");
+    assert_eq!(web.charge().memory, 2 << 30, "{:?}", web.status);
+    let before: VirtualMachine = world.find(ANN, "web").await.unwrap();
+    assert_eq!(before.spec.run_strategy.as_deref(), Some("Always"));
+
+    suspend(&world, true).await;
+    assert_eq!(run_strategy(&world, "web").await, "Halted");
+    let off: VirtualMachine = world.find(ANN, "web").await.unwrap();
+    let domain = |machine: &VirtualMachine| machine.spec.template.spec.domain.clone();
+    assert_eq!(domain(&off).memory, domain(&before).memory);
+    assert_eq!(domain(&off).cpu, domain(&before).cpu);
+    assert!(says(&world.vm("web").await).1.contains("suspended"));
+
+    // The user goes, and it with them.
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world.delete(&ann).await;
+    world.settle().await;
+    assert!(vms.get_opt("web").await.unwrap().is_none());
+    assert_eq!(world.find::<DataVolume>(ANN, "web-disk").await, None);
+    assert_eq!(world.find::<KiteUser>("", "ann").await, None);
+    let left = world.all::<KiteReservation>().await;
+    assert!(left.is_empty(), "{left:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_and_a_power_state_that_can_be_read_count() {
+    let world = World::with_ann().await;
+    for name in ["ends", "off"] {
+        world.create(vm_named(name)).await;
+    }
+    world.settle().await;
+    let vms = raw_vms(&world.cluster).await;
+    let end = world.now() + jiff::SignedDuration::from_mins(2);
+    let ends = json!({"cpu": "a few", "expiresAt": format!("{end}"), "expiryGracePeriod": "1m"});
+    change(&vms, "ends", ends).await;
+    change(&vms, "off", json!({"cpu": "a few", "powerState": "Off"})).await;
+    world.settle().await;
+    assert_eq!(run_strategy(&world, "ends").await, "Always");
+    assert_eq!(run_strategy(&world, "off").await, "Halted");
+    tokio::time::sleep(std::time::Duration::from_secs(121)).await;
+    world.settle().await;
+    assert_eq!(run_strategy(&world, "ends").await, "Halted");
+    // Its disk is not deleted for what is known by half.
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    world.settle().await;
+    assert!(world.find::<DataVolume>(ANN, "ends-disk").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_granted_beside_a_vm_of_which_nobody_knows_what_it_has() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vms = raw_vms(&world.cluster).await;
+    create_odd(&vms).await;
+    // As a version wrote it that did not tell what was granted.
+    let status = json!({"status": {"disk": {"name": "odd-disk"}}});
+    vms.patch_status("odd", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
 
     // Neither a new VM nor more for one that is there.
     world.create(vm_named("new")).await;
@@ -89,11 +210,11 @@ async fn nothing_is_granted_beside_a_vm_that_cannot_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_walls_of_a_vm_that_cannot_be_read_stay() {
+async fn the_walls_of_a_vm_of_which_nothing_can_be_read_stay() {
     let world = World::with_ann().await;
     world.settle().await;
     let vms = raw_vms(&world.cluster).await;
-    create_odd(&vms).await;
+    create_hopeless(&vms).await;
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     world.delete(&ann).await;
     for _ in 0..5 {
@@ -110,5 +231,73 @@ async fn the_walls_of_a_vm_that_cannot_be_read_stay() {
     assert_eq!(ready.reason, "Unreadable");
     for part in ["odd", "a few", "mend"] {
         assert!(ready.message.contains(part), "{part}: {}", ready.message);
+    }
+}
+
+/// Users, images and offers of which the API server admits anything.
+async fn raw<K>(cluster: &KubeCluster) -> Api<DynamicObject>
+where
+    K: CustomResourceExt + kube::Resource<DynamicType = ()>,
+{
+    let mut crd = K::crd();
+    for version in &mut crd.spec.versions {
+        let lax = json!({"openAPIV3Schema": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+        }});
+        version.schema = Some(serde_json::from_value(lax).unwrap());
+    }
+    let key = ObjectKey::cluster(crd.metadata.name.clone().unwrap());
+    let patch = json!({"spec": {"versions": crd.spec.versions}});
+    let edit = cluster.edit::<CustomResourceDefinition>(FieldManager::new("later"), &key, &patch);
+    edit.await.unwrap();
+    Api::all_with(cluster.client().clone(), &ApiResource::erase::<K>(&()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_images_and_offers_that_cannot_be_read_say_so_and_can_be_deleted() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let users = raw::<KiteUser>(&world.cluster).await;
+    let images = raw::<KiteImage>(&world.cluster).await;
+    let offers = raw::<KiteVirtualMachineOffer>(&world.cluster).await;
+    change(&users, "ann", json!({"quota": {"cpu": "plenty"}})).await;
+    change(&images, "debian-12", json!({"minDisk": "large"})).await;
+    let resource = ApiResource::erase::<KiteVirtualMachineOffer>(&());
+    let spec = json!({"cpu": 1, "memory": "1Gi", "disk": "5Gi", "image": "debian-12",
+                      "lifetime": "a while"});
+    let odd = DynamicObject::new("odd", &resource).data(json!({ "spec": spec }));
+    offers.create(&PostParams::default(), &odd).await.unwrap();
+    world.settle().await;
+
+    for (api, name, field) in [
+        (&users, "ann", "spec.quota"),
+        (&images, "debian-12", "spec.minDisk"),
+        (&offers, "odd", "spec.lifetime"),
+    ] {
+        let status = api.get(name).await.unwrap().data["status"].clone();
+        let said = status["conditions"].as_array().unwrap().iter();
+        let said: Vec<_> = said.filter(|it| it["reason"] == "Unreadable").collect();
+        assert_eq!(said.len(), 1, "{name}: {status}");
+        assert!(
+            said[0]["message"].as_str().unwrap().contains(field),
+            "{status}"
+        );
+    }
+    // What runs runs on; what is new is not granted out of a quota that nobody knows.
+    assert_eq!(run_strategy(&world, "web").await, "Always");
+    world.create(vm_named("new")).await;
+    world.settle().await;
+    assert_eq!(world.find::<DataVolume>(ANN, "new-disk").await, None);
+    // It is suspended all the same.
+    change(&users, "ann", json!({"suspended": true})).await;
+    world.settle().await;
+    assert_eq!(run_strategy(&world, "web").await, "Halted");
+
+    for (api, name) in [(&offers, "odd"), (&users, "ann"), (&images, "debian-12")] {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+        world.settle().await;
+        assert!(api.get_opt(name).await.unwrap().is_none(), "{name}");
     }
 }

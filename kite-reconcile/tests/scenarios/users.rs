@@ -74,6 +74,30 @@ async fn usage_counts_vms_whether_on_or_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_vm_asks_for_in_vain_is_not_used() {
+    let world = World::with_ann().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let quota = json!({"vms": 5, "cpu": 8, "memory": "16Gi", "disk": "200Gi"});
+    world.edit(&ann, json!({"spec": {"quota": quota}})).await;
+    for name in ["first", "second"] {
+        let mut vm = vm_named(name);
+        vm.spec.cpu = 5;
+        world.create(vm).await;
+        world.settle().await;
+    }
+    let usage = |user: KiteUser| user.status.unwrap().usage.unwrap();
+    let used = usage(world.find::<KiteUser>("", "ann").await.unwrap());
+    assert_eq!((used.vms, used.cpu), (2, 5));
+    let refused = world.vm("second").await;
+    assert_eq!(refused.expected_charge().cpu, 0, "{:?}", refused.status);
+    // What it asks for then fits, and is used.
+    world.edit(&refused, json!({"spec": {"cpu": 3}})).await;
+    world.settle().await;
+    let used = usage(world.find::<KiteUser>("", "ann").await.unwrap());
+    assert_eq!((used.vms, used.cpu), (2, 8));
+}
+
+#[tokio::test(start_paused = true)]
 async fn drift_of_the_walls_is_repaired() {
     let world = World::with_ann().await;
     for policy in world.all::<NetworkPolicy>().await {

@@ -602,6 +602,7 @@ pub fn image(name: &str) -> KiteImage {
             min_disk: "5Gi".parse().unwrap(),
             refresh_schedule: None,
             imports_to_keep: None,
+            unreadable: None,
         },
     )
 }

@@ -116,7 +116,7 @@ fn vms_stay(state: &Snapshot, event: &Event) -> bool {
     let Ok(vm) = serde_json::from_value::<KiteVirtualMachine>(event.object.to_value()) else {
         return false;
     };
-    let grace = vm.spec.expiry_grace_period.map(Duration::from);
+    let grace = vm.spec.expiry_grace_period.map(|grace| grace.duration());
     let Ok(grace) = SignedDuration::try_from(grace.unwrap_or(EXPIRY_GRACE_PERIOD)) else {
         return false;
     };

@@ -49,6 +49,7 @@ pub fn golden_images() -> Vec<KiteImage> {
                 min_disk: Bytes::from_gib(gibibytes),
                 refresh_schedule: Some(SCHEDULE.to_owned()),
                 imports_to_keep: None,
+                unreadable: None,
             },
         );
         image.metadata.labels = metadata::common(name, None).labels;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, SecretEnvSource,
+    EnvFromSource, EnvVar, EnvVarSource, ObjectFieldSelector, SecretEnvSource, SecretKeySelector,
 };
-use kite_core::quantity::Bytes;
+use kite_core::{names, quantity::Bytes};
 
 use super::{
     Installation, Process,
@@ -15,6 +15,9 @@ use super::{
 
 /// Where recordings lie in a container.
 pub(super) const RECORDINGS_DIRECTORY: &str = "/var/lib/kite/recordings";
+
+/// The variable of the token for a gateway's sessions.
+const SESSIONS_TOKEN: &str = "KITE_SESSIONS_TOKEN";
 
 /// Whether and where terminal sessions are recorded: on a volume of each pod's own,
 /// and from there in an object store.
@@ -62,12 +65,16 @@ pub type Options = BTreeMap<Process, BTreeMap<String, String>>;
 /// The variables of a process.
 pub(super) fn variables(installation: &Installation, process: Process) -> Vec<EnvVar> {
     let all = options(installation, process);
+    // A variable that is there twice is refused by the API server.
+    let needs_token = process == Process::Gateway && !all.contains_key(SESSIONS_TOKEN);
     let variables = all.into_iter().map(|(name, value)| EnvVar {
         name,
         value: Some(value),
         value_from: None,
     });
-    [namespace()].into_iter().chain(variables).collect()
+    let token = needs_token.then(sessions_token);
+    let own = [namespace()].into_iter().chain(token);
+    own.chain(variables).collect()
 }
 
 /// The options of a process, by their variables.
@@ -85,6 +92,9 @@ pub(super) fn options(installation: &Installation, process: Process) -> BTreeMap
     match process {
         Process::Controller => {
             options.insert("KITE_GRANTS", "true".to_owned());
+            if installation.is_proxied() {
+                options.insert("KITE_PROXIED", "true".to_owned());
+            }
         }
         Process::Gateway => {
             options.insert(DRAIN_DELAY, GATEWAY_DRAIN_DELAY.to_string());
@@ -122,6 +132,23 @@ pub(super) fn options(installation: &Installation, process: Process) -> BTreeMap
     // A variable that is there twice is refused by the API server.
     all.remove(NAMESPACE);
     all
+}
+
+/// The token with which a gateway's sessions are asked for, where somebody has made the
+/// Secret: without it they are not served.
+fn sessions_token() -> EnvVar {
+    EnvVar {
+        name: SESSIONS_TOKEN.to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            secret_key_ref: Some(SecretKeySelector {
+                name: names::GATEWAY_SESSIONS_SECRET.to_owned(),
+                key: names::GATEWAY_SESSIONS_KEY.to_owned(),
+                optional: Some(true),
+            }),
+            ..EnvVarSource::default()
+        }),
+    }
 }
 
 /// The pod's own namespace, wherever somebody moves it.

@@ -144,6 +144,14 @@ impl Installation {
         all
     }
 
+    /// Whether load balancers tell the gateway by the PROXY protocol where connections
+    /// come from.
+    pub fn is_proxied(&self) -> bool {
+        let gateway = self.options.get(&Process::Gateway);
+        let proxies = gateway.and_then(|it| it.get("KITE_PROXY_PROTOCOL_FROM"));
+        proxies.is_some_and(|proxies| !proxies.is_empty())
+    }
+
     /// The namespace of golden images.
     pub fn image_namespace(&self) -> &str {
         self.platform.image_namespace()

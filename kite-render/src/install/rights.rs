@@ -324,6 +324,12 @@ fn gateway() -> Vec<Right> {
             ["list", "watch"],
             "which connections are to end",
         ),
+        cluster(
+            KITE,
+            ["kiteplatforms"],
+            ["list", "watch"],
+            "addresses of nodes, pods and load balancers, which are not banned",
+        ),
         users(
             KITE,
             ["kitevirtualmachines"],

@@ -55,6 +55,7 @@ pub fn image() -> KiteImage {
             min_disk: "10Gi".parse().unwrap(),
             refresh_schedule: None,
             imports_to_keep: None,
+            unreadable: None,
         },
     );
     image.metadata.uid = Some("aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".to_owned());

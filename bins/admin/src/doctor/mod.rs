@@ -3,6 +3,7 @@
 //! [`Facts::gather`] asks the cluster, and [`judge`] makes findings of the facts
 //! without asking anybody. Nothing is written.
 
+mod clients;
 mod cluster;
 mod exposure;
 mod facts;
@@ -31,6 +32,9 @@ pub struct Aim {
     pub storage_class: Option<String>,
     /// Settings that are about to be written, to look at where there are none yet.
     pub planned: Option<KitePlatformSpec>,
+    /// Whether what is about to be written has load balancers tell the gateway where
+    /// connections come from.
+    pub proxied: bool,
 }
 
 /// Looks at the cluster and judges it.
@@ -52,6 +56,7 @@ pub fn judge(facts: &Facts, aim: &Aim) -> Report {
     findings.push(cluster::network_policies(facts));
     findings.extend(storage::storage(facts, aim));
     findings.extend(exposure::exposure(facts, aim));
+    findings.extend(clients::clients(facts, aim));
     findings.push(rights::rights(facts));
     findings.push(installed::custom_resources(facts));
     findings.extend(installed::processes(facts, aim));

@@ -152,6 +152,7 @@ fn images() -> anyhow::Result<Vec<KiteImage>> {
                     min_disk: min_disk.parse()?,
                     refresh_schedule: None,
                     imports_to_keep: None,
+                    unreadable: None,
                 },
             ))
         })

@@ -43,7 +43,7 @@ pub(super) async fn account_of(
         None if provider.sign_up => make(state, provider, person, client).await?,
         None => return Err(Failure::NoAccount),
     };
-    if user.spec.suspended || user.metadata.deletion_timestamp.is_some() {
+    if !user.spec.may_come_in() || user.metadata.deletion_timestamp.is_some() {
         return Err(Failure::Suspended);
     }
     set_level(state, provider, person, user).await

@@ -24,6 +24,8 @@ pub(super) struct Judge<'a> {
     /// One of the others, if it cannot be read.
     unread: Option<&'a Unread>,
     user: &'a str,
+    /// Why it is not known what the quota is.
+    doubt: Option<&'a str>,
 }
 
 impl<'a> Judge<'a> {
@@ -44,7 +46,8 @@ impl<'a> Judge<'a> {
             } else {
                 other.granted_charge()
             });
-            if is_first && !is_leaving {
+            // Who cannot be read asks for nothing.
+            if is_first && !is_leaving && other.spec.unreadable.is_none() {
                 first.push(other);
             }
         }
@@ -64,6 +67,10 @@ impl<'a> Judge<'a> {
             is_current: seen.siblings_are_current,
             unread: seen.unreadable_siblings.first(),
             user: names::user_of_namespace(vm.namespace).unwrap_or_default(),
+            doubt: seen
+                .owner
+                .as_ref()
+                .and_then(|it| it.spec.unreadable.as_deref()),
         }
     }
 
@@ -76,6 +83,13 @@ impl<'a> Judge<'a> {
                  administrator must create the KiteUser"
             ));
         };
+        if let Some(why) = self.doubt {
+            let user = self.user;
+            return Answer::Refused(format!(
+                "what the quota is, is not known, since KiteUser {user} cannot be read: {why}; an \
+                 administrator must mend the field that is named"
+            ));
+        }
         if let Some(unread) = self.unread {
             return Answer::Refused(format!(
                 "what is left of the quota is not known, since KiteVirtualMachine {unread}"

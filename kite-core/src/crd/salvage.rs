@@ -1,0 +1,158 @@
+//! Specs of which a field cannot be read.
+//!
+//! What a CRD admits this version reads. An object may be of a later version, though,
+//! or have been stored when the CRD was another. It must not vanish from sight for one
+//! field: it is to be listed, switched off and deleted like all others. So the fields
+//! that can be read are, others get a stand-in, and the spec says so in
+//! `unreadable`. Nothing new is made from such a spec.
+
+use serde_json::{Map, Value};
+
+/// What stands for fields that cannot be read.
+pub(super) struct StandIns {
+    /// Of fields that must be there.
+    pub(super) required: Value,
+    /// Of fields that may be absent, and whose default would allow too much.
+    pub(super) strict: Value,
+}
+
+/// Reads what can be read of `stored`, and says what cannot. An error if there is no
+/// object at all, or none comes of it.
+pub(super) fn salvage<T>(
+    stored: &Value,
+    stand_ins: StandIns,
+    whole: &serde_json::Error,
+    read: impl Fn(&Value) -> Result<T, serde_json::Error>,
+) -> Result<(T, String), String> {
+    let fields = stored.as_object().ok_or_else(|| whole.to_string())?;
+    let of = |value: Value| match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let (mut sound, strict) = (of(stand_ins.required), of(stand_ins.strict));
+    let mut faults = Vec::new();
+    for (field, value) in fields {
+        let mut with = sound.clone();
+        with.insert(field.clone(), value.clone());
+        let with = Value::Object(with);
+        match (read(&with), with) {
+            (Ok(_), Value::Object(with)) => sound = with,
+            (Err(why), _) => {
+                faults.push(format!("spec.{field}: {why}"));
+                if let Some(stand_in) = strict.get(field) {
+                    sound.insert(field.clone(), stand_in.clone());
+                }
+            }
+            (Ok(_), _) => {}
+        }
+    }
+    if faults.is_empty() {
+        // Nothing is wrong with what is there: something is missing.
+        faults.push(format!("spec: {whole}"));
+    }
+    let spec = read(&Value::Object(sound)).map_err(|_| whole.to_string())?;
+    Ok((spec, faults.join("; ")))
+}
+
+/// Reads specs field by field where they cannot be read as a whole. The type has the
+/// attribute `#[serde(remote = "Self")]` and a field `unreadable`.
+macro_rules! salvaged {
+    ($spec:ident, required: $required:tt, strict: $strict:tt) => {
+        impl serde::Serialize for $spec {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $spec {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let stored = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
+                let whole = match Self::deserialize(&stored) {
+                    Ok(spec) => return Ok(spec),
+                    Err(whole) => whole,
+                };
+                let stand_ins = $crate::crd::salvage::StandIns {
+                    required: serde_json::json!($required),
+                    strict: serde_json::json!($strict),
+                };
+                let read = |value: &serde_json::Value| Self::deserialize(value);
+                let (mut spec, faults) =
+                    $crate::crd::salvage::salvage(&stored, stand_ins, &whole, read)
+                        .map_err(<D::Error as serde::de::Error>::custom)?;
+                spec.unreadable = Some(faults);
+                Ok(spec)
+            }
+        }
+    };
+}
+
+pub(super) use salvaged;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use crate::crd::{KiteUserSpec, KiteVirtualMachineSpec, PowerState, SshLogin};
+
+    fn vm(change: impl FnOnce(&mut Value)) -> KiteVirtualMachineSpec {
+        let mut spec = json!({
+            "cpu": 2, "memory": "2Gi", "disk": "10Gi", "image": "debian-12", "sshId": "web",
+            "expiresAt": "2026-05-04T08:00:00Z", "domainPrefix": "shop",
+        });
+        change(&mut spec);
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn what_can_be_read_of_a_spec_is_read() {
+        assert_eq!(vm(|_| ()).unreadable, None);
+        let spec = vm(|spec| {
+            spec["cpu"] = json!("a few");
+            spec["powerState"] = json!("Off");
+            spec["sshLogin"] = json!("KeyAndRetina");
+        });
+        let why = spec.unreadable.as_deref().unwrap();
+        assert!(why.contains("spec.cpu") && why.contains("a few"), "{why}");
+        assert!(why.contains("spec.sshLogin"), "{why}");
+        assert_eq!(spec.power_state, PowerState::Off);
+        assert_eq!(spec.domain_prefix.as_deref(), Some("shop"));
+        assert!(spec.expires_at.is_some());
+        // Nobody gets in by what is not known to be enough.
+        assert_eq!(spec.ssh_login, SshLogin::KeyAndPassword);
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let spec = vm(|spec| {
+            spec.as_object_mut().unwrap().remove("image");
+        });
+        assert!(spec.unreadable.unwrap().contains("image"));
+    }
+
+    #[test]
+    fn what_is_no_spec_at_all_is_an_error() {
+        for value in [json!(null), json!("x"), json!([])] {
+            serde_json::from_value::<KiteVirtualMachineSpec>(value).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn an_account_that_may_be_suspended_is() {
+        let read = |suspended: Value| -> KiteUserSpec {
+            let spec = json!({"username": "ann", "suspended": suspended});
+            serde_json::from_value(spec).unwrap()
+        };
+        assert!(!read(json!(false)).suspended);
+        let doubtful = read(json!("perhaps"));
+        assert!(doubtful.suspended && doubtful.unreadable.is_some());
+    }
+
+    /// A stand-in never gets into the cluster as if somebody had written it.
+    #[test]
+    fn that_something_cannot_be_read_is_not_written() {
+        let spec = vm(|spec| spec["cpu"] = json!("a few"));
+        let written = serde_json::to_value(&spec).unwrap();
+        assert_eq!(written.get("unreadable"), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! SSH public keys as they stand in an `authorized_keys` file: whether one can log in.
+
+use ssh_key::public::KeyData;
+
+/// Least bits of an RSA key that logs in, as with OpenSSH.
+pub const LEAST_RSA_BITS: u32 = 1024;
+/// Least bits of an RSA key that people should have today (NIST SP 800-57).
+pub const GOOD_RSA_BITS: u32 = 2048;
+/// Most bits of an RSA key, as with OpenSSH.
+const MOST_RSA_BITS: u32 = 16_384;
+
+/// The types of keys that log in.
+const TYPES: [&str; 7] = [
+    "ssh-ed25519",
+    "ssh-rsa",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+];
+
+/// A key that can log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    line: String,
+    rsa_bits: Option<u32>,
+}
+
+/// Why a text is no key that can log in. Each says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublicKeyError {
+    /// There is nothing.
+    #[error("is empty: write a public key such as \"ssh-ed25519 AAAA… ann@laptop\"")]
+    Empty,
+    /// There is more than one line.
+    #[error("has {0} lines: write each key by itself, in one line")]
+    Lines(usize),
+    /// It is, or contains, a private key.
+    #[error(
+        "is not a public key but what has to stay secret: write the content of the file that ends \
+         in .pub, and make a new key, as this one has been sent"
+    )]
+    Private,
+    /// Another format, as from PuTTY or `ssh-keygen -e`.
+    #[error(
+        "is a key in another format: write it in OpenSSH's, which \"ssh-keygen -i\" or PuTTYgen \
+         shows and which begins with its type, such as ssh-ed25519"
+    )]
+    Format,
+    /// The first word is not a type of keys that log in.
+    #[error("begins with {word:?}, which is no type of key that can log in: write one of {types}")]
+    Type {
+        /// The word.
+        word: String,
+        /// Those that do.
+        types: String,
+    },
+    /// There is only a type.
+    #[error("has only the key's type: write the whole line")]
+    OnlyType,
+    /// What comes after the type is no key of that type: it lacks something, or has
+    /// something that does not belong to it.
+    #[error("is not a whole key of type {0}: write the whole line, from its type to its end")]
+    Broken(String),
+    /// The key is of another type than the line says.
+    #[error("says {said} and is a key of type {is}: write the line as it stands in the file")]
+    OtherType {
+        /// What the line says.
+        said: String,
+        /// What the key is.
+        is: String,
+    },
+    /// An RSA key that is too short to be safe, or longer than anybody reads.
+    #[error(
+        "is an RSA key of {0} bits, and it has to have {GOOD_RSA_BITS} to {MOST_RSA_BITS}: write \
+         another key, best of type ssh-ed25519"
+    )]
+    Size(u32),
+}
+
+impl PublicKey {
+    /// Reads a key. White space around and between its parts does not matter.
+    pub fn parse(text: &str) -> Result<Self, PublicKeyError> {
+        let text = text.trim();
+        if text.contains("PRIVATE KEY") {
+            return Err(PublicKeyError::Private);
+        }
+        if text.starts_with("---") || text.starts_with("PuTTY-") {
+            return Err(PublicKeyError::Format);
+        }
+        let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+        match lines {
+            0 => return Err(PublicKeyError::Empty),
+            1 => {}
+            several => return Err(PublicKeyError::Lines(several)),
+        }
+        let (type_, rest) = word(text);
+        if !TYPES.contains(&type_) {
+            return Err(PublicKeyError::Type {
+                word: type_.chars().take(64).collect(),
+                types: TYPES.join(", "),
+            });
+        }
+        let (data, comment) = word(rest);
+        if data.is_empty() {
+            return Err(PublicKeyError::OnlyType);
+        }
+        let broken = || PublicKeyError::Broken(type_.to_owned());
+        let is = type_of(data).ok_or_else(broken)?;
+        if is != type_ {
+            return Err(PublicKeyError::OtherType {
+                said: type_.to_owned(),
+                is,
+            });
+        }
+        // Control characters would be the terminal's of whoever looks at the key.
+        let comment: String = comment
+            .chars()
+            .map(|it| if it.is_control() { ' ' } else { it })
+            .collect();
+        let line = format!("{type_} {data} {comment}").trim_end().to_owned();
+        let key = ssh_key::PublicKey::from_openssh(&line).map_err(|_| broken())?;
+        let rsa_bits = match key.key_data() {
+            KeyData::Rsa(key) => Some(bits(key.n().as_positive_bytes().unwrap_or_default())),
+            _ => None,
+        };
+        let key = Self { line, rsa_bits };
+        key.at_least(LEAST_RSA_BITS)
+    }
+
+    /// Reads a key that somebody begins to use now, so that one may ask for more.
+    pub fn parse_new(text: &str) -> Result<Self, PublicKeyError> {
+        Self::parse(text)?.at_least(GOOD_RSA_BITS)
+    }
+
+    fn at_least(self, least: u32) -> Result<Self, PublicKeyError> {
+        match self.rsa_bits {
+            Some(bits) if !(least..=MOST_RSA_BITS).contains(&bits) => {
+                Err(PublicKeyError::Size(bits))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// The key in one line, its parts divided by one space.
+    pub fn as_str(&self) -> &str {
+        &self.line
+    }
+}
+
+/// The first word of a text without space before it, and what comes after it.
+fn word(text: &str) -> (&str, &str) {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (word, rest.trim())
+}
+
+/// The type that a key says itself that it is of.
+fn type_of(data: &str) -> Option<String> {
+    use ssh_key::encoding::{Base64Reader, Decode as _};
+    let mut reader = Base64Reader::new(data.as_bytes()).ok()?;
+    let text = String::decode(&mut reader).ok()?;
+    let is_name = |it: char| it.is_ascii_graphic();
+    (text.len() <= 64 && text.chars().all(is_name)).then_some(text)
+}
+
+/// The bits of a number.
+fn bits(bytes: &[u8]) -> u32 {
+    let all = u32::try_from(bytes.len()).map_or(u32::MAX, |it| it.saturating_mul(8));
+    all.saturating_sub(bytes.first().map_or(0, |it| it.leading_zeros()))
+}
+
+#[cfg(test)]
+#[path = "public_key_tests.rs"]
+mod tests;

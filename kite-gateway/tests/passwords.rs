@@ -1,0 +1,208 @@
+//! Passwords under load: what was not looked at is not wrong, and nobody's hashes keep
+//! others waiting.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, Version};
+use common::{Bed, PASSWORD, Trusting, run, text};
+use kite_core::password::PasswordHash;
+use kite_gateway::{BanPolicy, Config};
+use russh::client;
+
+/// One wrong password bans whoever it counts against.
+const AT_ONCE: BanPolicy = BanPolicy {
+    failures: 1,
+    within: Duration::from_secs(600),
+    first: Duration::from_secs(600),
+    longest: Duration::from_secs(600),
+};
+
+/// The most costly hash that is verified.
+fn costly() -> PasswordHash {
+    let params = Params::new(65_536, 3, 4, None).unwrap();
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let hash = argon2.hash_password(PASSWORD.as_bytes()).unwrap();
+    let hash = PasswordHash::from_phc(hash.to_string());
+    assert!(!hash.is_too_costly());
+    hash
+}
+
+async fn login(bed: &Bed, name: &str, password: &str) -> Result<bool, russh::Error> {
+    let connecting = client::connect(Arc::default(), bed.address, Trusting);
+    let login = connecting
+        .await?
+        .authenticate_password(name, password)
+        .await?;
+    Ok(login.success())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_looked_at_counts_against_nobody() {
+    let bed = Bed::with(Config {
+        // Nothing is ever looked at.
+        hash_patience: Duration::ZERO,
+        address_bans: AT_ONCE,
+        name_bans: AT_ONCE,
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    bed.table
+        .change("web", |route| route.password = Some(costly()));
+    for method in ["password", "keyboard-interactive"] {
+        for name in ["web", "nobody"] {
+            // Of an option that is there twice the first counts.
+            let once = bed.with_password(PASSWORD, method);
+            let mut client = Command::new("ssh");
+            client.args(["-o", "NumberOfPasswordPrompts=3"]);
+            client.args(once.get_args()).env_remove("SSH_AUTH_SOCK");
+            client.envs(
+                once.get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            );
+            client.args(["-l", name, "127.0.0.1", "echo in"]);
+            let told = text(&run(client, Vec::new()).await.stderr);
+            assert!(told.contains("was not checked"), "{method} {name}: {told}");
+            assert!(told.contains("try again"), "{method} {name}: {told}");
+        }
+    }
+    let is_one = |record: &serde_json::Value| record["unchecked"] == true;
+    let record = bed.records.find(is_one).await;
+    assert_eq!(record["accepted"], false);
+}
+
+/// As above, where what is not looked at and what is are told apart by whose it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_right_password_still_fits_after_many_that_nobody_looked_at() {
+    let bed = Bed::with(Config {
+        hash_patience: Duration::from_millis(300),
+        address_bans: AT_ONCE,
+        name_bans: AT_ONCE,
+        max_startups_per_address: 100,
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    bed.table
+        .change("web", |route| route.password = Some(costly()));
+    // More at once than can be looked at in time, all of them right.
+    let crowd = (0..40).map(|_| login(&bed, "web", PASSWORD));
+    let crowd = futures::future::join_all(crowd).await;
+    let unchecked = crowd.iter().filter(|it| !matches!(it, Ok(true))).count();
+    assert!(unchecked > 0, "all were looked at: nothing is shown");
+    // A hash that takes no time: had one of them counted, it would not fit now.
+    let quick = PasswordHash::from_phc(bcrypt::hash(PASSWORD, 4).unwrap());
+    bed.table
+        .change("web", |route| route.password = Some(quick));
+    let getting_in = async {
+        // What was begun keeps the threads for a moment longer.
+        while !matches!(login(&bed, "web", PASSWORD).await, Ok(true)) {}
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(60), getting_in).await;
+    in_time.expect("a ban lasts for longer");
+    assert!(!login(&bed, "web", "wrong").await.unwrap());
+    assert!(!login(&bed, "web", PASSWORD).await.unwrap(), "that counts");
+}
+
+/// Guesses at the machine of one owner, whose hash costs as much as may be, beside the
+/// right password of another owner, whose address is the same: how long that takes,
+/// beside what it takes alone and what one such hash costs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_owners_costly_hashes_keep_no_other_waiting() {
+    let never = BanPolicy {
+        failures: 0,
+        ..AT_ONCE
+    };
+    let bed = Bed::with(Config {
+        address_bans: never,
+        name_bans: never,
+        max_startups_per_address: 100,
+        hash_patience: Duration::from_secs(120),
+        rejection_time: Duration::ZERO,
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    let _other = bed.machine("costly").await;
+    bed.table.change("costly", |route| {
+        route.owner = Some("mallory".to_owned());
+        route.password = Some(costly());
+    });
+    let timed = async |name: &str, password: String| {
+        let started = Instant::now();
+        let _ = login(&bed, name, &password).await;
+        started.elapsed()
+    };
+    let one_hash = timed("costly", "wrong".to_owned()).await;
+
+    let over = Arc::new(AtomicBool::new(false));
+    let guess = async |guesser: usize| {
+        let mut guesses = 0;
+        while !over.load(Ordering::Relaxed) {
+            let _ = login(&bed, "costly", &format!("{guesser}-{guesses}")).await;
+            guesses += 1;
+        }
+        guesses
+    };
+    let guessing = futures::future::join_all((0..20).map(guess));
+    let logging_in = async {
+        // Until the queue is as long as it gets.
+        tokio::time::sleep(one_hash * 3).await;
+        let mut slowest = Duration::ZERO;
+        for number in 0..3 {
+            // Another hash each time: what fitted a moment ago costs none.
+            let password = format!("{PASSWORD} {number}");
+            let hash = PasswordHash::from_phc(bcrypt::hash(&password, 4).unwrap());
+            bed.table.change("web", |route| route.password = Some(hash));
+            let started = Instant::now();
+            let is_in = login(&bed, "web", &password).await;
+            assert!(is_in.unwrap(), "the right password");
+            slowest = slowest.max(started.elapsed());
+        }
+        over.store(true, Ordering::Relaxed);
+        slowest
+    };
+    let (guesses, slowest) = futures::join!(guessing, logging_in);
+    let guesses: usize = guesses.iter().sum();
+    eprintln!("{guesses} guesses at a hash of {one_hash:?}; the other's login {slowest:?} at most");
+    // Twenty guesses are waiting all the time, on two threads: in their order it would
+    // be ten hashes. In turn it is what is left of one, while two are computed on
+    // processors that have other things to do.
+    assert!(
+        slowest < one_hash * 8,
+        "{slowest:?}, of hashes of {one_hash:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_connects_again_costs_no_second_hash() {
+    let bed = Bed::with(Config {
+        rejection_time: Duration::ZERO,
+        ..Config::default()
+    })
+    .await;
+    let _guest = bed.machine("web").await;
+    bed.table
+        .change("web", |route| route.password = Some(costly()));
+    let timed = async |password: &str| {
+        let started = Instant::now();
+        let is_in = login(&bed, "web", password).await.unwrap();
+        assert_eq!(is_in, password == PASSWORD);
+        started.elapsed()
+    };
+    let first = timed(PASSWORD).await;
+    let mut again = Duration::MAX;
+    for _ in 0..5 {
+        again = again.min(timed(PASSWORD).await);
+    }
+    let wrong = timed("wrong").await;
+    eprintln!("first {first:?}, again {again:?}, wrong {wrong:?}");
+    assert!(again * 3 < first, "{again:?} after {first:?}");
+    assert!(again * 3 < wrong, "a wrong one is never remembered");
+}

@@ -1,0 +1,102 @@
+//! A VM whose spec cannot be read: it stays as it is, and is switched off when it has
+//! to be. Nothing is made for it, and nothing of it is deleted unless it is.
+
+use std::time::Duration;
+
+use kite_core::{
+    conditions::NewCondition,
+    crd::{KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase, vm_condition::READY},
+    kubevirt::VirtualMachine,
+};
+use kite_render::{Vm, machine};
+
+use super::{
+    expiry::Expiry,
+    hold::{Hold, power},
+    machine::{DiskState, judge},
+    observe::Observed,
+    plan::{hardware, until_next_deadline},
+};
+use crate::{
+    plan::{Plan, Step},
+    standing::{Standing, guarded, standing},
+    unreadable::unreadable,
+};
+
+/// When to look again though nothing changes.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// What to do about a VM of which `why` says what cannot be read.
+pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualMachineStatus> {
+    let expiry = Expiry::of(vm.object, seen.now);
+    let machine = seen.machine.as_ref().filter(|machine| {
+        standing(&machine.metadata, &vm.metadata(vm.name.to_owned())) == Standing::Ours
+    });
+    let disk = DiskState::of(seen.own_disk(vm));
+    let power = power(vm, seen);
+    let phase = match machine {
+        Some(_) => judge(power, disk, machine, seen.instance.as_ref()).phase,
+        None => VmPhase::Failed,
+    };
+    let is_on = seen.instance.is_some() && phase != VmPhase::Stopped;
+    let status = KiteVirtualMachineStatus {
+        phase: Some(phase),
+        power_state: Some(if is_on {
+            PowerState::On
+        } else {
+            PowerState::Off
+        }),
+        expiry: expiry.as_ref().and_then(Expiry::status),
+        conditions: Vec::new(),
+        ..vm.object.status.clone().unwrap_or_default()
+    };
+    let mut conditions = vec![ready(vm, seen, why)];
+    conditions.extend(expiry.as_ref().map(Expiry::condition));
+    Plan {
+        steps: machine
+            .filter(|machine| power == PowerState::Off && may_run(machine))
+            .map(|machine| switch_off(vm, seen, machine))
+            .into_iter()
+            .collect(),
+        status,
+        conditions,
+        again: RESYNC.min(until_next_deadline(vm, seen)),
+    }
+}
+
+fn ready(vm: &Vm<'_>, seen: &Observed, why: &str) -> NewCondition {
+    let mut ready = unreadable(READY, "the VM", why);
+    if let Some(hold) = Hold::told(vm, seen) {
+        ready.message = format!("{}; besides, {}", ready.message, hold.ready().message);
+    }
+    ready
+}
+
+fn may_run(machine: &VirtualMachine) -> bool {
+    machine.spec.run_strategy.as_deref() != Some("Halted")
+}
+
+/// The machine as it is, but off.
+fn switch_off(vm: &Vm<'_>, seen: &Observed, stored: &VirtualMachine) -> Step {
+    let object = sized_as(vm.object, stored);
+    let vm = Vm {
+        object: &object,
+        ..*vm
+    };
+    let desired = machine::virtual_machine_for(&vm, hardware(seen), PowerState::Off);
+    Step::Apply(guarded(&desired, Some(stored)).into())
+}
+
+/// The VM with the CPUs and the memory that its machine has.
+fn sized_as(object: &KiteVirtualMachine, machine: &VirtualMachine) -> KiteVirtualMachine {
+    let mut object = object.clone();
+    let domain = &machine.spec.template.spec.domain;
+    if let Some(cpu) = domain.cpu.as_ref().and_then(|cpu| cpu.sockets) {
+        object.spec.cpu = cpu;
+    }
+    let memory = domain.memory.as_ref().and_then(|it| it.guest.as_ref());
+    if let Some(memory) = memory.and_then(|it| it.0.parse().ok()) {
+        object.spec.memory = memory;
+    }
+    object
+}
