@@ -8,8 +8,8 @@ use axum::extract::State;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::{
-        AccessLevel, Exposure, GatewayExposure, KitePlatform, KitePlatformSpec, KitePlatformStatus,
-        SignInProvider, SignUp, WebExposure,
+        AccessLevel, ClusterSetting, Exposure, GatewayExposure, KitePlatform, KitePlatformSpec,
+        KitePlatformStatus, SignInProvider, SignUp, WebExposure,
     },
     names,
 };
@@ -21,7 +21,7 @@ use crate::{
     auth::Caller,
     openapi::about,
     policy::{Action, Whose},
-    problem::{Problem, ProblemKind},
+    problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{as_map, change_to_json},
     web::{
@@ -93,7 +93,7 @@ async fn get(
 }
 
 /// What an administrator changes. Objects are merged: what is not named in them
-/// stays, and null removes.
+/// stays, and null removes. What [`ClusterSetting`] names is refused.
 pub(crate) struct PlatformEdit(Map<String, Value>);
 
 impl Input for PlatformEdit {
@@ -148,6 +148,7 @@ async fn patch(
 ) -> Result<Answer<PlatformView>, Problem> {
     require(&caller)?;
     let there = state.platform_object();
+    refuse_of_cluster(&mut form, there.as_deref());
     let PlatformEdit(spec) = match &there {
         Some(platform) => finish_edit(&state, &mut form, input, platform.as_ref()).await?,
         None => form.finish_with(input)?,
@@ -162,6 +163,19 @@ async fn patch(
     let spec = Value::from(spec.clone());
     let edited = edit(&state, cache, platform.as_ref(), &condition, &spec, &form).await?;
     Ok(answer(&edited))
+}
+
+/// Notes what the body would change that only administrators of the cluster may change.
+fn refuse_of_cluster(form: &mut Form, there: Option<&KitePlatform>) {
+    let before = there.map(|it| it.spec.clone()).unwrap_or_default();
+    let mut refused = ClusterSetting::refused(&before, &form.sound());
+    // What is wrong inside of it says more.
+    refused.retain(|setting| !form.is_wrong_inside(setting.path));
+    form.note(refused.into_iter().map(|setting| FieldError {
+        field: setting.path.to_owned(),
+        value: None,
+        message: setting.refusal(),
+    }));
 }
 
 /// The platform with its defaults, to be edited.

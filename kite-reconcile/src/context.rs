@@ -9,6 +9,7 @@ use kite_core::{
 };
 use kite_render::{
     grant::Grant,
+    namespace::PodSecurity,
     quota::Overhead,
     walls::{Pods, Walls},
 };
@@ -36,6 +37,8 @@ pub struct Settings {
     /// Whether load balancers tell the gateway by the PROXY protocol where connections
     /// come from.
     pub proxied: bool,
+    /// What is demanded of pods in users' namespaces.
+    pub pod_security: PodSecurity,
     /// What quotas add for what VMs need beside their own.
     pub overhead: Overhead,
     /// Under whose name objects are applied.
@@ -52,6 +55,7 @@ impl Default for Settings {
             walls: Walls::default(),
             grants: Vec::new(),
             proxied: false,
+            pod_security: PodSecurity::default(),
             overhead: Overhead::default(),
             manager: FieldManager::CONTROLLER,
             progress_every: Duration::from_secs(15),
@@ -76,6 +80,13 @@ impl Settings {
     #[must_use]
     pub fn with_grants(mut self, grants: impl IntoIterator<Item = Grant>) -> Self {
         self.grants = grants.into_iter().collect();
+        self
+    }
+
+    /// With this demanded of pods in users' namespaces.
+    #[must_use]
+    pub fn with_pod_security(mut self, security: PodSecurity) -> Self {
+        self.pod_security = security;
         self
     }
 

@@ -4,18 +4,40 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use crate::User;
 
+/// What the Pod Security admission of Kubernetes demands of pods in users' namespaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodSecurity {
+    /// That they reach nothing of their node. What `KubeVirt` and CDI make there is so.
+    #[default]
+    Baseline,
+    /// Nothing, for clusters whose `KubeVirt` runs launchers as root (its feature gate
+    /// `Root`), or demands it itself (`PSA`).
+    Privileged,
+}
+
+impl PodSecurity {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Baseline, Self::Privileged];
+
+    /// The spelling of Kubernetes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Privileged => "privileged",
+        }
+    }
+}
+
 /// The namespace in which a user's VMs live.
 ///
-/// `KubeVirt`'s launcher pods need more than the baseline Pod Security Standard
-/// allows, so the namespace is enforced as `privileged`, which `KubeVirt` would
-/// otherwise set itself. This opens nothing for the user: nobody but
-/// controllers may create pods here. What tenants *would* need less of is still
-/// reported by the audit level.
-pub fn namespace(user: &User<'_>) -> Namespace {
+/// Its label wins over what the cluster has by default, so it is one that suits
+/// `KubeVirt`'s launchers and nothing that is stronger. That nobody but `KubeVirt` and CDI
+/// makes pods here is up to an admission policy of the installation.
+pub fn namespace(user: &User<'_>, security: PodSecurity) -> Namespace {
     let mut metadata = user.metadata(user.namespace(), None);
     metadata.labels.get_or_insert_default().extend(
         [
-            ("pod-security.kubernetes.io/enforce", "privileged"),
+            ("pod-security.kubernetes.io/enforce", security.name()),
             ("pod-security.kubernetes.io/audit", "baseline"),
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned())),

@@ -17,7 +17,10 @@ use kite_render::{
 fn what_a_user_gets() {
     let object = common::user();
     let user = User::of(&object).unwrap();
-    insta::assert_yaml_snapshot!("namespace", namespace::namespace(&user));
+    insta::assert_yaml_snapshot!(
+        "namespace",
+        namespace::namespace(&user, namespace::PodSecurity::default())
+    );
     for policy in walls::policies(&user, &walls::Walls::default(), &common::image_namespaces()) {
         let name = policy.metadata.name.clone().unwrap();
         insta::assert_yaml_snapshot!(format!("policy_{name}"), policy);

@@ -125,6 +125,7 @@ async fn fit() -> FakeCluster {
     let client = fake.client();
     for object in [
         json!({"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": {"name": "kubevirt"},
+               "spec": {"workloadUpdateStrategy": {"workloadUpdateMethods": ["LiveMigrate"]}},
                "status": {"phase": "Deployed", "observedKubeVirtVersion": "v1.9.0"}}),
         json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI", "metadata": {"name": "cdi"},
                "status": {"phase": "Deployed", "observedVersion": "1.66.1"}}),
@@ -189,7 +190,12 @@ async fn a_cluster_that_is_ready_for_kite_is_fit() {
         "networkPolicies",
         "storageClass",
         "diskGrowth",
+        "storageProfile",
         "snapshots",
+        "liveResize",
+        "podSecurity",
+        "dataVolumes",
+        "podAddresses",
         "rights",
     ] {
         assert_eq!(state(&report, check), State::Fit, "{report}");
@@ -199,7 +205,7 @@ async fn a_cluster_that_is_ready_for_kite_is_fit() {
 /// A change to the facts, and what is then said of which check.
 type Case = (&'static str, fn(&mut Facts), &'static str, State);
 
-fn cases() -> [Case; 12] {
+fn cases() -> [Case; 17] {
     [
         (
             "an old API server",
@@ -277,8 +283,70 @@ fn cases() -> [Case; 12] {
                     profiles[0].data["status"] = json!({});
                 }
             },
-            "snapshots",
+            "storageProfile",
             State::Unfit,
+        ),
+        (
+            "a profile without access modes",
+            |it| {
+                if let Seen::Known(profiles) = &mut it.storage_profiles {
+                    profiles[0].data["status"] =
+                        json!({"claimPropertySets": [{"volumeMode": "Filesystem"}]});
+                }
+            },
+            "storageProfile",
+            State::Unfit,
+        ),
+        (
+            "a KubeVirt that migrates nothing by itself",
+            |it| {
+                if let Seen::Known(kubevirts) = &mut it.kubevirt {
+                    kubevirts[0].data["spec"] = json!({});
+                }
+            },
+            "liveResize",
+            State::Warning,
+        ),
+        (
+            "a KubeVirt that runs VMs as root",
+            |it| {
+                if let Seen::Known(kubevirts) = &mut it.kubevirt {
+                    kubevirts[0].data["spec"]["configuration"]["developerConfiguration"] =
+                        json!({"featureGates": ["Snapshot", "Root"]});
+                }
+            },
+            "podSecurity",
+            State::Warning,
+        ),
+        (
+            "a CDI that clears away",
+            |it| {
+                if let Seen::Known(cdis) = &mut it.cdi {
+                    cdis[0].data["spec"] = json!({"config": {"dataVolumeTTLSeconds": 0}});
+                }
+            },
+            "dataVolumes",
+            State::Warning,
+        ),
+        (
+            "pods with public addresses of no node's range",
+            |it| {
+                let pod = |name: &str, host_network: bool, ips: &[&str]| {
+                    serde_json::from_value(json!({
+                        "metadata": {"name": name, "namespace": "shop"},
+                        "spec": {"containers": [], "hostNetwork": host_network},
+                        "status": {"podIPs": ips.iter().map(|it| json!({"ip": it})).collect::<Vec<_>>()},
+                    }))
+                    .unwrap()
+                };
+                it.pods = Seen::Known(vec![
+                    pod("inside", false, &["10.1.2.3", "fd00::7"]),
+                    pod("node's", true, &["198.51.100.9"]),
+                    pod("open", false, &["2600:db8::7"]),
+                ]);
+            },
+            "podAddresses",
+            State::Warning,
         ),
         (
             "somebody who may not install",

@@ -3,13 +3,16 @@
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
-use clap::{Args, Parser};
+use clap::{
+    Args, Parser,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use kite_core::{cluster::KubeCluster, names};
 use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
 use kite_reconcile::{
     Context, Metrics, RequestMetrics, Settings, leader::Election, operator::Operator, wire::Pace,
 };
-use kite_render::install::Process;
+use kite_render::{install::Process, namespace::PodSecurity};
 use mimalloc::MiMalloc;
 use prometheus_client::registry::Registry;
 
@@ -52,6 +55,10 @@ struct Cli {
     /// and kite-api-users.
     #[arg(long, env = "KITE_GRANTS")]
     grants: bool,
+    /// What the Pod Security admission of Kubernetes demands of pods in users'
+    /// namespaces: privileged, which demands nothing, where `KubeVirt` runs VMs as root.
+    #[arg(long, env = "KITE_POD_SECURITY", default_value = PodSecurity::default().name(), value_parser = pod_security(), value_name = "LEVEL")]
+    pod_security: PodSecurity,
     /// Writes a second in the long run; 0 sets no limit. Twice as many may be
     /// sent at once.
     #[arg(
@@ -70,6 +77,14 @@ struct Cli {
     cluster: ClusterArgs,
     #[command(flatten)]
     logs: LogArgs,
+}
+
+fn pod_security() -> impl TypedValueParser<Value = PodSecurity> {
+    PossibleValuesParser::new(PodSecurity::ALL.map(PodSecurity::name)).try_map(|name| {
+        let mut all = PodSecurity::ALL.into_iter();
+        all.find(|it| it.name() == name)
+            .ok_or_else(|| format!("there is no level {name}"))
+    })
 }
 
 /// Which of several controllers works.
@@ -190,7 +205,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let readiness = Readiness::checked(move || health.check(&leadership));
     readiness.set(true);
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
-    let mut settings = Settings::in_namespace(&cli.namespace);
+    let mut settings = Settings::in_namespace(&cli.namespace).with_pod_security(cli.pod_security);
     if cli.grants {
         let granted = Process::ALL.into_iter();
         settings = settings.with_grants(granted.filter_map(|it| it.grant(&cli.namespace)));

@@ -24,6 +24,7 @@ use rustix::{
 use serde_json::{Value, json};
 
 use crate::{
+    client::client,
     install::DryRun,
     output::{Lines, OnceFile, Output, bar, count, print_json},
 };
@@ -67,7 +68,7 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
         "{STANDARD} and --output json would both be on standard output: name a file"
     );
     let mut lines = Lines::new(options.output);
-    let client = options.cluster.client_without_retries().await?;
+    let client = client(&options.cluster).await?;
     let (namespace, with_secrets) = (&options.namespace, options.with_secrets);
     let kept = backup::take(&client, namespace, with_secrets, |reading| {
         let bar = bar(reading.done, reading.all);
@@ -223,7 +224,7 @@ pub(crate) async fn restore(options: RestoreOptions) -> anyhow::Result<ExitCode>
         .then(|| Selection::of(&kept, &options.only))
         .transpose()
         .with_context(|| shown.clone())?;
-    let client = options.cluster.client_without_retries().await?;
+    let client = client(&options.cluster).await?;
     backup::require_installed(&client).await?;
     let how = backup::Options {
         dry_run: options.dry_run == DryRun::Server,

@@ -71,7 +71,7 @@ fn furniture() -> [serde_json::Value; 6] {
         json!({
             "apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
             "metadata": {"name": "kubevirt", "namespace": "kubevirt"},
-            "spec": {},
+            "spec": {"workloadUpdateStrategy": {"workloadUpdateMethods": ["LiveMigrate"]}},
         }),
         json!({
             "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI",

@@ -7,7 +7,10 @@ use kite_admin::doctor::{Aim, Report, examine};
 use kite_core::names;
 use kite_process::ClusterArgs;
 
-use crate::output::{Output, print};
+use crate::{
+    client::client,
+    output::{Output, print},
+};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -27,7 +30,7 @@ pub(crate) struct Options {
 /// Prints what was found. The exit code is 0 if nothing keeps Kite from working on the
 /// cluster, 3 if something does, and 1 if it could not be looked at.
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let client = options.cluster.client_without_retries().await?;
+    let client = client(&options.cluster).await?;
     let aim = Aim {
         namespace: options.namespace,
         storage_class: options.storage_class,

@@ -21,6 +21,7 @@ use kube::Client;
 
 use self::told::Told;
 use crate::{
+    client::client,
     manifests::{InstallationOptions, Named},
     output::Output,
 };
@@ -74,7 +75,7 @@ pub(crate) async fn install(
     named: Named,
 ) -> anyhow::Result<ExitCode> {
     let version = env!("CARGO_PKG_VERSION");
-    let client = options.cluster.client_without_retries().await?;
+    let client = client(&options.cluster).await?;
     let namespace = options.installation.namespace();
     require_here(&client, namespace).await?;
     let last = recall(&client, namespace).await?;
@@ -223,7 +224,7 @@ pub(crate) async fn uninstall(options: RemovalOptions) -> anyhow::Result<ExitCod
             options.namespace
         ),
     };
-    let client = options.cluster.client_without_retries().await?;
+    let client = client(&options.cluster).await?;
     let mut told = Told::new(options.output, 0);
     let longest = Duration::from_secs(options.timeout);
     let dry_run = options.dry_run == DryRun::Server;

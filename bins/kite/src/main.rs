@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod backup;
+mod client;
 mod cluster;
 mod crds;
 mod demo;

@@ -303,4 +303,29 @@ mod tests {
             "{own}"
         );
     }
+
+    #[test]
+    fn who_makes_pods_and_whom_kites_ask_for_names_can_be_named() {
+        let rendered = |arguments: &[&str]| Value::from(printed(arguments)).to_string();
+        let plain = rendered(&[]);
+        assert!(plain.contains("system:serviceaccounts:kubevirt'"));
+        assert!(!plain.contains("KITE_POD_SECURITY"));
+        let own = rendered(&[
+            "--operators=harvester-system,cdi",
+            "--pod-security=privileged",
+            "--dns=openshift-dns,192.0.2.53/32",
+        ]);
+        assert!(own.contains("system:serviceaccounts:harvester-system'"));
+        assert!(!own.contains("system:serviceaccounts:kubevirt'"));
+        assert!(own.contains(r#"{"name":"KITE_POD_SECURITY","value":"privileged"}"#));
+        assert!(own.contains(r#""kubernetes.io/metadata.name":"openshift-dns""#));
+        assert!(own.contains(r#""cidr":"192.0.2.53/32""#) && !own.contains("169.254.20.10"));
+        for wrong in [
+            "--operators=A",
+            "--pod-security=restricted",
+            "--dns=10.0.0.0/33",
+        ] {
+            assert!(options(&[wrong]).is_err(), "{wrong}");
+        }
+    }
 }

@@ -7,7 +7,10 @@ use kite_admin::smoke::{self, Address, HostKey, News, State, Step};
 use kite_core::names;
 use kite_process::ClusterArgs;
 
-use crate::output::{Lines, Output, bar, print, print_json};
+use crate::{
+    client::client,
+    output::{Lines, Output, bar, print, print_json},
+};
 
 /// How long the gateway may take to hear of a VM.
 const UNKNOWN: Duration = Duration::from_secs(30);
@@ -59,7 +62,7 @@ fn url(text: &str) -> Result<String, String> {
 /// may be looked at, and 130 if it was broken off.
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let stop = kite_process::on_signal()?;
-    let client = options.cluster.client_without_retries().await?;
+    let client = client(&options.cluster).await?;
     let smoke = smoke::Options {
         namespace: options.namespace,
         api_url: options.api_url,

@@ -68,6 +68,8 @@ fn file_of(manifest: &Manifest) -> &'static str {
             Manifest::ValidatingAdmissionPolicy(_) | Manifest::ValidatingAdmissionPolicyBinding(_),
             _,
         ) => "policies.yaml",
+        // For people.
+        (Manifest::ClusterRole(_), None) => "policies.yaml",
         (_, Some(Process::Controller)) => "kite-controller.yaml",
         (_, Some(Process::Gateway)) => "kite-gateway.yaml",
         (_, Some(Process::Api)) => "kite-api.yaml",
@@ -85,12 +87,11 @@ const FILES: [&str; 6] = [
     "settings.yaml",
 ];
 
+/// `kubectl apply -k` brings an order of its own, and warns of any other.
 fn kustomization(fields: &Value) -> String {
     let mut all = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        // As they stand: nothing comes before what it needs.
-        "sortOptions": {"order": "fifo"},
     });
     let all_fields = all.as_object_mut().unwrap();
     all_fields.extend(fields.as_object().unwrap().clone());

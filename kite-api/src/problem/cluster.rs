@@ -7,6 +7,10 @@ use kube::core::{Status, response::StatusCause};
 
 use super::{FieldError, Problem, ProblemKind, remedy};
 
+/// How the API server names the policy that keeps settings to administrators of the
+/// cluster.
+const OF_CLUSTER: &str = "ValidatingAdmissionPolicy 'kite-platform'";
+
 impl From<ClusterError> for Problem {
     fn from(error: ClusterError) -> Self {
         match &error {
@@ -86,6 +90,11 @@ fn forbidden(error: &ClusterError, status: &Status) -> Problem {
             ProblemKind::Conflict,
             "the account is being deleted: nothing can be created for it",
         );
+    }
+    // The settings were changed since this replica looked at them.
+    if let Some((_, why)) = status.message.split_once(OF_CLUSTER) {
+        let why = why.split_once("denied request: ").map_or(why, |(_, it)| it);
+        return Problem::new(ProblemKind::Forbidden, why);
     }
     tracing::error!(%error, "Kite's own account may not do this");
     Problem::new(
@@ -313,6 +322,19 @@ mod tests {
         );
         assert_eq!(rbac.kind(), ProblemKind::Internal);
         assert!(!rbac.detail().contains("User \"x\""));
+        let policy = refused(
+            403,
+            "Forbidden",
+            "kiteplatforms.hy3ons.github.io \"default\" is forbidden: ValidatingAdmissionPolicy \
+             'kite-platform' with binding 'kite-platform' denied request: spec.web.annotations: \
+             write it with kubectl",
+            &[],
+        );
+        assert_eq!(policy.kind(), ProblemKind::Forbidden);
+        assert_eq!(
+            policy.detail(),
+            "spec.web.annotations: write it with kubectl"
+        );
     }
 
     #[test]

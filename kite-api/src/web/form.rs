@@ -240,6 +240,11 @@ impl Form {
         self.errors.iter().map(|error| error.field.as_str())
     }
 
+    /// Whether something inside of a field is known to be wrong.
+    pub(crate) fn is_wrong_inside(&self, place: &str) -> bool {
+        self.wrong().any(|wrong| is_within(wrong, place))
+    }
+
     fn unknown(&self) -> impl Iterator<Item = &String> {
         let is_known = |name: &str| self.known.iter().any(|known| known.name == name);
         self.fields.keys().filter(move |name| !is_known(name))

@@ -21,7 +21,6 @@ use crate::{
 };
 
 const PATH: &str = "/api/v1/admin/certificate";
-const PLATFORM: &str = "/api/v1/admin/platform";
 
 /// An authority, and one below it.
 struct Authority {
@@ -203,14 +202,14 @@ async fn it_goes_by_how_the_platform_is_exposed() {
     let (leaf, key) = Authority::new().issue(&["vm.test"], |_| {});
 
     let edit = json!({"exposure": {"certificate": {"secretName": "mine"}}});
-    assert_eq!(world.patch(PLATFORM, &root, edit).await.status, 200);
+    world.administer(edit).await;
     let seen = world.get(PATH, &root).await;
     assert_eq!(seen.text("/source"), "Secret");
     assert_eq!(seen.text("/secretName"), "mine");
 
     let by_issuer = json!({"certificate": {"secretName": null, "clusterIssuer": "letsencrypt"}});
     let edit = json!({ "exposure": by_issuer });
-    assert_eq!(world.patch(PLATFORM, &root, edit).await.status, 200);
+    world.administer(edit).await;
     let seen = world.get(PATH, &root).await;
     assert_eq!(seen.text("/clusterIssuer"), "letsencrypt");
     assert!(seen.text("/message").contains("not there yet"));
@@ -226,7 +225,7 @@ async fn it_goes_by_how_the_platform_is_exposed() {
 
     let exposure = json!({"gateway": {"namespace": "kite", "name": "web"}, "certificate": null});
     let edit = json!({ "exposure": exposure });
-    assert_eq!(world.patch(PLATFORM, &root, edit).await.status, 200);
+    world.administer(edit).await;
     assert_eq!(world.get(PATH, &root).await.text("/source"), "Gateway");
     let refused = put(&world, &root, body(&leaf, &key)).await;
     refused.is_problem(409, "conflict");
@@ -234,7 +233,7 @@ async fn it_goes_by_how_the_platform_is_exposed() {
     world.delete(PATH, &root).await.is_problem(409, "conflict");
 
     let edit = json!({"exposure": {"gateway": null}, "baseDomain": null});
-    assert_eq!(world.patch(PLATFORM, &root, edit).await.status, 200);
+    world.administer(edit).await;
     let refused = put(&world, &root, body(&leaf, &key)).await;
     refused.is_problem(409, "conflict");
     assert!(refused.text("/detail").contains("baseDomain"));
@@ -377,7 +376,7 @@ async fn another_certificate_that_is_named_meanwhile_stays_named() {
     let meanwhile = async {
         gate.holds_one().await;
         let theirs = json!({"exposure": {"certificate": {"secretName": "theirs"}}});
-        assert_eq!(world.patch(PLATFORM, &root, theirs).await.status, 200);
+        world.administer(theirs).await;
         gate.let_on(1);
     };
     let take_away = request(Method::DELETE, PATH, &root, None);

@@ -140,6 +140,15 @@ impl World {
     }
 
     /// Puts the bootstrap Secret there.
+    /// Changes settings as an administrator of the cluster does, who has `kubectl`.
+    pub async fn administer(&self, spec: Value) {
+        let key = ObjectKey::cluster(names::PLATFORM);
+        let manager = FieldManager::new("kubectl");
+        let patch = json!({ "spec": spec });
+        let edited: KitePlatform = self.cluster.edit(manager, &key, &patch).await.unwrap();
+        self.state.caches().platforms.caught_up_with(&edited).await;
+    }
+
     pub async fn bootstrap_secret(&self) {
         let secret: Secret = serde_json::from_value(json!({
             "metadata": {"name": names::BOOTSTRAP_SECRET, "namespace": names::PLATFORM_NAMESPACE},

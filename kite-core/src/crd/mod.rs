@@ -5,9 +5,11 @@
 //! that an API server refuses what the controller could not carry out.
 
 mod charge;
+mod cluster_setting;
 #[allow(clippy::duplicated_attributes)]
 mod connection;
 pub(crate) mod foreign;
+mod formats;
 // KubeSchema makes a copy of the spec that nobody reads.
 #[allow(dead_code)]
 mod image;
@@ -35,8 +37,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, connection::*, image::*, invite::*, offer::*, platform::*, reservation::*,
-    second_factor::*, session::*, sign_in::*, token::*, user::*, virtual_machine::*,
+    charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, platform::*,
+    reservation::*, second_factor::*, session::*, sign_in::*, token::*, user::*,
+    virtual_machine::*,
 };
 
 /// API group of Kite's kinds.
@@ -46,7 +49,7 @@ pub const VERSION: &str = "v1";
 
 /// The CRDs of all of Kite's kinds, in the order in which to install them.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    vec![
+    let mut all = vec![
         KitePlatform::crd(),
         KiteImage::crd(),
         KiteUser::crd(),
@@ -58,7 +61,9 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KiteInvite::crd(),
         KiteSecondFactor::crd(),
         KiteConnection::crd(),
-    ]
+    ];
+    all.iter_mut().for_each(formats::use_known);
+    all
 }
 
 /// Pattern of one public key in `authorized_keys` form (RFC 4253 §6.6 names).

@@ -105,7 +105,7 @@ fn plan_unreadable(
     why: &str,
 ) -> Plan<KiteUserStatus> {
     let mut steps = Vec::new();
-    let desired = namespace::namespace(user);
+    let desired = namespace::namespace(user, settings.pod_security);
     let stored = seen.namespace.as_ref();
     if stored.is_some_and(|it| standing(&it.metadata, &desired.metadata) == Standing::Ours) {
         want_walls(&mut steps, user, seen, settings);
@@ -148,7 +148,7 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
     if lost && seen.namespace.is_none() {
         return (Vec::new(), not_yet());
     }
-    let desired = namespace::namespace(user);
+    let desired = namespace::namespace(user, settings.pod_security);
     let name = user.namespace();
     let mut steps = Vec::new();
     match needed(&desired, seen.namespace.as_ref(), "user") {
@@ -322,10 +322,11 @@ fn next_of_deletion(
         return (Vec::new(), "the finalizers of others to go");
     }
     let background = PropagationPolicy::Background;
+    let wanted = namespace::namespace(user, settings.pod_security);
     let ours = seen
         .namespace
         .as_ref()
-        .map(|stored| standing(&stored.metadata, &namespace::namespace(user).metadata));
+        .map(|stored| standing(&stored.metadata, &wanted.metadata));
     // Only what lies in the user's own namespace is the user's.
     if matches!(ours, Some(Standing::Ours | Standing::Leaving)) {
         let mut steps = Vec::new();

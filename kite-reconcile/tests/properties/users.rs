@@ -110,7 +110,7 @@ prop_compose! {
             let there = of_namespace != Found::Not;
             Observed {
                 claims: claims(reservation::of_user(&user), &how, stale),
-                namespace: place(namespace::namespace(&user), of_namespace),
+                namespace: place(namespace::namespace(&user, namespace::PodSecurity::default()), of_namespace),
                 // Nothing lies in a namespace that is not there.
                 policies: walls
                     .into_iter()

@@ -13,6 +13,8 @@ use super::{
     validity::NAMESPACE,
 };
 
+use crate::namespace::PodSecurity;
+
 /// Where recordings lie in a container.
 pub(super) const RECORDINGS_DIRECTORY: &str = "/var/lib/kite/recordings";
 
@@ -94,6 +96,10 @@ pub(super) fn options(installation: &Installation, process: Process) -> BTreeMap
             options.insert("KITE_GRANTS", "true".to_owned());
             if installation.is_proxied() {
                 options.insert("KITE_PROXIED", "true".to_owned());
+            }
+            let security = installation.pod_security;
+            if security != PodSecurity::default() {
+                options.insert("KITE_POD_SECURITY", security.name().to_owned());
             }
         }
         Process::Gateway => {

@@ -30,6 +30,7 @@ mod process;
 mod profile;
 mod rights;
 mod storage;
+mod tenant;
 mod validity;
 mod workload;
 
@@ -56,6 +57,17 @@ pub use self::{
     validity::Invalid,
     workload::{Containers, Replicas, Spread},
 };
+
+use crate::namespace::PodSecurity;
+
+/// Where `KubeVirt` and CDI are: by themselves, with OpenShift Virtualization, and with
+/// the operator that it comes from.
+const OPERATORS: [&str; 4] = [
+    "kubevirt",
+    "cdi",
+    "openshift-cnv",
+    "kubevirt-hyperconverged",
+];
 
 /// What is installed, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +102,11 @@ pub struct Installation {
     /// Whether there are admission policies. The controller has to run under its
     /// `ServiceAccount` then.
     pub admission_policies: bool,
+    /// Namespaces of `KubeVirt` and CDI: who makes pods in users' namespaces. Nobody else
+    /// may, by one of these policies.
+    pub operators: Vec<String>,
+    /// What is demanded of these pods.
+    pub pod_security: PodSecurity,
     /// Who reads metrics, for a cluster with the Prometheus operator.
     pub monitoring: Option<Monitoring>,
     /// Further options of the processes.
@@ -112,6 +129,8 @@ impl Default for Installation {
             recordings: None,
             network: Some(Network::default()),
             admission_policies: true,
+            operators: OPERATORS.map(str::to_owned).into(),
+            pod_security: PodSecurity::default(),
             monitoring: None,
             options: Options::default(),
         }
@@ -132,6 +151,7 @@ impl Installation {
         all.extend(storage::class(self).map(Manifest::from));
         all.extend(access::accounts(self).into_iter().map(Manifest::from));
         all.extend(access::roles(self));
+        all.extend(tenant::roles().map(Manifest::from));
         all.extend(policies::manifests(self));
         all.extend(network::policies(self).into_iter().map(Manifest::from));
         all.extend(network::api_service(self).map(Manifest::from));

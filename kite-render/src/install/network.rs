@@ -26,6 +26,11 @@ pub struct Network {
     /// Who may connect to the web page and the HTTP API: the ingress controllers. None
     /// means everybody, who may then claim any address in `X-Forwarded-For`.
     pub web_from: Vec<Pods>,
+    /// Who may be asked for names, on port 53: the cluster's DNS.
+    pub dns: Vec<Pods>,
+    /// Addresses that may be asked for names, such as those of a cache on each node (CIDR
+    /// notation).
+    pub dns_addresses: Vec<String>,
     /// Where the API server is (CIDR notation).
     pub api_server: Vec<String>,
     /// The API server's ports: that of its Service, and that on which it listens.
@@ -36,11 +41,16 @@ impl Default for Network {
     fn default() -> Self {
         Self {
             web_from: Walls::default().ingress_controllers,
+            dns: Walls::default().dns,
+            dns_addresses: vec![NODE_LOCAL_DNS.to_owned()],
             api_server: ANYWHERE.map(str::to_owned).into(),
             api_server_ports: vec![443, 6443],
         }
     }
 }
+
+/// Where NodeLocal DNSCache is. An address of a link leads nowhere else.
+const NODE_LOCAL_DNS: &str = "169.254.20.10/32";
 
 /// All addresses.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
@@ -113,7 +123,11 @@ fn egress(
             to: some_list(to),
             ports: Some(ports),
         };
-    let names = rule(Vec::new(), vec![port("UDP", 53), tcp(53)]);
+    let dns = network.dns.iter().map(Pods::peer);
+    let dns = dns.chain(network.dns_addresses.iter().map(|cidr| block(cidr, &[])));
+    let dns: Vec<_> = dns.collect();
+    // Without peers it would be for everybody.
+    let names = (!dns.is_empty()).then(|| rule(dns, vec![port("UDP", 53), tcp(53)]));
     let api_server = rule(
         network
             .api_server
@@ -136,8 +150,9 @@ fn egress(
         let anywhere = ANYWHERE.iter().map(|cidr| block(cidr, &[]));
         rule(anywhere.collect(), vec![tcp(443)])
     });
-    [names, api_server]
+    names
         .into_iter()
+        .chain([api_server])
         .chain(vms)
         .chain(web)
         .collect()

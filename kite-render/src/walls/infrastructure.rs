@@ -111,4 +111,18 @@ impl Walls {
         }
         walls
     }
+
+    /// Whether VMs are kept from an address.
+    pub fn closes(&self, address: IpAddr) -> bool {
+        let (open, blocked) = match address {
+            IpAddr::V4(_) => (super::IPV4, &self.blocked_ipv4),
+            IpAddr::V6(_) => (super::IPV6, &self.blocked_ipv6),
+        };
+        let one = one(&address.to_string()).and_then(|it| Range::parse(&it));
+        let is_in = |range: &str| {
+            let range = Range::parse(range);
+            range.zip(one).is_some_and(|(range, one)| range.holds(&one))
+        };
+        !is_in(open) || blocked.iter().any(|it| is_in(it))
+    }
 }

@@ -13,7 +13,7 @@ use kite_fake::{
 use kite_render::install::{Process, Profile};
 use kube::{
     Api,
-    api::{ObjectMeta, PostParams},
+    api::{DeleteParams, ObjectMeta, PostParams},
 };
 use serde_json::json;
 
@@ -104,4 +104,30 @@ async fn defect_1_disks_are_cloned_from_golden_images_and_from_nowhere_else() {
     // Who may make disks may not for that reason clone images.
     let error = clone_as(&cluster, "ann", "kite-images").await.unwrap_err();
     assert!(error.contains("insufficient permissions"), "{error}");
+}
+
+#[tokio::test]
+async fn the_controller_changes_no_disk_that_is_not_kites() {
+    let cluster = cluster().await;
+    let disk = |namespace: &str, labels: serde_json::Value| {
+        json!({
+            "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
+            "metadata": {"name": "disk", "namespace": namespace, "labels": labels},
+            "spec": {"source": {"blank": {}}, "storage": {}},
+        })
+    };
+    let own = json!({"hy3ons.github.io/managed-by": "kite-controller"});
+    cluster.create(disk("bob", json!({}))).unwrap();
+    cluster.create(disk("kite-images", own)).unwrap();
+    let controller = Process::Controller.username("kite");
+    let delete = async |namespace: &str| {
+        let disks = Api::<DataVolume>::namespaced(cluster.client_as(&controller), namespace);
+        disks.delete("disk", &DeleteParams::default()).await
+    };
+    let error = delete("bob").await.unwrap_err().to_string();
+    assert!(
+        error.contains("ValidatingAdmissionPolicy 'kite-writes'"),
+        "{error}"
+    );
+    delete("kite-images").await.unwrap();
 }

@@ -54,6 +54,9 @@ async fn remove(client: &Client, namespace: &str, dry_run: bool) -> Result<bool,
         uid: found.metadata.uid,
         resource_version: found.metadata.resource_version,
     });
-    secrets.delete(names::BOOTSTRAP_SECRET, &params).await?;
-    Ok(true)
+    match secrets.delete(names::BOOTSTRAP_SECRET, &params).await {
+        // It went, and the answer to that was lost.
+        Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(true),
+        deleted => deleted.map(|_| true),
+    }
 }

@@ -24,7 +24,7 @@ use super::{
     selection::Selection,
     write::{missing_truths, take_status},
 };
-use crate::{causes::said, install::ObjectName};
+use crate::{causes::said, install::ObjectName, retry::is_in_doubt};
 
 /// How often an object is looked at anew that changes meanwhile.
 const ATTEMPTS: usize = 5;
@@ -189,15 +189,21 @@ impl Restoring<'_> {
         if let Err(outcome) = self.namespace_of(kind, &wanted).await {
             return outcome;
         }
+        let mut doubt = None;
         for _ in 0..ATTEMPTS {
             match self.settle(kind, entry, wanted.clone()).await {
                 // The controller was there first: it is looked at anew.
                 Err(kube::Error::Api(answer)) if answer.code == 409 => {}
+                // Whatever came of it is seen then.
+                Err(error) if is_in_doubt(&error) => doubt = Some(error),
                 Err(error) => return Outcome::refused(&error),
                 Ok(outcome) => return outcome,
             }
         }
-        Outcome::failed("it changes all the time", "repeat this")
+        match doubt {
+            Some(error) => Outcome::refused(&error),
+            None => Outcome::failed("it changes all the time", "repeat this"),
+        }
     }
 
     async fn settle(

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
-        core::v1::{Node, Service},
+        core::v1::{Node, Pod, Service},
         networking::v1::IngressClass,
         storage::v1::StorageClass,
     },
@@ -29,6 +29,9 @@ use super::{
     rights::{Answers, of_any},
 };
 use crate::causes::causes;
+
+/// So many pods are looked at: their ranges are seen in them.
+const PODS: u32 = 500;
 
 const GATEWAY: (&str, &str, &str) = ("gateway.networking.k8s.io", "v1", "Gateway");
 
@@ -83,6 +86,8 @@ pub struct Facts {
     pub cdi: Seen<Vec<DynamicObject>>,
     /// The nodes.
     pub nodes: Seen<Vec<Node>>,
+    /// Pods, or as many of them as fit into an answer.
+    pub pods: Seen<Vec<Pod>>,
     /// `DaemonSets`, among them the network plugin's.
     pub daemon_sets: Seen<Vec<DaemonSet>>,
     /// Classes of volumes.
@@ -147,6 +152,7 @@ impl Facts {
             kubevirt,
             cdi,
             nodes: all(client).await,
+            pods: some_pods(client).await,
             daemon_sets: all(client).await,
             storage_classes: all(client).await,
             snapshot_classes: dynamic(client, snapshot).await,
@@ -174,6 +180,7 @@ impl Facts {
             kubevirt: Seen::Absent,
             cdi: Seen::Absent,
             nodes: Seen::Absent,
+            pods: Seen::Absent,
             daemon_sets: Seen::Absent,
             storage_classes: Seen::Absent,
             snapshot_classes: Seen::Absent,
@@ -233,6 +240,12 @@ where
     let list = Api::<K>::all(client.clone());
     let list = list.list(&ListParams::default()).await;
     Seen::of(list.map(|list| list.items))
+}
+
+async fn some_pods(client: &Client) -> Seen<Vec<Pod>> {
+    let pods = Api::<Pod>::all(client.clone());
+    let some = pods.list(&ListParams::default().limit(PODS)).await;
+    Seen::of(some.map(|list| list.items))
 }
 
 async fn in_namespace<K>(client: &Client, namespace: &str) -> Seen<Vec<K>>

@@ -106,7 +106,7 @@ impl Report {
         self.findings.iter().filter(move |finding| {
             let counts = match finding.check {
                 "apiServer" | "kubevirt" | "cdi" | "nodes" => true,
-                "storageClass" | "snapshots" => !with_class,
+                "storageClass" | "storageProfile" => !with_class,
                 _ => false,
             };
             counts && finding.state == State::Unfit

@@ -13,6 +13,7 @@ use super::{
 
 const CLASS: &str = "storageClass";
 const EXPANSION: &str = "diskGrowth";
+const PROFILE: &str = "storageProfile";
 const SNAPSHOTS: &str = "snapshots";
 
 pub(super) fn storage(facts: &Facts, aim: &Aim) -> Vec<Finding> {
@@ -35,11 +36,13 @@ pub(super) fn storage(facts: &Facts, aim: &Aim) -> Vec<Finding> {
         let names: Vec<_> = classes.iter().map(kube::ResourceExt::name_any).collect();
         return vec![missing(wanted, &names, aim, facts)];
     };
-    vec![
+    let mut findings = vec![
         Finding::fit(CLASS, format!("{wanted}, by {}", class.provisioner)),
         expansion(class),
-        snapshots(facts, class),
-    ]
+    ];
+    findings.extend(profile(facts, class));
+    findings.push(snapshots(facts, class));
+    findings
 }
 
 /// That there is no class of the name that is wanted.
@@ -92,27 +95,41 @@ fn expansion(class: &StorageClass) -> Finding {
     )
 }
 
-/// Whether CDI copies golden images by snapshots, which takes seconds.
-fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
+/// Whether CDI knows how volumes of the class are used: without that it makes no disk.
+/// Nothing while there is no profile, which CDI makes for every class.
+fn profile(facts: &Facts, class: &StorageClass) -> Option<Finding> {
     let name = class.name_any();
+    if let seen @ (Seen::Refused | Seen::Failed(_)) = &facts.storage_profiles {
+        return Some(unseen(PROFILE, "CDI's StorageProfiles", seen));
+    }
     let profiles = facts.storage_profiles.known().into_iter().flatten();
-    let profile = profiles.into_iter().find(|it| it.name_any() == name);
-    let knows_sets = profile.is_some_and(|profile| {
-        let sets = profile.data["status"]["claimPropertySets"].as_array();
-        sets.is_some_and(|sets| !sets.is_empty())
+    let profile = profiles.into_iter().find(|it| it.name_any() == name)?;
+    let sets = profile.data["status"]["claimPropertySets"].as_array();
+    let modes = sets.into_iter().flatten().find_map(|set| {
+        let modes = set["accessModes"].as_array()?;
+        let modes: Vec<_> = modes.iter().filter_map(|it| it.as_str()).collect();
+        (!modes.is_empty()).then(|| modes.join(", "))
     });
-    if profile.is_some() && !knows_sets {
-        return Finding::of(
-            SNAPSHOTS,
+    Some(match modes {
+        Some(modes) => Finding::fit(PROFILE, format!("CDI knows its access modes: {modes}")),
+        None => Finding::of(
+            PROFILE,
             State::Unfit,
-            format!("CDI does not know what kind of volumes {name} has"),
             format!(
-                "tell it: kubectl patch storageprofile {name} --type merge -p \
+                "CDI does not know the access modes of volumes of {name}: it makes no disk \
+                 (ErrClaimNotValid), and VMs wait for theirs"
+            ),
+            format!(
+                "tell it what the driver can: kubectl patch storageprofile {name} --type merge -p \
                  '{{\"spec\":{{\"claimPropertySets\":[{{\"accessModes\":[\"ReadWriteOnce\"],\
                  \"volumeMode\":\"Filesystem\"}}]}}}}'"
             ),
-        );
-    }
+        ),
+    })
+}
+
+/// Whether CDI copies golden images by snapshots, which takes seconds.
+fn snapshots(facts: &Facts, class: &StorageClass) -> Finding {
     if let seen @ (Seen::Refused | Seen::Failed(_)) = &facts.snapshot_classes {
         return unseen(SNAPSHOTS, "VolumeSnapshotClasses", seen);
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kite_render::install::Manifest;
 use kube::{
-    Client, ResourceExt as _,
-    api::{DynamicObject, Patch, PatchParams},
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
 };
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
@@ -160,8 +160,22 @@ impl Run<'_> {
         params.dry_run = self.trying.is_some();
         params.force = !is_setting(manifest);
         let name = &*object.name;
+        let started = Instant::now();
         let applied = if is_setting(manifest) {
-            apply_beside(&api, name, &params, wanted.clone(), before.as_ref()).await
+            loop {
+                let applied = apply_beside(&api, name, &params, wanted.clone(), before.as_ref());
+                match applied.await {
+                    // Another server of the cluster, which has not heard of the kind yet.
+                    Err(error)
+                        if is_absent(&error)
+                            && self.trying.is_none()
+                            && started.elapsed() < ESTABLISHED =>
+                    {
+                        sleep(PAUSE).await;
+                    }
+                    applied => break applied,
+                }
+            }
         } else {
             let after = api.patch(name, &params, &Patch::Apply(&wanted)).await;
             after.map(|after| (after, Vec::new()))
@@ -213,7 +227,7 @@ async fn established(client: &Client, manifests: &[Manifest]) -> Result<(), Erro
         loop {
             let found = api.get(&object.name).await;
             let found = found.map_err(|error| Error::of(&object, error))?;
-            if is_established(&found) {
+            if is_established(&found) && is_served(client, manifest, &object).await? {
                 break;
             }
             if started.elapsed() > ESTABLISHED {
@@ -227,6 +241,30 @@ async fn established(client: &Client, manifests: &[Manifest]) -> Result<(), Erro
         }
     }
     Ok(())
+}
+
+/// Whether the kind is served: that takes a moment longer, and the servers of a cluster
+/// hear of it one after the other.
+async fn is_served(
+    client: &Client,
+    definition: &Manifest,
+    object: &ObjectName,
+) -> Result<bool, Error> {
+    let Manifest::CustomResourceDefinition(definition) = definition else {
+        return Ok(true);
+    };
+    let (spec, names) = (&definition.spec, &definition.spec.names);
+    let version = spec.versions.first().map_or("", |it| &it.name);
+    let kind = GroupVersionKind::gvk(&spec.group, version, &names.kind);
+    let kind = ApiResource::from_gvk_with_plural(&kind, &names.plural);
+    let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    match api.list_metadata(&ListParams::default().limit(1)).await {
+        Ok(_) => Ok(true),
+        Err(error) if is_absent(&error) => Ok(false),
+        // Who may not list may apply all the same.
+        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => Ok(true),
+        Err(error) => Err(Error::of(object, error)),
+    }
 }
 
 fn is_established(definition: &DynamicObject) -> bool {

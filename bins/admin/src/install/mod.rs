@@ -5,6 +5,7 @@
 
 mod apply;
 mod check;
+mod made_again;
 mod memory;
 mod object;
 mod own;
@@ -72,6 +73,19 @@ pub enum Error {
         seconds: u64,
         /// What to do.
         remedy: String,
+    },
+    /// Somebody makes again what is deleted.
+    #[error(
+        "{object} was deleted, and is there again for the {times}th time: it is made by {by}. End \
+         that first, which is no Deployment of this installation, and repeat this"
+    )]
+    MadeAgain {
+        /// Which one.
+        object: Box<ObjectName>,
+        /// How often.
+        times: usize,
+        /// Who made it last, as far as the cluster tells.
+        by: String,
     },
     /// There is an installation in another namespace, of which a cluster has one.
     #[error(

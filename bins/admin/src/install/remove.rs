@@ -1,6 +1,9 @@
 //! Taking an installation away.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use k8s_openapi::{
     api::{
@@ -29,12 +32,17 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Error, MADE_HERE, MANAGER,
+    made_again::makers,
     object::{ObjectName, is_absent},
     own::left,
 };
 
 /// Between two looks whether something is gone.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How often an object may be there again that was deleted: a controller that ends may
+/// finish what it has begun.
+const MOST_MADE_AGAIN: usize = 4;
 
 /// What becomes of what people have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +103,8 @@ pub(super) struct Removal<'a, T> {
     dry_run: bool,
     longest: Duration,
     told: T,
+    /// The objects that were seen under each name.
+    seen: BTreeMap<ObjectName, BTreeSet<String>>,
 }
 
 /// What selects objects.
@@ -257,6 +267,7 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
             dry_run,
             longest,
             told,
+            seen: BTreeMap::new(),
         }
     }
 
@@ -355,6 +366,7 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
                 (self.told)(name, Removed::Gone);
             }
             for (kind, object) in &found {
+                self.require_end(kind, object).await?;
                 self.delete_one(kind, object).await?;
             }
             let Some(first) = left.first() else {
@@ -367,6 +379,27 @@ impl<'a, T: FnMut(&ObjectName, Removed)> Removal<'a, T> {
             before = left;
             sleep(PAUSE).await;
         }
+    }
+
+    /// That nobody makes an object again and again that is deleted.
+    async fn require_end(
+        &mut self,
+        kind: &ApiResource,
+        object: &DynamicObject,
+    ) -> Result<(), Error> {
+        let name = ObjectName::found(kind, object);
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        let uids = self.seen.entry(name.clone()).or_default();
+        uids.insert(uid);
+        let times = uids.len() - 1;
+        if times < MOST_MADE_AGAIN {
+            return Ok(());
+        }
+        Err(Error::MadeAgain {
+            object: Box::new(name),
+            times,
+            by: makers(self.client, object).await,
+        })
     }
 
     /// That it has not been waited for too long.

@@ -7,10 +7,11 @@ use kite_core::{
 };
 use kube::{
     Api, Client,
-    api::{ListParams, ObjectMeta, PostParams},
+    api::{ListParams, ObjectMeta},
 };
 
 use super::{Error, object::ObjectName};
+use crate::retry::create;
 
 /// How somebody becomes the first administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,18 +58,16 @@ pub async fn first_admin(client: &Client, namespace: &str) -> Result<FirstAdmin,
         data: Some(
             [(
                 names::BOOTSTRAP_TOKEN_KEY.to_owned(),
-                ByteString(token.clone().into_bytes()),
+                ByteString(token.into_bytes()),
             )]
             .into(),
         ),
         ..Secret::default()
     };
-    match secrets.create(&PostParams::default(), &secret).await {
-        Ok(_) => return Ok(FirstAdmin::Token(token)),
-        Err(kube::Error::Api(status)) if status.code == 409 => {}
-        Err(error) => return Err(Error::of(&object, error)),
-    }
-    let there = secrets.get(&object.name).await;
+    let there = match create(&secrets, &secret).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => secrets.get(&object.name).await,
+        created => created,
+    };
     let there = there.map_err(|error| Error::of(&object, error))?;
     let token = there
         .data

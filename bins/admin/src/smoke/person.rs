@@ -19,13 +19,13 @@ use kite_core::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
-    api::{DeleteParams, ListParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Preconditions},
 };
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::report::{Failure, Waiting};
-use crate::causes::said;
+use crate::{causes::said, retry::create};
 
 /// Label of the users that smoke tests make.
 pub const LABEL: &str = "hy3ons.github.io/smoke";
@@ -106,7 +106,8 @@ impl<'a> Person<'a> {
             annotations.insert(ENDS.to_owned(), ends.to_string());
         }
         self.is_in_doubt.store(true, Ordering::Relaxed);
-        let created = self.users().create(&PostParams::default(), &user).await;
+        // Nobody else gives a user that name.
+        let created = create(&self.users(), &user).await;
         let is_refused = matches!(&created, Err(kube::Error::Api(it)) if it.code < 500);
         if created.is_ok() || is_refused {
             self.is_in_doubt.store(false, Ordering::Relaxed);

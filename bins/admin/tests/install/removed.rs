@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
+        coordination::v1::Lease,
         core::v1::{Namespace, PersistentVolumeClaim, Secret, Service},
         rbac::v1::ClusterRole,
     },
@@ -20,9 +21,10 @@ use kite_reconcile::{Context, operator::Operator};
 use kite_render::install::{Manifest, Process, Recordings};
 use kube::{
     Api,
-    api::{ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::{LONG, World, of, small};
 
@@ -202,7 +204,7 @@ async fn what_another_tool_installed_is_left_to_it() {
     let world = World::new();
     let theirs = json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "kite-gateway-external", "namespace": "default",
-                     "labels": {"hy3ons.github.io/platform-name": "default"}},
+                     "labels": {"hy3ons.github.io/kite-platform-name": "default"}},
         "spec": {"type": "LoadBalancer", "ports": [{"port": 22}]}});
     let services = Api::<Service>::namespaced(world.client.clone(), "default");
     let params = PatchParams::apply("kite-controller");
@@ -219,6 +221,60 @@ async fn what_another_tool_installed_is_left_to_it() {
     }
     let found = services.get_opt("kite-gateway-external").await.unwrap();
     assert!(found.is_some());
+}
+
+/// As a controller does that runs outside of the cluster, or where nobody looks.
+#[tokio::test]
+async fn who_makes_again_what_is_deleted_is_named() {
+    let world = World::new();
+    world.apply(&small(), false).await;
+    let holder: Lease = serde_json::from_value(json!({
+        "metadata": {"name": "kite-controller", "namespace": "kite"},
+        "spec": {"holderIdentity": "laptop_7"},
+    }))
+    .unwrap();
+    let leases = Api::<Lease>::namespaced(world.client.clone(), "kite");
+    leases
+        .create(&PostParams::default(), &holder)
+        .await
+        .unwrap();
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kite-gateway-external", "namespace": "kite",
+                     "labels": {"hy3ons.github.io/kite-platform-name": "default"}},
+        "spec": {"ports": [{"port": 22}]}});
+    let services = Api::<Service>::namespaced(world.client.clone(), "kite");
+    let stop = CancellationToken::new();
+    let (stopped, client) = (stop.clone(), services.clone());
+    let stubborn = tokio::spawn(async move {
+        let params = PatchParams::apply("kite-controller");
+        while !stopped.is_cancelled() {
+            let patch = Patch::Apply(&service);
+            let _ = client.patch("kite-gateway-external", &params, &patch).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    until("the Service is there", async || {
+        services
+            .get_opt("kite-gateway-external")
+            .await
+            .unwrap()
+            .is_some()
+    })
+    .await;
+    let removed = remove(&world.client, "kite", Data::Delete, false, LONG, |_, _| {}).await;
+    stop.cancel();
+    stubborn.await.unwrap();
+    let error = removed.unwrap_err().to_string();
+    for part in [
+        "Service kite/kite-gateway-external",
+        "made by kite-controller",
+        "laptop_7 by the Lease kite/kite-controller",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+    // Ended, it can be repeated.
+    let left = remove(&world.client, "kite", Data::Delete, false, LONG, |_, _| {}).await;
+    left.unwrap();
 }
 
 #[tokio::test]

@@ -11,12 +11,13 @@ use kite_core::{
 };
 use kite_render::{
     install::{Containers, Installation, Invalid, Monitoring, Profile, Recordings, Storage},
+    namespace::PodSecurity,
     walls::Pods,
 };
 
 use super::values::{
-    Variable, count, domain, gateway, host, namespace, object, parameter, range, registry, tag,
-    variable,
+    Variable, count, domain, gateway, host, namespace, object, parameter, range, registry,
+    resolver, tag, variable,
 };
 
 /// Ports of nodes that Services get, unless an API server is told another range.
@@ -68,6 +69,14 @@ fn profile() -> impl TypedValueParser<Value = Profile> {
         let mut all = Profile::ALL.into_iter();
         all.find(|it| it.name() == name)
             .ok_or_else(|| format!("there is no profile {name}"))
+    })
+}
+
+fn pod_security() -> impl TypedValueParser<Value = PodSecurity> {
+    PossibleValuesParser::new(PodSecurity::ALL.map(PodSecurity::name)).try_map(|name| {
+        let mut all = PodSecurity::ALL.into_iter();
+        all.find(|it| it.name() == name)
+            .ok_or_else(|| format!("there is no level {name}"))
     })
 }
 
@@ -265,6 +274,31 @@ struct NetworkArgs {
     /// run under its `ServiceAccount`.
     #[arg(long)]
     without_admission_policies: bool,
+    /// Namespaces of `KubeVirt` and CDI, which alone make pods in users' namespaces; by
+    /// default those that their own instructions and `OpenShift` have.
+    #[arg(
+        long,
+        env = "KITE_OPERATORS",
+        value_name = "NAMESPACE",
+        value_delimiter = ',',
+        value_parser = namespace
+    )]
+    operators: Vec<String>,
+    /// What the Pod Security admission of Kubernetes demands of pods in users'
+    /// namespaces: privileged, which demands nothing, where `KubeVirt` runs VMs as root.
+    #[arg(long, env = "KITE_POD_SECURITY", default_value = PodSecurity::default().name(), value_parser = pod_security(), value_name = "LEVEL")]
+    pod_security: PodSecurity,
+    /// Whom Kite's pods may ask for names: a namespace, of which all pods are meant, or
+    /// addresses; by default kube-dns or `CoreDNS` in kube-system, and the usual address of
+    /// a cache on each node. `0.0.0.0/0,::/0` lets them ask anybody.
+    #[arg(
+        long,
+        env = "KITE_DNS",
+        value_name = "NAMESPACE|CIDR",
+        value_delimiter = ',',
+        value_parser = resolver
+    )]
+    dns: Vec<String>,
     /// Namespace of Prometheus: adds a `ServiceMonitor` and a `PrometheusRule` for its
     /// operator, and lets it in to the admin ports.
     #[arg(
@@ -457,10 +491,21 @@ impl NetworkArgs {
             if !self.api_server.is_empty() {
                 network.api_server.clone_from(&self.api_server);
             }
+            if !self.dns.is_empty() {
+                let given = self.dns.iter().cloned();
+                let (ranges, spaces) = given.partition(|it| it.contains('/'));
+                let spaces: Vec<String> = spaces;
+                network.dns = spaces.into_iter().map(Pods::all).collect();
+                network.dns_addresses = ranges;
+            }
         }
         if self.without_network_policies {
             installation.network = None;
         }
+        if !self.operators.is_empty() {
+            installation.operators.clone_from(&self.operators);
+        }
+        installation.pod_security = self.pod_security;
         installation.admission_policies = !self.without_admission_policies;
         installation.monitoring = self
             .monitoring

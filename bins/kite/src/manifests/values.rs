@@ -93,6 +93,15 @@ pub(super) fn range(text: &str) -> Result<String, String> {
     })
 }
 
+/// Whom to ask for names: a namespace, or addresses.
+pub(super) fn resolver(text: &str) -> Result<String, String> {
+    if text.contains('/') {
+        range(text)
+    } else {
+        namespace(text)
+    }
+}
+
 pub(super) fn parameter(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let (name, value) = pair.ok_or("write NAME=VALUE")?;

@@ -773,13 +773,12 @@ export const en = {
   "platform.signUp.Invite": "whoever has an invite",
   "platform.signUp.Closed": "nobody: administrators create users",
   "platform.baseDomain": "Base domain",
-  "platform.baseDomainHint": "VMs get their web addresses below it, such as vm.example.org.",
+  "platform.baseDomainHint":
+    "VMs get their web addresses below it, such as vm.example.org. Set once, only an administrator of the cluster changes it.",
+  "platform.baseDomainSet": "Base domain: {domain}. An administrator of the cluster changes it.",
   "platform.publicHost": "Host of the SSH gateway",
   "platform.publicHostHint": "What users connect to. Empty: the base domain.",
   "platform.publicPort": "Port of the SSH gateway",
-  "platform.storageClass": "StorageClass of disks",
-  "platform.imageNamespace": "Namespace of images",
-  "platform.defaultHint": "Empty: the default.",
   "platform.blockedNetworks": "Networks that VMs are kept from",
-  "platform.blockedNetworksHint": "One range per line, besides private ones and the cluster's own.",
+  "platform.blockedNetworksHint": "One range per line, besides private ones and the cluster's own. An administrator of the cluster takes them away again.",
 };

@@ -309,17 +309,14 @@ fn end_of_a_session(platform: &Platform, ann: &str) {
 /// How the web page is reached: by Ingress and by the Gateway API, with certificates.
 fn web(platform: &Platform, boss: &str) {
     let path = "/api/v1/admin/certificate";
-    settings(
-        platform,
-        boss,
-        &json!({"exposure": {"certificate": {"clusterIssuer": "own"}}}),
-    );
+    let exposed = |exposure: Value| {
+        let patch = json!({"spec": {"exposure": exposure}}).to_string();
+        let of = ["patch", "kiteplatform", "default", "--type", "merge", "-p"];
+        platform.kubectl_ok(&[&of[..], &[patch.as_str()]].concat());
+    };
+    exposed(json!({"certificate": {"clusterIssuer": "own"}}));
     platform.curl_ok(200, "GET", path, Some(boss), None);
-    settings(
-        platform,
-        boss,
-        &json!({"exposure": {"certificate": {"clusterIssuer": null}}}),
-    );
+    exposed(json!({"certificate": {"clusterIssuer": null}}));
 
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new([DOMAIN.to_owned()]).unwrap();
@@ -350,10 +347,9 @@ spec:
         });
     };
     moved("ingress", "httproute");
-    let gateway = json!({"exposure": {"gateway": {"namespace": "kite", "name": "front"}}});
-    settings(platform, boss, &gateway);
+    exposed(json!({"gateway": {"namespace": "kite", "name": "front"}}));
     moved("httproute", "ingress");
-    settings(platform, boss, &json!({"exposure": {"gateway": null}}));
+    exposed(json!({"gateway": null}));
     moved("ingress", "httproute");
 
     // Somebody deletes the settings, and they are made anew.

@@ -219,7 +219,12 @@ impl Stage {
             users.create(&PostParams::default(), &user).await.unwrap()
         });
         let user = User::of(&made).unwrap();
-        self.fake.create(namespace::namespace(&user)).unwrap();
+        self.fake
+            .create(namespace::namespace(
+                &user,
+                namespace::PodSecurity::default(),
+            ))
+            .unwrap();
         let grants = Kite::ALL.iter();
         for grant in grants.filter_map(|it| it.grant(&installation.namespace)) {
             self.fake.create(grant::binding(&user, &grant)).unwrap();

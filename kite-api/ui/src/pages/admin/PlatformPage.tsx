@@ -61,10 +61,9 @@ function PlatformForm({ platform: current }: { platform: Platform }) {
       publicPort: port === String(gateway.publicPort ?? "") ? undefined : Number(port),
     };
     const body: Sent<"PlatformEdit"> = {
-      baseDomain: changed(data, "baseDomain", platform.baseDomain),
+      // Once it is set, administrators of the cluster change it.
+      baseDomain: platform.baseDomain ? undefined : changed(data, "baseDomain", platform.baseDomain),
       signUp: signUp === platform.signUp ? undefined : signUp,
-      storageClass: changed(data, "storageClass", platform.storageClass),
-      imageNamespace: changed(data, "imageNamespace", platform.imageNamespace),
       blockedNetworks: networks.join() === blocked.join() ? undefined : networks,
       gateway: isEmpty(gatewayEdit) ? undefined : gatewayEdit,
     };
@@ -85,12 +84,16 @@ function PlatformForm({ platform: current }: { platform: Platform }) {
           defaultValue={platform.signUp ?? "Closed"}
           options={SIGN_UPS.map((value) => ({ value, text: t(`platform.signUp.${value}`) }))}
         />
-        <NameField
-          name="baseDomain"
-          label={t("platform.baseDomain")}
-          hint={t("platform.baseDomainHint")}
-          defaultValue={platform.baseDomain ?? ""}
-        />
+        {platform.baseDomain ? (
+          <p className="hint">{t("platform.baseDomainSet", { domain: platform.baseDomain })}</p>
+        ) : (
+          <NameField
+            name="baseDomain"
+            label={t("platform.baseDomain")}
+            hint={t("platform.baseDomainHint")}
+            defaultValue=""
+          />
+        )}
         <div className="field-row">
           <NameField
             name="publicHost"
@@ -103,20 +106,6 @@ function PlatformForm({ platform: current }: { platform: Platform }) {
             type="number"
             label={t("platform.publicPort")}
             defaultValue={String(gateway.publicPort ?? "")}
-          />
-        </div>
-        <div className="field-row">
-          <NameField
-            name="storageClass"
-            label={t("platform.storageClass")}
-            hint={t("platform.defaultHint")}
-            defaultValue={platform.storageClass ?? ""}
-          />
-          <NameField
-            name="imageNamespace"
-            label={t("platform.imageNamespace")}
-            hint={t("platform.defaultHint")}
-            defaultValue={platform.imageNamespace ?? ""}
           />
         </div>
         <Field

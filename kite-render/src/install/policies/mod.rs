@@ -5,6 +5,10 @@
 //! somebody's rights. Who has to do it all the same deletes the policy's binding first,
 //! which says so in the audit log.
 
+mod controller;
+mod platform;
+mod tenants;
+
 use k8s_openapi::{
     api::admissionregistration::v1::{
         MatchCondition, MatchResources, NamedRuleWithOperations, ValidatingAdmissionPolicy,
@@ -21,7 +25,8 @@ use crate::walls;
 /// A rule about writes.
 struct Policy {
     name: &'static str,
-    /// API group, resources and operations that it is about.
+    /// API group, resources and operations that it is about. The group is followed by
+    /// a version where that is not `v1`, such as `example.org/*`.
     about: Vec<(&'static str, Vec<&'static str>, Vec<&'static str>)>,
     /// It is about writes for which all of these hold (name, expression).
     when: Vec<(&'static str, String)>,
@@ -37,8 +42,11 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
     let namespace = &installation.namespace;
     [
         finalizers(namespace),
-        walls(namespace),
+        tenants::walls(namespace),
+        tenants::pods(&installation.operators),
         namespaces(),
+        platform::settings(namespace),
+        controller::reach(namespace),
         gateway(namespace),
         secrets(namespace),
         leases(namespace),
@@ -56,6 +64,28 @@ fn written_by(process: Process, namespace: &str) -> String {
         "request.userInfo.username == '{}'",
         process.username(namespace)
     )
+}
+
+/// Whether a request is about something in a user's namespace, or in none at all.
+fn of_a_user() -> String {
+    format!(
+        "request.namespace.startsWith('{}')",
+        names::user_namespace("")
+    )
+}
+
+/// The object of a request, also of one that deletes it.
+const OBJECT: &str = "(request.operation == 'DELETE' ? oldObject : object)";
+
+/// Those who clear away, and make what follows from other objects, in any cluster.
+const CLUSTER: &str = "(has(request.userInfo.groups) && \
+                       'system:serviceaccounts:kube-system' in request.userInfo.groups || \
+                       request.userInfo.username == 'system:kube-controller-manager')";
+
+/// Texts as a list of an expression.
+fn list<T: std::fmt::Display>(texts: impl IntoIterator<Item = T>) -> String {
+    let texts: Vec<_> = texts.into_iter().map(|it| format!("'{it}'")).collect();
+    format!("[{}]", texts.join(", "))
 }
 
 fn not_by_controller(namespace: &str) -> (&'static str, String) {
@@ -91,54 +121,6 @@ fn finalizers(namespace: &str) -> Policy {
                  they stand for is gone; wait for it, or, where there is none any more, delete \
                  the ValidatingAdmissionPolicyBinding {name} first"
             ),
-        )],
-    }
-}
-
-/// The walls around users' namespaces are the controller's. Namespaces end all the
-/// same: their finalizer holds walls until nothing runs behind them.
-fn walls(namespace: &str) -> Policy {
-    let named: Vec<_> = walls::POLICIES
-        .iter()
-        .map(|name| format!("'{name}'"))
-        .collect();
-    let cluster = "has(request.userInfo.groups) && \
-                   'system:serviceaccounts:kube-system' in request.userInfo.groups || \
-                   request.userInfo.username == 'system:kube-controller-manager'";
-    Policy {
-        name: "kite-walls",
-        about: vec![(
-            "networking.k8s.io",
-            vec!["networkpolicies"],
-            vec!["CREATE", "UPDATE", "DELETE"],
-        )],
-        when: vec![
-            (
-                "of-a-user",
-                format!(
-                    "request.namespace.startsWith('{}')",
-                    names::user_namespace("")
-                ),
-            ),
-            (
-                "a-wall",
-                format!(
-                    "(request.operation == 'DELETE' ? oldObject : object).metadata.name in [{}]",
-                    named.join(", ")
-                ),
-            ),
-            not_by_controller(namespace),
-            (
-                "not-the-end-of-the-namespace",
-                format!("!(request.operation == 'DELETE' && ({cluster}))"),
-            ),
-        ],
-        rules: vec![(
-            "false".to_owned(),
-            "the walls around a user's namespace are made by Kite's controller: set \
-             spec.blockedNetworks or spec.exposure of the KitePlatform, or add a NetworkPolicy \
-             of another name"
-                .to_owned(),
         )],
     }
 }
@@ -280,13 +262,16 @@ fn rendered(policy: Policy) -> ValidatingAdmissionPolicy {
     let rules = policy
         .about
         .into_iter()
-        .map(|(group, resources, operations)| NamedRuleWithOperations {
-            api_groups: Some(vec![group.to_owned()]),
-            api_versions: Some(vec!["v1".to_owned()]),
-            operations: Some(all(operations)),
-            resources: Some(all(resources)),
-            resource_names: None,
-            scope: Some("*".to_owned()),
+        .map(|(group, resources, operations)| {
+            let (group, version) = group.split_once('/').unwrap_or((group, "v1"));
+            NamedRuleWithOperations {
+                api_groups: Some(vec![group.to_owned()]),
+                api_versions: Some(vec![version.to_owned()]),
+                operations: Some(all(operations)),
+                resources: Some(all(resources)),
+                resource_names: None,
+                scope: Some("*".to_owned()),
+            }
         });
     let conditions: Vec<_> = policy
         .when

@@ -1,0 +1,119 @@
+//! Settings of `KubeVirt` and CDI on which Kite rests, and which they do not have by
+//! themselves.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kite_render::{install::Process, namespace::PodSecurity};
+use kube::{ResourceExt as _, api::DynamicObject};
+use serde_json::Value;
+
+use super::{
+    facts::{Facts, Seen},
+    finding::{Finding, State},
+};
+
+const LIVE_RESIZE: &str = "liveResize";
+const POD_SECURITY: &str = "podSecurity";
+const DATA_VOLUMES: &str = "dataVolumes";
+/// The variable by which the controller is told what is demanded of pods.
+const LEVEL: &str = "KITE_POD_SECURITY";
+
+/// What is found of them, where they are installed at all.
+pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
+    let first = |seen: &Seen<Vec<DynamicObject>>| seen.known()?.first().cloned();
+    let mut findings = Vec::new();
+    if let Some(kubevirt) = first(&facts.kubevirt) {
+        findings.push(live_resize(&kubevirt));
+        findings.push(pod_security(facts, &kubevirt));
+    }
+    findings.extend(first(&facts.cdi).map(|cdi| data_volumes(&cdi)));
+    findings
+}
+
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+/// More processors and memory reach a VM that runs by a live migration, which `KubeVirt`
+/// begins only if it was told to.
+fn live_resize(kubevirt: &DynamicObject) -> Finding {
+    let spec = &kubevirt.data["spec"];
+    if spec["configuration"]["vmRolloutStrategy"] == "Stage" {
+        return Finding::fit(LIVE_RESIZE, "VMs take another size when they restart");
+    }
+    let methods = &spec["workloadUpdateStrategy"]["workloadUpdateMethods"];
+    if texts(methods).any(|it| it == "LiveMigrate") {
+        return Finding::fit(LIVE_RESIZE, "VMs take another size while they run");
+    }
+    let (name, namespace) = (kubevirt.name_any(), kubevirt.namespace());
+    let place = namespace.map(|it| format!(" -n {it}")).unwrap_or_default();
+    Finding::of(
+        LIVE_RESIZE,
+        State::Warning,
+        "a VM that is given another size while it runs waits for a migration that never comes: \
+         spec.workloadUpdateStrategy.workloadUpdateMethods of the KubeVirt has no LiveMigrate",
+        format!(
+            "kubectl patch{place} kubevirt {name} --type merge -p \
+             '{{\"spec\":{{\"workloadUpdateStrategy\":{{\"workloadUpdateMethods\":\
+             [\"LiveMigrate\"]}}}}}}', with the methods that are there"
+        ),
+    )
+}
+
+/// Whether `KubeVirt`'s pods are let into users' namespaces.
+fn pod_security(facts: &Facts, kubevirt: &DynamicObject) -> Finding {
+    let gates = &kubevirt.data["spec"]["configuration"]["developerConfiguration"]["featureGates"];
+    let gate = texts(gates).find(|it| ["Root", "PSA"].contains(it));
+    let level = level(facts).unwrap_or_else(|| PodSecurity::default().name().to_owned());
+    match gate {
+        Some(gate) if level != PodSecurity::Privileged.name() => Finding::of(
+            POD_SECURITY,
+            State::Warning,
+            format!(
+                "KubeVirt's feature gate {gate} asks for privileged namespaces, and those of users \
+                 are {level}: pods of VMs are refused"
+            ),
+            format!(
+                "take {gate} off spec.configuration.developerConfiguration.featureGates of the \
+                 KubeVirt, or install with --pod-security privileged"
+            ),
+        ),
+        _ => Finding::fit(
+            POD_SECURITY,
+            format!("users' namespaces are {level}, which suits KubeVirt"),
+        ),
+    }
+}
+
+/// What the controller that is installed demands; nothing where there is none.
+fn level(facts: &Facts) -> Option<String> {
+    let is_controller = |it: &&Deployment| it.name_any() == Process::Controller.name();
+    let controller = facts.deployments.known()?.iter().find(is_controller)?;
+    let pod = controller.spec.template.spec.as_ref()?;
+    let mut variables = pod.containers.iter().flat_map(|it| it.env.iter().flatten());
+    variables.find(|it| it.name == LEVEL)?.value.clone()
+}
+
+/// Whether CDI leaves `DataVolumes` alone that are done: Kite's disks are in them.
+fn data_volumes(cdi: &DynamicObject) -> Finding {
+    let seconds = &cdi.data["spec"]["config"]["dataVolumeTTLSeconds"];
+    match seconds.as_i64() {
+        Some(seconds) if seconds >= 0 => Finding::of(
+            DATA_VOLUMES,
+            State::Warning,
+            format!(
+                "CDI deletes DataVolumes {seconds} s after they are done, and Kite makes them \
+                     anew (dataVolumeTTLSeconds)"
+            ),
+            format!(
+                "kubectl patch cdi {} --type merge -p \
+                 '{{\"spec\":{{\"config\":{{\"dataVolumeTTLSeconds\":-1}}}}}}'",
+                cdi.name_any()
+            ),
+        ),
+        _ => Finding::fit(DATA_VOLUMES, "CDI keeps DataVolumes that are done"),
+    }
+}

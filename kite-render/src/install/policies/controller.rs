@@ -1,0 +1,131 @@
+//! How far the controller reaches: its rights hold in the whole cluster, since it makes
+//! namespaces and watches all of them; what it writes is Kite's.
+
+use kite_core::{cdi::DATA_IMPORT_CRON_LABEL, crd, labels, names};
+
+use super::{OBJECT, Policy, list, of_a_user, written_by};
+use crate::{grant::RBAC, install::Process};
+
+const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
+
+/// Kinds that it writes in users' namespaces only.
+const OF_USERS: [(&str, &[&str]); 4] = [
+    ("", &["persistentvolumeclaims", "resourcequotas"]),
+    ("networking.k8s.io", &["networkpolicies"]),
+    (RBAC, &["rolebindings"]),
+    ("kubevirt.io/*", &["virtualmachines"]),
+];
+
+/// Kinds that it writes there, and some objects of in Kite's own namespace.
+const ALSO_OF_KITE: [(&str, &[&str]); 3] = [
+    ("", &["secrets", "services"]),
+    ("networking.k8s.io", &["ingresses"]),
+    ("gateway.networking.k8s.io/*", &["httproutes"]),
+];
+
+/// Kinds that images consist of, too, wherever these are.
+const ALSO_OF_IMAGES: [(&str, &[&str]); 1] = [(
+    "cdi.kubevirt.io/*",
+    &["datavolumes", "dataimportcrons", "datasources"],
+)];
+
+/// What the controller writes is in users' namespaces, but for what it makes for the
+/// platform and for images.
+pub(super) fn reach(namespace: &str) -> Policy {
+    let about = OF_USERS
+        .iter()
+        .chain(&ALSO_OF_KITE)
+        .map(|(group, resources)| (*group, resources.to_vec(), WRITES.to_vec()));
+    let mut about: Vec<_> = about.collect();
+    about.extend(ALSO_OF_IMAGES.iter().map(|(group, resources)| {
+        // A disk that is new is nobody else's.
+        (*group, resources.to_vec(), vec!["UPDATE", "DELETE"])
+    }));
+    about.push(("", vec!["namespaces"], WRITES.to_vec()));
+    let is_user = of_a_user();
+    let prefix = names::user_namespace("");
+    let is_one_of = |kinds: &[(&str, &'static [&'static str])]| {
+        let all = kinds
+            .iter()
+            .flat_map(|(_, resources)| resources.iter().copied());
+        format!("request.resource.resource in {}", list(all))
+    };
+    let name = format!("{OBJECT}.metadata.name");
+    let of_platform = list([
+        names::GATEWAY_EXTERNAL_SERVICE,
+        names::PLATFORM_WEB,
+        names::PLATFORM_REDIRECT,
+        names::PLATFORM_CERTIFICATE,
+    ]);
+    // By its label, which somebody may have taken off, or by its owner.
+    let made_here = format!(
+        "(has(oldObject.metadata.labels) && '{key}' in oldObject.metadata.labels && \
+         oldObject.metadata.labels['{key}'] == '{value}' || \
+         has(oldObject.metadata.ownerReferences) && \
+         oldObject.metadata.ownerReferences.exists(it, it.apiVersion.startsWith('{group}/')))",
+        key = labels::MANAGED_BY,
+        value = labels::MANAGED_BY_CONTROLLER,
+        group = crd::GROUP,
+    );
+    // What CDI has made for an image that is kept up to date, and leaves behind.
+    let of_cron = format!(
+        "request.resource.resource == 'datasources' && request.operation == 'DELETE' && \
+         has(oldObject.metadata.labels) && '{DATA_IMPORT_CRON_LABEL}' in oldObject.metadata.labels"
+    );
+    let grants: Vec<_> = Process::ALL
+        .iter()
+        .filter_map(|it| it.grant(namespace))
+        .collect();
+    let roles = list(grants.iter().map(|it| &it.role));
+    let accounts = list(grants.iter().map(|it| &it.account));
+    let rule = |expression: String, message: &str| (expression, message.to_owned());
+    Policy {
+        name: "kite-writes",
+        about,
+        when: vec![(
+            "by-the-controller",
+            written_by(Process::Controller, namespace),
+        )],
+        rules: vec![
+            rule(
+                format!(
+                    "request.resource.resource != 'namespaces' || {name}.startsWith('{prefix}')"
+                ),
+                "metadata.name: the controller makes, changes and deletes namespaces of users, and \
+                 no others",
+            ),
+            rule(
+                format!("!({}) || {is_user}", is_one_of(&OF_USERS)),
+                "metadata.namespace: the controller writes this in users' namespaces, and in no \
+                 others",
+            ),
+            rule(
+                format!(
+                    "!({}) || {is_user} || request.namespace == '{namespace}' && {name} in \
+                     {of_platform}",
+                    is_one_of(&ALSO_OF_KITE)
+                ),
+                "metadata.namespace: the controller writes this in users' namespaces, and what the \
+                 platform is reached by in Kite's own",
+            ),
+            rule(
+                format!(
+                    "!({}) || {is_user} || {made_here} || {of_cron}",
+                    is_one_of(&ALSO_OF_IMAGES)
+                ),
+                "metadata.labels: outside of users' namespaces the controller changes the disks of \
+                 images that it has made, and no others",
+            ),
+            rule(
+                format!(
+                    "request.resource.resource != 'rolebindings' || request.operation == 'DELETE' \
+                     || (object.roleRef.kind == 'ClusterRole' && object.roleRef.name in {roles} && \
+                     has(object.subjects) && object.subjects.all(it, it.kind == 'ServiceAccount' && \
+                     it.name in {accounts} && it.namespace == '{namespace}'))"
+                ),
+                "subjects: the controller gives the gateway and the API their rights in users' \
+                 namespaces, and nobody else any",
+            ),
+        ],
+    }
+}
