@@ -52,8 +52,8 @@ pub trait Authenticator: Send + Sync + 'static {
     ) -> Verdict;
 
     /// Whether the proof of a login would still let its user in. Asked whenever
-    /// a user who is logged in opens something new, so that access that was
-    /// withdrawn ends there; must not take long.
+    /// a user who is logged in opens something new, and when the route has become
+    /// another: a connection whose access was withdrawn ends. Must not take long.
     async fn still_holds(&self, login: &LoginName, route: &Route, proof: &Proof) -> Verdict;
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use russh::Limits;
 
 use crate::bans::BanPolicy;
+use crate::budget::default_budget;
 use crate::cidr::Cidr;
 use crate::startups::MaxStartups;
 
@@ -35,6 +36,12 @@ pub struct Config {
     pub max_connections_per_owner: usize,
     /// Channels at a time on one connection.
     pub max_channels: usize,
+    /// Bytes that all open channels and what waits on them may take, those of one
+    /// owner's machines a quarter of it; half of what the process's control group may
+    /// have if this is `None`, and 512 MiB where that has no limit. A channel takes
+    /// 256 KiB, and all together three quarters: beyond that none is opened. What would
+    /// not fit into the last quarter makes senders wait.
+    pub buffers: Option<u64>,
     /// Passwords that one connection may try.
     pub max_password_attempts: usize,
     /// Login requests of any method that one connection may send; clients offer
@@ -66,6 +73,11 @@ pub struct Config {
     /// How long the answer to a channel request is waited for before the
     /// connection's other traffic goes on without it.
     pub request_patience: Duration,
+    /// A connection on which nothing was carried either way for so long is ended; zero
+    /// for never.
+    pub session_idle: Duration,
+    /// A connection that was logged in for so long is ended; zero for never.
+    pub session_longest: Duration,
     /// How long connections are still accepted after a shutdown was asked for: until
     /// load balancers have seen that the gateway is not ready any more.
     pub drain_delay: Duration,
@@ -108,6 +120,12 @@ impl Config {
         }
     }
 
+    /// Bytes for what is between users and machines.
+    pub(crate) fn memory(&self) -> usize {
+        let bytes = self.buffers.unwrap_or_else(default_budget);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
     /// When keys are exchanged anew, as russh takes it.
     pub(crate) fn limits(&self) -> Limits {
         let bytes = self.rekey_bytes.min(MOST_REKEY_BYTES);
@@ -136,7 +154,8 @@ impl Default for Config {
             reserved_connections: 32,
             max_connections_per_vm: 64,
             max_connections_per_owner: 512,
-            max_channels: 128,
+            max_channels: 32,
+            buffers: None,
             max_password_attempts: 6,
             max_auth_requests: 30,
             parallel_hashes: 2,
@@ -154,6 +173,8 @@ impl Default for Config {
             connect_deadline: Duration::from_secs(15),
             start_deadline: Duration::from_secs(300),
             request_patience: Duration::from_millis(500),
+            session_idle: Duration::ZERO,
+            session_longest: Duration::ZERO,
             drain_delay: Duration::ZERO,
             drain_grace: Duration::from_secs(60),
             rekey_bytes: MOST_REKEY_BYTES,

@@ -12,12 +12,13 @@ use russh::keys::PrivateKey;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::admission::{Admission, Admitted, Refusal};
 use crate::audit::{AuditSink, LogSink};
 use crate::auth::{Authenticator, AuthenticatorError, RouteAuthenticator};
 use crate::bans::Bans;
+use crate::budget::Budget;
 use crate::cidr::Cidr;
 use crate::config::Config;
 use crate::connect::{Connector, TcpConnector};
@@ -29,7 +30,7 @@ use crate::sessions::Sessions;
 use crate::standing::{Infrastructure, KnownPlaces};
 use crate::start::{Starter, Starts};
 use crate::startups::Startups;
-use crate::user::{Shared, serve, ssh_config};
+use crate::user::{Shared, review, serve, ssh_config};
 use crate::vm::Dialer;
 
 /// Pause after a failed accept: most often there are too many open files, and
@@ -172,6 +173,7 @@ impl GatewayBuilder {
                 closing: CancellationToken::new(),
                 connections: AtomicU64::new(1),
                 sessions: Sessions::default(),
+                budget: Budget::new(config.memory()),
                 tasks: TaskTracker::new(),
                 startups: Startups::new(
                     config.max_startups,
@@ -231,6 +233,7 @@ impl Gateway {
         let is_over = CancellationToken::new();
         let recordings = shared.recordings.clone();
         let keeping = recordings.map(|it| tokio::spawn(it.keep(is_over.clone())));
+        let _reviewing = AbortOnDropHandle::new(tokio::spawn(review(Arc::clone(&shared))));
         let closed = async {
             shutdown.cancelled().await;
             tokio::time::sleep(shared.config.drain_delay).await;

@@ -34,6 +34,7 @@
 //! | `user` | the side towards users: login, channels, and the bridge to the machine |
 //! | [`fallback`] | login names without a machine lead to a host's own sshd |
 //! | `vm` | the side towards machines: one connection per channel |
+//! | `budget` | the memory that queues may take: in all, and by owner |
 //! | `flow` | queues, windows and streams between the two |
 //! | [`recording`] | terminal sessions as asciicasts, in a directory or an object store |
 //! | [`terminal`] | terminals in machines without a user's connection |
@@ -52,6 +53,7 @@ mod admission;
 pub mod audit;
 pub mod auth;
 mod bans;
+mod budget;
 mod cidr;
 pub mod config;
 pub mod connect;

@@ -172,6 +172,13 @@ impl Sessions {
         Some(Counts { of_vm, of_owner })
     }
 
+    /// Connections that are logged in.
+    pub(crate) fn logged_in(&self) -> Vec<Arc<Conn>> {
+        let table = self.table.lock();
+        let open = table.connections.values().filter_map(Weak::upgrade);
+        open.filter(|conn| conn.identity().is_some()).collect()
+    }
+
     /// Waits for a login, or the end of a connection that was logged in. For one
     /// task at a time.
     pub(crate) async fn changed(&self) {

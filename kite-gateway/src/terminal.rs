@@ -26,6 +26,7 @@ use russh::{ChannelWriteHalf, client};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::budget::Account;
 use crate::config::Config;
 use crate::connect::Connector;
 use crate::flow::{Item, Queue};
@@ -160,9 +161,12 @@ impl Terminals {
         let target = route.target.as_ref();
         let target = target
             .ok_or_else(|| unavailable("its keys are not there yet; try again in a moment"))?;
-        let down = Arc::new(Queue::watched(self.metrics.strain(Way::Down)));
+        let down = Arc::new(Queue::watched(
+            self.metrics.strain(Way::Down),
+            Account::default(),
+        ));
         let strain = self.metrics.strain(Way::Down);
-        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&down), strain));
+        let mailboxes = Arc::new(Mailboxes::new(Arc::clone(&down), strain, None));
         let cut = CancellationToken::new();
         let leave = cut.child_token();
         // Whoever gives up waiting for this leaves no connection behind.

@@ -74,3 +74,53 @@ async fn who_cannot_be_recorded_does_not_go_on() {
     assert_ne!(output.status.code(), Some(0), "{}", text(&output.stdout));
     assert_eq!(text(&bed.ssh("web", "echo quiet").await.stdout), "quiet\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_all_is_recorded_so_is_what_has_no_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let recordings = Recordings::to(directory.path()).unwrap();
+    let bed = Bed::recorded(recordings.everything(true)).await;
+    let _guest = bed.machine("web").await;
+    let command = bed.ssh("web", "echo said by a command; exit 3").await;
+    assert_eq!(text(&command.stdout), "said by a command\n");
+    assert!(text(&command.stderr).contains("kite: this session is recorded"));
+    assert_eq!(command.status.code(), Some(3));
+    let mut shell = bed.with_key("ssh");
+    shell.args(["-T", "-l", "web", "127.0.0.1"]);
+    let shell = run(shell, b"echo said by a shell\nexit\n".to_vec()).await;
+    assert!(text(&shell.stdout).contains("said by a shell"));
+    let in_terminal = in_terminal(&bed, "echo said in a terminal").await;
+    assert!(text(&in_terminal.stdout).contains("said in a terminal"));
+    // Files are not what people do in a session.
+    let mut sftp = bed.with_key("sftp");
+    sftp.args(["-b", "-", "web@127.0.0.1"]);
+    let sftp = run(sftp, b"ls\n".to_vec()).await;
+    assert_eq!(sftp.status.code(), Some(0), "{}", text(&sftp.stderr));
+
+    let mut all = String::new();
+    for file in whole(directory.path(), 3).await {
+        all += &std::fs::read_to_string(file).unwrap();
+    }
+    for said in ["by a command", "by a shell", "in a terminal"] {
+        assert_eq!(
+            all.matches(&format!("said {said}")).count(),
+            1,
+            "{said}: {all}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_cannot_be_recorded_does_not_begin() {
+    let directory = tempfile::tempdir().unwrap();
+    let recordings = Recordings::to(directory.path()).unwrap();
+    let bed = Bed::recorded(recordings.everything(true)).await;
+    let guest = bed.machine("web").await;
+    directory.close().unwrap();
+    let output = bed.ssh("web", "echo done > marker; echo loud").await;
+    let told = text(&output.stdout) + &text(&output.stderr);
+    assert!(told.contains("has to be recorded, and cannot be"), "{told}");
+    assert!(!told.contains("loud"), "{told}");
+    assert_eq!(output.status.code(), Some(255));
+    drop(guest);
+}

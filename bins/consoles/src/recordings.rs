@@ -5,10 +5,10 @@ use std::io;
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _, future, stream::BoxStream};
 use kite_api::{Recorded, Recordings};
 use kite_gateway::recording::store_at;
-use object_store::{Error, ObjectStore, ObjectStoreExt as _, path::Path};
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, path::Path};
 use url::Url;
 
 /// Reads recordings below a URL such as `file:///var/lib/kite/recordings` or
@@ -46,13 +46,26 @@ impl Recordings for StoredRecordings {
             Err(error) => Err(error.into()),
         }
     }
+
+    fn names(&self, from: &str) -> BoxStream<'_, io::Result<(String, u64)>> {
+        // Stores that can begin there, and leave out what is before.
+        let from = self.prefix.clone().join(from);
+        let found = self.store.list_with_offset(Some(&self.prefix), &from);
+        let name = |meta: ObjectMeta| {
+            let name = meta.location.filename()?.to_owned();
+            let is_here = meta.location == self.prefix.clone().join(name.as_str());
+            is_here.then_some((name, meta.size))
+        };
+        found
+            .map_err(io::Error::from)
+            .try_filter_map(move |meta| future::ready(Ok(name(meta))))
+            .boxed()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use futures::TryStreamExt as _;
 
     use super::*;
 
@@ -67,6 +80,26 @@ mod tests {
         let bytes: Vec<_> = found.bytes.try_collect().await.unwrap();
         assert_eq!(bytes.concat(), b"{}\n");
         assert!(recordings.read("other.cast").await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn all_from_a_name_on_are_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in [
+            "20260101T0_a.cast",
+            "20260102T0_b.cast",
+            "20260103T0_c.cast",
+        ] {
+            std::fs::write(directory.path().join(name), "{}\n").unwrap();
+        }
+        std::fs::create_dir(directory.path().join("20260104T_other")).unwrap();
+        std::fs::write(directory.path().join("20260104T_other/d.cast"), "").unwrap();
+        let url = Url::from_directory_path(directory.path()).unwrap();
+        let recordings = StoredRecordings::at(&url).unwrap();
+        let mut names: Vec<_> = recordings.names("20260102T").try_collect().await.unwrap();
+        names.sort_unstable();
+        let expected = ["20260102T0_b.cast", "20260103T0_c.cast"];
+        assert_eq!(names, expected.map(|name| (name.to_owned(), 3)));
     }
 
     #[test]

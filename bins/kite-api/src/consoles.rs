@@ -41,6 +41,10 @@ pub(crate) struct ConsoleArgs {
         requires = "record_to"
     )]
     record_upload: Option<Url>,
+    /// Opens nothing in the browser that is not recorded: no serial lines and screens,
+    /// and terminals only with --record-to.
+    #[arg(long, env = "KITE_ONLY_RECORDED_CONSOLES")]
+    only_recorded_consoles: bool,
     /// Where recordings of terminals are read from, for administrators to replay them
     /// in the browser: what the gateways' --record-to or --record-upload is, such as
     /// `file:///var/lib/kite/recordings` or `s3://bucket/recordings`. Which stores it
@@ -109,6 +113,7 @@ impl ConsoleArgs {
                 total: self.consoles,
                 idle: Duration::from_secs(self.console_idle_seconds),
                 longest: Duration::from_secs(self.console_longest_seconds),
+                only_recorded: self.only_recorded_consoles,
                 ..ConsoleLimits::default()
             })
             .instance(reporter.instance().clone())

@@ -57,6 +57,32 @@ pub struct Bounds {
     /// Connections at a time to all VMs of one user.
     #[arg(long, env = "KITE_MAX_CONNECTIONS_PER_USER", default_value_t = Config::default().max_connections_per_owner, value_name = "NUMBER")]
     max_connections_per_user: usize,
+    /// Channels at a time on one connection.
+    #[arg(long, env = "KITE_MAX_CHANNELS", default_value_t = Config::default().max_channels, value_name = "NUMBER")]
+    max_channels: usize,
+    /// Mebibytes of memory for all open channels and what waits on them; those of one
+    /// user's VMs take at most a quarter of it. Half of what the process's control group
+    /// may have, by default, and 512 where that has no limit. Three quarters are for
+    /// channels, a quarter of a mebibyte each.
+    #[arg(long, env = "KITE_BUFFER_MIB", value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..1 << 30))]
+    buffer_mib: Option<u64>,
+    /// Ends a connection on which nothing is sent either way for so many seconds; 0 for
+    /// never.
+    #[arg(
+        long,
+        env = "KITE_SESSION_IDLE_SECONDS",
+        default_value_t = 0,
+        value_name = "SECONDS"
+    )]
+    session_idle_seconds: u64,
+    /// Ends a connection so many seconds after its login; 0 for never.
+    #[arg(
+        long,
+        env = "KITE_SESSION_LONGEST_SECONDS",
+        default_value_t = 0,
+        value_name = "SECONDS"
+    )]
+    session_longest_seconds: u64,
     /// Wrong passwords within ten minutes after which no password is right that comes
     /// from the address, for longer each time; 0 for never. Keys still log in.
     #[arg(long, env = "KITE_BAN_ADDRESS_AFTER", default_value_t = Config::default().address_bans.failures, value_name = "NUMBER")]
@@ -114,6 +140,10 @@ impl Bounds {
             reserved_connections: self.reserved_connections,
             max_connections_per_vm: self.max_connections_per_vm,
             max_connections_per_owner: self.max_connections_per_user,
+            max_channels: self.max_channels,
+            buffers: self.buffer_mib.map(|mib| mib << 20),
+            session_idle: Duration::from_secs(self.session_idle_seconds),
+            session_longest: Duration::from_secs(self.session_longest_seconds),
             address_bans: BanPolicy {
                 failures: self.ban_address_after,
                 ..defaults.address_bans
@@ -169,6 +199,10 @@ mod tests {
             "--max-startups-per-address=3",
             "--reserved-connections=7",
             "--handshake-seconds=4",
+            "--max-channels=9",
+            "--buffer-mib=64",
+            "--session-idle-seconds=60",
+            "--session-longest-seconds=3600",
         ])
         .unwrap();
         assert_eq!(config.allow.len(), 2);
@@ -180,6 +214,10 @@ mod tests {
         assert_eq!(config.max_startups_per_address, 3);
         assert_eq!(config.reserved_connections, 7);
         assert_eq!(config.handshake_deadline, Duration::from_secs(4));
+        assert_eq!(config.max_channels, 9);
+        assert_eq!(config.buffers, Some(64 << 20));
+        assert_eq!(config.session_idle, Duration::from_secs(60));
+        assert_eq!(config.session_longest, Duration::from_secs(3600));
     }
 
     #[test]
@@ -194,6 +232,14 @@ mod tests {
             let (option, value) = wrong.split_once('=').unwrap();
             assert!(error.contains(option) && error.contains(value), "{error}");
             assert!(error.contains(remedy), "{error}");
+        }
+    }
+
+    #[test]
+    fn memory_that_pays_for_nothing_is_refused() {
+        for mib in ["0", "15", "x"] {
+            let error = config(&[&format!("--buffer-mib={mib}")]).unwrap_err();
+            assert!(error.to_string().contains("--buffer-mib"), "{error}");
         }
     }
 

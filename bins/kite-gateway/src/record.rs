@@ -2,11 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kite_gateway::Recordings;
 use url::Url;
 
-/// Whether terminal sessions are recorded, and where to.
+/// What is recorded.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// What terminals print.
+    Terminals,
+    /// What shells and commands without a terminal print, too; not what sftp carries.
+    All,
+}
+
+/// Whether sessions are recorded, and where to.
 #[derive(Args, Clone, Debug)]
 pub struct RecordArgs {
     /// Records what terminals print, as asciicast v2, into this directory, which no
@@ -23,6 +32,18 @@ pub struct RecordArgs {
         requires = "record_to"
     )]
     record_upload: Option<Url>,
+    /// What is recorded: what terminals print, or what shells and commands without a
+    /// terminal print as well, such as `ssh vm command` and `scp -O`. What the subsystem
+    /// sftp and forwards carry is not recorded; the audit log has them.
+    #[arg(
+        long,
+        env = "KITE_RECORD",
+        value_enum,
+        default_value_t = What::Terminals,
+        value_name = "WHAT",
+        requires = "record_to"
+    )]
+    record: What,
 }
 
 impl RecordArgs {
@@ -32,9 +53,10 @@ impl RecordArgs {
             return Ok(None);
         };
         let recordings = Recordings::open(directory, self.record_upload.as_ref());
-        recordings.map(Some).map_err(|error| {
+        let recordings = recordings.map_err(|error| {
             let option = error.which("--record-to", "--record-upload");
             anyhow::anyhow!("{option} {error}")
-        })
+        })?;
+        Ok(Some(recordings.everything(self.record == What::All)))
     }
 }

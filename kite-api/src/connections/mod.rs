@@ -8,17 +8,19 @@
 //! | Module | What |
 //! |---|---|
 //! | `view` | what the API shows of one |
+//! | `archive` | recordings whose sessions may be forgotten |
 //! | `recordings` | reading recordings from where gateways keep them |
 //! | `sweep` | the ends of those whose process is gone |
 //! | `forget` | how much is kept of those that have ended |
 
+mod archive;
 mod forget;
 mod recordings;
 mod routes;
 mod sweep;
 mod view;
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::extract::{Path, Query, State};
 use jiff::{SignedDuration, Timestamp};
@@ -278,6 +280,22 @@ fn not_there(connection: &KiteConnection, now: Timestamp) -> Problem {
     )
 }
 
+fn not_read_here() -> Problem {
+    Problem::new(
+        ProblemKind::NotFound,
+        "recordings are not read by this server: its operator names where they are \
+         (--recordings-from)",
+    )
+}
+
+fn unreadable(recording: &str, error: &io::Error) -> Problem {
+    tracing::error!(recording, %error, "recordings cannot be read");
+    Problem::new(
+        ProblemKind::Unavailable,
+        "recordings cannot be read now: try again, the operator finds the cause in the log",
+    )
+}
+
 /// `GET /api/v1/admin/sessions/{name}/recordings/{recording}`
 async fn replay(
     State(state): State<ApiState>,
@@ -290,20 +308,9 @@ async fn replay(
     if !spec.recordings.contains(&recording) || !recordings::is_plain(&recording) {
         return Err(Problem::not_found("recording", &recording));
     }
-    let Some(recordings) = state.recordings() else {
-        return Err(Problem::new(
-            ProblemKind::NotFound,
-            "recordings are not read by this server: its operator names where they are \
-             (--recordings-from)",
-        ));
-    };
-    let found = recordings.read(&recording).await.map_err(|error| {
-        tracing::error!(recording, %error, "a recording cannot be read");
-        Problem::new(
-            ProblemKind::Unavailable,
-            "the recording cannot be read now: try again, the operator finds the cause in the log",
-        )
-    })?;
+    let recordings = state.recordings().ok_or_else(not_read_here)?;
+    let found = recordings.read(&recording).await;
+    let found = found.map_err(|error| unreadable(&recording, &error))?;
     let Some(recorded) = found else {
         return Err(not_there(&connection, Timestamp::now()));
     };

@@ -32,6 +32,11 @@ pub trait Recordings: Send + Sync + 'static {
     ///
     /// When that cannot be said now.
     async fn read(&self, name: &str) -> io::Result<Option<Recorded>>;
+
+    /// The names of all that are there whose name is not before `from`, in the order of
+    /// bytes, with how many bytes each has; in any order. Names begin with the time at
+    /// which a recording was begun, such as `20260131T235959Z`.
+    fn names(&self, from: &str) -> BoxStream<'_, io::Result<(String, u64)>>;
 }
 
 /// A recording that is being read.

@@ -5,7 +5,7 @@ use aide::axum::{
     routing::{delete_with, get_with},
 };
 
-use super::{end, end_of_vm, list, list_of_vm, replay};
+use super::{archive, end, end_of_vm, list, list_of_vm, replay};
 use crate::{
     openapi::about,
     problem::ProblemKind::{Conflict, NotFound},
@@ -67,6 +67,31 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     "replayVmSession",
                     "Get a recording of a session",
                     &[NotFound, Conflict],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/recordings",
+            get_with(
+                archive::list,
+                about(
+                    "admin",
+                    "listRecordings",
+                    "List the recordings of a day, the newest first, also of sessions that are \
+                     not kept any more",
+                    &[NotFound],
+                ),
+            ),
+        )
+        .api_route(
+            "/admin/recordings/{recording}",
+            get_with(
+                archive::replay,
+                about(
+                    "admin",
+                    "replayRecording",
+                    "Get a recording by its name",
+                    &[NotFound],
                 ),
             ),
         )

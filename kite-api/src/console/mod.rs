@@ -121,6 +121,9 @@ pub struct ConsoleLimits {
     pub longest: Duration,
     /// How long a ticket is good (30 seconds).
     pub ticket: Duration,
+    /// Only what is recorded is opened: terminals where they are, and no serial lines or
+    /// screens (no).
+    pub only_recorded: bool,
 }
 
 impl Default for ConsoleLimits {
@@ -132,6 +135,7 @@ impl Default for ConsoleLimits {
             idle: Duration::from_secs(30 * 60),
             longest: Duration::from_secs(12 * 3600),
             ticket: Duration::from_secs(30),
+            only_recorded: false,
         }
     }
 }
@@ -144,6 +148,21 @@ pub(crate) struct Consoles {
     pub(crate) places: Arc<Places>,
     pub(crate) terminals: Option<Arc<dyn Terminals>>,
     pub(crate) audit: Arc<dyn ConsoleAudit>,
+}
+
+impl Consoles {
+    /// Refuses what is not offered here.
+    fn check(&self, kind: ConsoleKind) -> Result<(), Problem> {
+        let is_recorded = match (kind, &self.terminals) {
+            (ConsoleKind::Terminal, None) => return Err(no_terminals()),
+            (ConsoleKind::Terminal, Some(terminals)) => terminals.are_recorded(),
+            (ConsoleKind::Serial | ConsoleKind::Vnc, _) => false,
+        };
+        if self.limits.only_recorded && !is_recorded {
+            return Err(unrecorded());
+        }
+        Ok(())
+    }
 }
 
 /// The paths of consoles. The WebSocket is none that OpenAPI could describe.
@@ -217,9 +236,7 @@ async fn create(
     if is_off && vm.spec.power_state == PowerState::Off {
         return Err(not_running());
     }
-    if kind == ConsoleKind::Terminal && state.consoles().terminals.is_none() {
-        return Err(no_terminals());
-    }
+    state.consoles().check(kind)?;
     let key = ObjectKey::of(vm.as_ref());
     let lifetime = state.consoles().limits.ticket;
     let grant = ticket::Grant {
@@ -271,6 +288,14 @@ fn no_terminals() -> Problem {
     Problem::new(
         ProblemKind::Conflict,
         "terminals in the browser are not set up here: use ssh, or the serial console",
+    )
+}
+
+fn unrecorded() -> Problem {
+    Problem::new(
+        ProblemKind::Conflict,
+        "sessions have to be recorded here, and this one cannot be: use ssh, or a terminal in \
+         the browser where that is recorded",
     )
 }
 

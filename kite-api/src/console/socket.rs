@@ -136,6 +136,8 @@ impl Visit {
     /// Opens the console that a ticket is for.
     async fn open(&self, grant: Grant, hello: &Hello) -> Result<Console, Problem> {
         let consoles = self.state.consoles();
+        // Whoever gave the ticket may have been told otherwise.
+        consoles.check(grant.kind)?;
         let user = self.principal.user().uid().unwrap_or_default();
         let place = consoles
             .places

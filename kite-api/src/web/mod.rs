@@ -41,7 +41,7 @@ pub(crate) use self::{
     once::{Once, Stamp},
     paging::{Items, Page},
     precondition::{IfMatch, delete, edit, tag_of},
-    shape::{CURSOR, LINE},
+    shape::{CURSOR, DAY, LINE, day},
     shown::Shown,
     ssh_keys::SshKeys,
     trial::{finish_edit, finish_new, judge_edit, judge_new, whole_of_edit, whole_of_new},

@@ -3,6 +3,7 @@
 //! inside. Patterns and what rules say stay with the API server, whose schemas they are.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::civil::Date;
 use serde_json::{Map, Value};
 
 use crate::problem::MOST_TOLD;
@@ -183,6 +184,7 @@ impl<'a> Shape<'a> {
                 match self.schema["format"].as_str() {
                     Some(LINE) if is_long || text.chars().any(char::is_control) => other(),
                     Some(CURSOR) if URL_SAFE_NO_PAD.decode(text).is_err() => other(),
+                    Some(DAY) if day(text).is_none() => other(),
                     _ => self.most().filter(|_| is_long).map(FaultKind::Long),
                 }
             }
@@ -260,6 +262,7 @@ impl<'a> Shape<'a> {
             ),
             _ => match (self.schema["format"].as_str(), self.most()) {
                 (Some(CURSOR), _) => "what the page before gave as next".to_owned(),
+                (Some(DAY), _) => "a day such as 2026-01-31".to_owned(),
                 (Some(LINE), Some(most)) => format!("one line of at most {most} characters"),
                 _ => "a text in quotes".to_owned(),
             },
@@ -271,6 +274,15 @@ impl<'a> Shape<'a> {
 pub(crate) const LINE: &str = "single-line";
 /// Format of where a page of a list begins.
 pub(crate) const CURSOR: &str = "base64url";
+/// Format of a [`day`].
+pub(crate) const DAY: &str = "date";
+
+/// A day as RFC 3339 spells it.
+pub(crate) fn day(text: &str) -> Option<Date> {
+    let day = Date::strptime("%Y-%m-%d", text).ok()?;
+    // Not a year of another length, nor a sign.
+    (day.to_string() == text && text.len() == 10).then_some(day)
+}
 
 fn allows_null(schema: &Value) -> bool {
     let is_null = |it: &Value| it["type"] == "null";
@@ -309,7 +321,7 @@ pub(crate) fn not_understood(schema: &Value, left_to_others: &[&str]) -> Vec<Str
         "type",
     ];
     // Numbers have bounds beside these.
-    const FORMATS: [&str; 4] = ["uint16", "uint32", LINE, CURSOR];
+    const FORMATS: [&str; 5] = ["uint16", "uint32", LINE, CURSOR, DAY];
     let Some(fields) = schema.as_object() else {
         return Vec::new();
     };

@@ -28,6 +28,7 @@ mod tokens;
 mod totp;
 mod users;
 mod vm_history;
+mod vm_recordings;
 mod vm_sessions;
 mod vms;
 mod world;

@@ -54,7 +54,10 @@ async fn make_history(world: &World, vm: &KiteVirtualMachine, count: i64) {
             "vm": {"name": vm.name_any(), "uid": vm.uid()}, "owner": "ann", "login": "web",
             "kind": "Ssh", "instance": gateway().id(), "number": number,
             "openedAt": "2026-01-01T00:00:00Z",
-            "ended": {"at": (now - SignedDuration::from_secs(number)).to_string(), "why": "over"},
+            "ended": {
+                "at": (now - SignedDuration::from_secs(number)).to_string(), "why": "over",
+                "bytesUp": 0, "bytesDown": 0,
+            },
         });
         let connection = object(&namespace, serde_json::from_value(spec).unwrap());
         world.cluster.create(&connection).await.unwrap()
@@ -96,7 +99,7 @@ async fn old_sessions_are_forgotten() {
     for number in 1..=55 {
         let ended = json!({"ended": {
             "at": (Timestamp::now() - SignedDuration::from_mins(number)).to_string(),
-            "why": "closed by the user",
+            "why": "closed by the user", "bytesUp": 0, "bytesDown": 0,
         }});
         report(&world, &web, &gateway(), number, ended).await;
     }

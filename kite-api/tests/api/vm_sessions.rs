@@ -1,14 +1,11 @@
-//! Sessions in VMs: who sees and ends them, what is replayed, and what becomes of
-//! those whose gateway is gone.
+//! Sessions in VMs: who sees and ends them, and what becomes of those whose gateway is
+//! gone.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use futures::StreamExt as _;
-use http::{Method, StatusCode, header};
-use jiff::{Timestamp, ToSpan as _};
-use kite_api::{ApiState, Recorded, Recordings};
+use http::{Method, StatusCode};
+use jiff::Timestamp;
+use kite_api::ApiState;
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
     connections::{Instance, object},
@@ -25,9 +22,8 @@ use crate::{
     world::{World, request, send},
 };
 
-const ALL: &str = "/api/v1/admin/sessions";
+pub const ALL: &str = "/api/v1/admin/sessions";
 const OF_WEB: &str = "/api/v1/vms/web/sessions";
-const CAST: &str = "20260101T000000Z_kite-user-ann_web_web_0a.cast";
 
 /// A VM as it is before anybody has looked at it.
 pub async fn make_vm(world: &World, owner: &str, name: &str) -> KiteVirtualMachine {
@@ -85,7 +81,7 @@ pub fn gateway() -> Instance {
     Instance::new(7, Some("gateway-0".to_owned()))
 }
 
-fn over() -> Value {
+pub fn over() -> Value {
     json!({"ended": {"at": Timestamp::now().to_string(), "why": "closed by the user"}})
 }
 
@@ -285,96 +281,6 @@ async fn tokens_see_and_end_sessions_by_their_scopes() {
         .await
         .is_problem(403, "forbidden");
     assert_eq!(world.delete(&one, &powers).await.status, 202);
-}
-
-/// One recording, and a disk that fails for another.
-struct Shelf;
-
-#[async_trait]
-impl Recordings for Shelf {
-    async fn read(&self, name: &str) -> io::Result<Option<Recorded>> {
-        let text = Bytes::from_static(b"{\"version\": 2}\n[0.1, \"o\", \"hello\"]\n");
-        match name {
-            CAST => Ok(Some(Recorded {
-                length: text.len() as u64,
-                bytes: futures::stream::iter([Ok(text)]).boxed(),
-            })),
-            "broken.cast" => Err(io::Error::other("no such bucket")),
-            _ => Ok(None),
-        }
-    }
-}
-
-#[tokio::test]
-async fn administrators_replay_what_is_kept() {
-    let world = World::with(|builder| builder.recordings(Shelf)).await;
-    let bare = world.replica().await;
-    let root = world.user("root", AccessLevel::Admin).await;
-    let mia = world.user("mia", AccessLevel::Manager).await;
-    let ann = world.user("ann", AccessLevel::User).await;
-    let web = make_vm(&world, "ann", "web").await;
-    let kept = json!({"recordings": [CAST, "lost.cast", "broken.cast", "../../etc/passwd.cast"]});
-    let live = kept.clone();
-    let mut kept = kept;
-    kept["ended"] = over()["ended"].clone();
-    report(&world, &web, &gateway(), 1, kept).await;
-    report(&world, &web, &gateway(), 2, live).await;
-    let path = |number: i64, recording: &str| {
-        let name = names::connection(gateway().id(), number);
-        format!("{ALL}/{name}/recordings/{recording}")
-    };
-
-    let played = world.get(&path(1, CAST), &root).await;
-    assert_eq!(played.status, 200);
-    assert_eq!(
-        played.headers[header::CONTENT_TYPE],
-        "application/x-asciicast"
-    );
-    assert!(
-        played.body.as_str().unwrap().contains("hello"),
-        "{played:?}"
-    );
-    // Not even the VM's owner, and no token.
-    for who in [&mia, &ann] {
-        world
-            .get(&path(1, CAST), who)
-            .await
-            .is_problem(403, "forbidden");
-    }
-    let body = json!({"name": "all", "scopes": ["admin"]});
-    let token = world.post("/api/v1/me/tokens", &root, body).await;
-    let by_token = world.get(&path(1, CAST), token.text("/token")).await;
-    by_token.is_problem(403, "forbidden");
-
-    // A session is over before the last of it is stored.
-    let fresh = world.get(&path(1, "lost.cast"), &root).await;
-    fresh.is_problem(409, "conflict");
-    assert_eq!(fresh.headers[header::RETRY_AFTER], "2");
-    assert!(fresh.text("/detail").contains("being stored"), "{fresh:?}");
-    let long_ago = Timestamp::now() - 121.seconds();
-    let ended = json!({"at": long_ago.to_string(), "why": "closed by the user"});
-    let old = json!({"recordings": ["lost.cast"], "ended": ended});
-    report(&world, &web, &gateway(), 3, old).await;
-    let lost = world.get(&path(3, "lost.cast"), &root).await;
-    lost.is_problem(404, "not-found");
-    assert!(!lost.headers.contains_key(header::RETRY_AFTER));
-    assert!(lost.text("/detail").contains("not kept"), "{lost:?}");
-    let under_way = world.get(&path(2, "lost.cast"), &root).await;
-    under_way.is_problem(409, "conflict");
-    assert!(!under_way.headers.contains_key(header::RETRY_AFTER));
-    assert!(under_way.text("/detail").contains("under way"));
-    let broken = world.get(&path(1, "broken.cast"), &root).await;
-    broken.is_problem(503, "unavailable");
-    assert!(!broken.body.to_string().contains("bucket"));
-    // Only what the session names, and nothing that leads elsewhere.
-    for name in ["other.cast", "..%2F..%2Fetc%2Fpasswd.cast"] {
-        let refused = world.get(&path(1, name), &root).await;
-        refused.is_problem(404, "not-found");
-        assert!(!refused.text("/detail").contains("kept"), "{refused:?}");
-    }
-    let nowhere = send(&bare, request(Method::GET, &path(1, CAST), &root, None)).await;
-    nowhere.is_problem(404, "not-found");
-    assert!(nowhere.text("/detail").contains("--recordings-from"));
 }
 
 /// How many sessions last, as the API server has them.

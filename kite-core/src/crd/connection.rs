@@ -12,6 +12,13 @@ use serde::{Deserialize, Serialize};
 /// Most recordings that one connection's object names; the audit log names all.
 pub const MOST_RECORDINGS: usize = 64;
 
+/// What clients say of themselves: nothing that a terminal would act on.
+const PRINTABLE: &str = "^[ -~]*$";
+/// What people and programs write: in one line, without control characters.
+const NO_CONTROLS: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
+/// What a recording may be called: it names a file.
+const RECORDING: &str = "^[A-Za-z0-9_-][A-Za-z0-9._-]*$";
+
 /// Who is connected to which VM, since when, and how it ended.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -39,6 +46,7 @@ pub const MOST_RECORDINGS: usize = 64;
 )]
 #[x_kube(validation = Rule::new("self.vm == oldSelf.vm && self.owner == oldSelf.owner && self.login == oldSelf.login && self.kind == oldSelf.kind && self.instance == oldSelf.instance && self.number == oldSelf.number && self.openedAt == oldSelf.openedAt").message("whose connection it is and what to cannot be changed"))]
 #[x_kube(validation = Rule::new("!has(oldSelf.end) || (has(self.end) && self.end == oldSelf.end)").message("the wish that a connection ends cannot be taken back"))]
+#[x_kube(validation = Rule::new("!has(oldSelf.recordings) || (has(self.recordings) && oldSelf.recordings.all(it, it in self.recordings))").message("recordings are added and never taken away"))]
 #[serde(rename_all = "camelCase")]
 pub struct KiteConnectionSpec {
     /// The VM that it leads to, in the namespace of this object.
@@ -54,11 +62,11 @@ pub struct KiteConnectionSpec {
     pub kind: ConnectionKind,
     /// Address where the client is, as far as known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), regex(pattern = PRINTABLE))]
     pub peer: Option<String>,
     /// What the client calls itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 255))]
+    #[schemars(length(max = 255), regex(pattern = PRINTABLE))]
     pub client: Option<String>,
     /// Id of the process that carries it, the same as on its heartbeat.
     #[schemars(length(min = 1, max = 63))]
@@ -76,7 +84,7 @@ pub struct KiteConnectionSpec {
     pub opened_at: Time,
     /// Names of the recordings that were made of its terminals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), inner(length(min = 1, max = 512)))]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 512), regex(pattern = RECORDING)))]
     pub recordings: Vec<String>,
     /// Somebody wants it to end. Whoever carries it ends it then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +127,7 @@ pub struct EndWish {
     #[schemars(length(min = 1, max = 253))]
     pub by: String,
     /// Why; whoever is connected reads it.
-    #[schemars(length(max = 200))]
+    #[schemars(length(max = 200), regex(pattern = NO_CONTROLS))]
     pub reason: String,
     /// Since when.
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("at must be before the year 9000"))]
@@ -136,7 +144,7 @@ pub struct ConnectionEnd {
     #[serde(deserialize_with = "crate::time::required")]
     pub at: Time,
     /// Why.
-    #[schemars(length(max = 400))]
+    #[schemars(length(max = 400), regex(pattern = NO_CONTROLS))]
     pub why: String,
     /// Bytes from the user to the VM; absent where nobody could say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use russh::server::Handle;
 use russh::{ChannelWriteHalf, client, server};
 
-use super::{Item, Queue};
+use super::{Item, Queue, Wire};
 
 /// `SSH_EXTENDED_DATA_STDERR` (RFC 4254 §5.2).
 pub(crate) const STDERR: u32 = 1;
@@ -44,6 +44,7 @@ pub(crate) enum Ended {
 pub(crate) async fn to_user(
     queue: &Queue,
     writer: &ChannelWriteHalf<server::Msg>,
+    wire: &Wire,
     handle: &Handle,
     witness: &impl Witness,
     is_session: bool,
@@ -51,6 +52,7 @@ pub(crate) async fn to_user(
     let mut waits = is_session;
     let mut held = None;
     loop {
+        let ready = wire.ready().await;
         let next = match held.take() {
             Some(item) => Some(item),
             None => queue.pop().await,
@@ -77,6 +79,7 @@ pub(crate) async fn to_user(
             notice(writer, &why, LOST).await;
             return Ended::Stopped;
         }
+        let bytes = item.data();
         let sent = match item {
             Item::Data(data) => writer.data_bytes(data).await.is_ok(),
             Item::Extended(kind, data) => writer.extended_data_bytes(kind, data).await.is_ok(),
@@ -103,6 +106,7 @@ pub(crate) async fn to_user(
         if !sent {
             return Ended::Gone;
         }
+        wire.given(ready, bytes);
     }
 }
 
@@ -111,8 +115,17 @@ fn is_exit(item: &Item) -> bool {
 }
 
 /// Carries what the user sent to the VM.
-pub(crate) async fn to_vm(queue: &Queue, writer: &ChannelWriteHalf<client::Msg>) -> Ended {
-    while let Some(item) = queue.pop().await {
+pub(crate) async fn to_vm(
+    queue: &Queue,
+    writer: &ChannelWriteHalf<client::Msg>,
+    wire: &Wire,
+) -> Ended {
+    loop {
+        let ready = wire.ready().await;
+        let Some(item) = queue.pop().await else {
+            return Ended::Gone;
+        };
+        let bytes = item.data();
         let sent = match item {
             Item::Data(data) => writer.data_bytes(data).await.is_ok(),
             Item::Extended(kind, data) => writer.extended_data_bytes(kind, data).await.is_ok(),
@@ -128,8 +141,8 @@ pub(crate) async fn to_vm(queue: &Queue, writer: &ChannelWriteHalf<client::Msg>)
         if !sent {
             return Ended::Gone;
         }
+        wire.given(ready, bytes);
     }
-    Ended::Gone
 }
 
 /// Tells the user something on standard error.

@@ -3,7 +3,8 @@
 //! An SSH session's loop fills the queue and must never wait; so the queue
 //! takes everything, counts bytes, and others look at the count: the window
 //! policy of the user's side and the throttled stream of the VM's side both
-//! slow the sender down while the queue is above its mark.
+//! slow the sender down while the queue is above its mark, which is the queue's part
+//! of the memory that is left (see [`budget`](crate::budget)).
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -13,12 +14,8 @@ use parking_lot::Mutex;
 use russh::Sig;
 use tokio::time::Instant;
 
+use crate::budget::Account;
 use crate::metrics::Strain;
-
-/// Above this much memory the sender is slowed down.
-pub(crate) const HIGH_WATER: usize = 1024 * 1024;
-/// Below this it may send freely again.
-const LOW_WATER: usize = 512 * 1024;
 
 /// Data that comes in smaller pieces is put together up to this length. A channel
 /// that is stalled trickles on by two bytes at a time, and over hours the places of
@@ -59,7 +56,7 @@ const ITEM_COST: usize = 128;
 
 impl Item {
     /// Bytes of channel data in it.
-    fn data(&self) -> usize {
+    pub(super) fn data(&self) -> usize {
         match self {
             Self::Data(data) | Self::Extended(_, data) => data.len(),
             Self::Eof
@@ -115,8 +112,10 @@ struct State {
     items: VecDeque<Item>,
     said: Said,
     cost: usize,
+    /// Pays for it.
+    account: Account,
     total: u64,
-    /// Above the high mark, and not yet below the low one again.
+    /// Above its mark, and not yet below half of it again.
     over: bool,
     /// Since when, where that is told.
     since: Option<Instant>,
@@ -126,6 +125,11 @@ struct State {
 }
 
 impl State {
+    fn costs(&mut self, cost: usize) {
+        self.cost = cost;
+        self.account.set(cost);
+    }
+
     /// Adds data to what waits last, if both are small; gives back what it is not
     /// added to.
     fn merge(&mut self, item: Item) -> Option<Item> {
@@ -142,7 +146,7 @@ impl State {
         };
         longer.extend_from_slice(more);
         *last = longer.freeze();
-        self.cost += more.len();
+        self.costs(self.cost + more.len());
         None
     }
 }
@@ -161,15 +165,20 @@ impl Drop for Queue {
 }
 
 impl Queue {
-    /// One that tells how long its sender is held back.
-    pub(crate) fn watched(strain: Strain) -> Self {
+    /// One that tells how long its sender is held back, and whose memory this account
+    /// pays for.
+    pub(crate) fn watched(strain: Strain, account: Account) -> Self {
         Self {
             strain: Some(strain),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                account,
+                ..State::default()
+            }),
         }
     }
 
     fn hold_back(&self, state: &mut State) {
+        state.account.hold(true);
         if !std::mem::replace(&mut state.over, true)
             && let Some(strain) = &self.strain
         {
@@ -180,6 +189,7 @@ impl Queue {
 
     fn let_go(&self, state: &mut State) {
         state.over = false;
+        state.account.hold(false);
         wake(&mut state.producer);
         if let (Some(since), Some(strain)) = (state.since.take(), &self.strain) {
             strain.now.dec();
@@ -198,13 +208,14 @@ impl Queue {
         let Some(item) = state.merge(item) else {
             return state.cost;
         };
-        state.cost += item.cost();
-        if state.cost > HIGH_WATER {
+        let cost = state.cost + item.cost();
+        state.costs(cost);
+        if cost > state.account.mark() {
             self.hold_back(&mut state);
         }
         state.items.push_back(item);
         wake(&mut state.consumer);
-        state.cost
+        cost
     }
 
     /// The next item; waits for one. `None` once the queue is closed.
@@ -215,8 +226,9 @@ impl Queue {
     fn poll_pop(&self, cx: &Context<'_>) -> Poll<Option<Item>> {
         let mut state = self.state.lock();
         if let Some(item) = state.items.pop_front() {
-            state.cost -= item.cost();
-            if state.over && state.cost <= LOW_WATER {
+            let cost = state.cost - item.cost();
+            state.costs(cost);
+            if state.over && cost <= state.account.mark() / 2 {
                 self.let_go(&mut state);
             }
             return Poll::Ready(Some(item));
@@ -243,11 +255,6 @@ impl Queue {
         self.state.lock().over
     }
 
-    /// Memory that waits.
-    pub(crate) fn cost(&self) -> usize {
-        self.state.lock().cost
-    }
-
     /// Bytes of channel data that ever went in.
     pub(crate) fn total(&self) -> u64 {
         self.state.lock().total
@@ -257,8 +264,9 @@ impl Queue {
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
-        state.items.clear();
-        state.cost = 0;
+        // With the places of items that it had.
+        state.items = VecDeque::new();
+        state.costs(0);
         wake(&mut state.consumer);
         self.let_go(&mut state);
     }
@@ -275,6 +283,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::budget::{Budget, FLOOR, MOST};
     use crate::metrics::{Metrics, Way};
 
     fn data(length: usize) -> Item {
@@ -300,9 +309,9 @@ mod tests {
     #[tokio::test]
     async fn stays_over_until_the_low_mark() {
         let queue = Queue::default();
-        queue.push(data(HIGH_WATER - ITEM_COST));
+        queue.push(data(MOST - ITEM_COST));
         assert!(!queue.is_over());
-        queue.push(data(LOW_WATER - 2 * ITEM_COST));
+        queue.push(data(MOST / 2 - 2 * ITEM_COST));
         queue.push(data(0));
         assert!(queue.is_over());
         let blocked = std::future::poll_fn(|cx| Poll::Ready(queue.poll_room(cx).is_pending()));
@@ -315,10 +324,10 @@ mod tests {
     fn held_back_senders_are_told_of() {
         let metrics = Metrics::default();
         let strain = metrics.strain(Way::Up);
-        let queues = [(); 3].map(|()| Queue::watched(metrics.strain(Way::Up)));
+        let queues = [(); 3].map(|()| Queue::watched(metrics.strain(Way::Up), Account::default()));
         for queue in &queues {
-            queue.push(data(HIGH_WATER));
-            queue.push(data(HIGH_WATER));
+            queue.push(data(MOST));
+            queue.push(data(MOST));
         }
         assert_eq!(strain.now.get(), 3);
         let [read, closed, dropped] = queues;
@@ -333,10 +342,31 @@ mod tests {
         assert_eq!(strain.now.get(), 0);
     }
 
+    #[tokio::test]
+    async fn where_memory_is_scarce_the_mark_is_lower_and_reading_goes_on() {
+        let budget = Budget::new(64 * MOST);
+        let share = budget.share("ann");
+        let account = || Account::of(Some(share.clone()));
+        let queue = Queue::watched(Metrics::default().strain(Way::Down), account());
+        let mut others = account();
+        others.set(16 * MOST);
+        queue.push(data(FLOOR / 2));
+        assert!(!queue.is_over());
+        queue.push(data(FLOOR));
+        assert!(queue.is_over() && share.is_full());
+        assert!(queue.pop().await.is_some() && queue.is_over());
+        assert!(queue.pop().await.is_some() && !queue.is_over());
+        drop(others);
+        queue.push(data(MOST / 2));
+        assert!(!queue.is_over());
+        queue.close();
+        assert!(!share.is_full());
+    }
+
     #[test]
     fn a_flood_of_small_things_counts() {
         let queue = Queue::default();
-        for _ in 0..HIGH_WATER / ITEM_COST {
+        for _ in 0..MOST / ITEM_COST {
             queue.push(Item::Extended(1, Bytes::from_static(b"x")));
         }
         assert!(queue.is_over());

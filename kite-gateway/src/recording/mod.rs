@@ -26,7 +26,7 @@ use prometheus_client::registry::Registry;
 use rand::RngExt as _;
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -41,6 +41,8 @@ use crate::route::{LoginName, VmKey};
 pub(crate) const RECORDED: &str = "kite: this session is recorded";
 /// Events that wait for the disk; above it the session waits.
 const WAITING: usize = 256;
+/// Bytes of what is printed that wait for the disk.
+const WAITING_BYTES: u32 = 64 * 1024;
 /// How long the last recordings may take when the gateway ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What a recording is called while it is made.
@@ -52,6 +54,7 @@ const WHOLE: &str = "cast";
 #[derive(Clone, Debug)]
 pub struct Recordings {
     inner: Arc<Inner>,
+    everything: bool,
 }
 
 #[derive(Debug)]
@@ -102,6 +105,26 @@ impl Recordings {
                 writers: TaskTracker::new(),
                 metrics: Metrics::default(),
             }),
+            everything: false,
+        })
+    }
+
+    /// Records what shells and commands without a terminal print, too; otherwise only
+    /// what terminals do. What the subsystem `sftp` carries is never recorded.
+    #[must_use]
+    pub fn everything(self, is_recorded: bool) -> Self {
+        Self {
+            everything: is_recorded,
+            ..self
+        }
+    }
+
+    /// What stands for the terminal of a session that has none, if such are recorded.
+    pub(crate) fn without_terminal(&self) -> Option<Terminal> {
+        self.everything.then(|| Terminal {
+            term: "dumb".to_owned(),
+            columns: 80,
+            rows: 24,
         })
     }
 
@@ -121,6 +144,7 @@ impl Recordings {
                 writers: TaskTracker::new(),
                 metrics: self.inner.metrics.clone(),
             }),
+            everything: self.everything,
         }
     }
 
@@ -170,6 +194,7 @@ impl Recordings {
             name: format!("{name}.{WHOLE}"),
             started: Instant::now(),
             sender,
+            room: Arc::new(Semaphore::new(WAITING_BYTES as usize)),
         })
     }
 
@@ -209,8 +234,13 @@ impl Recordings {
 pub(crate) struct Recording {
     name: String,
     started: Instant,
-    sender: mpsc::Sender<(Duration, Event)>,
+    sender: mpsc::Sender<Noted>,
+    /// Bytes that may still wait.
+    room: Arc<Semaphore>,
 }
+
+/// An event, when it was, and its place among those that wait.
+type Noted = (Duration, Event, Option<OwnedSemaphorePermit>);
 
 /// Recording is not possible any more.
 #[derive(Debug)]
@@ -224,32 +254,34 @@ impl Recording {
 
     /// What is printed. Waits where the disk is slower than the terminal.
     pub(crate) async fn printed(&self, data: &Bytes) -> Result<(), Lost> {
-        self.note(Event::Output(data.clone())).await
+        let at = self.started.elapsed();
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room);
+        let place = room.acquire_many_owned(length.min(WAITING_BYTES)).await;
+        let event = (at, Event::Output(data.clone()), place.ok());
+        self.sender.send(event).await.map_err(|_| Lost)
     }
 
     /// The terminal has another size.
     pub(crate) fn resized(&self, columns: u32, rows: u32) {
         let event = Event::Resize { columns, rows };
         // Not worth to wait for, and a disk that is slow is told of by what is printed.
-        let _ = self.sender.try_send((self.started.elapsed(), event));
-    }
-
-    async fn note(&self, event: Event) -> Result<(), Lost> {
-        let event = (self.started.elapsed(), event);
-        self.sender.send(event).await.map_err(|_| Lost)
+        let _ = self.sender.try_send((self.started.elapsed(), event, None));
     }
 }
 
 /// Writes what comes, as much at a time as has come.
-async fn write(mut file: File, mut events: mpsc::Receiver<(Duration, Event)>) -> io::Result<()> {
+async fn write(mut file: File, mut events: mpsc::Receiver<Noted>) -> io::Result<()> {
     let (mut encoder, mut batch) = (Encoder::default(), Vec::new());
     while events.recv_many(&mut batch, WAITING).await > 0 {
         let mut lines = Vec::new();
-        for (at, event) in batch.drain(..) {
-            encoder.event(at, &event, &mut lines)?;
+        for (at, event, _) in &batch {
+            encoder.event(*at, event, &mut lines)?;
         }
         file.write_all(&lines).await?;
         file.flush().await?;
+        // Now there is room for others.
+        batch.clear();
     }
     file.sync_all().await
 }

@@ -15,7 +15,8 @@ use super::pump::{Ends, UNRECORDED};
 use super::relay::relay;
 use super::wait::Waiting;
 use crate::audit::Purpose;
-use crate::flow;
+use crate::budget::Paid;
+use crate::flow::{self, Room as _};
 use crate::metrics::Way;
 use crate::vm::{Halt, Mailboxes, RequestReceiver, VmConnection};
 
@@ -69,6 +70,8 @@ pub(crate) struct Bridge {
     /// Opens the channel towards the user, or refuses it; none once it is open.
     pub(crate) reply: Option<ChannelOpenHandle>,
     pub(crate) requests: RequestReceiver,
+    /// For the memory that it takes.
+    pub(crate) _paid: Paid,
 }
 
 impl Bridge {
@@ -101,7 +104,7 @@ impl Bridge {
             } => opened,
             () = gone.cancelled() => return "user gone before it was open".to_owned(),
         };
-        let (mut vm, channel) = match opened {
+        let (mut vm, channel, mailboxes) = match opened {
             Ok(opened) => opened,
             Err(error) => return self.explain(&error).await,
         };
@@ -115,6 +118,7 @@ impl Bridge {
             user: &self.writer,
             handle: &self.handle,
             machine: &machine,
+            wire: mailboxes.wire(),
             is_session: matches!(self.kind, Kind::Session),
         };
         let relays = TaskTracker::new();
@@ -177,13 +181,14 @@ impl Bridge {
     async fn open(
         &self,
         cut: CancellationToken,
-    ) -> Result<(VmConnection, Channel<client::Msg>), EnterError> {
+    ) -> Result<(VmConnection, Channel<client::Msg>, Arc<Mailboxes>), EnterError> {
         let mailboxes = Arc::new(Mailboxes::new(
             Arc::clone(&self.link.down),
             self.conn.shared.metrics.strain(Way::Down),
+            self.conn.share().cloned(),
         ));
         self.link.attach(Arc::clone(&mailboxes));
-        let connection = enter(&self.conn, mailboxes, cut).await?;
+        let connection = enter(&self.conn, Arc::clone(&mailboxes), cut).await?;
         let handle = &connection.handle;
         let channel = match &self.kind {
             Kind::Session => handle.channel_open_session().await,
@@ -200,7 +205,7 @@ impl Bridge {
             Kind::DirectStreamlocal { path } => handle.channel_open_direct_streamlocal(path).await,
         };
         match channel {
-            Ok(channel) => Ok((connection, channel)),
+            Ok(channel) => Ok((connection, channel, mailboxes)),
             Err(error) => {
                 connection.end().await;
                 Err(refused(&self.conn, error))

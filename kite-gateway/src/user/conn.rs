@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -14,6 +15,8 @@ use super::link::{Link, shortened};
 use super::serve::Shared;
 use crate::audit::{Event, Purpose, Record};
 use crate::auth::Proof;
+use crate::budget::{Account, Paid, Share};
+use crate::flow::{Brake, Wire};
 use crate::metrics::{KindLabels, Way, WayLabels};
 use crate::route::{LoginName, VmKey};
 use crate::secret::Secret;
@@ -75,6 +78,12 @@ pub(crate) struct Conn {
     identity: OnceLock<Identity>,
     handle: OnceLock<Handle>,
     links: Mutex<HashMap<u32, Arc<Link>>>,
+    /// What the owner's machines may take; there after the login.
+    share: OnceLock<Arc<Share>>,
+    /// The way out of its SSH session.
+    pub(crate) wire: Wire,
+    /// Counts what is carried, to see whether anything is.
+    carried: AtomicU64,
 }
 
 impl Conn {
@@ -93,6 +102,9 @@ impl Conn {
             identity: OnceLock::new(),
             handle: OnceLock::new(),
             links: Mutex::default(),
+            share: OnceLock::new(),
+            wire: Wire::default(),
+            carried: AtomicU64::new(0),
         }
     }
 
@@ -103,9 +115,15 @@ impl Conn {
 
     /// Notes a login; `false` if it comes too late to be one.
     pub(crate) fn logged_in(&self, identity: Identity) -> bool {
+        let owner = identity.owner.clone();
+        let owner = owner.unwrap_or_else(|| identity.vm.to_string());
         let Some(counts) = self.shared.sessions.log_in(self, identity) else {
             return false;
         };
+        let share = self.shared.budget.share(&owner);
+        self.wire.charge(Account::of(Some(Arc::clone(&share))));
+        // A connection logs in once.
+        let _ = self.share.set(share);
         let config = &self.shared.config;
         let crowd = if counts.of_vm > config.max_connections_per_vm {
             Some(Crowd::Vm(config.max_connections_per_vm))
@@ -126,9 +144,33 @@ impl Conn {
         self.identity.set(identity).is_ok()
     }
 
-    /// Memory that waits for machines to be read by them.
-    pub(crate) fn waiting(&self) -> usize {
-        self.links.lock().values().map(|link| link.up.cost()).sum()
+    /// What the owner's machines may take; there after the login.
+    pub(crate) fn share(&self) -> Option<&Arc<Share>> {
+        self.share.get()
+    }
+
+    /// Pays for another channel, or says why there can be none.
+    pub(crate) fn pay(&self) -> Result<Paid, String> {
+        let most = self.shared.config.max_channels;
+        if self.channels() >= most {
+            return Err(format!("kite: at most {most} channels on one connection"));
+        }
+        let paid = self.share().and_then(Share::open);
+        paid.ok_or_else(|| {
+            "kite: the gateway has no memory left for another channel to this owner's VMs; end \
+             some and try again"
+                .to_owned()
+        })
+    }
+
+    /// Something was carried, either way.
+    pub(crate) fn carries(&self) {
+        self.carried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Another number whenever something was carried.
+    pub(crate) fn carried(&self) -> u64 {
+        self.carried.load(Ordering::Relaxed)
     }
 
     /// Who has more connections than they may, if somebody has.
@@ -174,7 +216,10 @@ impl Conn {
     /// The link of a channel that the gateway opened towards the user: whoever
     /// comes first, the user's confirmation or the task that opened, makes it.
     pub(crate) fn adopt(&self, id: u32) -> Arc<Link> {
-        let make = || Link::without_requests(self.gone.child_token(), &self.shared.metrics);
+        let make = || {
+            let (gone, metrics) = (self.gone.child_token(), &self.shared.metrics);
+            Link::without_requests(gone, metrics, self.share().cloned())
+        };
         let mut links = self.links.lock();
         let link = links.entry(id).or_insert_with(|| Arc::new(make()));
         Arc::clone(link)
@@ -226,6 +271,18 @@ impl Conn {
             labels,
             started: Instant::now(),
         }
+    }
+}
+
+impl Brake for Conn {
+    /// The memory is used up, and a machine does not read what this user sends.
+    fn holds(&self) -> bool {
+        let is_full = self.share().is_some_and(|share| share.is_full());
+        is_full && self.links.lock().values().any(|link| link.up.is_over())
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
     }
 }
 

@@ -105,7 +105,7 @@ async fn open(
     cut: CancellationToken,
 ) -> Result<(VmConnection, u32), EnterError> {
     let strain = conn.shared.metrics.strain(Way::Down);
-    let mailboxes = Mailboxes::forwarding(strain);
+    let mailboxes = Mailboxes::forwarding(strain, conn.share().cloned());
     let vm = enter(conn, Arc::new(mailboxes), cut).await?;
     let answer = match listen {
         Listen::Tcp(address, port) => match vm.handle.tcpip_forward(address, *port).await {

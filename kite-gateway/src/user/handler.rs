@@ -20,16 +20,13 @@ use super::login::{INTERACTIVE, Proven, ask_for_password, reject};
 use super::progress::Progress;
 use crate::audit::Purpose;
 use crate::auth::{Proof, Verdict};
-use crate::flow::{HIGH_WATER, Item, Pace, Windows};
-use crate::recording::Terminal;
+use crate::flow::{Item, Pace, Windows};
+use crate::recording::{Recordings, Terminal};
 use crate::secret::Secret;
 use crate::vm::{Request, Requests};
 
 /// A queue that is longer than this ends its channel: no window allows it.
 const HARD_CAP: usize = 32 * 1024 * 1024;
-/// What all channels of a connection together may have waiting: the next one whose
-/// machine does not read is ended.
-const CONNECTION_CAP: usize = 64 * 1024 * 1024;
 /// `SSH_OPEN_RESOURCE_SHORTAGE` (RFC 4254 §5.1).
 const RESOURCE_SHORTAGE: u32 = 4;
 
@@ -80,17 +77,16 @@ impl UserHandler {
         reply: ChannelOpenHandle,
         handle: Handle,
     ) {
-        let most = self.conn.shared.config.max_channels;
-        if self.conn.channels() >= most {
-            let reason = format!("kite: at most {most} channels on one connection");
-            reply
-                .reject(ChannelOpenFailure::Other {
-                    code: RESOURCE_SHORTAGE,
-                    reason,
-                })
-                .await;
-            return;
-        }
+        let paid = match self.conn.pay() {
+            Ok(paid) => paid,
+            Err(reason) => {
+                let code = RESOURCE_SHORTAGE;
+                reply
+                    .reject(ChannelOpenFailure::Other { code, reason })
+                    .await;
+                return;
+            }
+        };
         // Data comes by the callbacks below; an unread half would fill up and
         // stop the whole connection.
         let (_, writer) = channel.split();
@@ -100,6 +96,7 @@ impl UserHandler {
             requests,
             self.conn.gone.child_token(),
             &self.conn.shared.metrics,
+            self.conn.share().cloned(),
             kind.purpose(),
             detail.as_deref(),
         ));
@@ -112,6 +109,7 @@ impl UserHandler {
             handle,
             reply: Some(reply),
             requests: receiver,
+            _paid: paid,
         };
         self.conn.shared.tasks.spawn(bridge.run());
     }
@@ -128,6 +126,15 @@ impl UserHandler {
         let link = self.conn.link(id.into());
         if let Some(link) = &link {
             link.describe(purpose, text, false);
+            let is_sftp = matches!(&request, Request::Subsystem(name) if name == "sftp");
+            let recordings = self.conn.shared.recordings.as_ref();
+            if !is_sftp
+                && !link.is_local()
+                && let Some(terminal) = recordings.and_then(Recordings::without_terminal)
+            {
+                // One that was asked for stays.
+                let _ = link.terminal.set(terminal);
+            }
         }
         let accepted = self.request(id, request, true, |_| {}, session).await?;
         if let Some(link) = link.filter(|_| accepted) {
@@ -205,17 +212,15 @@ impl UserHandler {
             _ => 0,
         };
         self.windows.received(id.into(), length);
+        self.conn.carries();
         let Some(link) = self.conn.link(id.into()) else {
             return Ok(());
         };
-        let waits = link.up.push(item);
-        let is_too_much =
-            waits > HARD_CAP || (waits > HIGH_WATER && self.conn.waiting() > CONNECTION_CAP);
-        if is_too_much {
+        if link.up.push(item) > HARD_CAP {
             tracing::warn!(
                 connection = self.conn.number,
                 channel = %id,
-                "channel ended: the VM does not read what the user sends"
+                "channel ended: the user sends more than its window allows"
             );
             link.gone.cancel();
             session.close(id)?;

@@ -8,6 +8,7 @@ use tokio::sync::{Notify, OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::Purpose;
+use crate::budget::{Account, Share};
 use crate::flow::Queue;
 use crate::metrics::{Metrics, Way};
 use crate::recording::{Recording, Terminal};
@@ -65,6 +66,7 @@ impl Link {
         requests: Requests,
         gone: CancellationToken,
         metrics: &Metrics,
+        share: Option<Arc<Share>>,
         purpose: Purpose,
         detail: Option<&str>,
     ) -> Self {
@@ -75,15 +77,23 @@ impl Link {
                 detail: detail.and_then(shortened),
                 is_certain: false,
             }),
-            ..Self::without_requests(gone, metrics)
+            ..Self::without_requests(gone, metrics, share)
         }
     }
 
     /// A channel that the machine opened.
-    pub(crate) fn without_requests(gone: CancellationToken, metrics: &Metrics) -> Self {
+    pub(crate) fn without_requests(
+        gone: CancellationToken,
+        metrics: &Metrics,
+        share: Option<Arc<Share>>,
+    ) -> Self {
+        let queue = |way, share| {
+            let account = Account::of(share);
+            Arc::new(Queue::watched(metrics.strain(way), account))
+        };
         Self {
-            up: Arc::new(Queue::watched(metrics.strain(Way::Up))),
-            down: Arc::new(Queue::watched(metrics.strain(Way::Down))),
+            up: queue(Way::Up, share.clone()),
+            down: queue(Way::Down, share),
             requests: None,
             gone,
             interactive: AtomicBool::new(false),

@@ -11,8 +11,10 @@ mod login;
 mod progress;
 mod pump;
 mod relay;
+mod review;
 mod serve;
 mod wait;
 
 pub(crate) use conn::{Conn, Identity};
+pub(crate) use review::review;
 pub(crate) use serve::{Shared, serve, ssh_config};

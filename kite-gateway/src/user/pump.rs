@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::conn::Conn;
 use super::link::Link;
 use crate::audit::Event;
-use crate::flow::{self, Ended, Item, Queue, STDERR, Witness};
+use crate::flow::{self, Ended, Item, Queue, STDERR, Wire, Witness};
 use crate::recording::{Lost, RECORDED, Recording, Terminal};
 use crate::vm::Gate;
 
@@ -39,6 +39,8 @@ pub(crate) struct Ends<'a> {
     pub(crate) handle: &'a Handle,
     /// Sends to the machine.
     pub(crate) machine: &'a ChannelWriteHalf<client::Msg>,
+    /// The way to the machine.
+    pub(crate) wire: &'a Wire,
     /// A session: it ends with an exit status.
     pub(crate) is_session: bool,
 }
@@ -64,7 +66,14 @@ impl Ends<'_> {
 
     async fn downwards(&self) -> Ended {
         tokio::select! {
-            ended = flow::to_user(self.down, self.user, self.handle, self, self.is_session) => ended,
+            ended = flow::to_user(
+                self.down,
+                self.user,
+                &self.conn.wire,
+                self.handle,
+                self,
+                self.is_session,
+            ) => ended,
             () = self.link.gone.cancelled() => drained(self.down).await,
         }
     }
@@ -87,7 +96,7 @@ impl Ends<'_> {
     }
 
     async fn upwards(&self) -> &'static str {
-        match flow::to_vm(&self.link.up, self.machine).await {
+        match flow::to_vm(&self.link.up, self.machine, self.wire).await {
             // The user closed it and everything is delivered. The machine's
             // answering close is not waited for: russh does not tell of it.
             Ended::Closed => return "closed by the user",
@@ -142,6 +151,7 @@ impl Witness for Ends<'_> {
         let (Item::Data(data) | Item::Extended(_, data)) = item else {
             return Ok(());
         };
+        self.conn.carries();
         let Some(terminal) = self.link.terminal.get() else {
             return Ok(());
         };

@@ -8,6 +8,7 @@ use russh::{Channel, ChannelOpenFailure};
 
 use super::conn::Conn;
 use super::pump::Ends;
+use crate::budget::Share;
 use crate::vm::{Incoming, Origin};
 
 /// Opens the user's side, answers the machine, and carries everything until the
@@ -34,8 +35,12 @@ async fn carry(conn: &Conn, incoming: Incoming) -> (u64, &'static str) {
         writer: machine,
         queue,
         reply,
-        kept: _kept,
+        kept,
     } = incoming;
+    let Some(_paid) = conn.share().and_then(Share::open) else {
+        reply.reject(ChannelOpenFailure::ResourceShortage).await;
+        return (0, "no memory left");
+    };
     let Some(handle) = conn.handle() else {
         return (0, "user gone");
     };
@@ -66,6 +71,7 @@ async fn carry(conn: &Conn, incoming: Incoming) -> (u64, &'static str) {
         user: &user,
         handle: &handle,
         machine: &machine,
+        wire: kept.wire(),
         is_session: false,
     };
     let ended = ends.pump(&conn.shared.draining).await;

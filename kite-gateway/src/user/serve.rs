@@ -21,6 +21,7 @@ use super::progress::Progress;
 use crate::audit::{AuditSink, Event};
 use crate::auth::Authenticator;
 use crate::bans::Bans;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::flow::{INITIAL_WINDOW, Pace, Paced};
 use crate::metrics::Metrics;
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) closing: CancellationToken,
     pub(crate) connections: AtomicU64,
     pub(crate) sessions: Sessions,
+    /// The memory for what is between users and machines.
+    pub(crate) budget: Budget,
     /// Channels and forwards, which end a moment after their connection.
     pub(crate) tasks: TaskTracker,
     pub(crate) startups: Startups,
@@ -179,7 +182,7 @@ pub(crate) async fn serve(
     let ended = {
         let _guard = cut.clone().drop_guard();
         let pace = Arc::new(Pace::default());
-        let stream = Paced::new(stream, &cut, Arc::clone(&pace));
+        let stream = Paced::new(stream, &cut, Arc::clone(&pace), Arc::clone(&conn) as _);
         let progress = Arc::new(Progress::new(started, startup));
         let handler = UserHandler::new(Arc::clone(&conn), pace, Arc::clone(&progress));
         talk(&conn, stream, handler, &progress).await

@@ -7,7 +7,7 @@ use russh::{Channel, ChannelId, ChannelWriteHalf};
 
 use super::mailboxes::Mailboxes;
 use crate::audit::Purpose;
-use crate::flow::Queue;
+use crate::flow::{Queue, Room as _, Wire};
 
 /// What a machine opened.
 #[derive(Clone, Debug)]
@@ -79,6 +79,13 @@ pub(crate) struct Incoming {
 pub(crate) struct Kept {
     mailboxes: Arc<Mailboxes>,
     id: ChannelId,
+}
+
+impl Kept {
+    /// The way to the machine.
+    pub(crate) fn wire(&self) -> &Wire {
+        self.mailboxes.wire()
+    }
 }
 
 impl Drop for Kept {

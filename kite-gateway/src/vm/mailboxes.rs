@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 use russh::ChannelId;
 
-use crate::flow::{Item, Queue, Room};
+use crate::budget::{Account, Share};
+use crate::flow::{Item, Queue, Room, Wire};
 use crate::metrics::Strain;
 
 /// Queues towards the user, by channel.
@@ -24,6 +25,10 @@ pub(crate) struct Mailboxes {
     /// The user asked for a remote forward on this connection.
     pub(crate) forwards: bool,
     strain: Option<Strain>,
+    /// Pays for what waits.
+    share: Option<Arc<Share>>,
+    /// The way out of the connection.
+    wire: Wire,
     others: Mutex<HashMap<ChannelId, Arc<Queue>>>,
     count: AtomicUsize,
     /// The user asked for agent forwarding on this session.
@@ -34,22 +39,23 @@ pub(crate) struct Mailboxes {
 
 impl Mailboxes {
     /// With a queue for the channel that the gateway opens; `strain` is for those
-    /// that the machine opens.
-    pub(crate) fn new(primary: Arc<Queue>, strain: Strain) -> Self {
+    /// that the machine opens, and the share pays.
+    pub(crate) fn new(primary: Arc<Queue>, strain: Strain, share: Option<Arc<Share>>) -> Self {
         Self {
             primary,
             strain: Some(strain),
+            wire: Wire::charged(Account::of(share.clone())),
+            share,
             ..Self::default()
         }
     }
 
     /// For a connection on which the machine listens, and opens channels for what
     /// connects there.
-    pub(crate) fn forwarding(strain: Strain) -> Self {
+    pub(crate) fn forwarding(strain: Strain, share: Option<Arc<Share>>) -> Self {
         Self {
             forwards: true,
-            strain: Some(strain),
-            ..Self::default()
+            ..Self::new(Arc::default(), strain, share)
         }
     }
 
@@ -61,8 +67,8 @@ impl Mailboxes {
 
     /// A queue for a channel that the machine opened.
     pub(super) fn add(&self, id: ChannelId) -> Arc<Queue> {
-        let queue = self.strain.clone().map(Queue::watched);
-        let queue = Arc::new(queue.unwrap_or_default());
+        let watched = |strain| Queue::watched(strain, Account::of(self.share.clone()));
+        let queue = Arc::new(self.strain.clone().map(watched).unwrap_or_default());
         let mut others = self.others.lock();
         others.insert(id, Arc::clone(&queue));
         self.count.store(others.len(), Ordering::Relaxed);
@@ -117,5 +123,9 @@ impl Room for Mailboxes {
             }
         }
         Poll::Ready(())
+    }
+
+    fn wire(&self) -> &Wire {
+        &self.wire
     }
 }

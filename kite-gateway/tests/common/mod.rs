@@ -101,6 +101,11 @@ impl Table {
         self.0.lock().insert(login.to_owned(), Arc::new(route));
     }
 
+    pub fn take(&self, login: &str) -> Route {
+        let route = self.0.lock().remove(login).unwrap();
+        Arc::unwrap_or_clone(route)
+    }
+
     pub fn change(&self, login: &str, change: impl FnOnce(&mut Route)) {
         let mut table = self.0.lock();
         change(Arc::make_mut(table.get_mut(login).unwrap()));

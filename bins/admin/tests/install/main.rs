@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod evidence;
 mod refused;
 mod removed;
 mod settings;

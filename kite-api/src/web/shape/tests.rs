@@ -15,6 +15,7 @@ fn each_type_is_told_from_others_and_says_what_to_write() {
     let short = json!({"type": "string", "maxLength": 3});
     let line = json!({"type": "string", "maxLength": 3, "format": LINE});
     let cursor = json!({"type": "string", "format": CURSOR});
+    let date = json!({"type": "string", "format": DAY});
     let texts = json!({"type": "array", "items": {"type": "string"}});
     let free = json!({"type": "object"});
     for (schema, right, wrong, message) in [
@@ -37,6 +38,18 @@ fn each_type_is_told_from_others_and_says_what_to_write() {
             json!(1),
             json!(1.5),
             "write a whole number from 1 to 65535",
+        ),
+        (
+            &date,
+            json!("2026-01-31"),
+            json!("2026-02-30"),
+            "write a day such as 2026-01-31",
+        ),
+        (
+            &date,
+            json!("2024-02-29"),
+            json!("+2026-1-1"),
+            "write a day such as 2026-01-31",
         ),
         (&short, json!("äöü"), json!(3), "write a text in quotes"),
         (

@@ -315,6 +315,7 @@ impl Operation<'_> {
                 Some("boolean") => vec!["maybe".to_owned()],
                 _ if schema.get("oneOf").is_some() => vec!["Perhaps".to_owned()],
                 _ if schema["format"] == "base64url" => vec!["!".to_owned()],
+                _ if schema["format"] == "date" => vec!["yesterday".to_owned()],
                 _ if longest.is_some() => {
                     vec!["x".repeat(usize::try_from(longest.unwrap()).unwrap() + 1)]
                 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use kite_api::ApiStateBuilder;
 use kite_api::console::{
-    ConsoleEnded, ConsoleInput, ConsoleOutput, ConsoleStream, TerminalError, TerminalRequest,
-    TerminalSize, Terminals,
+    ConsoleEnded, ConsoleInput, ConsoleLimits, ConsoleOutput, ConsoleStream, TerminalError,
+    TerminalRequest, TerminalSize, Terminals,
 };
 use kite_core::crd::VmPhase;
 use serde_json::{Value, json};
@@ -67,6 +68,39 @@ async fn scripted(are_recorded: bool) -> (Stage, mpsc::UnboundedSender<Printed>)
     };
     let stage = Stage::with(|builder| builder.terminals(terminals)).await;
     (stage, say)
+}
+
+#[tokio::test]
+async fn where_all_is_recorded_nothing_else_is_opened() {
+    for are_recorded in [true, false] {
+        let (_say, script) = mpsc::unbounded_channel();
+        let terminals = Scripted {
+            script: Arc::new(Mutex::new(script)),
+            are_recorded,
+        };
+        let limits = ConsoleLimits {
+            only_recorded: true,
+            ..ConsoleLimits::default()
+        };
+        let builder = |it: ApiStateBuilder| it.terminals(terminals).consoles(limits);
+        let stage = Stage::with(builder).await;
+        for (kind, is_opened) in [
+            ("Serial", false),
+            ("Vnc", false),
+            ("Terminal", are_recorded),
+        ] {
+            let asked = stage.ask(&stage.ann, "web", kind).await;
+            if is_opened {
+                assert_eq!(asked.status, 201, "{kind}: {asked:?}");
+            } else {
+                asked.is_problem(409, "conflict");
+                assert!(
+                    asked.text("/detail").contains("recorded"),
+                    "{kind}: {asked:?}"
+                );
+            }
+        }
+    }
 }
 
 /// All that a client gets: bytes, the words after the last of them, and the close code.

@@ -169,7 +169,9 @@ impl Ledger {
     /// What its client calls itself, to be told with whatever is written next.
     pub(super) fn client_is(&mut self, number: u64, client: &str) {
         if let Some(entry) = self.entries.get_mut(&number) {
-            entry.spec.client = Some(client.chars().take(255).collect());
+            // A client says what it likes, and lists are read in terminals.
+            let plain = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
+            entry.spec.client = Some(client.chars().take(255).map(plain).collect());
         }
     }
 
@@ -192,7 +194,10 @@ impl Ledger {
         };
         entry.spec.ended = Some(ConnectionEnd {
             at: Time(at),
-            why: why.chars().take(400).collect(),
+            why: {
+                let plain = |c: char| if c.is_control() { ' ' } else { c };
+                why.chars().take(400).map(plain).collect()
+            },
             bytes_up: None,
             bytes_down: None,
         });

@@ -60,6 +60,24 @@ fn what_is_over_soon_is_written_once_with_its_end() {
 }
 
 #[test]
+fn what_others_say_reaches_no_terminal_as_it_is() {
+    let start = Instant::now();
+    let mut ledger = Ledger::new(LIMITS, start);
+    ledger.opened(1, "ns", spec(1), start);
+    ledger.client_is(1, "SSH-2.0-\u{1b}[31mcaf\u{e9}");
+    ledger.ended(
+        1,
+        at(1),
+        "ended by \u{1b}]0;me\u{7} \u{9b}31m\nand so \u{e9}",
+        start,
+    );
+    let due = ledger.due(9, start + SETTLE);
+    assert_eq!(due[0].spec.client.as_deref(), Some("SSH-2.0-?[31mcaf?"));
+    let ended = due[0].spec.ended.as_ref().unwrap();
+    assert_eq!(ended.why, "ended by  ]0;me   31m and so \u{e9}");
+}
+
+#[test]
 fn what_happens_while_a_write_is_under_way_is_in_the_next_one() {
     let start = Instant::now();
     let mut ledger = Ledger::new(LIMITS, start);

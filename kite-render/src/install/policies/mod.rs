@@ -5,6 +5,7 @@
 //! somebody's rights. Who has to do it all the same deletes the policy's binding first,
 //! which says so in the audit log.
 
+mod connections;
 mod controller;
 mod platform;
 mod tenants;
@@ -50,6 +51,7 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
         gateway(namespace),
         secrets(namespace),
         leases(namespace),
+        connections::connections(namespace),
     ]
     .into_iter()
     .flat_map(|policy| {
