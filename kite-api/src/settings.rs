@@ -26,7 +26,7 @@ use crate::{
     users::{as_map, change_to_json},
     web::{
         Answer, Change, Field, Form, IfMatch, Input, Listed, Partial, Sent, edit, finish_edit,
-        tag_of,
+        judge_edit, tag_of,
     },
 };
 
@@ -148,7 +148,7 @@ async fn patch(
 ) -> Result<Answer<PlatformView>, Problem> {
     require(&caller)?;
     let there = state.platform_object();
-    refuse_of_cluster(&mut form, there.as_deref());
+    refuse_of_cluster(&state, &mut form, there.as_deref()).await;
     let PlatformEdit(spec) = match &there {
         Some(platform) => finish_edit(&state, &mut form, input, platform.as_ref()).await?,
         None => form.finish_with(input)?,
@@ -166,9 +166,12 @@ async fn patch(
 }
 
 /// Notes what the body would change that only administrators of the cluster may change.
-fn refuse_of_cluster(form: &mut Form, there: Option<&KitePlatform>) {
+async fn refuse_of_cluster(state: &ApiState, form: &mut Form, there: Option<&KitePlatform>) {
     let before = there.map(|it| it.spec.clone()).unwrap_or_default();
     let mut refused = ClusterSetting::refused(&before, &form.sound());
+    if let (Some(platform), false) = (there, refused.is_empty()) {
+        judge_edit::<PlatformEdit, _>(state, form, platform).await;
+    }
     // What is wrong inside of it says more.
     refused.retain(|setting| !form.is_wrong_inside(setting.path));
     form.note(refused.into_iter().map(|setting| FieldError {

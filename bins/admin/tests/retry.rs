@@ -171,6 +171,7 @@ async fn a_look_at_the_cluster_sees_what_is_there() {
         namespace: "kite".to_owned(),
         storage_class: None,
         planned: None,
+        proxied: false,
     };
     let world = World::still();
     let quiet = examine(&world.fake.client(), &aim).await;
