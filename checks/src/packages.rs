@@ -11,8 +11,9 @@ use anyhow::{Context as _, ensure};
 
 /// The library crates, in an order in which they can be published: each after what
 /// it depends on, its tests included.
-pub const LIBRARIES: [&str; 6] = [
+pub const LIBRARIES: [&str; 7] = [
     "kite-core",
+    "kite-audit",
     "kite-fake",
     "kite-render",
     "kite-reconcile",

@@ -32,12 +32,14 @@
 //! | [`problem`] | errors as RFC 9457 problem details |
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
+//! | [`audit`] | what is written down of each request |
 //! | `auth` | sessions, passwords, bootstrap, throttling, origin checks |
 //! | `account`, `identities`, `tokens`, `totp`, `vms`, `users`, `invites`, `images`, `offers`, `platform`, `capacity`, `settings`, `certificate` | the handlers |
 //! | [`console`] | serial lines, screens and terminals over `WebSockets` |
 //! | `connections` | who is connected to VMs: list, end, replay |
 //! | `events` | news as server-sent events |
 //! | `openapi`, `reference` | the OpenAPI document and a page to read it |
+//! | `budget` | how much memory requests may hold |
 //! | `web` | bodies, and what surrounds every request |
 //! | `page` | the web page in `kite-api/ui` |
 //!
@@ -49,7 +51,9 @@
 //! leaves it out (`off`).
 
 mod account;
+pub mod audit;
 mod auth;
+mod budget;
 pub mod caches;
 mod capacity;
 mod certificate;
@@ -83,5 +87,5 @@ pub use self::{
     connections::{Recorded, Recordings},
     router::{api_router, openapi_document, router},
     state::{ApiState, ApiStateBuilder, BuildError},
-    web::BODY_LIMIT,
+    web::{BODY_LIMIT, STRANGERS_BODY_LIMIT},
 };

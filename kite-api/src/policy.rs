@@ -61,6 +61,8 @@ pub enum Action {
     ManageInvites,
     /// See and change the platform's settings.
     ManagePlatform,
+    /// Change at which providers people sign in.
+    ManageProviders,
     /// End everybody's sessions, one's own too.
     SignOutEveryone,
     /// Put another key in place of the one that seals second factors.
@@ -69,7 +71,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::ChangePassword,
@@ -97,6 +99,7 @@ impl Action {
         Self::DeleteUser,
         Self::ManageInvites,
         Self::ManagePlatform,
+        Self::ManageProviders,
         Self::SignOutEveryone,
         Self::RotateSealKey,
     ];
@@ -131,6 +134,7 @@ impl Action {
             Self::DeleteUser => "delete the account",
             Self::ManageInvites => "see, make or withdraw invites",
             Self::ManagePlatform => "see or change the platform's settings",
+            Self::ManageProviders => "change the sign-in providers",
             Self::SignOutEveryone => "sign everyone out",
             Self::RotateSealKey => "replace the key that seals second factors",
         }
@@ -200,6 +204,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
             | Action::ManageOffers
             | Action::ManageInvites
             | Action::ManagePlatform
+            | Action::ManageProviders
             | Action::SeeUsers
             | Action::CreateUser
             | Action::EditUser
@@ -232,7 +237,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 29] = [
+    const EXPECTED: [(Action, &str); 30] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
@@ -260,6 +265,7 @@ mod tests {
         (Action::DeleteUser, "---- ---A ---A ---A ---A"),
         (Action::ManageInvites, "---A ---A ---A ---A ---A"),
         (Action::ManagePlatform, "---A ---A ---A ---A ---A"),
+        (Action::ManageProviders, "---A ---A ---A ---A ---A"),
         (Action::SignOutEveryone, "---A ---A ---A ---A ---A"),
         (Action::RotateSealKey, "---A ---A ---A ---A ---A"),
     ];

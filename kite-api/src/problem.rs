@@ -400,8 +400,10 @@ impl IntoResponse for Problem {
     fn into_response(mut self) -> Response {
         let status = self.kind.status();
         let retry_after = self.retry_after;
+        let kind = self.kind;
         let cookies = std::mem::take(&mut self.cookies);
         let mut response = (status, Json(self.body())).into_response();
+        response.extensions_mut().insert(kind);
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,

@@ -14,8 +14,10 @@ use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{
-    account, auth, capacity, certificate, connections, console, events, identities, images,
-    invites, offers, openapi, page, platform,
+    account,
+    audit::layer::{Operations, audit},
+    auth, capacity, certificate, connections, console, events, identities, images, invites, offers,
+    openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -40,8 +42,9 @@ use crate::{
 /// [fallback](Router::fallback) of its own merges [`api_router`] instead, for axum panics
 /// where two routers with one are merged.
 pub fn router(state: ApiState) -> Router {
-    let router = routes(&state).merge(page::routes());
-    surround(router.fallback(page::fallback), state)
+    let (router, names) = routes(&state);
+    let router = router.merge(page::routes());
+    surround(router.fallback(page::fallback), state, names)
 }
 
 /// The same without the web page, and without a fallback: what is neither `/health` nor
@@ -57,7 +60,8 @@ pub fn api_router(state: ApiState) -> Router {
         .route("/api/v1", any(not_found))
         .route("/api/v1/", any(not_found))
         .route("/api/v1/{*path}", any(not_found));
-    surround(routes(&state).merge(elsewhere), state)
+    let (router, names) = routes(&state);
+    surround(router.merge(elsewhere), state, names)
 }
 
 /// The OpenAPI 3.1 document of the API. It is also served at
@@ -66,14 +70,15 @@ pub fn openapi_document() -> Value {
     documented(operations().merge(platform::health_routes())).1
 }
 
-fn routes(state: &ApiState) -> Router<ApiState> {
+fn routes(state: &ApiState) -> (Router<ApiState>, Operations) {
     let synced = operations()
         .route_layer(from_fn_with_state(state.clone(), written::keep_up))
         .route_layer(from_fn_with_state(state.clone(), layers::wait_for_sync));
     let (router, document) = documented(synced.merge(platform::health_routes()));
-    router
+    let router = router
         .route("/health", get(platform::health))
-        .merge(reference::routes(&document))
+        .merge(reference::routes(&document));
+    (router, Operations::of(&document))
 }
 
 /// Everything that needs filled caches.
@@ -111,13 +116,15 @@ fn documented(api: ApiRouter<ApiState>) -> (Router<ApiState>, Value) {
     (router, document)
 }
 
-fn surround(router: Router<ApiState>, state: ApiState) -> Router {
+fn surround(router: Router<ApiState>, state: ApiState, names: Operations) -> Router {
+    let audited = (state.clone(), Arc::new(names));
     router
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(layers::reshape))
         .layer(from_fn(layers::require_text))
         .layer(CatchPanicLayer::custom(layers::answer_panic))
         .layer(from_fn_with_state(state.clone(), layers::limit_time))
+        .layer(from_fn_with_state(audited, audit))
         .layer(from_fn_with_state(state.clone(), layers::secure))
         .layer(from_fn_with_state(state.clone(), layers::trace))
         .with_state(state)

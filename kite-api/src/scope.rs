@@ -63,6 +63,7 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
             Action::ChangePassword
             | Action::ManageSecondFactor
             | Action::ManageIdentities
+            | Action::ManageProviders
             | Action::OpenConsole
             | Action::ReplayVmSession
             | Action::ManageTokens

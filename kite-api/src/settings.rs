@@ -147,6 +147,11 @@ async fn patch(
     Sent { input, mut form }: Sent<PlatformEdit>,
 ) -> Result<Answer<PlatformView>, Problem> {
     require(&caller)?;
+    if let Some(PlatformEdit(spec)) = &input
+        && spec.contains_key("signInProviders")
+    {
+        caller.require(Action::ManageProviders, Whose::Other(AccessLevel::ReadOnly))?;
+    }
     let there = state.platform_object();
     refuse_of_cluster(&state, &mut form, there.as_deref()).await;
     let PlatformEdit(spec) = match &there {

@@ -19,7 +19,13 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use crate::{
-    auth::{Limits, NotedUses, Passwords, SWEEP_INTERVAL, Throttle, oidc::Providers, sweep},
+    audit::{ApiAudit, Audited, LogRequests},
+    auth::{
+        Limits, Lookups, NotedUses, Passwords, SWEEP_INTERVAL, Throttle,
+        oidc::{Providers, Reach},
+        sweep,
+    },
+    budget::Budget,
     caches::Caches,
     capacity,
     connections::{self, Recordings},
@@ -34,10 +40,14 @@ use crate::{
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// How long an access token is good for unless told otherwise.
 const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
-/// Sessions that may be looked up at the API server at once.
-const SESSION_LOOKUPS: usize = 16;
 /// Wrong bodies that are shown to the API server at a time.
 const TRIALS: usize = 8;
+
+/// Bytes that all bodies may hold together unless told otherwise.
+const BODY_MEMORY: usize = 64 << 20;
+/// Bytes that consoles and streams of events may hold together unless told otherwise:
+/// half a MiB for each of 512 consoles, and as much as 64 more for events.
+const STREAM_MEMORY: usize = 288 << 20;
 
 /// Settings of the API that are not the platform's but this process's.
 #[derive(Clone, Debug)]
@@ -60,15 +70,19 @@ pub struct ApiState {
 
 pub(crate) struct Inner {
     pub(crate) cluster: KubeCluster,
-    pub(crate) caches: Caches,
+    audited: Audited,
+    audit: Arc<dyn ApiAudit>,
+    pub(crate) caches: Arc<Caches>,
     passwords: Passwords,
     sign_in: Throttle,
     sign_up: Throttle,
     second_factor: Throttle,
     provider_sign_in: Throttle,
     providers: Providers,
-    session_lookups: Semaphore,
+    lookups: Lookups,
     trials: Semaphore,
+    bodies: Budget,
+    streams: Budget,
     noted_uses: NotedUses,
     event_places: Places,
     creations: Turns,
@@ -95,9 +109,13 @@ pub struct ApiStateBuilder {
     client: Client,
     hashing: usize,
     settings: Settings,
+    reach: Reach,
+    body_memory: usize,
+    stream_memory: usize,
     consoles: ConsoleLimits,
     terminals: Option<Arc<dyn Terminals>>,
     console_audit: Arc<dyn ConsoleAudit>,
+    audit: Arc<dyn ApiAudit>,
     recordings: Option<Arc<dyn Recordings>>,
     instance: Instance,
 }
@@ -118,9 +136,13 @@ impl ApiState {
                 request_timeout: Duration::from_secs(30),
                 namespace_wait: Duration::from_secs(5),
             },
+            reach: Reach::default(),
+            body_memory: BODY_MEMORY,
+            stream_memory: STREAM_MEMORY,
             consoles: ConsoleLimits::default(),
             terminals: None,
             console_audit: Arc::new(LogConsoles),
+            audit: Arc::new(LogRequests),
             recordings: None,
             instance: Instance::new(rand::random(), None),
         }
@@ -173,8 +195,13 @@ impl ApiState {
         self.inner.synced.load(Ordering::Acquire)
     }
 
-    pub(crate) fn cluster(&self) -> &KubeCluster {
-        &self.inner.cluster
+    /// The cluster as requests change it: what is written is noted for the audit log.
+    pub(crate) fn cluster(&self) -> &Audited {
+        &self.inner.audited
+    }
+
+    pub(crate) fn audit(&self) -> &dyn ApiAudit {
+        &*self.inner.audit
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -228,8 +255,19 @@ impl ApiState {
         &self.inner.sign_up
     }
 
-    pub(crate) fn session_lookups(&self) -> &Semaphore {
-        &self.inner.session_lookups
+    /// Leave to ask the API server about tokens.
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.inner.lookups
+    }
+
+    /// The memory for bodies of requests.
+    pub(crate) fn bodies(&self) -> &Budget {
+        &self.inner.bodies
+    }
+
+    /// The memory for consoles and streams of events.
+    pub(crate) fn streams(&self) -> &Budget {
+        &self.inner.streams
     }
 
     /// Places for bodies that are shown to the API server.
@@ -375,6 +413,29 @@ impl ApiStateBuilder {
         self
     }
 
+    /// Sign-in providers on this very machine, by HTTP: for a demo and for tests. Without
+    /// it the API asks none there, nor on the machine's link, whatever a provider's name
+    /// or documents lead to.
+    pub fn local_providers(mut self) -> Self {
+        self.reach = Reach::Here;
+        self
+    }
+
+    /// Bytes that the bodies of all requests may hold together, as they are and as what is
+    /// read of them (64 MiB). Half of it is for who is signed in. Requests beyond it are
+    /// answered with 503.
+    pub fn body_memory(mut self, bytes: usize) -> Self {
+        self.body_memory = bytes;
+        self
+    }
+
+    /// Bytes that consoles and streams of events may hold together (288 MiB: half a MiB
+    /// for each of 512 consoles, and 32 MiB). Further ones are refused.
+    pub fn stream_memory(mut self, bytes: usize) -> Self {
+        self.stream_memory = bytes;
+        self
+    }
+
     /// Bounds of consoles in the browser.
     pub fn consoles(mut self, limits: ConsoleLimits) -> Self {
         self.consoles = limits;
@@ -391,6 +452,12 @@ impl ApiStateBuilder {
     /// Who takes the audit records of consoles ([`LogConsoles`]).
     pub fn console_audit(mut self, audit: impl ConsoleAudit) -> Self {
         self.console_audit = Arc::new(audit);
+        self
+    }
+
+    /// Who takes the audit records of requests ([`LogRequests`]).
+    pub fn audit(mut self, audit: impl ApiAudit) -> Self {
+        self.audit = Arc::new(audit);
         self
     }
 
@@ -416,25 +483,31 @@ impl ApiStateBuilder {
         let passwords = Passwords::new(self.hashing, metrics.hashing().clone())
             .await
             .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
+        let caches = Arc::new(Caches::start(&self.client));
+        let cluster = KubeCluster::new(self.client.clone()).creating_as(FieldManager::API);
         let inner = Arc::new(Inner {
-            caches: Caches::start(&self.client),
+            audited: Audited::new(cluster.clone(), Arc::clone(&caches)),
+            audit: self.audit,
+            caches,
             consoles: Consoles {
-                client: self.client.clone(),
+                client: self.client,
                 limits: self.consoles,
                 tickets: MemoryTickets::default(),
                 places: Arc::default(),
                 terminals: self.terminals,
                 audit: self.console_audit,
             },
-            cluster: KubeCluster::new(self.client).creating_as(FieldManager::API),
+            cluster,
             passwords,
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
             second_factor: Throttle::new(Limits::SECOND_FACTOR),
             provider_sign_in: Throttle::new(Limits::PROVIDER),
-            providers: Providers::default(),
-            session_lookups: Semaphore::new(SESSION_LOOKUPS),
+            providers: Providers::new(self.reach),
+            lookups: Lookups::default(),
             trials: Semaphore::new(TRIALS),
+            bodies: Budget::shared(self.body_memory),
+            streams: Budget::signed_in(self.stream_memory),
             noted_uses: NotedUses::default(),
             event_places: Places::default(),
             creations: Turns::default(),

@@ -59,6 +59,11 @@ pub const SEAL_SECRET: &str = "kite-seal";
 /// Secret with the secrets by which Kite is known to OpenID Connect providers.
 pub const OIDC_SECRET: &str = "kite-oidc";
 
+/// The key of that Secret that names the issuer for which the client secret under `key` is.
+pub fn issuer_key(key: &str) -> String {
+    format!("{key}.issuer")
+}
+
 /// Most characters of a `KiteVirtualMachine`'s name.
 pub const VM_NAME_MAX: usize = 52;
 /// Most characters of a `KiteUser`'s name.

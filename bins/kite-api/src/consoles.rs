@@ -1,14 +1,15 @@
 //! Consoles in the browser, as options of the process.
 
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
 use kite_api::{ApiStateBuilder, console::ConsoleLimits};
+use kite_audit::Lines;
 use kite_consoles::{GatewayAudit, GatewayTerminals, StoredRecordings};
 use kite_gateway::{
     AuditSink, Config, Recordings, TcpConnector,
-    audit::{JsonLines, LogSink},
+    audit::LogSink,
     kubernetes::{Reporter, RouteTable, watch_routes},
     terminal::Terminals,
 };
@@ -51,9 +52,6 @@ pub(crate) struct ConsoleArgs {
     /// knows is a matter of the build's features.
     #[arg(long, env = "KITE_RECORDINGS_FROM", value_name = "URL")]
     recordings_from: Option<Url>,
-    /// File that gets each audit record as one line of JSON, beside the log.
-    #[arg(long, env = "KITE_AUDIT_TO", value_name = "FILE")]
-    audit_to: Option<PathBuf>,
     /// Consoles that one account may have open.
     #[arg(
         long,
@@ -104,6 +102,7 @@ impl ConsoleArgs {
         builder: ApiStateBuilder,
         client: &Client,
         reporter: Reporter,
+        audit: Option<&Lines>,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<(ApiStateBuilder, Option<Recordings>)> {
         let builder = builder
@@ -117,7 +116,7 @@ impl ConsoleArgs {
                 ..ConsoleLimits::default()
             })
             .instance(reporter.instance().clone())
-            .console_audit(GatewayAudit(self.sinks(reporter)?));
+            .console_audit(GatewayAudit(sinks(reporter, audit)));
         let builder = match &self.recordings_from {
             Some(url) => builder.recordings(
                 StoredRecordings::at(url)
@@ -150,19 +149,13 @@ impl ConsoleArgs {
             anyhow::anyhow!("{option} {error}")
         })
     }
+}
 
-    fn sinks(&self, reporter: Reporter) -> anyhow::Result<Vec<Box<dyn AuditSink>>> {
-        let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter)];
-        if let Some(path) = &self.audit_to {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .mode(0o600)
-                .open(path)
-                .with_context(|| format!("--audit-to {} cannot be written to", path.display()))?;
-            let lines = JsonLines::new(file).context("no thread for --audit-to can be had")?;
-            sinks.push(Box::new(lines));
-        }
-        Ok(sinks)
+/// All that take records of consoles.
+fn sinks(reporter: Reporter, audit: Option<&Lines>) -> Vec<Box<dyn AuditSink>> {
+    let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter)];
+    if let Some(lines) = audit {
+        sinks.push(Box::new(lines.clone()));
     }
+    sinks
 }

@@ -1,16 +1,20 @@
 //! `kite-api`: the HTTP API and web page as a process.
 
 mod consoles;
+mod load;
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Parser;
-use kite_api::ApiState;
+use kite_api::{
+    ApiState,
+    audit::{ApiAudit, LogRequests},
+};
 use kite_consoles::ApiConsoles;
 use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::kubernetes::{Reporter, watch_connections};
-use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
+use kite_process::{Admin, AuditArgs, ClusterArgs, LogArgs, Readiness};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -55,23 +59,12 @@ struct Cli {
         value_delimiter = ','
     )]
     origin: Vec<String>,
-    /// How many proxies in front of this server append to X-Forwarded-For.
-    #[arg(
-        long,
-        env = "KITE_TRUSTED_PROXIES",
-        value_name = "COUNT",
-        default_value_t = 0
-    )]
-    trusted_proxies: usize,
-    /// Connections at a time from one address (IPv6: from one /64). Not counted where
-    /// --trusted-proxies says that addresses are those of proxies.
-    #[arg(
-        long,
-        env = "KITE_MAX_CONNECTIONS_PER_ADDRESS",
-        value_name = "NUMBER",
-        default_value_t = 512
-    )]
-    max_connections_per_address: usize,
+    #[command(flatten)]
+    load: load::LoadArgs,
+    /// Lets sign-in providers be on this very machine, by HTTP: for trying it out. Without
+    /// it none is asked there, nor on the machine's link.
+    #[arg(long, env = "KITE_LOCAL_PROVIDERS")]
+    local_providers: bool,
     /// Hours after which people sign in again.
     #[arg(
         long,
@@ -92,6 +85,8 @@ struct Cli {
     access_minutes: u16,
     #[command(flatten)]
     consoles: consoles::ConsoleArgs,
+    #[command(flatten)]
+    audit: AuditArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -115,13 +110,24 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         .namespace(&cli.namespace)
         .secure_cookies(cli.secure_cookies)
         .origins(cli.origin)
-        .trusted_proxies(cli.trusted_proxies)
         .session_lifetime(Duration::from_secs(u64::from(cli.session_hours) * 3600))
         .access_lifetime(Duration::from_secs(u64::from(cli.access_minutes) * 60));
+    let mut builder = cli.load.set_up(builder);
+    if cli.local_providers {
+        builder = builder.local_providers();
+    }
     let reporter = Reporter::of_process(kite_process::server_name());
-    let (builder, recordings) =
-        cli.consoles
-            .set_up(builder, &client, reporter.clone(), &shutdown)?;
+    let audit = cli.audit.lines("kite-api")?;
+    let mut audits: Vec<Box<dyn ApiAudit>> = vec![Box::new(LogRequests)];
+    audits.extend(audit.clone().map(|it| Box::new(it) as Box<dyn ApiAudit>));
+    let builder = builder.audit(audits);
+    let (builder, recordings) = cli.consoles.set_up(
+        builder,
+        &client,
+        reporter.clone(),
+        audit.as_ref(),
+        &shutdown,
+    )?;
     let state = builder.build().await?;
 
     let readiness = Readiness::default();
@@ -153,10 +159,8 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     let admin = tokio::spawn(admin.serve(readiness, registry, shutdown.clone()));
     tracing::info!(address = %listener.local_addr()?, "the HTTP API serves");
     let router = kite_api::router(state.clone());
-    // A proxy has the connections of everybody behind it.
-    let per_address = (cli.trusted_proxies == 0).then_some(cli.max_connections_per_address);
-    let drain = state.drain();
-    kite_process::serve_and_drain(listener, router, per_address, shutdown.clone(), drain).await?;
+    let (serving, drain) = (cli.load.serving(), state.drain());
+    kite_process::serve_and_drain(listener, router, serving, shutdown.clone(), drain).await?;
     reporting.cancel();
     reports.await?;
     if let Some(keeping) = keeping {

@@ -1,6 +1,5 @@
 //! `kite-gateway`: the SSH gateway as a process.
 
-mod audit;
 mod bounds;
 mod host;
 mod record;
@@ -9,19 +8,19 @@ mod sessions;
 use std::{net::SocketAddr, process::ExitCode};
 
 use anyhow::Context as _;
-use audit::AuditArgs;
 use bounds::Bounds;
 use clap::Parser;
 use host::HostArgs;
 use kite_core::{cluster::KubeCluster, names};
 use kite_gateway::{
-    Gateway, HostFallback, Infrastructure,
+    AuditSink, Gateway, HostFallback, Infrastructure,
+    audit::LogSink,
     kubernetes::{
         Reporter, RouteTable, SpecStarter, host_key, report_activity, watch_connections,
         watch_infrastructure, watch_routes,
     },
 };
-use kite_process::{Admin, ClusterArgs, LogArgs, Readiness};
+use kite_process::{Admin, AuditArgs, ClusterArgs, LogArgs, Readiness};
 use mimalloc::MiMalloc;
 use prometheus_client::registry::Registry;
 use record::RecordArgs;
@@ -105,8 +104,10 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let routes = RouteTable::default();
     let infrastructure = Infrastructure::default();
     let reporter = Reporter::of_process(kite_process::server_name());
-    let mut sinks = cli.audit.sinks()?;
-    sinks.push(Box::new(reporter.clone()));
+    let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter.clone())];
+    if let Some(lines) = cli.audit.lines("kite-gateway")? {
+        sinks.push(Box::new(lines));
+    }
     let mut registry = Registry::default();
     let builder = match recordings {
         Some(recordings) => {

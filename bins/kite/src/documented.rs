@@ -152,6 +152,7 @@ fn exit_codes_are_in_one_table_and_in_the_help() {
     }
     with_help.sort_unstable();
     let expected = [
+        "audit",
         "backup",
         "doctor",
         "install",

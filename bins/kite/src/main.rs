@@ -1,6 +1,7 @@
 //! `kite`: the demo, the CRDs, what is installed, the in-memory API server, a host's sshd.
 
 mod apiserver;
+mod audit;
 mod backup;
 mod client;
 mod cluster;
@@ -85,6 +86,12 @@ enum Command {
     /// The exit code is 0 if all of it is back, 3 if something is not, and 1 if the file is
     /// no backup of this installation or there is no cluster to ask.
     Restore(backup::RestoreOptions),
+    /// Look at audit logs.
+    ///
+    /// The exit code is 0 if their lines hold together, 3 if some were changed, moved or taken
+    /// out, and 1 if a file cannot be read.
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Take this host's own sshd off the port that the gateway shall have, and put it back.
     HostSshd(kite_host_sshd::Options),
     /// Read a password from standard input and print its hash for `passwordHash` and `sshPasswordHash`.
@@ -122,6 +129,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Command::Restore(options) => return served(&cli.logs, QUIET, backup::restore(options)),
         Command::Crds(options) => crds::run(&options),
         Command::Manifests(options) => manifests::run(&options),
+        Command::Audit(command) => return audit::run(&command),
         Command::PasswordHash => password::run(),
         Command::Apiserver(options) => served(&cli.logs, "warn", apiserver::run(options)),
         Command::Demo(options) => served(&cli.logs, "warn", demo::run(options)),

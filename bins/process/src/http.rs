@@ -1,6 +1,6 @@
 //! An axum router on a socket, until a token ends it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::{Extension, Router, extract::ConnectInfo};
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::places::Places;
+use crate::places::{Place, Places};
 
 /// How long requests that are under way get after the end was asked for.
 const GRACE: Duration = Duration::from_secs(1);
@@ -33,8 +33,70 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const LOOK: Duration = Duration::from_millis(50);
 /// Connections at a time; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
+/// Of these, connections that speak HTTP/2, and how many of them one address may have: each
+/// can hold as much as [`MAX_STREAMS`] heads and [`CONNECTION_WINDOW`] that no handler has
+/// asked for, which is 0.8 MiB.
+const MAX_HTTP2: usize = 64;
+const HTTP2_PER_ADDRESS: usize = 16;
+/// Requests at a time over one HTTP/2 connection.
+const MAX_STREAMS: u32 = 32;
+/// Bytes of a body that are taken in before a handler asks for them, in one stream and in
+/// all streams of a connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// Bytes of an answer that wait in one stream for a client that reads slowly.
+const SEND_BUFFER: usize = 64 * 1024;
+/// Bytes of a request's head. Also what a connection of HTTP/1.1 reads ahead.
+const MAX_HEAD: u16 = 16 * 1024;
+/// Streams that a client has opened and reset, and those that it was refused, of which a
+/// connection still knows; with more it is closed.
+const MAX_RESETS: usize = 32;
 /// Pause after a connection could not be accepted, as when descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Whom a server serves how.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Serving {
+    /// Connections at a time from one address (IPv6: from one /64); further ones are
+    /// closed. For where addresses are the clients' own.
+    pub per_address: Option<usize>,
+    /// Whether HTTP/2 is spoken (in the clear, by who knows that it is). What begins to
+    /// speak it otherwise is closed.
+    pub http2: bool,
+}
+
+impl Default for Serving {
+    fn default() -> Self {
+        Self {
+            per_address: None,
+            http2: true,
+        }
+    }
+}
+
+impl Serving {
+    /// With so many connections from one address.
+    #[must_use]
+    pub fn per_address(self, per_address: Option<usize>) -> Self {
+        Self {
+            per_address,
+            ..self
+        }
+    }
+
+    /// With or without HTTP/2.
+    #[must_use]
+    pub fn http2(self, http2: bool) -> Self {
+        Self { http2, ..self }
+    }
+
+    /// The places of connections that speak HTTP/2.
+    fn http2_places(self) -> Places {
+        let per_address = self.per_address.map(|most| most.min(HTTP2_PER_ADDRESS));
+        Places::new(if self.http2 { MAX_HTTP2 } else { 0 }, per_address)
+    }
+}
 
 /// Serves `router` on `listener` until `shutdown`, then lets the requests that
 /// are under way finish for a moment. Handlers get the client's address as
@@ -44,19 +106,20 @@ pub async fn serve_http(
     router: Router,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    serve(listener, router, None, shutdown).await
+    serve(listener, router, Serving::default(), shutdown).await
 }
 
 async fn serve(
     listener: TcpListener,
     router: Router,
-    per_address: Option<usize>,
+    serving: Serving,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     listener
         .local_addr()
         .context("the socket is not listening")?;
-    let places = Places::new(MAX_CONNECTIONS, per_address);
+    let places = Places::new(MAX_CONNECTIONS, serving.per_address);
+    let http2 = Arc::new(serving.http2_places());
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -74,7 +137,9 @@ async fn serve(
                     tracing::debug!(%peer, "the address has as many connections as it may");
                     continue;
                 };
-                let serving = serve_connection(stream, peer, router.clone(), shutdown.clone());
+                let http2 = Arc::clone(&http2);
+                let serving =
+                    serve_connection(stream, peer, router.clone(), http2, shutdown.clone());
                 connections.spawn(async move {
                     serving.await;
                     drop(place);
@@ -93,13 +158,11 @@ async fn serve(
 }
 
 /// As [`serve_http`], beside what lets those go who stay: `drain` runs once
-/// `shutdown` is there, and both have ended when this returns. From one address
-/// `per_address` connections are served at a time (IPv6: from one /64), and further
-/// ones closed: for where addresses are the clients' own.
+/// `shutdown` is there, and both have ended when this returns.
 pub async fn serve_and_drain(
     listener: TcpListener,
     router: Router,
-    per_address: Option<usize>,
+    serving: Serving,
     shutdown: CancellationToken,
     drain: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
@@ -108,23 +171,23 @@ pub async fn serve_and_drain(
         drain.await;
         Ok(())
     };
-    tokio::try_join!(
-        serve(listener, router, per_address, shutdown.clone()),
-        draining
-    )?;
+    tokio::try_join!(serve(listener, router, serving, shutdown.clone()), draining)?;
     Ok(())
 }
 
 /// Waits until a client has said so much that hyper knows which HTTP it speaks, for which
-/// hyper itself would wait for ever. `None`: it has not, or is gone.
-async fn begun(stream: &TcpStream) -> Option<()> {
+/// hyper itself would wait for ever: whether it is HTTP/2. `None`: it has not, or is gone.
+async fn begun(stream: &TcpStream) -> Option<bool> {
     let looking = async {
         let mut seen = [0; PREFACE.len()];
         loop {
             let length = stream.peek(&mut seen).await.ok().filter(|it| *it > 0)?;
             let seen = seen.get(..length)?;
-            if length == PREFACE.len() || !PREFACE.starts_with(seen) {
-                return Some(());
+            if !PREFACE.starts_with(seen) {
+                return Some(false);
+            }
+            if length == PREFACE.len() {
+                return Some(true);
             }
             // What is there already is readable at once.
             tokio::time::sleep(LOOK).await;
@@ -137,26 +200,43 @@ async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    http2: Arc<Places>,
     shutdown: CancellationToken,
 ) {
-    let is_begun = tokio::select! {
-        begun = begun(&stream) => begun.is_some(),
-        () = shutdown.cancelled() => false,
+    let is_http2 = tokio::select! {
+        begun = begun(&stream) => begun,
+        () = shutdown.cancelled() => None,
     };
-    if !is_begun {
-        return;
-    }
+    let _place: Option<Place> = match is_http2 {
+        Some(true) => match http2.free(peer.ip()) {
+            Some(place) => Some(place),
+            None => {
+                tracing::debug!(%peer, "no further connection of HTTP/2 is served");
+                return;
+            }
+        },
+        Some(false) => None,
+        None => return,
+    };
     let service = TowerToHyperService::new(router.layer(Extension(ConnectInfo(peer))));
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT);
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD.into());
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(HEAD_TIMEOUT);
+        .keep_alive_timeout(HEAD_TIMEOUT)
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(MAX_HEAD.into())
+        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_local_error_reset_streams(MAX_RESETS);
     // Goes with the stream when it is upgraded: WebSockets are under the same limit.
     let mut stream = TimeoutWriter::new(stream);
     stream.set_timeout(Some(WRITE_TIMEOUT));
@@ -316,7 +396,13 @@ mod tests {
         let stop = CancellationToken::new();
         let router = Router::new().route("/", get(async || "here"));
         let drain = std::future::ready(());
-        let serving = serve_and_drain(listener, router, Some(1), stop.clone(), drain);
+        let serving = serve_and_drain(
+            listener,
+            router,
+            Serving::default().per_address(Some(1)),
+            stop.clone(),
+            drain,
+        );
         let serving = tokio::spawn(serving);
         let asked = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let ask = async |client: &mut TcpStream| {
@@ -349,7 +435,7 @@ mod tests {
         for (said, status) in [
             ("what is this\r\n\r\n", "400"),
             (lengths, "400"),
-            (path.as_str(), "414"),
+            (path.as_str(), "431"),
             (headers.as_str(), "431"),
         ] {
             let mut client = TcpStream::connect(address).await.unwrap();
@@ -359,6 +445,96 @@ mod tests {
             let (head, body) = answer.split_once("\r\n\r\n").unwrap();
             assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{head}");
             assert_eq!(body, "", "{status}");
+        }
+        stop.cancel();
+    }
+
+    /// Whether a connection that begins to speak HTTP/2 is answered in it.
+    async fn speaks_http2(address: SocketAddr) -> (bool, TcpStream) {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let mut frame = [0; 9];
+        let said = client.write_all(&[&PREFACE[..], &SETTINGS].concat()).await;
+        let read = client.read_exact(&mut frame).await;
+        (
+            said.is_ok() && read.is_ok() && frame[3] == SETTINGS[3],
+            client,
+        )
+    }
+
+    #[tokio::test]
+    async fn http2_has_few_places_and_is_switched_off() {
+        let begin = async |serving: Serving| {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let stop = CancellationToken::new();
+            let router = Router::new().route("/", get(async || "here"));
+            let drain = std::future::ready(());
+            tokio::spawn(serve_and_drain(
+                listener,
+                router,
+                serving,
+                stop.clone(),
+                drain,
+            ));
+            (address, stop)
+        };
+        let answers = async |address| {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            let asked = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            client.write_all(asked).await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            answer.ends_with("here")
+        };
+
+        let (address, stop) = begin(Serving::default().http2(false)).await;
+        assert!(!speaks_http2(address).await.0);
+        assert!(answers(address).await);
+        stop.cancel();
+
+        for (per_address, most) in [(Some(512), HTTP2_PER_ADDRESS), (None, MAX_HTTP2)] {
+            let (address, stop) = begin(Serving::default().per_address(per_address)).await;
+            let mut kept = Vec::new();
+            for _ in 0..most {
+                let (speaks, client) = speaks_http2(address).await;
+                assert!(speaks, "{} of {most}", kept.len());
+                kept.push(client);
+            }
+            assert!(!speaks_http2(address).await.0, "one more than {most}");
+            assert!(answers(address).await, "HTTP/1.1 beside them");
+            kept.pop();
+            // Until it is seen that one is gone.
+            while !speaks_http2(address).await.0 {}
+            stop.cancel();
+        }
+    }
+
+    /// What a server tells of its bounds is what it keeps; h2 itself holds clients to it.
+    #[tokio::test]
+    async fn http2_begins_with_small_windows() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(serve_http(listener, Router::new(), stop.clone()));
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let hello = [&PREFACE[..], &SETTINGS].concat();
+        client.write_all(&hello).await.unwrap();
+        let mut head = [0; 9];
+        client.read_exact(&mut head).await.unwrap();
+        assert_eq!(head[3], SETTINGS[3]);
+        let length = (usize::from(head[1]) << 8) | usize::from(head[2]);
+        let mut settings = vec![0; length];
+        client.read_exact(&mut settings).await.unwrap();
+        let settings: Vec<(u16, u32)> = settings
+            .chunks_exact(6)
+            .map(|it| {
+                let id = u16::from_be_bytes([it[0], it[1]]);
+                (id, u32::from_be_bytes([it[2], it[3], it[4], it[5]]))
+            })
+            .collect();
+        // RFC 9113 §6.5.2: streams, window of a stream, size of a head.
+        for (id, value) in [(3, 32), (4, 64 * 1024), (6, 16 * 1024)] {
+            assert!(settings.contains(&(id, value)), "{id}: {settings:?}");
         }
         stop.cancel();
     }

@@ -2,8 +2,10 @@
 //! cluster, and the admin port with `/livez`, `/readyz` and `/metrics`.
 
 mod admin;
+mod audit;
 mod http;
 mod logs;
+mod memory;
 mod places;
 mod shutdown;
 
@@ -15,8 +17,10 @@ use kube::{Client, Config, config::KubeConfigOptions};
 
 pub use self::{
     admin::{Admin, Readiness},
-    http::{serve_and_drain, serve_http},
+    audit::AuditArgs,
+    http::{Serving, serve_and_drain, serve_http},
     logs::{LogArgs, LogFormat},
+    memory::memory_limit,
     shutdown::on_signal,
 };
 

@@ -40,6 +40,12 @@ impl Places {
         Arc::clone(&self.all).acquire_owned().await.ok()
     }
 
+    /// A place for a connection from `address`, if one is free at once.
+    pub(crate) fn free(&self, address: IpAddr) -> Option<Place> {
+        let place = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        self.give(place, address)
+    }
+
     /// Gives it to a connection from `address`, unless that has as many as it may.
     pub(crate) fn give(&self, place: OwnedSemaphorePermit, address: IpAddr) -> Option<Place> {
         let mut counted = None;

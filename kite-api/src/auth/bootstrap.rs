@@ -26,6 +26,7 @@ use super::{
     sign_up::{NewAccount, read_account},
 };
 use crate::{
+    audit::note,
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{PASSWORD_BOUNDS, PASSWORD_MEANING, spec_of_user},
@@ -106,6 +107,7 @@ pub(super) async fn bootstrap(
     Sent { input, mut form }: Sent<Bootstrap>,
 ) -> Result<Created<SignedIn>, Problem> {
     let Bootstrap { token, account } = form.finish_with(input)?;
+    note(|notes| notes.sign_in("bootstrap", Some(&account.username)));
     let cookie = account.cookie;
     let attempt = state
         .sign_in_throttle()

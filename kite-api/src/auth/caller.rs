@@ -8,7 +8,7 @@ use std::{
 
 use aide::{OperationInput, generate::GenContext, openapi::Operation};
 use axum::extract::{ConnectInfo, FromRequestParts};
-use http::{HeaderMap, header, request::Parts};
+use http::{Extensions, HeaderMap, header, request::Parts};
 use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
@@ -22,9 +22,11 @@ use super::{
     last_admin::WayIn,
     origin::check_origin,
     personal::{find_token, is_personal, is_token_of, is_valid, note_use},
-    session::{belongs_to, find_session, is_open, look_up},
+    session::{belongs_to, find_session, is_open},
 };
 use crate::{
+    audit::note,
+    budget::IsSignedIn,
     openapi::signed_in,
     policy::{self, Action, Whose},
     problem::{Problem, ProblemKind},
@@ -197,13 +199,23 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Problem> {
+        let caller = Self::recognise(parts, state).await?;
+        parts.extensions.insert(IsSignedIn);
+        note(|notes| notes.caller(&caller));
+        Ok(caller)
+    }
+}
+
+impl Caller {
+    async fn recognise(parts: &Parts, state: &ApiState) -> Result<Self, Problem> {
         if let Some(principal) = parts.extensions.get::<Principal>() {
             return admit(state, principal, parts).map(Self);
         }
+        let address = client_address(parts, state);
         let token = if let Some(token) = bearer(&parts.headers)? {
             if is_personal(&token) {
                 let access = Access::of(&parts.method);
-                return by_api_token(state, &token, access).await.map(Self);
+                return by_api_token(state, &token, access, address).await.map(Self);
             }
             token
         } else {
@@ -231,7 +243,9 @@ impl FromRequestParts<ApiState> for Caller {
                  with POST /api/v1/auth/refresh; otherwise sign in again",
             )
         };
-        let session = find_session(state, &token).await?.ok_or_else(ended)?;
+        let session = find_session(state, &token, address)
+            .await?
+            .ok_or_else(ended)?;
         let user = find_user(state, &session).await?.ok_or_else(ended)?;
         tracing::Span::current().record("user", user.name_any());
         Ok(Self(Principal {
@@ -287,14 +301,19 @@ impl OperationInput for Caller {
 }
 
 /// Whom an API token stands for in a request that is about to do `access`.
-async fn by_api_token(state: &ApiState, text: &str, access: Access) -> Result<Principal, Problem> {
+async fn by_api_token(
+    state: &ApiState,
+    text: &str,
+    access: Access,
+    address: Option<IpAddr>,
+) -> Result<Principal, Problem> {
     let ended = || {
         Problem::new(
             ProblemKind::Unauthenticated,
             "the API token is not, or no longer, one of an account: sign in and make another",
         )
     };
-    let token = find_token(state, text).await?.ok_or_else(ended)?;
+    let token = find_token(state, text, address).await?.ok_or_else(ended)?;
     let belongs =
         |user: &KiteUser, platform: &KitePlatformSpec| is_token_of(&token, user, platform);
     let user = find_account(state, &token.spec.user, is_young(token.as_ref()), belongs)
@@ -343,7 +362,7 @@ async fn find_account(
             return Ok(user);
         }
     }
-    let _permit = look_up(state)?;
+    let _permit = state.lookups().known()?;
     let user = state.cluster().find::<KiteUser>(&key).await?.map(Arc::new);
     let key = ObjectKey::cluster(names::PLATFORM);
     let platform = state.cluster().find::<KitePlatform>(&key).await?;
@@ -379,6 +398,22 @@ fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {
                 "the Authorization header must read: Bearer <token>",
             )
         })
+}
+
+/// The address of whoever sent a request.
+pub(crate) fn client_address(parts: &Parts, state: &ApiState) -> Option<IpAddr> {
+    address_in(&parts.headers, &parts.extensions, state)
+}
+
+/// The same of a request that is in one piece.
+pub(crate) fn address_in(
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    state: &ApiState,
+) -> Option<IpAddr> {
+    let peer = extensions.get::<ConnectInfo<SocketAddr>>();
+    let peer = peer.map(|ConnectInfo(peer)| *peer);
+    address_of(headers, peer, state.settings().trusted_proxies)
 }
 
 /// The address of the client, as far as it can be trusted: the peer of the
@@ -425,12 +460,8 @@ impl FromRequestParts<ApiState> for Client {
             &state.settings().origins,
             false,
         )?;
-        let peer = parts
-            .extensions
-            .get::<ConnectInfo<SocketAddr>>()
-            .map(|ConnectInfo(peer)| *peer);
         Ok(Self {
-            address: address_of(&parts.headers, peer, state.settings().trusted_proxies),
+            address: client_address(parts, state),
             agent: parts
                 .headers
                 .get(header::USER_AGENT)

@@ -15,6 +15,7 @@ use kube::{ResourceExt as _, api::ListParams};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    audit::carried,
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -78,7 +79,7 @@ where
     let before = before(user, spec)?;
     let state = state.clone();
     // By itself: a client that goes away must not end it half way.
-    let lowering = tokio::spawn(async move {
+    let lowering = tokio::spawn(carried(async move {
         let lowered = write.await?;
         let why = match has_other(&state, &lowered, way).await {
             Ok(true) => return Ok(Lowered::Done(lowered)),
@@ -87,7 +88,7 @@ where
         };
         let user = take_back(&state, &lowered, &before, &why).await?;
         Ok(Lowered::TakenBack(user))
-    });
+    }));
     lowering.await.unwrap_or_else(|error| {
         let detail = format!("the account could not be changed: {error}");
         Err(Problem::new(ProblemKind::Internal, detail))

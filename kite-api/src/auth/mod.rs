@@ -7,6 +7,7 @@ mod everyone;
 mod invite;
 mod kept_token;
 pub(crate) mod last_admin;
+mod lookups;
 pub(crate) mod oidc;
 mod origin;
 mod passwords;
@@ -33,10 +34,11 @@ pub use self::{
     seal::Seal,
 };
 pub(crate) use self::{
-    caller::{Client, check_socket_origin},
+    caller::{Client, address_in, check_socket_origin},
     everyone::new_epoch,
     invite::{InviteState, new_invite, state_of},
     kept_token::{API_TOKEN, INVITE_TOKEN, seal_token, sealed_token},
+    lookups::Lookups,
     passwords::{PASSWORD, Passwords, read_password},
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     routes::routes,

@@ -3,7 +3,7 @@
 //! A token leads to its `KiteToken`, whose name follows from the user and from
 //! what the user calls it: so the API server sees to it that there is one of each.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
 use super::{
-    session::look_up,
+    lookups,
     token::{Halves, PERSONAL},
 };
 use crate::{problem::Problem, state::ApiState};
@@ -48,6 +48,7 @@ pub(super) fn is_personal(text: &str) -> bool {
 pub(super) async fn find_token(
     state: &ApiState,
     text: &str,
+    address: Option<IpAddr>,
 ) -> Result<Option<Arc<KiteToken>>, Problem> {
     let Some(halves) = Halves::parse(PERSONAL, text) else {
         return Ok(None);
@@ -58,8 +59,8 @@ pub(super) async fn find_token(
     let cache = &state.caches().tokens;
     let mut token = cache.get(&key).filter(|it| cache.is_live() && fits(it));
     if token.is_none() {
-        let _permit = look_up(state)?;
-        token = state.cluster().find(&key).await?.map(Arc::new);
+        let asked = lookups::ask(state, cache, &key, false, address).await?;
+        token = asked.map(Arc::new);
     }
     Ok(token.filter(|token| fits(token) && is_valid(token)))
 }

@@ -39,7 +39,7 @@ impl FromRequestParts<ApiState> for Visitor {
             Err(problem) if problem.kind() == ProblemKind::Unauthenticated => false,
             Err(problem) => return Err(problem),
         };
-        let renewal = Presented::of(&parts.headers, state.settings().secure_cookies);
+        let renewal = Presented::of(parts, state);
         Ok(Self { is_known, renewal })
     }
 }

@@ -1,29 +1,30 @@
 //! `POST /api/v1/auth/refresh`: a new pair of cookies for the one that a browser
 //! has.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, net::IpAddr, time::Duration};
 
 use aide::OperationInput;
 use axum::extract::{FromRequestParts, State};
-use http::{HeaderMap, HeaderValue, request::Parts};
+use http::{HeaderValue, request::Parts};
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
     crd::KiteSession,
 };
 use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{
-    caller::find_user,
+    caller::{client_address, find_user},
     cookie::{self, Role},
-    end_session, is_open,
+    end_session, is_open, lookups,
     origin::check_origin,
     rotation::{self, Rotation},
-    session::{Pair, look_up, new_pair},
+    session::{Pair, new_pair},
     token::{ACCESS, Halves, REFRESH},
 };
 use crate::{
+    audit::note,
     problem::{Problem, ProblemKind},
     state::{ApiState, Settings},
     web::Done,
@@ -34,14 +35,19 @@ use crate::{
 const ATTEMPTS: usize = 20;
 
 /// The refresh token of a request, and the session that it names.
-pub(super) struct Presented(Halves);
+pub(super) struct Presented {
+    token: Halves,
+    /// Where it came from.
+    address: Option<IpAddr>,
+}
 
 impl Presented {
     /// The refresh token that belongs to the access cookie, whether or not that one
     /// has ended. A host below Kite's own can plant a refresh cookie, but with TLS
     /// no access cookie beside it: so nobody is signed in as somebody else by it,
     /// and it does not stand in the way of the right one.
-    pub(super) fn of(headers: &HeaderMap, secure: bool) -> Option<Self> {
+    pub(super) fn of(parts: &Parts, state: &ApiState) -> Option<Self> {
+        let (headers, secure) = (&parts.headers, state.settings().secure_cookies);
         let access: Vec<Halves> = cookie::tokens(headers, Role::Access, secure)
             .iter()
             .filter_map(|token| Halves::parse(ACCESS, token))
@@ -50,14 +56,17 @@ impl Presented {
             .iter()
             .filter_map(|token| Halves::parse(REFRESH, token))
             .find(|refresh| access.iter().any(|access| access.is_sibling_of(*refresh)))
-            .map(Self)
+            .map(|token| Self {
+                token,
+                address: client_address(parts, state),
+            })
     }
 
     /// Its session as the API server has it.
     pub(super) async fn session(&self, state: &ApiState) -> Result<Option<KiteSession>, Problem> {
-        let _permit = look_up(state)?;
-        let key = ObjectKey::cluster(self.0.session_name());
-        let session = state.cluster().find::<KiteSession>(&key).await?;
+        let key = ObjectKey::cluster(self.token.session_name());
+        let cache = &state.caches().sessions;
+        let session = lookups::ask(state, cache, &key, true, self.address).await?;
         Ok(session.filter(is_open))
     }
 
@@ -90,9 +99,7 @@ impl FromRequestParts<ApiState> for Renewal {
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, Infallible> {
         let settings = state.settings();
         let checked = check_origin(&parts.method, &parts.headers, &settings.origins, true);
-        Ok(Self(checked.map(|()| {
-            Presented::of(&parts.headers, settings.secure_cookies)
-        })))
+        Ok(Self(checked.map(|()| Presented::of(parts, state))))
     }
 }
 
@@ -131,7 +138,7 @@ fn ended() -> Problem {
 /// Stores a new pair of tokens on the condition that nobody did so meanwhile, on
 /// whatever replica: who was slower looks again.
 async fn renew(state: &ApiState, presented: &Presented) -> Result<(Pair, KiteSession), Problem> {
-    let Presented(token) = presented;
+    let token = &presented.token;
     for _ in 0..ATTEMPTS {
         let session = presented.session(state).await?.ok_or_else(ended)?;
         let tokens = session.spec.tokens.as_ref().ok_or_else(ended)?;
@@ -141,6 +148,10 @@ async fn renew(state: &ApiState, presented: &Presented) -> Result<(Pair, KiteSes
         let next = match rotation::rotate(tokens, &token.fingerprint(), hashes, now) {
             Rotation::Renewed(next) => next,
             Rotation::Stolen => {
+                note(|notes| {
+                    notes.came_in(&session.spec.user);
+                    notes.remark("a refresh token came again that had been replaced");
+                });
                 tracing::warn!(
                     user = session.spec.user,
                     session = session.name_any(),

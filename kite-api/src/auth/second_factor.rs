@@ -14,6 +14,7 @@ use totp_rs::{Builder, Secret, Totp};
 
 use super::{Client, seal::Seal, sign_in::too_many, token::random};
 use crate::{
+    audit::note,
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
 };
@@ -153,6 +154,7 @@ pub(super) async fn require_second_factor(
         return Ok(());
     }
     let Some(code) = code else {
+        note(|notes| notes.factor("missing"));
         return Err(Problem::new(
             ProblemKind::SecondFactorRequired,
             "repeat it with code: what the authenticator app shows, or a recovery code",
@@ -185,10 +187,12 @@ async fn use_code(state: &ApiState, user: &KiteUser, code: &str) -> Result<bool,
         let left = &factor.spec.recovery_codes;
         let hash = names::fingerprint(code);
         let spec = if left.contains(&hash) {
+            note(|notes| notes.factor("recovery-code"));
             let left: Vec<_> = left.iter().filter(|it| **it != hash).collect();
             tracing::warn!(user = user.name_any(), "used a recovery code");
             json!({ "recoveryCodes": left })
         } else {
+            note(|notes| notes.factor("code"));
             match step_of(state, &factor, &user.spec.username, code).await? {
                 Some(step) => json!({ "lastStep": step }),
                 None => return Ok(false),

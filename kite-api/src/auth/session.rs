@@ -1,7 +1,7 @@
 //! Login sessions: opaque tokens that only the client has, and a `KiteSession`
 //! object that is named after a hash of them.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,13 +13,11 @@ use kite_core::{
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
+    lookups,
     rotation::{self, NewPair},
     token::{ACCESS, Halves, REFRESH, is_session_token, new_session_token},
 };
-use crate::{
-    problem::{Problem, ProblemKind},
-    state::ApiState,
-};
+use crate::{problem::Problem, state::ApiState};
 
 /// Most sessions of a user; a new one ends the oldest.
 const MOST_SESSIONS: usize = 32;
@@ -166,6 +164,7 @@ impl Presented {
 pub(crate) async fn find_session(
     state: &ApiState,
     token: &str,
+    address: Option<IpAddr>,
 ) -> Result<Option<Arc<KiteSession>>, Problem> {
     let Some(presented) = Presented::parse(token) else {
         return Ok(None);
@@ -176,24 +175,13 @@ pub(crate) async fn find_session(
         .get(&key)
         .filter(|session| cache.is_live() && presented.opens_until(session).is_some());
     if session.is_none() {
-        let _permit = look_up(state)?;
-        session = state.cluster().find(&key).await?.map(Arc::new);
+        let asked = lookups::ask(state, cache, &key, true, address).await?;
+        session = asked.map(Arc::new);
     }
     let now = Timestamp::now();
     Ok(session.filter(|session| {
         is_open(session) && presented.opens_until(session).is_some_and(|end| end > now)
     }))
-}
-
-/// Leave to ask the API server about something for which copies do not do.
-pub(super) fn look_up(state: &ApiState) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
-    state.session_lookups().try_acquire().map_err(|_| {
-        Problem::new(
-            ProblemKind::Unavailable,
-            "too many sessions are being looked up: try again shortly",
-        )
-        .retry_after(Duration::from_secs(1))
-    })
 }
 
 /// Whether it has neither expired nor been ended.

@@ -18,6 +18,7 @@ use super::{
     session::{Entry, Tokens, open_session},
 };
 use crate::{
+    audit::note,
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::UserView,
@@ -93,6 +94,7 @@ pub(super) async fn sign_in(
     } = form.finish_with(input)?;
     // No username is longer; the throttle must not keep whole bodies.
     let account: String = username.trim().chars().take(64).collect();
+    note(|notes| notes.sign_in("password", Some(&account)));
     let checked = check(&state, &client, &account, password, code.as_deref()).await;
     let outcome = checked.as_ref().map(|_| ()).map_err(Problem::kind);
     state.metrics().signed_in(outcome);
@@ -260,6 +262,7 @@ pub(super) async fn sign_out(
         None => None,
     };
     let session = session.ok_or_else(|| refused.with_cookies(clear()))?;
+    note(|notes| notes.came_in(&session.spec.user));
     end_session(&state, &session).await?;
     tracing::info!(user = session.spec.user, "signed out");
     Ok(Done::cookies(clear()))

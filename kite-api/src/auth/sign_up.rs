@@ -20,6 +20,7 @@ use super::{
     sign_in::{COOKIE_MEANING, SignedIn, find_by_username, greet, let_in, too_many},
 };
 use crate::{
+    audit::note,
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{PASSWORD_BOUNDS, PASSWORD_MEANING, spec_of_user},
@@ -127,6 +128,7 @@ pub(super) async fn sign_up(
 ) -> Result<Created<SignedIn>, Problem> {
     require_open(&state, form.peek::<String>("invite").is_some()).await?;
     let Joining { account, invite } = form.finish_with(input)?;
+    note(|notes| notes.sign_in("sign-up", Some(&account.username)));
     let stamp = once.stamp_of_anybody(&form);
     let cookie = account.cookie;
     let attempt = state

@@ -38,7 +38,8 @@ pub use self::recordings::{Recorded, Recordings};
 pub(crate) use self::{forget::forget, routes::routes, sweep::sweep_up};
 use self::{recordings::Cast, view::VmSessionView};
 use crate::{
-    auth::{Caller, Client},
+    audit::note,
+    auth::Caller,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -300,7 +301,6 @@ fn unreadable(recording: &str, error: &io::Error) -> Problem {
 async fn replay(
     State(state): State<ApiState>,
     caller: Caller,
-    client: Client,
     Path(OfSession { name, recording }): Path<OfSession>,
 ) -> Result<Cast, Problem> {
     let connection = find_for(&state, &caller, Action::ReplayVmSession, &name)?;
@@ -314,16 +314,11 @@ async fn replay(
     let Some(recorded) = found else {
         return Err(not_there(&connection, Timestamp::now()));
     };
-    tracing::info!(
-        target: "kite_api::audit",
-        event = "recording_replayed",
-        by = caller.name(),
-        address = client.address.map(tracing::field::display),
-        vm = spec.vm.name,
-        owner = spec.owner,
-        session = name,
-        recording,
-        "audit"
-    );
+    note(|notes| {
+        let (vm, owner) = (&spec.vm.name, &spec.owner);
+        notes.remark(format!(
+            "replayed the recording {recording} of {owner}'s VM {vm}"
+        ));
+    });
     Ok(Cast(recorded))
 }

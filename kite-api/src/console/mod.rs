@@ -59,6 +59,7 @@ pub use self::{
 pub(crate) use self::{place::Places, ticket::MemoryTickets};
 use crate::{
     auth::{Caller, Client, check_socket_origin},
+    budget::Party,
     openapi::about,
     policy::Action,
     problem::{Problem, ProblemKind},
@@ -69,6 +70,10 @@ use crate::{
 
 /// Most bytes of one message of a client: what is pasted has to be cut in pieces.
 const MESSAGE_LIMIT: usize = 256 * 1024;
+/// Bytes that are read ahead of a WebSocket.
+const READ_AHEAD: usize = 16 * 1024;
+/// Bytes that a console holds at most: a message each way.
+const CONSOLE_MEMORY: usize = 2 * MESSAGE_LIMIT;
 
 /// What of a VM is shown.
 #[derive(
@@ -262,7 +267,12 @@ async fn connect(
 ) -> Result<Response, Problem> {
     check_socket_origin(&state, &caller, &headers)?;
     let guest = state.consoles().places.knock(&state.consoles().limits)?;
+    let share = state.streams().take(Party::SignedIn, CONSOLE_MEMORY)?;
     let upgrade = upgrade
+        .read_buffer_size(READ_AHEAD)
+        // What is written is sent at once.
+        .write_buffer_size(0)
+        .max_write_buffer_size(2 * MESSAGE_LIMIT)
         .max_message_size(MESSAGE_LIMIT)
         .max_frame_size(MESSAGE_LIMIT);
     let span = tracing::Span::current();
@@ -272,6 +282,7 @@ async fn connect(
             principal: caller.0,
             address: client.address,
             _guest: guest,
+            _share: share,
         };
         tracing::Instrument::instrument(visit.serve(socket), span)
     }))

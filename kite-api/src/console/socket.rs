@@ -38,6 +38,7 @@ use super::{
 };
 use crate::{
     auth::Principal,
+    budget::Share,
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -92,6 +93,8 @@ pub(super) struct Visit {
     pub(super) address: Option<IpAddr>,
     /// Counts the socket for as long as it is there.
     pub(super) _guest: Guest,
+    /// What it may hold of the memory for consoles.
+    pub(super) _share: Share,
 }
 
 /// A console that is open.

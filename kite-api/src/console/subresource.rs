@@ -39,7 +39,7 @@ use crate::{
 /// The subprotocol without channels: each binary message is bytes of the stream.
 const PLAIN: &str = "plain.kubevirt.io";
 /// Most bytes of a message of the cluster; `KubeVirt` sends a few KiB at a time.
-const MESSAGE_LIMIT: usize = 1024 * 1024;
+const MESSAGE_LIMIT: usize = super::MESSAGE_LIMIT;
 /// Most bytes of a refusal.
 const REFUSAL_LIMIT: usize = 64 * 1024;
 /// How long the cluster may take to say yes or no.
@@ -89,11 +89,12 @@ async fn ask(state: &ApiState, grant: &Grant) -> Result<ConsoleStream, Problem> 
     let upgraded = hyper::upgrade::on(response).await;
     let upgraded = upgraded.map_err(|error| unavailable(&error.to_string()))?;
     let config = WebSocketConfig::default()
+        .read_buffer_size(super::READ_AHEAD)
         .max_message_size(Some(MESSAGE_LIMIT))
         .max_frame_size(Some(MESSAGE_LIMIT))
         // Nothing is kept back: what was typed is to be seen.
         .write_buffer_size(0)
-        .max_write_buffer_size(MESSAGE_LIMIT);
+        .max_write_buffer_size(2 * MESSAGE_LIMIT);
     let socket =
         WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, Some(config)).await;
     let (input, output) = socket.split();

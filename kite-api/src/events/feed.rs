@@ -22,6 +22,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use super::{Gone, Scope, Sessions, Snapshot, WithSessions};
 use crate::{
     auth::Principal,
+    budget::{Party, Share},
     caches::Change,
     images::ImageView,
     offers::{self, OfferView},
@@ -33,6 +34,12 @@ use crate::{
 
 /// Longest sleep, lest a session of many years overflows a timer.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 3600);
+
+/// An event that waits to be sent, and what it holds.
+struct Told {
+    event: Event,
+    share: Share,
+}
 
 /// The changes that one caller is to be told of.
 pub(super) struct Feed {
@@ -51,7 +58,9 @@ pub(super) struct Feed {
     connections: Option<(Sessions, Receiver<Change<KiteConnection>>)>,
     /// Owners of whose VMs it was told that they are suspended.
     suspended: BTreeSet<String>,
-    waiting: VecDeque<Event>,
+    waiting: VecDeque<Told>,
+    /// What is being sent holds.
+    sending: Option<Share>,
     is_over: bool,
 }
 
@@ -82,6 +91,7 @@ impl Feed {
             connections,
             suspended: BTreeSet::new(),
             waiting: VecDeque::new(),
+            sending: None,
             is_over: false,
         };
         feed.tell_all();
@@ -91,7 +101,10 @@ impl Feed {
     /// The next event; `None` when the stream is over.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.waiting.pop_front() {
+            // Whoever asks for the next one has written the one before.
+            self.sending = None;
+            if let Some(Told { event, share }) = self.waiting.pop_front() {
+                self.sending = Some(share);
                 return Some(event);
             }
             if self.is_over {
@@ -130,9 +143,18 @@ impl Feed {
     }
 
     fn tell<T: Serialize>(&mut self, name: &str, what: &T) {
-        match Event::default().event(name).json_data(what) {
-            Ok(event) => self.waiting.push_back(event),
-            Err(error) => tracing::error!(%error, name, "an event cannot be written"),
+        let text = match serde_json::to_string(what) {
+            Ok(text) => text,
+            Err(error) => return tracing::error!(%error, name, "an event cannot be written"),
+        };
+        // As text, and as what is sent.
+        match self.state.streams().take(Party::SignedIn, 2 * text.len()) {
+            Ok(share) => self.waiting.push_back(Told {
+                event: Event::default().event(name).data(text),
+                share,
+            }),
+            // It connects again, and is told all then.
+            Err(_) => self.is_over = true,
         }
     }
 

@@ -1,25 +1,24 @@
 //! [`Form`]: a JSON body read field by field, so that one answer names
 //! everything that is wrong with it.
 
-use axum::{
-    body::{Body, to_bytes},
-    extract::Request,
-};
+use axum::extract::Request;
 use http::header;
 use kite_core::cluster::ClusterError;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::{
+    body,
     field::Field,
     json::{self, Repeated},
     place::{base, before, is_within, without},
     shape::{Fault, FaultKind},
 };
-use crate::problem::{FieldError, Problem, ProblemKind, remedy};
-
-/// Most bytes of a body.
-pub const BODY_LIMIT: usize = 256 * 1024;
+use crate::{
+    budget::Share,
+    problem::{FieldError, Problem, ProblemKind, remedy},
+    state::ApiState,
+};
 
 /// The fields of a JSON object that are still to be read.
 #[derive(Debug)]
@@ -27,6 +26,8 @@ pub struct Form {
     fields: Map<String, Value>,
     known: Vec<Known>,
     errors: Vec<FieldError>,
+    /// What the fields hold of the memory for bodies.
+    share: Option<Share>,
 }
 
 /// A field that was asked for.
@@ -78,6 +79,7 @@ impl Form {
             fields,
             known: Vec::new(),
             errors: Vec::new(),
+            share: None,
         }
     }
 
@@ -358,10 +360,15 @@ fn holds_secret(value: &Value) -> bool {
 }
 
 /// Reads a request's body as a JSON object.
-pub(crate) async fn form_of(request: Request) -> Result<Form, Problem> {
+pub(crate) async fn form_of(state: &ApiState, request: Request) -> Result<Form, Problem> {
     require_json(&request)?;
-    let body = read(request.into_body()).await?;
-    let (value, repeated) = json::read(&body).map_err(|error| {
+    let (body, mut share) = body::read(state, request).await?;
+    let cost = body::cost_of_json(&body);
+    share.grow(cost)?;
+    let read = json::read(&body);
+    drop(body);
+    share.shrink_to(cost);
+    let (value, repeated) = read.map_err(|error| {
         Problem::new(
             ProblemKind::Malformed,
             format!("the body is not JSON: {error}"),
@@ -370,6 +377,7 @@ pub(crate) async fn form_of(request: Request) -> Result<Form, Problem> {
     match value {
         Value::Object(fields) => {
             let mut form = Form::new(fields);
+            form.share = Some(share);
             form.repeated(repeated);
             Ok(form)
         }
@@ -398,25 +406,6 @@ fn require_json(request: &Request) -> Result<(), Problem> {
         ProblemKind::UnsupportedMediaType,
         "send JSON with the header Content-Type: application/json",
     ))
-}
-
-async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
-    to_bytes(body, BODY_LIMIT).await.map_err(|error| {
-        let mut cause: Option<&dyn std::error::Error> = Some(&error);
-        while let Some(current) = cause {
-            if current.is::<http_body_util::LengthLimitError>() {
-                return Problem::new(
-                    ProblemKind::TooLarge,
-                    format!("the body has more than {BODY_LIMIT} bytes: send less"),
-                );
-            }
-            cause = current.source();
-        }
-        Problem::new(
-            ProblemKind::Malformed,
-            "the body ended before it was complete",
-        )
-    })
 }
 
 #[cfg(test)]

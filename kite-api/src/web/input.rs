@@ -15,6 +15,7 @@ use super::{
 use crate::{
     openapi::{examples, refuses, schema_object},
     problem::{Problem, ProblemKind},
+    state::ApiState,
 };
 
 /// The fields that an operation takes.
@@ -63,11 +64,11 @@ impl<B> Sent<B> {
     }
 }
 
-impl<S: Send + Sync, B: Input> FromRequest<S> for Sent<B> {
+impl<B: Input> FromRequest<ApiState> for Sent<B> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        Ok(Self::read(form_of(request).await?))
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, Problem> {
+        Ok(Self::read(form_of(state, request).await?))
     }
 }
 

@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
@@ -76,6 +76,12 @@ pub(crate) async fn trace(
     }
     .instrument(span)
     .await
+}
+
+/// The id of a request, once it has one.
+pub(crate) fn request_id(headers: &HeaderMap) -> String {
+    let id = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
+    id.unwrap_or("-").to_owned()
 }
 
 /// An id from outside goes into logs: short and plain, or not at all.

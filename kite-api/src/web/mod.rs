@@ -1,6 +1,7 @@
 //! HTTP as such: bodies, answers, lists, and what surrounds every request.
 
 mod answer;
+mod body;
 mod bounds;
 mod end;
 mod field;
@@ -28,7 +29,7 @@ pub(crate) use self::shape::Shape;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::form::BODY_LIMIT;
+pub use self::body::{BODY_LIMIT, STRANGERS_BODY_LIMIT};
 pub(crate) use self::{
     answer::{Accepted, Answer, Created, Done},
     bounds::Bounds,

@@ -112,15 +112,29 @@ async fn every_refusal_is_a_problem_document() {
             "too-large",
         ),
         (
-            sign_in("application/json", "[".repeat(100_000).into()),
+            sign_in("application/json", "[".repeat(4_000).into()),
             400,
             "malformed",
+        ),
+        (
+            sign_in("application/json", " ".repeat(4_097).into()),
+            413,
+            "too-large",
         ),
         (sign_in("application/json", "{}".into()), 422, "invalid"),
     ] {
         send(&world.router, request).await.is_problem(status, kind);
     }
     let ann = world.user("ann", AccessLevel::User).await;
+    for (text, status, kind) in [
+        ("[".repeat(100_000), 400, "malformed"),
+        (" ".repeat(kite_api::BODY_LIMIT), 400, "malformed"),
+        (" ".repeat(kite_api::BODY_LIMIT + 1), 413, "too-large"),
+    ] {
+        let mut long = request(Method::POST, "/api/v1/vms", &ann, Some(json!({})));
+        *long.body_mut() = Body::from(text);
+        send(&world.router, long).await.is_problem(status, kind);
+    }
     let refused = world.get("/api/v1/vms?all=perhaps", &ann).await;
     refused.is_problem(422, "invalid");
 }

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod account;
+mod audit;
 mod bad_input;
 mod bootstrap;
+mod budget;
 mod certificate;
 mod console;
 mod contract;
@@ -14,6 +16,7 @@ mod http;
 mod intake;
 mod invites;
 mod lists;
+mod lookups;
 mod offers;
 mod oidc;
 mod openapi;

@@ -1,6 +1,7 @@
 //! Signing in at an OpenID Connect provider.
 
 mod attacks;
+mod bound;
 mod linking;
 mod provider;
 
@@ -30,7 +31,10 @@ const ORIGIN: &str = "https://kite.test";
 const FLOW: &str = "__Host-kite_oidc";
 
 fn settings_of(builder: ApiStateBuilder) -> ApiStateBuilder {
-    builder.secure_cookies(true).origins([ORIGIN.to_owned()])
+    builder
+        .secure_cookies(true)
+        .local_providers()
+        .origins([ORIGIN.to_owned()])
 }
 
 /// A platform with one provider at which everybody gets an account.
@@ -393,14 +397,16 @@ async fn a_client_with_a_secret_proves_itself_by_the_secret_of_the_cluster() {
     );
     let mut secret: k8s_openapi::api::core::v1::Secret = serde_json::from_value(json!({
         "metadata": {"name": names::OIDC_SECRET, "namespace": names::PLATFORM_NAMESPACE},
-        "stringData": {"staff": "wrong"},
+        "stringData": {"staff": "wrong", "staff.issuer": provider.issuer},
     }))
     .unwrap();
     world.cluster.create(&secret).await.unwrap();
     let (_, refused) = sign_in(&world, &provider).await;
     refused.is_problem(500, "internal");
     assert!(refused.text("/detail").contains("client id"), "{refused:?}");
-    secret.string_data = Some([("staff".to_owned(), "s3cret/+\n".to_owned())].into());
+    let bound = ("staff.issuer".to_owned(), format!("{}\n", provider.issuer));
+    let staff = ("staff".to_owned(), "s3cret/+\n".to_owned());
+    secret.string_data = Some([staff, bound].into());
     world
         .cluster
         .apply(FieldManager::CONTROLLER, &secret)

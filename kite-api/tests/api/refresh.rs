@@ -83,7 +83,7 @@ async fn only_session(world: &World) -> KiteSession {
 }
 
 /// As if the last renewal had been `ago`.
-async fn age(world: &World, ago: jiff::Span) {
+pub async fn age(world: &World, ago: jiff::Span) {
     let session = only_session(world).await;
     let at = Timestamp::now() - ago;
     let edited = world

@@ -7,11 +7,11 @@ mod sink;
 use std::net::SocketAddr;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::route::{LoginName, VmKey};
 
-pub use sink::{AuditSink, JsonLines, LogSink};
+pub use sink::{AuditSink, LogSink};
 
 /// One audit record.
 #[derive(Clone, Debug, Serialize)]
@@ -20,11 +20,25 @@ pub struct Record {
     pub time: Timestamp,
     /// Number of the connection in this process, to join records by.
     pub connection: u64,
-    /// Where the client connected from.
+    /// Where the client connected from. Port 0 stands for one that nobody knows, as of
+    /// clients behind a proxy, and is not written; of an unspecified address with it
+    /// nothing is.
+    #[serde(serialize_with = "known_peer", skip_serializing_if = "is_nowhere")]
     pub peer: SocketAddr,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
+}
+
+fn is_nowhere(peer: &SocketAddr) -> bool {
+    peer.port() == 0 && peer.ip().is_unspecified()
+}
+
+fn known_peer<S: Serializer>(peer: &SocketAddr, serializer: S) -> Result<S::Ok, S::Error> {
+    match peer.port() {
+        0 => peer.ip().serialize(serializer),
+        _ => peer.serialize(serializer),
+    }
 }
 
 /// What a channel was used for.
@@ -185,7 +199,34 @@ pub enum Event {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+
+    #[test]
+    fn a_port_that_nobody_knows_is_not_written() {
+        for (peer, written) in [
+            ("192.0.2.1:5", Some("192.0.2.1:5")),
+            ("192.0.2.1:0", Some("192.0.2.1")),
+            ("[2001:db8::1]:0", Some("2001:db8::1")),
+            ("[2001:db8::1]:5", Some("[2001:db8::1]:5")),
+            ("0.0.0.0:0", None),
+        ] {
+            let record = Record {
+                time: Timestamp::UNIX_EPOCH,
+                connection: 7,
+                peer: peer.parse().unwrap(),
+                event: Event::Connection {
+                    client: None,
+                    login: None,
+                    seconds: 1.5,
+                    ended: "closed".to_owned(),
+                },
+            };
+            let json = serde_json::to_value(&record).unwrap();
+            assert_eq!(json.get("peer").and_then(|it| it.as_str()), written);
+        }
+    }
 
     #[test]
     fn transfers_are_told_from_commands() {

@@ -301,7 +301,9 @@ fn resources(process: Process) -> ResourceRequirements {
         Process::Controller => ("100m", "128Mi", "512Mi"),
         // 0.1 MB for each of 4096 connections, and what is on its way in them.
         Process::Gateway => ("100m", "128Mi", "1Gi"),
-        // Copies of Kite's objects, and a password hash of 19 MB for each processor.
+        // Copies of Kite's objects, a password hash of 19 MB for each processor, and what
+        // requests may hold: of that 352 MB are the budgets of bodies and streams, which
+        // take at most half of the limit.
         Process::Api => ("100m", "192Mi", "1Gi"),
     };
     let quantity = |name: &str, amount: &str| (name.to_owned(), Quantity(amount.to_owned()));

@@ -138,7 +138,7 @@ pub(super) async fn api(
     if let Some(recordings) = recordings {
         terminals = terminals.recordings(recordings);
     }
-    let mut builder = ApiState::builder(client.clone());
+    let mut builder = ApiState::builder(client.clone()).local_providers();
     if let Some(directory) = record_to {
         let url = Url::from_directory_path(&directory).ok();
         let url = url.with_context(|| format!("{} is no whole path", directory.display()))?;
@@ -159,7 +159,8 @@ pub(super) async fn api(
         shutdown.clone(),
     ));
     let app = kite_api::router(state.clone());
-    kite_process::serve_and_drain(listener, app, None, shutdown.clone(), state.drain()).await?;
+    let serving = kite_process::Serving::default();
+    kite_process::serve_and_drain(listener, app, serving, shutdown.clone(), state.drain()).await?;
     consoles.abort();
     Ok("HTTP API")
 }

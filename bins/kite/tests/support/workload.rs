@@ -67,6 +67,8 @@ impl Site<'_> {
         let config = self::kubeconfig(self.apiserver, token);
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         command
+            // The provider of the tests is on this machine.
+            .env("KITE_LOCAL_PROVIDERS", "true")
             .env("KUBECONFIG", kubeconfig)
             .env("HOME", self.directory)
             .env("HOSTNAME", format!("{}-0", process.name()));

@@ -13,7 +13,8 @@ use url::Url;
 
 use super::{
     failure::Failure,
-    fetch::{FetchError, Web, address, get},
+    fetch::{FetchError, Web, get},
+    reach::Reach,
 };
 
 /// How long it is believed what a provider said.
@@ -29,7 +30,6 @@ const MOST_ISSUERS: usize = 32;
 const MOST_KEYS: usize = 64;
 
 /// What providers said, in memory: each replica asks for itself.
-#[derive(Default)]
 pub(crate) struct Providers {
     pub(super) web: Web,
     known: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Known>>>>,
@@ -78,6 +78,14 @@ struct Document {
 }
 
 impl Providers {
+    /// Those within `reach`.
+    pub(crate) fn new(reach: Reach) -> Self {
+        Self {
+            web: Web::new(reach),
+            known: Mutex::default(),
+        }
+    }
+
     fn of(&self, issuer: &str) -> Arc<tokio::sync::Mutex<Known>> {
         let mut known = self.known.lock();
         if known.len() >= MOST_ISSUERS && !known.contains_key(issuer) {
@@ -126,7 +134,9 @@ impl Providers {
         let base = provider.issuer.trim_end_matches('/');
         let place = format!("{base}/.well-known/openid-configuration");
         let issuer = Url::parse(&provider.issuer).map_err(|_| wrong("its issuer is no URL"))?;
-        let place = address(&place, &issuer).ok_or_else(|| wrong("its issuer needs HTTPS"))?;
+        let place = self.web.address(&place, &issuer).ok_or_else(|| {
+            wrong("its issuer needs HTTPS, and cannot be on the machine of Kite itself")
+        })?;
         let document = async { self.web.json::<Document>(get(&place)?).await };
         let document = document.await.map_err(|error| lost(name, &place, &error))?;
         if document.issuer != provider.issuer {
@@ -136,8 +146,12 @@ impl Providers {
             ));
         }
         let endpoint = |text: &str| {
-            address(text, &issuer)
-                .ok_or_else(|| wrong("its discovery document has an address without HTTPS"))
+            self.web.address(text, &issuer).ok_or_else(|| {
+                wrong(
+                    "its discovery document has an address without HTTPS, or on the machine of \
+                     Kite itself",
+                )
+            })
         };
         let methods = document.token_endpoint_auth_methods_supported;
         let takes = |method: &str| {

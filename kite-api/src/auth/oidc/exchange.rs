@@ -135,11 +135,17 @@ async fn client_secret(
     let key = state.own_key(names::OIDC_SECRET);
     let found = state.cluster().find::<Secret>(&key).await;
     let data = found.map_err(Problem::from)?.and_then(|secret| secret.data);
-    let value = data.and_then(|mut data| data.remove(name));
-    let text = value.and_then(|value| String::from_utf8(value.0).ok());
-    let text = text.map(|text| text.trim_end_matches(['\r', '\n']).to_owned());
-    let text = text.filter(|text| !text.is_empty());
-    text.map(Some).ok_or_else(|| {
+    let data = data.unwrap_or_default();
+    let text = |key: &str| {
+        let text = String::from_utf8(data.get(key)?.0.clone()).ok()?;
+        let text = text.trim_end_matches(['\r', '\n']).to_owned();
+        (!text.is_empty()).then_some(text)
+    };
+    let secret = text(name);
+    if secret.is_some() {
+        require_bound(state, provider, name, text(&names::issuer_key(name)))?;
+    }
+    secret.map(Some).ok_or_else(|| {
         tracing::error!(provider = provider.name, key = name, "no client secret");
         Failure::Misconfigured(format!(
             "the secret of the sign-in provider {:?} is missing: the operator puts it into the \
@@ -149,6 +155,38 @@ async fn client_secret(
             state.settings().namespace
         ))
     })
+}
+
+/// Refuses to send the secret under `name` to another issuer than the one that the
+/// operator has written beside it: who may change providers is not trusted with secrets.
+fn require_bound(
+    state: &ApiState,
+    provider: &SignInProvider,
+    name: &str,
+    bound: Option<String>,
+) -> Result<(), Failure> {
+    if bound.as_ref() == Some(&provider.issuer) {
+        return Ok(());
+    }
+    let (secret, namespace) = (names::OIDC_SECRET, &state.settings().namespace);
+    let key = names::issuer_key(name);
+    let what = if bound.is_some() {
+        "is for another issuer"
+    } else {
+        "is not said to be for this issuer"
+    };
+    tracing::error!(
+        provider = provider.name,
+        issuer = provider.issuer,
+        key = name,
+        "the client secret {what}: it is not sent. If it is, write the issuer into the Secret \
+         {secret} of the namespace {namespace} under the key {key}"
+    );
+    Err(Failure::Misconfigured(format!(
+        "the secret of the sign-in provider {:?} {what}: the operator writes the issuer into the \
+         Secret {secret} of the namespace {namespace} under the key {key:?}",
+        provider.name
+    )))
 }
 
 /// The claims of the ID token. If its key is unknown, the provider is asked for

@@ -1,7 +1,7 @@
 //! Requests to providers: bounded in time, in size and in number, without
 //! following redirects.
 
-use std::{net::IpAddr, sync::OnceLock, time::Duration};
+use std::{sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
@@ -13,7 +13,9 @@ use hyper_util::{
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
-use url::{Host, Url};
+use url::Url;
+
+use super::reach::{NotHere, Reach};
 
 /// Longest time for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
@@ -24,7 +26,7 @@ const MOST_BYTES: usize = 512 * 1024;
 /// Most requests at once.
 const AT_ONCE: usize = 32;
 
-type Connection = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Connection = Client<HttpsConnector<HttpConnector<NotHere>>, Full<Bytes>>;
 
 /// Why there is no answer; for the log.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -37,18 +39,24 @@ pub(crate) struct Web {
     /// authorities.
     connection: OnceLock<Result<Connection, FetchError>>,
     places: Semaphore,
-}
-
-impl Default for Web {
-    fn default() -> Self {
-        Self {
-            connection: OnceLock::new(),
-            places: Semaphore::new(AT_ONCE),
-        }
-    }
+    reach: Reach,
 }
 
 impl Web {
+    /// Asks what is within `reach`.
+    pub(super) fn new(reach: Reach) -> Self {
+        Self {
+            connection: OnceLock::new(),
+            places: Semaphore::new(AT_ONCE),
+            reach,
+        }
+    }
+
+    /// An address that requests may go to, as `issuer` names it.
+    pub(super) fn address(&self, text: &str, issuer: &Url) -> Option<Url> {
+        self.reach.address(text, issuer)
+    }
+
     /// Sends a request; the status and the body of its answer.
     pub(super) async fn ask(
         &self,
@@ -58,7 +66,8 @@ impl Web {
             .places
             .try_acquire()
             .map_err(|_| FetchError("too many requests to providers are under way".to_owned()))?;
-        let connection = self.connection.get_or_init(connect).clone()?;
+        let connection = self.connection.get_or_init(|| connect(self.reach));
+        let connection = connection.clone()?;
         let answer = async {
             let response = connection.request(request).await.map_err(told)?;
             let status = response.status();
@@ -93,8 +102,8 @@ pub(super) fn get(url: &Url) -> Result<Request<Full<Bytes>>, FetchError> {
         .map_err(|error| told(&error))
 }
 
-fn connect() -> Result<Connection, FetchError> {
-    let mut plain = HttpConnector::new();
+fn connect(reach: Reach) -> Result<Connection, FetchError> {
+    let mut plain = HttpConnector::new_with_resolver(NotHere::new(reach));
     plain.enforce_http(false);
     plain.set_connect_timeout(Some(CONNECT_TIMEOUT));
     let connector = HttpsConnectorBuilder::new()
@@ -122,49 +131,4 @@ fn told(error: impl std::error::Error) -> FetchError {
         cause = error.source();
     }
     FetchError(text)
-}
-
-/// An address that requests may go to: with HTTPS, or on this very machine where
-/// the issuer is there, too.
-pub(super) fn address(text: &str, issuer: &Url) -> Option<Url> {
-    let url = Url::parse(text).ok()?;
-    let is_plain = is_plain_and_here(&url) && is_plain_and_here(issuer);
-    let has_login = !url.username().is_empty() || url.password().is_some();
-    ((url.scheme() == "https" || is_plain) && !has_login).then_some(url)
-}
-
-/// Whether it is an address with HTTP on this very machine.
-fn is_plain_and_here(url: &Url) -> bool {
-    let is_here = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
-        Some(Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
-        None => false,
-    };
-    is_here && url.scheme() == "http"
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn only_https_is_asked_and_what_is_on_this_machine() {
-        let far = Url::parse("https://login.example.org").unwrap();
-        let here = Url::parse("http://127.0.0.1:8000").unwrap();
-        for (text, issuer, passes) in [
-            ("https://keys.example.net/jwks", &far, true),
-            ("http://login.example.org/jwks", &far, false),
-            ("http://127.0.0.1/jwks", &far, false),
-            ("http://localhost:8000/jwks", &here, true),
-            ("http://[::1]:8000/jwks", &here, true),
-            ("http://login.example.org/jwks", &here, false),
-            ("https://ann:secret@login.example.org/", &far, false),
-            ("file:///etc/passwd", &here, false),
-            ("jwks", &far, false),
-        ] {
-            assert_eq!(address(text, issuer).is_some(), passes, "{text}");
-        }
-    }
 }

@@ -18,6 +18,7 @@ use super::{
     place::{Visit, is_local_path},
 };
 use crate::{
+    audit::note,
     auth::{Client, caller::find_user, is_open, sign_in::open_in_browser},
     problem::Problem,
     state::ApiState,
@@ -126,6 +127,7 @@ async fn finish(
     let ended = if let Some(linking) = &flow.linking {
         finish_linking(state, visit, name, flow, returned, linking).await
     } else {
+        note(|notes| notes.sign_in(format!("provider:{name}"), None));
         let signed_in = sign_in(state, client, name, flow, returned).await;
         let outcome = signed_in.as_ref().map(|_| ());
         let outcome = outcome.map_err(|failure| failure.clone().problem().kind());

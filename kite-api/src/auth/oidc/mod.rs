@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `flow` | the cookie that carries a sign-in from its begin to its end |
 //! | `place` | where Kite is, and where people may be sent |
+//! | `reach` | where requests may go |
 //! | `fetch`, `discovery` | what providers say of themselves, remembered for a while |
 //! | `exchange`, `id_token`, `person` | from a code to a person |
 //! | `account` | from a person to an account |
@@ -27,6 +28,7 @@ mod handlers;
 mod id_token;
 mod person;
 mod place;
+mod reach;
 
 pub(super) use self::handlers::{callback, start};
 pub(crate) use self::{
@@ -36,4 +38,5 @@ pub(crate) use self::{
     flow::{Linking, begin},
     handlers::find_provider,
     place::{LOCAL_PATH, Visit, is_local_path},
+    reach::Reach,
 };

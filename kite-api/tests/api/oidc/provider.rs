@@ -70,6 +70,8 @@ pub struct Provider {
     /// Requests for keys, and for anything.
     pub key_requests: Arc<AtomicUsize>,
     pub requests: Arc<AtomicUsize>,
+    /// Requests for tokens, with which client secrets come.
+    pub tokens: Arc<AtomicUsize>,
 }
 
 fn new_key(name: &str) -> (String, EcdsaKeyPair) {
@@ -95,6 +97,7 @@ impl Provider {
             })),
             key_requests: Arc::default(),
             requests: Arc::default(),
+            tokens: Arc::default(),
         };
         let router = Router::new()
             .route("/.well-known/openid-configuration", get(discovery))
@@ -241,6 +244,7 @@ async fn token(
     Form(form): Form<HashMap<String, String>>,
 ) -> Response {
     provider.requests.fetch_add(1, Ordering::Relaxed);
+    provider.tokens.fetch_add(1, Ordering::Relaxed);
     let mut play = provider.play.lock().unwrap();
     let login = headers.get(header::AUTHORIZATION);
     let is_known = match &play.secret {

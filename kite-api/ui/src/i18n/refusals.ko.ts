@@ -257,6 +257,8 @@ const said = {
   "the request took too long and was given up; it may have been carried out: look before you repeat it": "요청이 너무 오래 걸려 중단했습니다. 이미 처리되었을 수 있으니 다시 하기 전에 확인하세요.",
   "the API is starting: try again in a moment": "서버가 시작하는 중입니다. 잠시 뒤에 다시 시도하세요.",
   "a fault of Kite itself: the operator finds it in the log under this request's id": "Kite에 오류가 생겼습니다. 운영자가 로그에서 이 요청의 ID로 찾을 수 있습니다.",
+  "this server holds as much for others as it may: try again shortly": "서버가 처리 중인 요청이 너무 많습니다. 잠시 뒤에 다시 시도하세요.",
+  "the body was not complete within {seconds} seconds: send it at once": "보낸 내용이 {seconds}초 안에 다 오지 않았습니다. 한 번에 보내세요.",
   "the body has more than {most} bytes: send less": "보낸 내용이 {most}바이트를 넘습니다. 줄여서 보내세요.",
   "the account has {most} streams of events open: close one": "이 계정으로 열린 페이지가 너무 많습니다({most}개). 하나를 닫으세요.",
 };
@@ -369,6 +371,7 @@ const parts = {
     "change the password of an account": "계정 비밀번호 변경",
     "manage the second factor of an account": "계정의 2단계 인증 관리",
     "link or unlink sign-in providers": "로그인 제공자 연결과 해제",
+    "change the sign-in providers": "로그인 제공자 변경",
     "manage API tokens": "API 토큰 관리",
     "see images": "이미지 보기",
     "see offers": "제공 VM 보기",

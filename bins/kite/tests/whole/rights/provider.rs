@@ -80,6 +80,17 @@ pub fn come_back_in_vain(platform: &Platform, boss: &str) {
     let staff = json!({
         "name": "staff", "issuer": issuer, "clientId": "kite", "clientSecretKey": "staff",
     });
+    let bound = json!({ "stringData": { "staff.issuer": issuer } }).to_string();
+    platform.kubectl_ok(&[
+        "patch",
+        "secret",
+        "kite-oidc",
+        "--type=merge",
+        "-n",
+        "kite",
+        "--patch",
+        &bound,
+    ]);
     settings(platform, boss, &json!({ "signInProviders": [staff] }));
     let start = format!("{}/api/v1/auth/oidc/staff", platform.text("api"));
     let left = visit(&start, "");

@@ -144,7 +144,7 @@ function ProviderFields({ platform, provider }: { platform: Platform; provider: 
         <div className="field">
           <p className="hint">{t("providers.secret", { key: secretKey.trim() })}</p>
           <CopyText
-            text={`kubectl create secret generic kite-oidc -n kite --from-literal=${secretKey.trim()}="$CLIENT_SECRET"`}
+            text={`kubectl create secret generic kite-oidc -n kite --from-literal=${secretKey.trim()}="$CLIENT_SECRET" --from-literal=${secretKey.trim()}.issuer="$ISSUER"`}
             label={t("providers.secretCommand")}
           />
         </div>

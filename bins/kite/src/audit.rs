@@ -1,0 +1,86 @@
+//! `kite audit verify`: whether audit logs are as they were written.
+
+use std::{
+    fs::File,
+    io::{BufReader, Write as _, stdout},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use kite_audit::{Hash, Verdict, Verifier};
+
+/// What was found not to be as it was written.
+const FAULTY: u8 = 3;
+
+/// What can be done with audit logs.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Look whether lines of an audit log (`--audit-to`) were changed, moved or taken out.
+    ///
+    /// The files of one process are named from the oldest to the newest. What nobody can
+    /// know is told: what was before the first line, and whether lines at the end were cut
+    /// off. For the latter, keep the last hash that this prints, and name it next time.
+    ///
+    /// The exit code is 0 if all is as it was written as far as can be known, 3 if something
+    /// is not, and 1 if a file could not be read.
+    Verify(Options),
+}
+
+/// Which files.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The files, from the oldest to the newest.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The hash of a line that has to be there, as an earlier run has printed it. May be
+    /// given several times.
+    #[arg(long, value_name = "HASH")]
+    holds: Vec<Hash>,
+}
+
+/// Runs one of the commands.
+pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    let Command::Verify(options) = command;
+    let verdict = verify(options)?;
+    let out = &mut stdout().lock();
+    for fault in &verdict.faults {
+        writeln!(out, "{fault}")?;
+    }
+    for note in &verdict.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    let (records, streams) = (verdict.records, verdict.streams);
+    if let Some(last) = &verdict.last {
+        writeln!(out, "the last line has the hash {last}")?;
+    }
+    match verdict.faults.len() {
+        0 => {
+            writeln!(
+                out,
+                "{records} records of {streams} runs: all of them hold together"
+            )?;
+            Ok(ExitCode::SUCCESS)
+        }
+        faults => {
+            writeln!(out, "{records} records of {streams} runs: {faults} faults")?;
+            Ok(ExitCode::from(FAULTY))
+        }
+    }
+}
+
+fn verify(options: &Options) -> anyhow::Result<Verdict> {
+    let mut verifier = Verifier::default();
+    for hash in &options.holds {
+        verifier.want(hash.clone());
+    }
+    for path in &options.files {
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
+        verifier
+            .file(&name, BufReader::new(file))
+            .with_context(|| format!("{name} cannot be read"))?;
+    }
+    Ok(verifier.finish())
+}

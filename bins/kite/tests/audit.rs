@@ -1,0 +1,71 @@
+//! `kite audit verify` as a command: what it prints, and its exit codes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use kite_audit::{Hash, Lines, Process};
+use serde_json::json;
+
+fn verify(args: &[&str]) -> (Option<i32>, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(env!("CARGO_BIN_EXE_kite"))
+        .args(["audit", "verify"])
+        .args(args)
+        .output()
+        .unwrap();
+    let text = [stdout, stderr].concat();
+    (status.code(), String::from_utf8(text).unwrap())
+}
+
+fn write(path: &Path) {
+    let process = Process {
+        name: "kite-test".to_owned(),
+        version: "1".to_owned(),
+        server: None,
+    };
+    let lines = Lines::to_file(path, &process).unwrap();
+    for n in 0..3 {
+        lines.record(&json!({ "value": n }));
+    }
+}
+
+#[test]
+fn what_holds_what_does_not_and_what_cannot_be_read_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.jsonl");
+    let name = path.to_str().unwrap();
+    write(&path);
+    let text = fs::read_to_string(&path).unwrap();
+    let last = Hash::of(text.lines().last().unwrap().as_bytes()).to_string();
+
+    let (code, told) = verify(&[name]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains(&last), "{told}");
+    let (code, told) = verify(&["--holds", &last, name]);
+    assert_eq!(code, Some(0), "{told}");
+
+    fs::write(&path, text.replace("\"value\":1,", "\"value\":7,")).unwrap();
+    let (code, told) = verify(&[name]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains(&format!("{name}:3: was changed")), "{told}");
+
+    let cut: Vec<&str> = text.lines().take(4).collect();
+    fs::write(&path, cut.join("\n")).unwrap();
+    let (code, told) = verify(&["--holds", &last, name]);
+    assert_eq!(code, Some(3), "{told}");
+
+    let nowhere = directory.path().join("nowhere");
+    let (code, told) = verify(&[nowhere.to_str().unwrap()]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("nowhere"), "{told}");
+    let (code, _) = verify(&["--holds", "abc", name]);
+    assert_eq!(code, Some(2));
+}

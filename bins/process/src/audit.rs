@@ -1,0 +1,56 @@
+//! Where audit records go, as options of a process.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use kite_audit::{Lines, Process};
+
+/// Where else than to the log records go.
+#[derive(Args, Clone, Debug)]
+pub struct AuditArgs {
+    /// File that gets each audit record as one line of JSON, beside the log. Each line has
+    /// the hash of the one before, which `kite audit verify` looks at. No other process may
+    /// write to it.
+    #[arg(long, env = "KITE_AUDIT_TO", value_name = "FILE")]
+    audit_to: Option<PathBuf>,
+}
+
+impl AuditArgs {
+    /// What writes the file of the process called `name`, if there is to be one.
+    pub fn lines(&self, name: &str) -> anyhow::Result<Option<Lines>> {
+        let Some(path) = &self.audit_to else {
+            return Ok(None);
+        };
+        let process = Process {
+            name: name.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            server: crate::server_name(),
+        };
+        let lines = Lines::to_file(path, &process).context("--audit-to")?;
+        Ok(Some(lines))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_made_and_what_is_none_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let lines = |path: Option<PathBuf>| AuditArgs { audit_to: path }.lines("kite-test");
+        assert!(lines(None).unwrap().is_none());
+        let file = directory.path().join("audit.jsonl");
+        assert!(lines(Some(file.clone())).unwrap().is_some());
+        assert!(file.exists());
+        let nowhere = directory.path().join("no/audit.jsonl");
+        let error = format!("{:#}", lines(Some(nowhere)).err().unwrap());
+        assert!(
+            error.contains("--audit-to") && error.contains("no/audit"),
+            "{error}"
+        );
+    }
+}

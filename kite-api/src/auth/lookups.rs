@@ -1,0 +1,169 @@
+//! [`Lookups`]: how much the API server is asked because of tokens that people send.
+//!
+//! A token leads to the name of an object. Whoever sends one whose object is known here
+//! had it from Kite, so renewals and sessions that moved on a moment ago have permits of
+//! their own. For names that nobody knows, as in tokens that somebody made up, there are
+//! few permits, and each address may try a few: these cannot keep anybody from renewing.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    net::IpAddr,
+    time::Duration,
+};
+
+use kite_core::cluster::{ClusterExt as _, Object, ObjectKey};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
+
+use super::throttle::{Limit, Limits, Throttle};
+use crate::{
+    caches::Cache,
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+};
+
+/// Objects that are known here and may be asked for at once.
+const KNOWN: usize = 32;
+/// Those that are not known.
+const UNKNOWN: usize = 16;
+/// Names that are remembered as being nothing's.
+const MOST_ABSENT: usize = 4096;
+/// How long they are.
+const ABSENT_FOR: Duration = Duration::from_secs(60);
+
+/// Tokens of nothing that an address may try before it has to wait. One that is found
+/// does not count, nor does one that was not found a moment ago.
+const TRIES: Limit = Limit {
+    free: 64,
+    longest: Duration::from_secs(30),
+};
+
+/// Leave to ask the API server about tokens.
+pub(crate) struct Lookups {
+    known: Semaphore,
+    unknown: Semaphore,
+    tries: Throttle,
+    absent: Mutex<Absent>,
+}
+
+impl Default for Lookups {
+    fn default() -> Self {
+        Self {
+            known: Semaphore::new(KNOWN),
+            unknown: Semaphore::new(UNKNOWN),
+            tries: Throttle::new(Limits {
+                pair: TRIES,
+                address: TRIES,
+                // It is nobody's.
+                account: Limit {
+                    free: u32::MAX,
+                    longest: Duration::ZERO,
+                },
+            }),
+            absent: Mutex::default(),
+        }
+    }
+}
+
+impl Lookups {
+    /// Leave to ask about somebody who is known by what was sent.
+    pub(super) fn known(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        permit(&self.known)
+    }
+}
+
+fn permit(of: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
+    of.try_acquire()
+        .map_err(|_| crowded(Duration::from_secs(1)))
+}
+
+fn crowded(wait: Duration) -> Problem {
+    Problem::new(
+        ProblemKind::Unavailable,
+        "too many sessions are being looked up: try again shortly",
+    )
+    .retry_after(wait)
+}
+
+/// The object of a token that came from `address`, as the API server has it. Objects of
+/// `never_again` kinds have names that are given once.
+pub(super) async fn ask<K: Object>(
+    state: &ApiState,
+    cache: &Cache<K>,
+    key: &ObjectKey,
+    never_again: bool,
+    address: Option<IpAddr>,
+) -> Result<Option<K>, Problem> {
+    let lookups = state.lookups();
+    if cache.get(key).is_some() {
+        let _permit = lookups.known()?;
+        return Ok(state.cluster().find(key).await?);
+    }
+    if never_again && lookups.absent.lock().has(&key.name) {
+        return Ok(None);
+    }
+    let attempt = lookups.tries.attempt("", address).map_err(crowded)?;
+    let found = async {
+        let _permit = permit(&lookups.unknown)?;
+        Ok::<_, Problem>(state.cluster().find(key).await?)
+    };
+    let found = found.await;
+    match &found {
+        Ok(None) if never_again => lookups.absent.lock().note(&key.name),
+        Ok(None) => {}
+        Ok(Some(_)) | Err(_) => attempt.undecided(),
+    }
+    found
+}
+
+/// Names that nothing had when somebody last looked.
+#[derive(Default)]
+struct Absent {
+    seen: HashMap<String, Instant>,
+    /// In the order in which they were noted.
+    order: VecDeque<String>,
+}
+
+impl Absent {
+    fn has(&self, name: &str) -> bool {
+        let seen = self.seen.get(name);
+        seen.is_some_and(|seen| seen.elapsed() < ABSENT_FOR)
+    }
+
+    fn note(&mut self, name: &str) {
+        if self.seen.insert(name.to_owned(), Instant::now()).is_some() {
+            return;
+        }
+        self.order.push_back(name.to_owned());
+        if self.order.len() > MOST_ABSENT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_absent_is_forgotten_by_time_and_by_number() {
+        let mut absent = Absent::default();
+        absent.note("a");
+        assert!(absent.has("a") && !absent.has("b"));
+        tokio::time::advance(ABSENT_FOR).await;
+        assert!(!absent.has("a"));
+        absent.note("a");
+        assert!(absent.has("a"));
+        for n in 0..2 * MOST_ABSENT {
+            absent.note(&n.to_string());
+        }
+        assert!(!absent.has("a"));
+        assert_eq!(absent.seen.len(), MOST_ABSENT);
+        assert_eq!(absent.order.len(), MOST_ABSENT);
+    }
+}

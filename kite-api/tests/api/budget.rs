@@ -1,0 +1,94 @@
+//! Bodies of strangers take no more memory than they may, and leave room for others.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures::{StreamExt as _, future::join_all, stream};
+use http::{Method, Request, header};
+use kite_core::crd::AccessLevel;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::world::{World, request, send};
+
+/// A body of which `first` comes at once, and the end when `on` says so.
+fn slow(first: String, on: &watch::Receiver<bool>) -> Body {
+    let mut on = on.clone();
+    let rest = stream::once(async move {
+        let _ = on.wait_for(|on| *on).await;
+        Ok::<_, std::io::Error>(Bytes::from_static(b"}"))
+    });
+    let first = stream::iter([Ok(Bytes::from(first))]);
+    Body::from_stream(first.chain(rest))
+}
+
+fn sign_in(body: Body) -> Request<Body> {
+    let mut asked = request(Method::POST, "/api/v1/auth/sign-in", "", Some(json!({})));
+    *asked.body_mut() = body;
+    asked
+}
+
+#[tokio::test]
+async fn what_is_beyond_the_budget_is_told_to_come_again_and_who_is_signed_in_is_not() {
+    // Room for eight bodies of strangers, and less than for a ninth; and as much for who is
+    // signed in.
+    let memory = 2 * (8 * 4096 + 4095);
+    let world = World::with(|builder| builder.body_memory(memory)).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let (go_on, on) = watch::channel(false);
+    let flood = join_all((0..32).map(|_| {
+        let first = format!("{{ {}", " ".repeat(100));
+        send(&world.router, sign_in(slow(first, &on)))
+    }));
+    let beside = async {
+        // Until strangers have no room any more.
+        world
+            .until("it is full", async || {
+                let one = send(&world.router, sign_in(Body::from("{}"))).await;
+                one.status == 503 && one.headers.contains_key(header::RETRY_AFTER)
+            })
+            .await;
+        let edited = world
+            .patch("/api/v1/me", &ann, json!({"email": "a@b.test"}))
+            .await;
+        assert_eq!(edited.status, 200, "{edited:?}");
+        go_on.send(true).unwrap();
+    };
+    let (answers, ()) = tokio::join!(flood, beside);
+    let refused = answers.iter().filter(|it| it.status == 503).count();
+    assert_eq!(refused, 32 - 8, "{:?}", answers.first());
+    // All of it is given back.
+    send(&world.router, sign_in(Body::from("{}")))
+        .await
+        .is_problem(422, "invalid");
+    let full = join_all((0..8).map(|_| send(&world.router, sign_in(Body::from("{}"))))).await;
+    assert!(full.iter().all(|it| it.status == 422));
+}
+
+#[tokio::test]
+async fn what_json_becomes_counts_as_well() {
+    let world = World::with(|builder| builder.body_memory(1 << 20)).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let body = format!("{{\"a\": [{}]}}", vec!["{}"; 20_000].join(","));
+    let mut asked = request(Method::POST, "/api/v1/vms", &ann, Some(json!({})));
+    *asked.body_mut() = Body::from(body);
+    send(&world.router, asked)
+        .await
+        .is_problem(503, "unavailable");
+    let edited = world
+        .patch("/api/v1/me", &ann, json!({"email": "a@b.test"}))
+        .await;
+    assert_eq!(edited.status, 200, "{edited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stranger_s_body_that_does_not_come_is_given_up_before_the_request_is() {
+    let world = World::with(|builder| builder.request_timeout(Duration::from_secs(3600))).await;
+    let (_go_on, on) = watch::channel(false);
+    let refused = send(&world.router, sign_in(slow("{".to_owned(), &on))).await;
+    refused.is_problem(400, "malformed");
+    assert!(
+        refused.text("/detail").contains("within 10 seconds"),
+        "{refused:?}"
+    );
+}
