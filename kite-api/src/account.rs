@@ -1,7 +1,5 @@
 //! One's own account: what is in it, its password, and where one is signed in.
 
-use std::time::Duration;
-
 use aide::axum::{
     ApiRouter,
     routing::{delete_with, get_with, post_with},
@@ -16,17 +14,18 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     auth::{
-        COOKIE_MEANING, Caller, Client, PASSWORD, SignedIn, belongs_to, end_session,
-        end_sessions_but, greet, is_open, new_epoch, read_password, require_free_email,
-        sessions_of, too_many,
+        COOKIE_MEANING, Caller, Client, EMAIL_UNVERIFIED, PASSWORD, PasswordOwner, SignedIn,
+        belongs_to, end_session, end_sessions_but, greet, is_open, new_epoch, prove_password,
+        proved_until, read_password, require_free_email, sessions_of,
     },
+    key_dates,
     openapi::about,
     policy::{Action, Whose},
-    problem::{FieldError, Problem, ProblemKind},
+    problem::{Problem, ProblemKind},
     state::ApiState,
     users::{self, UserView, as_map, change_to_json, spec_of_user},
     web::{
-        Answer, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Sent, SshKeys, edit,
+        Answer, Bounds, Done, Form, IfMatch, Input, Items, Named, Page, Sent, SshKeys, edit_noting,
         finish_edit, tag_of,
     },
 };
@@ -91,16 +90,30 @@ pub(crate) struct Me {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     session_expires_at: Option<String>,
+    /// Until then this session does what asks for a proof of who one is. Absent where it
+    /// does not, and where nothing asks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    proved_until: Option<String>,
+    /// Whether the account needs a second factor and has none: nothing else can be done
+    /// until it is set up.
+    second_factor_missing: bool,
 }
 
 /// `GET /api/v1/me`
-async fn get(caller: Caller) -> Result<Answer<Me>, Problem> {
+async fn get(State(state): State<ApiState>, caller: Caller) -> Result<Answer<Me>, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
     let me = Me {
         user: UserView::of(caller.user()),
         session_expires_at: caller
             .session()
             .map(|session| session.spec.expires_at.0.to_string()),
+        proved_until: caller
+            .session()
+            .and_then(|session| proved_until(&state, session))
+            .filter(|until| *until > Timestamp::now())
+            .map(|until| until.to_string()),
+        second_factor_missing: caller.lacks_factor(),
     };
     Ok(Answer::new(me).tagged(&tag_of(caller.user().as_ref())))
 }
@@ -144,6 +157,9 @@ async fn patch(
     Sent { input, mut form }: Sent<AccountEdit>,
 ) -> Result<Answer<UserView>, Problem> {
     caller.require(Action::EditAccount, Whose::Own)?;
+    if form.peek::<Vec<String>>("sshPublicKeys").is_some() {
+        caller.require(Action::EditAccountKeys, Whose::Own)?;
+    }
     let user = caller.user().as_ref();
     let AccountEdit(spec) = finish_edit(&state, &mut form, input, user).await?;
     if spec.is_empty() {
@@ -153,8 +169,17 @@ async fn patch(
     if let Some(Value::String(email)) = spec.get("email") {
         require_free_email(&state, email, user.uid().as_deref()).await?;
     }
+    let mut notes = match spec.get("sshPublicKeys") {
+        Some(keys) => key_dates::note_keys(Some(user), &users::texts(keys)),
+        None => Map::new(),
+    };
+    if let Some(email) = spec.get("email") {
+        let is_unverified = email.is_string().then_some("true");
+        notes.insert(EMAIL_UNVERIFIED.to_owned(), json!(is_unverified));
+    }
     let cache = &state.caches().users;
-    let edited = edit(&state, cache, user, &condition, &spec.into(), &form).await?;
+    let spec = Value::from(spec);
+    let edited = edit_noting(&state, cache, user, &condition, &spec, &notes, &form).await?;
     tracing::info!(user = caller.name(), "edited the own account");
     Ok(users::answer(&edited))
 }
@@ -164,7 +189,7 @@ pub(crate) struct NewPassword {
     current: Option<String>,
     new: String,
     cookie: bool,
-    end_tokens: bool,
+    keep_tokens: bool,
 }
 
 impl Input for NewPassword {
@@ -176,12 +201,13 @@ impl Input for NewPassword {
         ),
         (
             "newPassword",
-            "The password from now on: at least 8 characters.",
+            "The password from now on: at least 8 characters, of an administrator 12, none that \
+             many people have, and without the username or email address in it.",
         ),
         COOKIE_MEANING,
         (
-            "endTokens",
-            "Whether all API tokens are over, too. They go on otherwise.",
+            "keepTokens",
+            "Whether API tokens outlive the password. They end with it otherwise.",
         ),
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[("newPassword", PASSWORD)];
@@ -193,12 +219,16 @@ impl Input for NewPassword {
             form.error("newPassword", "is the current one: choose another");
         }
         let cookie = form.optional("cookie").unwrap_or(false);
-        let end_tokens = form.optional("endTokens").unwrap_or(false);
+        let keep_tokens = form.optional("keepTokens").unwrap_or(false);
+        form.fixed(
+            "endTokens",
+            "is so unless keepTokens says otherwise: leave it out",
+        );
         Some(Self {
             current,
             new: new?,
             cookie,
-            end_tokens,
+            keep_tokens,
         })
     }
 }
@@ -211,7 +241,7 @@ async fn change_password(
     client: Client,
     Sent { input, mut form }: Sent<NewPassword>,
 ) -> Result<Answer<SignedIn>, Problem> {
-    caller.require(Action::ChangePassword, Whose::Own)?;
+    caller.permit(Action::ChangePassword, Whose::Own)?;
     let user = caller.user();
     let known = user.spec.password_hash.as_ref();
     // An account without a password has none to be told.
@@ -219,100 +249,35 @@ async fn change_password(
         form.missing::<String>("currentPassword");
     }
     if let Some(NewPassword { new, .. }) = &input {
-        let names = [
-            Some(user.spec.username.as_str()),
-            user.spec.email.as_deref(),
-        ];
-        read_password(&mut form, "newPassword", new, &names);
+        let owner = PasswordOwner {
+            level: Some(user.spec.access_level),
+            names: &[Some(&user.spec.username), user.spec.email.as_deref()],
+        };
+        read_password(&mut form, "newPassword", new, &owner);
     }
     let NewPassword {
         current,
         new,
         cookie,
-        end_tokens,
+        keep_tokens,
     } = form.finish_with(input)?;
     let current = current.unwrap_or_default();
     prove_password(&state, &caller, &client, "currentPassword", current).await?;
     let hash = state.passwords().hash(new).await?;
     let mut spec = json!({ "passwordHash": hash });
-    if end_tokens {
+    if !keep_tokens {
         spec["tokenEpoch"] = json!(new_epoch());
     }
     let cache = &state.caches().users;
     let anyhow = IfMatch::default();
-    let edited = edit(&state, cache, user.as_ref(), &anyhow, &spec, &form).await?;
+    let notes = key_dates::note_password();
+    let edited = edit_noting(&state, cache, user, &anyhow, &spec, &notes, &form).await?;
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.
     end_sessions_but(&state, &edited, None).await?;
-    greet(&state, &edited, &client, cookie).await
-}
-
-/// How long after signing in somebody without a password is known well enough to
-/// change how one gets into the account.
-const FRESH: Duration = Duration::from_secs(10 * 60);
-
-/// That the session of an account without a password is young: its provider has just
-/// said who it is. An older one may be in other hands.
-pub(crate) fn require_fresh(state: &ApiState, caller: &Caller) -> Result<(), Problem> {
-    // A project with its own way of signing in has to see to it.
-    let Some(session) = caller.session() else {
-        return Ok(());
-    };
-    let lifetime = state.settings().session_lifetime;
-    if is_fresh(session.spec.expires_at.0, lifetime, Timestamp::now()) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        ProblemKind::Forbidden,
-        "the account has no password by which you could show that it is yours: sign out, sign in \
-         at your provider again, and do this within ten minutes",
-    ))
-}
-
-/// Whether a session that ends at `end` after `lifetime` has just begun.
-fn is_fresh(end: Timestamp, lifetime: Duration, now: Timestamp) -> bool {
-    let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
-    left + FRESH > lifetime
-}
-
-/// That whoever asks knows the password of their account, or has just come from a
-/// provider if it has none.
-pub(crate) async fn prove_password(
-    state: &ApiState,
-    caller: &Caller,
-    client: &Client,
-    field: &str,
-    password: String,
-) -> Result<(), Problem> {
-    let user = caller.user();
-    let Some(known) = &user.spec.password_hash else {
-        return require_fresh(state, caller);
-    };
-    let attempt = state
-        .sign_in_throttle()
-        .attempt(&user.spec.username, client.address)
-        .map_err(too_many)?;
-    match state.passwords().verify(Some(known), password).await {
-        Ok(true) => {
-            attempt.succeeded();
-            Ok(())
-        }
-        Ok(false) => {
-            let problem = Problem::new(
-                ProblemKind::WrongCredentials,
-                format!("{field} is not the password of the account: try again"),
-            );
-            Err(problem.with_error(FieldError {
-                field: field.to_owned(),
-                value: None,
-                message: "is not the password of the account: try again".to_owned(),
-            }))
-        }
-        Err(problem) => {
-            attempt.undecided();
-            Err(problem)
-        }
-    }
+    let keys = key_dates::keys_since_password(user);
+    let answer = greet(&state, &edited, &client, cookie).await?;
+    Ok(answer.map(|signed_in: SignedIn| signed_in.with_keys(keys)))
 }
 
 /// A session as its owner sees it: its name is no secret, its token is.
@@ -386,21 +351,4 @@ async fn end_one(
         .ok_or_else(|| Problem::not_found("session", &name))?;
     end_session(&state, &session).await?;
     Ok(Done::default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_is_fresh_for_ten_minutes() {
-        let begun = Timestamp::UNIX_EPOCH;
-        let lifetime = Duration::from_secs(12 * 3600);
-        let end = begun + lifetime;
-        let fresh = |seconds| is_fresh(end, lifetime, begun + Duration::from_secs(seconds));
-        assert!(fresh(0));
-        assert!(fresh(599));
-        assert!(!fresh(600));
-        assert!(!fresh(13 * 3600));
-    }
 }

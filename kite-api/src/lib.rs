@@ -29,6 +29,7 @@
 //! |---|---|
 //! | [`policy`] | who may do what to whose: one pure table |
 //! | [`scope`] | what API tokens may do of it |
+//! | [`proof`] | what asks for a fresh proof of who one is |
 //! | [`problem`] | errors as RFC 9457 problem details |
 //! | [`metrics`] | what is counted |
 //! | [`caches`] | watched copies of Kite's objects |
@@ -63,14 +64,17 @@ mod events;
 mod identities;
 mod images;
 mod invites;
+mod key_dates;
 mod lookup;
 pub mod metrics;
+mod notices;
 mod offers;
 mod openapi;
 mod page;
 mod platform;
 pub mod policy;
 pub mod problem;
+pub mod proof;
 mod reference;
 mod router;
 pub mod scope;

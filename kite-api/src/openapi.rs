@@ -27,6 +27,7 @@ pub(crate) use self::headers::{Common, may_have};
 use crate::{
     auth::cookie::Role,
     problem::{Problem, ProblemBody, ProblemKind},
+    proof,
     web::{once, written},
 };
 
@@ -50,6 +51,9 @@ const TAGS: [(&str, &str); 7] = [
     ("platform", "What everybody may know"),
 ];
 
+/// What the document says of operations that ask for a fresh proof: when they do.
+const PROOF: &str = "x-kite-proof";
+
 /// Names and explains an operation, and lists what it refuses beside what its
 /// types say.
 pub(crate) fn about(
@@ -62,6 +66,11 @@ pub(crate) fn about(
         let mut operation = operation.id(id).tag(tag).summary(summary);
         aide::generate::in_context(|ctx| {
             refuses(ctx, operation.inner_mut(), &ALWAYS);
+            if let Some(when) = proof::of_operation(id).described() {
+                refuses(ctx, operation.inner_mut(), &[ProblemKind::ProofRequired]);
+                let extensions = &mut operation.inner_mut().extensions;
+                extensions.insert(PROOF.to_owned(), when);
+            }
             refuses(ctx, operation.inner_mut(), refused);
             let mut parameters = operation.inner_mut().parameters.iter();
             let is_in_path = |it| matches!(it, &ReferenceOr::Item(Parameter::Path { .. }));
@@ -301,6 +310,7 @@ pub(crate) fn signed_in(ctx: &mut GenContext, operation: &mut Operation) {
         &[
             ProblemKind::Unauthenticated,
             ProblemKind::Forbidden,
+            ProblemKind::SecondFactorMissing,
             ProblemKind::CrossOrigin,
         ],
     );

@@ -9,8 +9,10 @@ use kite_core::crd::AccessLevel;
 pub enum Action {
     /// See one's account and its sessions, sign out.
     UseAccount,
-    /// Change one's email address and keys.
+    /// Change one's email address.
     EditAccount,
+    /// Change the keys that open all of an account's VMs.
+    EditAccountKeys,
     /// Give an account another password.
     ChangePassword,
     /// Make a second factor, or take an account's away.
@@ -27,6 +29,8 @@ pub enum Action {
     SeeVm,
     /// Create a VM.
     CreateVm,
+    /// Give a VM that is being created a password or keys.
+    GiveVmAccess,
     /// Start or stop a VM.
     PowerVm,
     /// Change a VM's size and how long it lasts.
@@ -71,9 +75,10 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::UseAccount,
         Self::EditAccount,
+        Self::EditAccountKeys,
         Self::ChangePassword,
         Self::ManageSecondFactor,
         Self::ManageIdentities,
@@ -82,6 +87,7 @@ impl Action {
         Self::SeeOffers,
         Self::SeeVm,
         Self::CreateVm,
+        Self::GiveVmAccess,
         Self::PowerVm,
         Self::EditVm,
         Self::EditVmAccess,
@@ -109,6 +115,7 @@ impl Action {
         match self {
             Self::UseAccount => "use an account",
             Self::EditAccount => "edit an account",
+            Self::EditAccountKeys => "change the keys of an account",
             Self::ChangePassword => "change the password of an account",
             Self::ManageSecondFactor => "manage the second factor of an account",
             Self::ManageIdentities => "link or unlink sign-in providers",
@@ -117,6 +124,7 @@ impl Action {
             Self::SeeOffers => "see offers",
             Self::SeeVm => "see the VM",
             Self::CreateVm => "create a VM",
+            Self::GiveVmAccess => "create a VM with a password or keys",
             Self::PowerVm => "start or stop the VM",
             Self::EditVm => "edit the VM",
             Self::EditVmAccess => "change who gets into the VM: its password, keys or domain",
@@ -176,6 +184,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     match (action, whose) {
         (Action::UseAccount | Action::ManageTokens, whose) => whose == Whose::Own,
         (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
+        (Action::EditAccountKeys, whose) => who >= if whose == Whose::Own { User } else { Admin },
         (Action::ChangePassword | Action::ManageSecondFactor | Action::ManageIdentities, whose) => {
             whose == Whose::Own || who >= Admin
         }
@@ -184,6 +193,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
         (Action::SeeVm | Action::SeeVmSessions, Whose::Other(_)) => who >= Manager,
         (
             Action::CreateVm
+            | Action::GiveVmAccess
             | Action::PowerVm
             | Action::EditVm
             | Action::EditVmAccess
@@ -214,6 +224,7 @@ pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
         )
         | (
             Action::CreateVm
+            | Action::GiveVmAccess
             | Action::EditVmAccess
             | Action::OpenConsole
             | Action::SetAccessLevel
@@ -237,9 +248,10 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 30] = [
+    const EXPECTED: [(Action, &str); 32] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
+        (Action::EditAccountKeys, "-UMA ---A ---A ---A ---A"),
         (Action::ChangePassword, "RUMA ---A ---A ---A ---A"),
         (Action::ManageSecondFactor, "RUMA ---A ---A ---A ---A"),
         (Action::ManageIdentities, "RUMA ---A ---A ---A ---A"),
@@ -248,6 +260,7 @@ mod tests {
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),
         (Action::CreateVm, "-UMA ---A ---A ---A ---A"),
+        (Action::GiveVmAccess, "-UMA ---A ---A ---A ---A"),
         (Action::PowerVm, "-UMA --MA --MA --MA ---A"),
         (Action::EditVm, "-UMA --MA --MA --MA ---A"),
         (Action::EditVmAccess, "-UMA ---A ---A ---A ---A"),

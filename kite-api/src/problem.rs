@@ -34,6 +34,10 @@ pub enum ProblemKind {
     SignInFailed,
     /// The account may not do this.
     Forbidden,
+    /// Whoever has the session has to prove again who they are.
+    ProofRequired,
+    /// The account needs a second factor and has none.
+    SecondFactorMissing,
     /// The account is suspended.
     Suspended,
     /// The request comes from another web site.
@@ -76,13 +80,15 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Every kind, for the documentation and its test.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::WrongCredentials,
         Self::SecondFactorRequired,
         Self::SignInFailed,
         Self::Forbidden,
+        Self::ProofRequired,
+        Self::SecondFactorMissing,
         Self::Suspended,
         Self::CrossOrigin,
         Self::SignUpClosed,
@@ -125,6 +131,16 @@ impl ProblemKind {
                 StatusCode::BAD_REQUEST,
             ),
             Self::Forbidden => ("forbidden", "Not allowed", StatusCode::FORBIDDEN),
+            Self::ProofRequired => (
+                "proof-required",
+                "Show that it is you",
+                StatusCode::FORBIDDEN,
+            ),
+            Self::SecondFactorMissing => (
+                "second-factor-missing",
+                "Set up a second factor first",
+                StatusCode::FORBIDDEN,
+            ),
             Self::Suspended => ("suspended", "Account suspended", StatusCode::FORBIDDEN),
             Self::CrossOrigin => (
                 "cross-origin",

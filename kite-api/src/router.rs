@@ -16,8 +16,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::{
     account,
     audit::layer::{Operations, audit},
-    auth, capacity, certificate, connections, console, events, identities, images, invites, offers,
-    openapi, page, platform,
+    auth, capacity, certificate, connections, console, events, identities, images, invites,
+    notices, offers, openapi, page, platform,
     problem::{Problem, ProblemKind},
     reference, settings,
     state::ApiState,
@@ -90,6 +90,7 @@ fn operations() -> ApiRouter<ApiState> {
         .merge(identities::routes())
         .merge(tokens::routes())
         .merge(totp::routes())
+        .merge(notices::routes())
         .merge(vms::routes())
         .merge(console::routes())
         .merge(connections::routes())

@@ -39,11 +39,13 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
             Some(TokenScope::VmsRead)
         }
         (Action::PowerVm | Action::EndVmSession, _) => Some(TokenScope::VmsPower),
-        (Action::CreateVm | Action::EditVm | Action::EditVmAccess | Action::DeleteVm, _) => {
+        (Action::CreateVm | Action::GiveVmAccess | Action::EditVm | Action::DeleteVm, _) => {
             Some(TokenScope::VmsWrite)
         }
+        (Action::EditVmAccess, _) => Some(TokenScope::VmsAccess),
         (Action::UseAccount, Access::Read) => Some(TokenScope::AccountRead),
         (Action::EditAccount, _) => Some(TokenScope::AccountWrite),
+        (Action::EditAccountKeys, _) => Some(TokenScope::AccountKeys),
         (Action::SeeUsers, _)
         | (Action::ManageOffers | Action::ManageInvites | Action::ManagePlatform, Access::Read) => {
             Some(TokenScope::AdminRead)
@@ -137,15 +139,19 @@ mod tests {
         assert_eq!(allowed(TokenScope::VmsRead), both(&see));
         let power: Vec<_> = see.into_iter().chain(["PowerVm", "EndVmSession"]).collect();
         assert_eq!(allowed(TokenScope::VmsPower), both(&power));
-        let write = ["CreateVm", "EditVm", "EditVmAccess", "DeleteVm"];
+        let write = ["CreateVm", "GiveVmAccess", "EditVm", "DeleteVm"];
         let write: Vec<_> = power.into_iter().chain(write).collect();
         assert_eq!(allowed(TokenScope::VmsWrite), both(&write));
+        let access: Vec<_> = write.into_iter().chain(["EditVmAccess"]).collect();
+        assert_eq!(allowed(TokenScope::VmsAccess), both(&access));
 
         let own: BTreeSet<_> = ["ReadUseAccount".to_owned()].into();
         assert_eq!(allowed(TokenScope::AccountRead), own);
         let mut edits = both(&["EditAccount"]);
         edits.extend(own);
         assert_eq!(allowed(TokenScope::AccountWrite), edits);
+        edits.extend(both(&["EditAccountKeys"]));
+        assert_eq!(allowed(TokenScope::AccountKeys), edits);
 
         let mut sees = both(&["SeeUsers"]);
         sees.extend(

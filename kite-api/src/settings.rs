@@ -9,7 +9,7 @@ use kite_core::{
     cluster::{Cluster as _, ClusterError, ObjectKey},
     crd::{
         AccessLevel, ClusterSetting, Exposure, GatewayExposure, KitePlatform, KitePlatformSpec,
-        KitePlatformStatus, SignInProvider, SignUp, WebExposure,
+        KitePlatformStatus, SecondFactorOf, SignInProvider, SignUp, WebExposure,
     },
     names,
 };
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::Caller,
+    auth::{Caller, require_own_factor},
     openapi::about,
     policy::{Action, Whose},
     problem::{FieldError, Problem, ProblemKind},
@@ -105,6 +105,9 @@ impl Input for PlatformEdit {
         Some(Self(as_map([
             form.changed::<SignUp>("signUp")
                 .map(|sign_up| ("signUp", json!(sign_up))),
+            change_to_json("signUpsPerDay", form.change::<u32>("signUpsPerDay")),
+            form.changed::<SecondFactorOf>("requireSecondFactor")
+                .map(|whose| ("requireSecondFactor", json!(whose))),
             change_to_json("signInProviders", providers.map(|it| it.0)),
             change_to_json("baseDomain", form.change::<String>("baseDomain")),
             change_to_json("storageClass", form.change::<String>("storageClass")),
@@ -152,12 +155,19 @@ async fn patch(
     {
         caller.require(Action::ManageProviders, Whose::Other(AccessLevel::ReadOnly))?;
     }
+    let factors = form.peek::<SecondFactorOf>("requireSecondFactor");
+    if factors.is_some() {
+        check_factors(&caller)?;
+    }
     let there = state.platform_object();
     refuse_of_cluster(&state, &mut form, there.as_deref()).await;
     let PlatformEdit(spec) = match &there {
         Some(platform) => finish_edit(&state, &mut form, input, platform.as_ref()).await?,
         None => form.finish_with(input)?,
     };
+    if let Some(asked) = factors {
+        require_factor_oneself(&state, &caller, asked).await?;
+    }
     let platform = match there {
         Some(platform) => platform,
         None => Arc::new(create(&state).await?),
@@ -184,6 +194,33 @@ async fn refuse_of_cluster(state: &ApiState, form: &mut Form, there: Option<&Kit
         value: None,
         message: setting.refusal(),
     }));
+}
+
+/// Who needs a second factor is no API token's to say: it would let in whoever has the
+/// token and a password.
+fn check_factors(caller: &Caller) -> Result<(), Problem> {
+    match caller.token() {
+        None => Ok(()),
+        Some(token) => Err(Problem::new(
+            ProblemKind::Forbidden,
+            format!(
+                "the API token {:?} may not change requireSecondFactor: no API token may, sign in",
+                token.spec.name
+            ),
+        )),
+    }
+}
+
+/// Who signs in elsewhere is not kept out by what this platform asks for.
+async fn require_factor_oneself(
+    state: &ApiState,
+    caller: &Caller,
+    asked: SecondFactorOf,
+) -> Result<(), Problem> {
+    match caller.session() {
+        Some(_) => require_own_factor(state, caller.user(), asked).await,
+        None => Ok(()),
+    }
 }
 
 /// The platform with its defaults, to be edited.

@@ -21,7 +21,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     audit::{ApiAudit, Audited, LogRequests},
     auth::{
-        Limits, Lookups, NotedUses, Passwords, SWEEP_INTERVAL, Throttle,
+        Limits, Lookups, NotedUses, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle,
         oidc::{Providers, Reach},
         sweep,
     },
@@ -40,6 +40,8 @@ use crate::{
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// How long an access token is good for unless told otherwise.
 const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
+/// How long a proof of who one is counts unless told otherwise.
+const PROOF_LIFETIME: Duration = Duration::from_secs(10 * 60);
 /// Wrong bodies that are shown to the API server at a time.
 const TRIALS: usize = 8;
 
@@ -58,6 +60,7 @@ pub(crate) struct Settings {
     pub(crate) trusted_proxies: usize,
     pub(crate) session_lifetime: Duration,
     pub(crate) access_lifetime: Duration,
+    pub(crate) proof_lifetime: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) namespace_wait: Duration,
 }
@@ -76,6 +79,7 @@ pub(crate) struct Inner {
     passwords: Passwords,
     sign_in: Throttle,
     sign_up: Throttle,
+    sign_up_turn: tokio::sync::Mutex<()>,
     second_factor: Throttle,
     provider_sign_in: Throttle,
     providers: Providers,
@@ -84,6 +88,7 @@ pub(crate) struct Inner {
     bodies: Budget,
     streams: Budget,
     noted_uses: NotedUses,
+    seen_factors: SeenFactors,
     event_places: Places,
     creations: Turns,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
@@ -133,6 +138,7 @@ impl ApiState {
                 trusted_proxies: 0,
                 session_lifetime: SESSION_LIFETIME,
                 access_lifetime: ACCESS_LIFETIME,
+                proof_lifetime: PROOF_LIFETIME,
                 request_timeout: Duration::from_secs(30),
                 namespace_wait: Duration::from_secs(5),
             },
@@ -255,6 +261,11 @@ impl ApiState {
         &self.inner.sign_up
     }
 
+    /// Held by whoever makes an account for themselves.
+    pub(crate) fn sign_up_turn(&self) -> &tokio::sync::Mutex<()> {
+        &self.inner.sign_up_turn
+    }
+
     /// Leave to ask the API server about tokens.
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.inner.lookups
@@ -278,6 +289,11 @@ impl ApiState {
     /// When the use of API tokens was last written down here.
     pub(crate) fn noted_uses(&self) -> &NotedUses {
         &self.inner.noted_uses
+    }
+
+    /// Whose second factor was seen here lately.
+    pub(crate) fn seen_factors(&self) -> &SeenFactors {
+        &self.inner.seen_factors
     }
 
     /// Which VMs are being created at the moment.
@@ -394,6 +410,13 @@ impl ApiStateBuilder {
         self
     }
 
+    /// How long a sign-in, or a password that was told again, counts as proof of who one
+    /// is, for what [asks for one](crate::proof) (10 minutes).
+    pub fn proof_lifetime(mut self, lifetime: Duration) -> Self {
+        self.settings.proof_lifetime = lifetime;
+        self
+    }
+
     /// Longest time for one request (30 seconds).
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.request_timeout = timeout;
@@ -501,6 +524,7 @@ impl ApiStateBuilder {
             passwords,
             sign_in: Throttle::new(Limits::SIGN_IN),
             sign_up: Throttle::new(Limits::SIGN_UP),
+            sign_up_turn: tokio::sync::Mutex::default(),
             second_factor: Throttle::new(Limits::SECOND_FACTOR),
             provider_sign_in: Throttle::new(Limits::PROVIDER),
             providers: Providers::new(self.reach),
@@ -509,6 +533,7 @@ impl ApiStateBuilder {
             bodies: Budget::shared(self.body_memory),
             streams: Budget::signed_in(self.stream_memory),
             noted_uses: NotedUses::default(),
+            seen_factors: SeenFactors::default(),
             event_places: Places::default(),
             creations: Turns::default(),
             bootstrap_seen: Mutex::default(),

@@ -9,8 +9,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    account::prove_password,
-    auth::{Caller, Client, confirm, enrol, find_factor, remove_factor},
+    auth::{
+        Caller, Client, confirm, enrol, find_factor, prove_password, remove_factor,
+        require_second_factor, verify_password,
+    },
+    notices::note_factor,
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
@@ -22,7 +25,9 @@ const TAG: &str = "me";
 
 /// The paths below `/me/totp`.
 pub(crate) fn routes() -> ApiRouter<ApiState> {
-    use ProblemKind::{Conflict, NotFound, TooManyRequests, WrongCredentials};
+    use ProblemKind::{
+        Conflict, NotFound, SecondFactorRequired, TooManyRequests, WrongCredentials,
+    };
     ApiRouter::new()
         .api_route(
             "/me/totp",
@@ -50,7 +55,12 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                     TAG,
                     "removeSecondFactor",
                     "Remove the second factor",
-                    &[NotFound, WrongCredentials, TooManyRequests],
+                    &[
+                        NotFound,
+                        WrongCredentials,
+                        SecondFactorRequired,
+                        TooManyRequests,
+                    ],
                 ),
             ),
         )
@@ -109,7 +119,7 @@ async fn begin(
     client: Client,
     Sent { input, mut form }: Sent<Proof>,
 ) -> Result<Created<EnrolmentView>, Problem> {
-    caller.require(Action::ManageSecondFactor, Whose::Own)?;
+    caller.permit(Action::ManageSecondFactor, Whose::Own)?;
     if caller.user().spec.password_hash.is_none() {
         return Err(Problem::new(
             ProblemKind::Conflict,
@@ -157,6 +167,7 @@ async fn confirm_it(
     caller.require(Action::ManageSecondFactor, Whose::Own)?;
     let Code(code) = form.finish_with(input)?;
     let recovery_codes = confirm(&state, caller.user(), &client, &code).await?;
+    note_factor(&state, caller.user()).await;
     tracing::info!(user = caller.name(), "has a second factor");
     Ok(Answer::new(RecoveryCodes { recovery_codes }))
 }
@@ -174,22 +185,53 @@ impl Input for Proof {
     }
 }
 
-/// `DELETE /api/v1/me/totp`
+/// The password once more, and a code of what is taken away.
+pub(crate) struct Removal {
+    password: String,
+    code: Option<String>,
+}
+
+impl Input for Removal {
+    const NAME: &'static str = "Removal";
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        ("password", "The password of the account."),
+        (
+            "code",
+            "What the authenticator app shows, or a recovery code. Not needed for one that was \
+             never confirmed.",
+        ),
+    ];
+
+    fn read(form: &mut Form) -> Option<Self> {
+        let password = form.required("password");
+        let code = form.optional("code");
+        Some(Self {
+            password: password?,
+            code,
+        })
+    }
+}
+
+/// `DELETE /api/v1/me/totp`: who has got hold of a session and of the password does not
+/// get rid of it.
 async fn remove(
     State(state): State<ApiState>,
     caller: Caller,
     client: Client,
-    Sent { input, mut form }: Sent<Proof>,
+    Sent { input, mut form }: Sent<Removal>,
 ) -> Result<Done, Problem> {
-    caller.require(Action::ManageSecondFactor, Whose::Own)?;
-    let Proof(password) = form.finish_with(input)?;
-    prove_password(&state, &caller, &client, "password", password).await?;
+    caller.permit(Action::ManageSecondFactor, Whose::Own)?;
+    let Removal { password, code } = form.finish_with(input)?;
+    // With the code this is all that proves who one is.
+    verify_password(&state, &caller, &client, "password", password).await?;
+    require_second_factor(&state, caller.user(), &client, code.as_deref()).await?;
     if !remove_factor(&state, caller.user()).await? {
         return Err(Problem::new(
             ProblemKind::NotFound,
             "the account has no second factor",
         ));
     }
+    note_factor(&state, caller.user()).await;
     tracing::info!(user = caller.name(), "removed the second factor");
     Ok(Done::default())
 }

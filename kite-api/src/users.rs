@@ -1,6 +1,7 @@
 //! Everybody's accounts, for administrators.
 
 mod identities;
+mod view;
 
 use std::sync::Arc;
 
@@ -9,24 +10,25 @@ use aide::axum::{
     routing::{delete_with, get_with},
 };
 use axum::extract::{Path, State};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
-    crd::{AccessLevel, KiteUser, KiteUserSpec, Quota, Usage, UserPhase},
+    crd::{AccessLevel, KiteUser, KiteUserSpec, Quota},
 };
 use kube::ResourceExt as _;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use self::identities::LinkedIdentity;
+pub(crate) use self::view::UserView;
 use crate::{
     auth::{
-        Caller, PASSWORD, create_user, end_sessions_of,
+        Caller, EMAIL_UNVERIFIED, Maker, PASSWORD, PasswordOwner, create_user, end_sessions_of,
         last_admin::{Lowered, lower, lowers},
         new_epoch, read_password, remove_factor, require_free_email,
     },
+    key_dates,
     lookup::present,
+    notices::{note_factor, note_quota},
     openapi::about,
     policy::{Action, Whose},
     problem::{
@@ -36,7 +38,7 @@ use crate::{
     state::ApiState,
     web::{
         self, Accepted, Answer, Bounds, Change, Created, Form, IfMatch, Input, Items, Named, Once,
-        Page, Sent, SshKeys, edit, finish_edit, finish_new, tag_of,
+        Page, Sent, SshKeys, edit_noting, finish_edit, finish_new, tag_of,
     },
 };
 
@@ -86,84 +88,6 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                 ),
             ),
         )
-}
-
-/// An account as the API shows it: never a hash.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "User")]
-pub(crate) struct UserView {
-    /// Name of its `KiteUser`.
-    name: String,
-    /// What an edit sends as `If-Match` to count only if nobody else edited since.
-    etag: String,
-    /// With which one signs in.
-    username: String,
-    /// Its email address.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    email: Option<String>,
-    /// What it may do.
-    access_level: AccessLevel,
-    /// Whether it is suspended.
-    suspended: bool,
-    /// Whether one can sign in to it with a password.
-    has_password: bool,
-    /// Who may sign in to it at sign-in providers.
-    identities: Vec<LinkedIdentity>,
-    /// Keys that open all of its VMs.
-    ssh_public_keys: Vec<String>,
-    /// What its VMs may take together.
-    quota: Quota,
-    /// What they take.
-    usage: Usage,
-    /// Whether VMs can be created for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    phase: Option<UserPhase>,
-    /// Absent until VMs can be created.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    namespace: Option<String>,
-    /// Why it is as it is.
-    conditions: Vec<Condition>,
-    /// When it was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "date-time"))]
-    created_at: Option<String>,
-    /// Whether it is being deleted.
-    deleting: bool,
-    /// Which of its settings cannot be read, and why: what is shown in their place is
-    /// not theirs, and nobody is let in. Left out where all can.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<String>,
-}
-
-impl UserView {
-    pub(crate) fn of(user: &KiteUser) -> Self {
-        let status = user.status.clone().unwrap_or_default();
-        Self {
-            name: user.name_any(),
-            etag: tag_of(user),
-            username: user.spec.username.clone(),
-            email: user.spec.email.clone(),
-            access_level: user.spec.access_level,
-            suspended: user.spec.suspended,
-            has_password: user.spec.password_hash.is_some(),
-            identities: user
-                .spec
-                .identities
-                .iter()
-                .map(LinkedIdentity::of)
-                .collect(),
-            ssh_public_keys: user.spec.ssh_public_keys.clone(),
-            quota: user.spec.effective_quota(),
-            usage: status.usage.unwrap_or_default(),
-            phase: status.phase,
-            namespace: status.namespace,
-            conditions: status.conditions,
-            created_at: user.creation_timestamp().map(|time| time.0.to_string()),
-            deleting: user.metadata.deletion_timestamp.is_some(),
-            unreadable: user.spec.unreadable.clone(),
-        }
-    }
 }
 
 /// Whose account `user` is from the caller's point of view.
@@ -238,8 +162,11 @@ impl Input for NewUser {
         let ssh_public_keys = ssh_public_keys.map(|SshKeys(keys)| keys);
         let quota = form.optional("quota");
         if let Some(password) = &password {
-            let names = [username.as_deref(), email.as_deref()];
-            read_password(form, "password", password, &names);
+            let owner = PasswordOwner {
+                level: Some(access_level),
+                names: &[username.as_deref(), email.as_deref()],
+            };
+            read_password(form, "password", password, &owner);
         }
         Some(Self {
             spec: KiteUserSpec {
@@ -261,7 +188,8 @@ impl Input for NewUser {
 /// What an account's password is.
 pub(crate) const PASSWORD_MEANING: (&str, &str) = (
     "password",
-    "Password of the account: at least 8 characters. Only its hash is kept.",
+    "Password of the account: at least 8 characters, of an administrator 12, none that many \
+     people have, and without the username or email address in it. Only its hash is kept.",
 );
 
 /// How long a password may be that an account is given.
@@ -289,7 +217,9 @@ async fn create(
     if let Some(stamp) = &stamp {
         stamp.require_only(&state.caches().users, &key)?;
     }
-    let user = match create_user(&state, &form, new.spec, new.password, stamp.as_ref()).await {
+    let (password, by) = (new.password, Maker::Administrator);
+    let made = create_user(&state, &form, new.spec, password, stamp.as_ref(), by).await;
+    let user = match made {
         Ok(user) => user,
         Err(problem) => {
             let Some(stamp) = stamp else {
@@ -321,6 +251,7 @@ pub(crate) struct UserEdit {
     fields: Map<String, Value>,
     password: Option<String>,
     end_tokens: bool,
+    keep_tokens: bool,
     remove_second_factor: bool,
 }
 
@@ -335,6 +266,10 @@ impl Input for UserEdit {
         (
             "endTokens",
             "Whether all API tokens of the account are over.",
+        ),
+        (
+            "keepTokens",
+            "Whether the account's API tokens outlive a new password. They end with it otherwise.",
         ),
     ];
     const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
@@ -357,6 +292,7 @@ impl Input for UserEdit {
             fields: as_map(fields),
             password: form.changed("password"),
             end_tokens: form.optional("endTokens").unwrap_or(false),
+            keep_tokens: form.optional("keepTokens").unwrap_or(false),
             remove_second_factor: form.optional("removeSecondFactor").unwrap_or(false),
         })
     }
@@ -382,11 +318,12 @@ async fn patch(
         if whose == Whose::Own {
             form.error("password", "is changed by POST /api/v1/me/password");
         }
-        let names = [
-            Some(user.spec.username.as_str()),
-            user.spec.email.as_deref(),
-        ];
-        read_password(&mut form, "password", password, &names);
+        let level = input.as_ref().and_then(|edit| edit.access_level);
+        let owner = PasswordOwner {
+            level: Some(level.unwrap_or(user.spec.access_level)),
+            names: &[Some(&user.spec.username), user.spec.email.as_deref()],
+        };
+        read_password(&mut form, "password", password, &owner);
     }
     if input.as_ref().is_some_and(|edit| edit.remove_second_factor) {
         caller.require(Action::ManageSecondFactor, whose)?;
@@ -401,6 +338,7 @@ async fn patch(
         fields: mut spec,
         password,
         end_tokens,
+        keep_tokens,
         remove_second_factor,
     } = if caller.require(Action::EditUser, whose).is_ok() {
         finish_edit(&state, &mut form, input, user.as_ref()).await?
@@ -409,9 +347,24 @@ async fn patch(
         form.finish_with(input)?
     };
     // A later pardon does not bring them back.
-    let ends_tokens = end_tokens || suspended == Some(true);
+    let ends_tokens = end_tokens || suspended == Some(true) || (password.is_some() && !keep_tokens);
     if !spec.is_empty() || end_tokens {
         caller.require(Action::EditUser, whose)?;
+    }
+    let mut notes = Map::new();
+    if let Some(keys) = spec.get("sshPublicKeys") {
+        caller.require(Action::EditAccountKeys, whose)?;
+        notes.append(&mut key_dates::note_keys(Some(&user), &texts(keys)));
+    }
+    if password.is_some() {
+        notes.append(&mut key_dates::note_password());
+    }
+    if spec.contains_key("quota") || access_level.is_some_and(|it| it != user.spec.access_level) {
+        notes.append(&mut note_quota());
+    }
+    if spec.contains_key("email") {
+        // Whoever manages accounts answers for it.
+        notes.insert(EMAIL_UNVERIFIED.to_owned(), Value::Null);
     }
     if let Some(level) = access_level {
         if level != user.spec.access_level {
@@ -440,12 +393,13 @@ async fn patch(
     let ends_sessions = suspended == Some(true) || spec.contains_key("passwordHash");
     let is_edited = !spec.is_empty();
     let edited = if is_edited {
-        write(&state, &caller, &user, condition, spec, form).await?
+        write(&state, &caller, &user, condition, spec, notes, form).await?
     } else {
         KiteUser::clone(&user)
     };
     // Only now: what refuses the rest refuses this, too.
     if remove_second_factor && remove_factor(&state, &edited).await? {
+        note_factor(&state, &edited).await;
         tracing::warn!(by = caller.name(), user = name, "removed a second factor");
     }
     if ends_sessions {
@@ -465,6 +419,7 @@ async fn write(
     user: &Arc<KiteUser>,
     condition: IfMatch,
     spec: Map<String, Value>,
+    notes: Map<String, Value>,
     form: Form,
 ) -> Result<KiteUser, Problem> {
     let is_lowered = lowers(user, &spec);
@@ -472,7 +427,16 @@ async fn write(
         let (state, user, spec) = (state.clone(), Arc::clone(user), spec.clone().into());
         async move {
             let users = &state.caches().users;
-            edit(&state, users, user.as_ref(), &condition, &spec, &form).await
+            edit_noting(
+                &state,
+                users,
+                user.as_ref(),
+                &condition,
+                &spec,
+                &notes,
+                &form,
+            )
+            .await
         }
     };
     if !is_lowered {
@@ -493,6 +457,12 @@ fn last_admin(user: &KiteUser) -> Problem {
             user.spec.username
         ),
     )
+}
+
+/// The texts in a list.
+pub(crate) fn texts(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The fields that are to be written.
@@ -531,7 +501,16 @@ async fn delete(
     if lowers(&user, &lowering) {
         // What is deleted cannot be taken back, as this can.
         let form = Form::new(Map::new());
-        let lowered = write(&state, &caller, &user, condition, lowering, form).await?;
+        let lowered = write(
+            &state,
+            &caller,
+            &user,
+            condition,
+            lowering,
+            Map::new(),
+            form,
+        )
+        .await?;
         web::delete(&state, &lowered, &IfMatch::default()).await?;
     } else {
         web::delete(&state, user.as_ref(), &condition).await?;

@@ -2,6 +2,11 @@
 //!
 //! Hashing takes tens of milliseconds and much memory on purpose: call it off
 //! the async threads, and bound how many run at once.
+//!
+//! A password is hashed in one spelling (`OpaqueString` of RFC 8265). A hash that was made
+//! of another spelling, by an earlier version or elsewhere, fits that one still.
+
+mod normal;
 
 use std::fmt;
 
@@ -11,6 +16,8 @@ use argon2::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+pub use self::normal::normalized;
 
 /// Longest password that is hashed, in bytes; a longer one is refused rather
 /// than made to cost the server time.
@@ -61,7 +68,7 @@ impl PasswordHash {
             return Err(PasswordError::TooLong(password.len()));
         }
         Argon2::default()
-            .hash_password(password.as_bytes())
+            .hash_password(normalized(password).as_bytes())
             .map(|hash| Self(hash.to_string()))
             .map_err(|error| PasswordError::Hash(error.to_string()))
     }
@@ -83,6 +90,12 @@ impl PasswordHash {
         if password.len() > MAX_PASSWORD_BYTES || self.is_too_costly() {
             return false;
         }
+        let usual = normalized(password);
+        // The hash may have been made of what was typed, before there was one spelling.
+        self.fits(&usual) || (usual != password && self.fits(password))
+    }
+
+    fn fits(&self, password: &str) -> bool {
         if self.0.starts_with("$2") {
             return password.len() < BCRYPT_BYTES
                 && bcrypt::non_truncating_verify(password, &self.0).unwrap_or(false);
@@ -162,6 +175,20 @@ mod tests {
             PasswordHash::create("correct horse").unwrap(),
             "salted"
         );
+    }
+
+    #[test]
+    fn a_password_fits_however_its_characters_are_put_together() {
+        let (composed, apart) = ("caf\u{e9} au lait", "cafe\u{301}\u{a0}au lait");
+        for made_of in [composed, apart] {
+            let hash = PasswordHash::create(made_of).unwrap();
+            assert!(hash.verify(composed) && hash.verify(apart), "{made_of:?}");
+            assert!(!hash.verify("cafe au lait"));
+        }
+        // Made before, or elsewhere, of what was typed.
+        let old = PasswordHash::from_phc(bcrypt::hash("cafe\u{301}", 4).unwrap());
+        assert!(old.verify("cafe\u{301}"));
+        assert!(!old.verify("caf\u{e9}") && !old.verify("cafe"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Fields of specs that are shown: what says who may do what, who comes in by what, and
 /// what is reachable from where. All others are named when they change, and not shown.
-const SHOWN: [&str; 31] = [
+const SHOWN: [&str; 32] = [
     "accessLevel",
     "baseDomain",
     "blockedNetworks",
@@ -37,6 +37,7 @@ const SHOWN: [&str; 31] = [
     "sessionEpoch",
     "signInProviders",
     "signUp",
+    "signUpsPerDay",
     "sshId",
     "sshLogin",
     "sshPublicKeys",

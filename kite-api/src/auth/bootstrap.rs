@@ -21,6 +21,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::{
     Client,
+    password_rule::ADMIN_PASSWORD,
     permit::{Permit, make_account},
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{NewAccount, read_account},
@@ -29,7 +30,7 @@ use crate::{
     audit::note,
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
-    users::{PASSWORD_BOUNDS, PASSWORD_MEANING, spec_of_user},
+    users::{PASSWORD_MEANING, spec_of_user},
     web::{Bounds, Created, Form, Input, Sent},
 };
 
@@ -84,11 +85,11 @@ impl Input for Bootstrap {
         PASSWORD_MEANING,
         COOKIE_MEANING,
     ];
-    const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
+    const BOUNDS: &'static [(&'static str, Bounds)] = &[("password", ADMIN_PASSWORD)];
 
     fn read(form: &mut Form) -> Option<Self> {
         let token = form.required("token");
-        let account = read_account(form);
+        let account = read_account(form, AccessLevel::Admin);
         Some(Self {
             token: token?,
             account: account?,
@@ -188,6 +189,10 @@ impl Permit for Secret {
     const CALLED: &'static str = "the token";
     const MADE_BY: &'static str = "hy3ons.github.io/bootstrap-secret-uid";
     const OVER: ProblemKind = ProblemKind::BootstrapClosed;
+
+    fn vouches_for_email(&self) -> bool {
+        true
+    }
 
     fn holder(&self) -> Option<&str> {
         self.annotations().get(CLAIMED_FOR).map(String::as_str)

@@ -7,181 +7,37 @@ use std::{
 };
 
 use aide::{OperationInput, generate::GenContext, openapi::Operation};
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::{ConnectInfo, FromRequestParts, MatchedPath};
 use http::{Extensions, HeaderMap, header, request::Parts};
 use jiff::Timestamp;
 use kite_core::{
     cluster::{ClusterExt as _, ObjectKey},
-    crd::{AccessLevel, KitePlatform, KitePlatformSpec, KiteSession, KiteToken, KiteUser},
+    crd::{KitePlatform, KitePlatformSpec, KiteSession, KiteUser},
     names,
 };
 use kube::ResourceExt as _;
 
 use super::{
     cookie::{self, Role},
-    last_admin::WayIn,
+    demand::lacks_factor,
     origin::check_origin,
-    personal::{find_token, is_personal, is_token_of, is_valid, note_use},
-    session::{belongs_to, find_session, is_open},
+    personal::{find_token, is_personal, is_token_of, note_use},
+    principal::{Principal, Standing, may_come_in},
+    prove::{is_proved, session_now},
+    session::{belongs_to, find_session},
 };
 use crate::{
     audit::note,
     budget::IsSignedIn,
     openapi::signed_in,
-    policy::{self, Action, Whose},
     problem::{Problem, ProblemKind},
-    scope::{self, Access},
+    proof::Deed,
+    scope::Access,
     state::ApiState,
 };
 
 /// How old a copy of an object may be while its watch is not known to be broken.
 const YOUNG: Duration = Duration::from_secs(60);
-
-/// A signed-in account.
-///
-/// A project that mounts the router under its own authentication puts one into
-/// the request's extensions; Kite's sessions are then not asked. Kite refuses it while the
-/// account is suspended or about to be deleted, and requests of other sites' pages that
-/// change something (by `Sec-Fetch-Site` and `Origin`).
-#[derive(Clone, Debug)]
-pub struct Principal {
-    user: Arc<KiteUser>,
-    by: By,
-}
-
-/// By what somebody was recognised.
-#[derive(Clone, Debug)]
-enum By {
-    /// By the project that Kite is part of.
-    Elsewhere,
-    Session(Arc<KiteSession>),
-    /// An API token, and what the request is about to do with it.
-    Token(Arc<KiteToken>, Access),
-}
-
-impl Principal {
-    /// An account that was authenticated elsewhere.
-    pub fn new(user: Arc<KiteUser>) -> Self {
-        Self {
-            user,
-            by: By::Elsewhere,
-        }
-    }
-
-    /// The account.
-    pub fn user(&self) -> &Arc<KiteUser> {
-        &self.user
-    }
-
-    /// The session by which it was recognised.
-    pub fn session(&self) -> Option<&KiteSession> {
-        match &self.by {
-            By::Session(session) => Some(session),
-            By::Elsewhere | By::Token(..) => None,
-        }
-    }
-
-    /// The API token by which it was recognised.
-    pub fn token(&self) -> Option<&KiteToken> {
-        match &self.by {
-            By::Token(token, _) => Some(token),
-            By::Elsewhere | By::Session(_) => None,
-        }
-    }
-
-    /// The name of its `KiteUser`.
-    pub fn name(&self) -> String {
-        self.user.name_any()
-    }
-
-    /// Its access level.
-    pub fn level(&self) -> AccessLevel {
-        self.user.spec.access_level
-    }
-
-    /// By which way administrators come in where it comes from.
-    pub(crate) fn way_in(&self) -> WayIn {
-        match &self.by {
-            By::Elsewhere => WayIn::Elsewhere,
-            By::Session(_) | By::Token(..) => WayIn::Kite,
-        }
-    }
-
-    /// When what it was recognised by ends by itself.
-    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
-        match &self.by {
-            By::Elsewhere => None,
-            By::Session(session) => Some(session.spec.expires_at.0),
-            By::Token(token, _) => Some(token.spec.expires_at.0),
-        }
-    }
-
-    /// The same as it is now, for what lasts longer than a request; `None` when
-    /// the session or token is over or the account may not come in any more.
-    pub(crate) fn renewed(&self, state: &ApiState) -> Option<Self> {
-        let caches = state.caches();
-        let platform = state.platform();
-        let user = caches.users.get(&ObjectKey::cluster(self.name()))?;
-        let by = match &self.by {
-            By::Elsewhere => By::Elsewhere,
-            By::Session(known) => {
-                let key = ObjectKey::cluster(known.name_any());
-                let session = caches.sessions.get(&key)?;
-                if !is_open(&session) || !belongs_to(&session, &user, platform.session_epoch) {
-                    return None;
-                }
-                By::Session(session)
-            }
-            By::Token(known, access) => {
-                let key = ObjectKey::cluster(known.name_any());
-                let token = caches.tokens.get(&key)?;
-                let is_same = token.uid() == known.uid();
-                if !is_same || !is_valid(&token) || !is_token_of(&token, &user, &platform) {
-                    return None;
-                }
-                By::Token(token, *access)
-            }
-        };
-        (user.uid() == self.user.uid() && may_come_in(&user)).then_some(Self { user, by })
-    }
-
-    /// Refuses what the policy does not allow, and what an API token's scopes do
-    /// not.
-    pub(crate) fn require(&self, action: Action, whose: Whose) -> Result<(), Problem> {
-        if !policy::allows(self.level(), action, whose) {
-            let owner = match whose {
-                Whose::Own => "your own account",
-                Whose::Other(_) => "another account",
-            };
-            return Err(Problem::new(
-                ProblemKind::Forbidden,
-                format!(
-                    "you may not {} ({owner}) with access level {:?}: ask an administrator",
-                    action.describe(),
-                    self.level()
-                ),
-            ));
-        }
-        let By::Token(token, access) = &self.by else {
-            return Ok(());
-        };
-        if scope::allows(&token.spec.scopes, action, *access) {
-            return Ok(());
-        }
-        let remedy = scope::needed(action, *access).map_or_else(
-            || "no API token may: sign in".to_owned(),
-            |scope| format!("make one with the scope {}", scope.as_str()),
-        );
-        Err(Problem::new(
-            ProblemKind::Forbidden,
-            format!(
-                "the API token {:?} may not {}: {remedy}",
-                token.spec.name,
-                action.describe()
-            ),
-        ))
-    }
-}
 
 /// Extractor: the account that sent the request, or a 401 problem.
 #[derive(Clone, Debug)]
@@ -212,10 +68,11 @@ impl Caller {
             return admit(state, principal, parts).map(Self);
         }
         let address = client_address(parts, state);
+        let route = parts.extensions.get::<MatchedPath>();
+        let deed = Deed::of(&parts.method, route.map_or("", MatchedPath::as_str));
         let token = if let Some(token) = bearer(&parts.headers)? {
             if is_personal(&token) {
-                let access = Access::of(&parts.method);
-                return by_api_token(state, &token, access, address).await.map(Self);
+                return by_api_token(state, &token, deed, address).await.map(Self);
             }
             token
         } else {
@@ -243,15 +100,20 @@ impl Caller {
                  with POST /api/v1/auth/refresh; otherwise sign in again",
             )
         };
-        let session = find_session(state, &token, address)
+        let mut session = find_session(state, &token, address)
             .await?
             .ok_or_else(ended)?;
         let user = find_user(state, &session).await?.ok_or_else(ended)?;
         tracing::Span::current().record("user", user.name_any());
-        Ok(Self(Principal {
-            user,
-            by: By::Session(session),
-        }))
+        if deed.access == Access::Write && !is_proved(state, &session) {
+            // Perhaps it was proved on another replica a moment ago.
+            session = session_now(state, &session).await?.ok_or_else(ended)?;
+        }
+        let standing = Standing {
+            is_proved: is_proved(state, &session),
+            lacks_factor: lacks_factor(state, &user).await?,
+        };
+        Ok(Self(Principal::of_session(user, session, deed, standing)))
     }
 }
 
@@ -281,8 +143,8 @@ fn admit(state: &ApiState, principal: &Principal, parts: &Parts) -> Result<Princ
     check_origin(&parts.method, &parts.headers, origins, false)?;
     let key = ObjectKey::cluster(principal.name());
     let known = state.caches().users.get(&key);
-    let known = known.filter(|known| known.uid() == principal.user.uid());
-    if !may_come_in(&principal.user) || known.is_some_and(|known| !may_come_in(&known)) {
+    let known = known.filter(|known| known.uid() == principal.user().uid());
+    if !may_come_in(principal.user()) || known.is_some_and(|known| !may_come_in(&known)) {
         return Err(Problem::new(
             ProblemKind::Forbidden,
             format!(
@@ -300,11 +162,11 @@ impl OperationInput for Caller {
     }
 }
 
-/// Whom an API token stands for in a request that is about to do `access`.
+/// Whom an API token stands for in a request that is about to do `deed`.
 async fn by_api_token(
     state: &ApiState,
     text: &str,
-    access: Access,
+    deed: Deed,
     address: Option<IpAddr>,
 ) -> Result<Principal, Problem> {
     let ended = || {
@@ -321,10 +183,8 @@ async fn by_api_token(
         .ok_or_else(ended)?;
     tracing::Span::current().record("user", user.name_any());
     note_use(state, &token);
-    Ok(Principal {
-        user,
-        by: By::Token(token, access),
-    })
+    let lacks_factor = lacks_factor(state, &user).await?;
+    Ok(Principal::of_token(user, token, deed, lacks_factor))
 }
 
 /// The session's account, unless it is gone, replaced, going or suspended, has
@@ -376,10 +236,6 @@ fn is_young(object: &impl kube::Resource) -> bool {
     object
         .creation_timestamp()
         .is_none_or(|made| made.0 + YOUNG > Timestamp::now())
-}
-
-fn may_come_in(user: &KiteUser) -> bool {
-    user.metadata.deletion_timestamp.is_none() && user.spec.may_come_in()
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {

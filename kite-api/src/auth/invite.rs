@@ -166,6 +166,10 @@ impl Permit for KiteInvite {
     const MADE_BY: &'static str = "hy3ons.github.io/invite-uid";
     const OVER: ProblemKind = ProblemKind::InviteOver;
 
+    fn vouches_for_email(&self) -> bool {
+        self.spec.email.is_some()
+    }
+
     fn holder(&self) -> Option<&str> {
         self.status.as_ref()?.claimed_for.as_deref()
     }

@@ -3,17 +3,23 @@
 pub(crate) mod bootstrap;
 mod caller;
 pub(crate) mod cookie;
+mod demand;
 mod everyone;
 mod invite;
 mod kept_token;
 pub(crate) mod last_admin;
 mod lookups;
 pub(crate) mod oidc;
+mod open_sign_up;
 mod origin;
+mod password_rule;
 mod passwords;
 mod permit;
 mod personal;
+mod places;
 mod presence;
+mod principal;
+mod prove;
 mod refresh;
 mod reseal;
 mod rotation;
@@ -28,24 +34,25 @@ mod sweep;
 mod throttle;
 mod token;
 
-pub use self::{
-    caller::{Caller, Principal},
-    kept_token::SEALED_TOKENS,
-    seal::Seal,
-};
+pub use self::{caller::Caller, kept_token::SEALED_TOKENS, principal::Principal, seal::Seal};
 pub(crate) use self::{
     caller::{Client, address_in, check_socket_origin},
+    demand::{SeenFactors, require_own_factor},
     everyone::new_epoch,
     invite::{InviteState, new_invite, state_of},
     kept_token::{API_TOKEN, INVITE_TOKEN, seal_token, sealed_token},
     lookups::Lookups,
-    passwords::{PASSWORD, Passwords, read_password},
+    open_sign_up::EMAIL_UNVERIFIED,
+    password_rule::{Owner as PasswordOwner, PASSWORD, read_password},
+    passwords::Passwords,
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
+    places::places_of,
+    prove::{prove_password, proved_until, verify_password},
     routes::routes,
-    second_factor::{confirm, enrol, find_factor, remove_factor},
+    second_factor::{confirm, enrol, find_factor, remove_factor, require_second_factor},
     session::{belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, sessions_of},
-    sign_in::{COOKIE_MEANING, SignedIn, clear_cookies, greet, too_many},
-    sign_up::{create_user, require_free_email},
+    sign_in::{COOKIE_MEANING, SignedIn, clear_cookies, greet},
+    sign_up::{Maker, create_user, require_free_email},
     sweep::{INTERVAL as SWEEP_INTERVAL, sweep},
     throttle::{Limits, Throttle},
     token::random_token,

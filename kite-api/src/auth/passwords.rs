@@ -2,18 +2,13 @@
 
 use std::sync::Arc;
 
-use kite_core::password::{MAX_PASSWORD_BYTES, PasswordHash};
+use kite_core::password::PasswordHash;
 use tokio::sync::Semaphore;
 
 use crate::{
     metrics::Hashing,
     problem::{Problem, ProblemKind},
-    web::{Bounds, Form},
 };
-
-/// Fewest characters of a password (NIST SP 800-63B §3.1.1.2 asks for eight), and most
-/// bytes, which are no fewer than its characters.
-pub(crate) const PASSWORD: Bounds = Bounds::between(8, MAX_PASSWORD_BYTES);
 
 /// Requests that run or wait, for each hash that may run: who would wait for longer is
 /// told so at once.
@@ -108,34 +103,6 @@ fn internal(error: &dyn std::error::Error) -> Problem {
         ProblemKind::Internal,
         "the password could not be processed: the operator finds the cause in the log",
     )
-}
-
-/// Notes on `form` what is wrong with a password that somebody wants to have.
-/// `not` are words that it must not be.
-pub(crate) fn read_password(
-    form: &mut Form,
-    field: &'static str,
-    password: &str,
-    not: &[Option<&str>],
-) {
-    let Bounds { least, most } = PASSWORD;
-    if password.chars().count() < least {
-        form.error(
-            field,
-            format!("is too short: use at least {least} characters"),
-        );
-    } else if let Some(most) = most.filter(|most| password.len() > *most) {
-        form.error(field, format!("is too long: use at most {most} bytes"));
-    } else if not
-        .iter()
-        .flatten()
-        .any(|word| word.eq_ignore_ascii_case(password))
-    {
-        form.error(
-            field,
-            "is the same as a name that others know: choose another",
-        );
-    }
 }
 
 #[cfg(test)]

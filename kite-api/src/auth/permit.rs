@@ -19,10 +19,12 @@ use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
     Client,
+    open_sign_up::mark_email,
     sign_in::let_in,
     sign_up::{check_free, taken, without_code},
 };
 use crate::{
+    notices::note_new,
     problem::{Problem, ProblemKind},
     state::ApiState,
     web::{Form, Stamp},
@@ -36,6 +38,9 @@ pub(super) trait Permit: Object {
     const MADE_BY: &'static str;
     /// What it is when the account was made with it before.
     const OVER: ProblemKind;
+
+    /// Whether whoever gave it out has written down the account's email address.
+    fn vouches_for_email(&self) -> bool;
 
     /// The username that it was claimed for.
     fn holder(&self) -> Option<&str>;
@@ -78,6 +83,10 @@ pub(super) async fn make_account<P: Permit>(
     let permit = claim(state, permit, &username).await?;
     spec.password_hash = Some(state.passwords().hash(password.clone()).await?);
     let mut user = KiteUser::new(&username, spec);
+    note_new(&mut user);
+    if !permit.vouches_for_email() {
+        mark_email(&mut user);
+    }
     user.annotations_mut()
         .insert(P::MADE_BY.to_owned(), uid.clone());
     if let Some(stamp) = stamp {

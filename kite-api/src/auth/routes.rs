@@ -10,6 +10,7 @@ use super::{
     everyone::sign_everyone_out,
     oidc::{callback, start},
     presence::session,
+    prove::prove,
     refresh::refresh,
     reseal::rotate_seal_key,
     sign_in::{sign_in, sign_out},
@@ -95,6 +96,23 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
             get_with(
                 session,
                 about(TAG, "getPresence", "Whether somebody is signed in", &[]),
+            ),
+        )
+        .api_route(
+            "/auth/prove",
+            post_with(
+                prove,
+                about(
+                    TAG,
+                    "prove",
+                    "Show again that it is still oneself who has the session",
+                    &[
+                        WrongCredentials,
+                        SecondFactorRequired,
+                        Conflict,
+                        TooManyRequests,
+                    ],
+                ),
             ),
         )
         .api_route(

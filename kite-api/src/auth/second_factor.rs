@@ -137,13 +137,14 @@ pub(crate) async fn remove_factor(state: &ApiState, user: &KiteUser) -> Result<b
         .cluster()
         .remove(&factor, PropagationPolicy::Background)
         .await?;
+    state.seen_factors().forget(&factor.spec.user_uid);
     Ok(true)
 }
 
 /// Lets somebody whose password is right in, with a code where the account has a
 /// second factor. Failures are counted by themselves: who knows the password gets
 /// no further tries at it.
-pub(super) async fn require_second_factor(
+pub(crate) async fn require_second_factor(
     state: &ApiState,
     user: &KiteUser,
     client: &Client,

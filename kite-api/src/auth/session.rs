@@ -92,6 +92,7 @@ fn spec(
         expires_at: Time(expires_at),
         epoch: state.platform().session_epoch,
         tokens,
+        proved_at: Some(Time(Timestamp::now())),
         client: entry.client.map(|client| {
             client
                 .chars()

@@ -13,12 +13,14 @@ use serde::Serialize;
 
 use super::{
     Caller, Client, cookie, end_session,
+    places::note_place,
     refresh::Renewal,
     second_factor::require_second_factor,
     session::{Entry, Tokens, open_session},
 };
 use crate::{
     audit::note,
+    key_dates::KeyView,
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::UserView,
@@ -37,6 +39,18 @@ pub(crate) struct SignedIn {
     expires_at: String,
     /// The account.
     user: UserView,
+    /// After a new password: the account's keys that came since the one before, and those
+    /// of which nobody knows when. Whoever had that password may have put them there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys_since_password: Option<Vec<KeyView>>,
+}
+
+impl SignedIn {
+    /// Tells of keys that came since the password before.
+    pub(crate) fn with_keys(mut self, keys: Vec<KeyView>) -> Self {
+        self.keys_since_password = Some(keys);
+        self
+    }
 }
 
 /// What `cookie` means wherever somebody is signed in.
@@ -205,6 +219,7 @@ pub(super) async fn open_in_browser(
         identity: Some(identity),
     };
     let session = open_session(state, user, entry).await?;
+    note_place(state, user, client).await;
     let settings = state.settings();
     Ok(match session.tokens {
         Tokens::One(_) => Vec::new(),
@@ -225,6 +240,7 @@ pub(crate) async fn greet<const STATUS: u16>(
         identity: None,
     };
     let session = open_session(state, user, entry).await?;
+    note_place(state, user, client).await;
     let settings = state.settings();
     let (token, cookies) = match session.tokens {
         Tokens::One(token) => (Some(token), Vec::new()),
@@ -234,6 +250,7 @@ pub(crate) async fn greet<const STATUS: u16>(
         token,
         expires_at: session.expires_at.to_string(),
         user: UserView::of(user),
+        keys_since_password: None,
     };
     Ok(Answer::new(body).cookies(cookies))
 }

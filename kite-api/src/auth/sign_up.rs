@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
-    crd::{KiteReservation, KiteUser, KiteUserSpec, SignUp},
+    crd::{AccessLevel, KiteReservation, KiteUser, KiteUserSpec, SignUp},
     names,
 };
 use kube::ResourceExt as _;
@@ -14,13 +14,15 @@ use schemars::{Schema, SchemaGenerator};
 use super::{
     Client,
     invite::look_at,
+    open_sign_up::{mark, mark_email, require_room, take_turn},
+    password_rule::{Owner as PasswordOwner, fault, read_password},
     permit::make_account,
-    read_password,
     shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
     sign_in::{COOKIE_MEANING, SignedIn, find_by_username, greet, let_in, too_many},
 };
 use crate::{
     audit::note,
+    notices::note_new,
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
     users::{PASSWORD_BOUNDS, PASSWORD_MEANING, spec_of_user},
@@ -36,8 +38,9 @@ pub(crate) struct NewAccount {
     pub(crate) cookie: bool,
 }
 
-/// Reads `username`, `email` and `password`. `None` only if an error was noted.
-pub(crate) fn read_account(form: &mut Form) -> Option<NewAccount> {
+/// Reads `username`, `email` and `password` of an account of this level. `None` only if an
+/// error was noted.
+pub(crate) fn read_account(form: &mut Form, level: AccessLevel) -> Option<NewAccount> {
     let username: Option<String> = form.required("username");
     let email: Option<String> = form.optional("email");
     // What is seen here costs no request, and so need not be counted.
@@ -50,12 +53,11 @@ pub(crate) fn read_account(form: &mut Form) -> Option<NewAccount> {
     let password: Option<String> = form.required("password");
     let cookie = form.optional("cookie").unwrap_or(false);
     if let Some(password) = &password {
-        read_password(
-            form,
-            "password",
-            password,
-            &[username.as_deref(), email.as_deref()],
-        );
+        let owner = PasswordOwner {
+            level: Some(level),
+            names: &[username.as_deref(), email.as_deref()],
+        };
+        read_password(form, "password", password, &owner);
     }
     Some(NewAccount {
         username: username?,
@@ -84,7 +86,8 @@ impl Input for Joining {
     const BOUNDS: &'static [(&'static str, Bounds)] = &[PASSWORD_BOUNDS];
 
     fn read(form: &mut Form) -> Option<Self> {
-        let account = read_account(form);
+        // By an invite it may become more; that is seen when the invite is.
+        let account = read_account(form, AccessLevel::User);
         let invite = form.optional("invite");
         Some(Self {
             account: account?,
@@ -183,10 +186,21 @@ async fn join(
     let (user, is_new) = match invite {
         Some(token) => {
             let (invite, spec) = look_at(state, token, spec).await?;
+            let owner = PasswordOwner {
+                level: Some(spec.access_level),
+                names: &[],
+            };
+            if let Some(fault) = fault(&password, &owner) {
+                return Err(Problem::invalid(vec![FieldError {
+                    field: "password".to_owned(),
+                    value: None,
+                    message: fault,
+                }]));
+            }
             make_account(state, client, form, invite, spec, password, stamp).await?
         }
         None => (
-            create_user(state, form, spec, Some(password), stamp).await?,
+            create_user(state, form, spec, Some(password), stamp, Maker::Oneself).await?,
             true,
         ),
     };
@@ -291,6 +305,15 @@ pub(crate) async fn require_free_email(
     Ok(())
 }
 
+/// Who makes an account.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// Whoever is to have it, without an invite.
+    Oneself,
+    /// An administrator.
+    Administrator,
+}
+
 /// Creates an account. Its object is called like its username, so the API
 /// server lets one of two racing requests win; what is reserved by others is
 /// found out beforehand where possible, and marked by the controller otherwise.
@@ -300,13 +323,27 @@ pub(crate) async fn create_user(
     mut spec: KiteUserSpec,
     password: Option<String>,
     stamp: Option<&Stamp>,
+    maker: Maker,
 ) -> Result<KiteUser, Problem> {
     let username = spec.username.clone();
     check_free(state, &spec).await?;
+    if maker == Maker::Oneself {
+        // Before anything is hashed for nothing.
+        require_room(state).await?;
+    }
     if let Some(password) = password {
         spec.password_hash = Some(state.passwords().hash(password).await?);
     }
     let mut user = KiteUser::new(&username, spec);
+    note_new(&mut user);
+    let _turn = match maker {
+        Maker::Oneself => {
+            mark(&mut user);
+            mark_email(&mut user);
+            Some(take_turn(state).await?)
+        }
+        Maker::Administrator => None,
+    };
     if let Some(stamp) = stamp {
         stamp.mark(&mut user);
     }

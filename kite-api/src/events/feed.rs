@@ -124,6 +124,7 @@ impl Feed {
                 change = self.tokens.recv() => {
                     let own = self.principal.token().map(kube::ResourceExt::name_any);
                     self.way_in_changed(own.as_deref(), &change);
+                    self.token_changed(&change);
                 }
                 // Everybody may have been signed out.
                 _ = self.platforms.recv() => self.check(),
@@ -340,6 +341,19 @@ impl Feed {
         };
         if is_own {
             self.check();
+        }
+    }
+
+    /// A new API token is news to its owner, though the account is the same.
+    fn token_changed(&mut self, change: &Result<Change<KiteToken>, RecvError>) {
+        let Ok(Change::Seen(key)) = change else {
+            return;
+        };
+        let token = self.state.caches().tokens.get(key);
+        let is_own = token.is_some_and(|it| it.spec.user == self.principal.name());
+        if is_own && !self.is_over {
+            let me = UserView::of(self.principal.user());
+            self.tell("me", &me);
         }
     }
 

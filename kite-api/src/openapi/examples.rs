@@ -17,6 +17,7 @@ pub(crate) fn of(name: &str) -> Option<Value> {
         "Claim" => json!({"name": "web", "sshPublicKeys": [KEY]}),
         "Code" => json!({"code": "123456"}),
         "Credentials" => json!({"username": "ann", "password": PASSWORD}),
+        "Evidence" | "Removal" => json!({"password": PASSWORD, "code": "123456"}),
         "Everyone" => json!({"tokens": false}),
         "Link" => json!({"provider": "staff", "password": PASSWORD, "returnTo": "/account"}),
         "NewAccount" => json!({
@@ -46,7 +47,7 @@ pub(crate) fn of(name: &str) -> Option<Value> {
         "NewPassword" => json!({
             "currentPassword": PASSWORD,
             "newPassword": "another good horse",
-            "endTokens": true,
+            "keepTokens": true,
         }),
         "NewToken" => json!({"name": "ci", "scopes": ["vms:write"]}),
         "NewUser" => json!({
@@ -64,6 +65,7 @@ pub(crate) fn of(name: &str) -> Option<Value> {
             "sshPublicKeys": [KEY],
             "idleTimeout": "2h",
         }),
+        "NoticesSeen" => json!({"until": "2026-05-01T12:00:00Z"}),
         "PlatformEdit" => json!({
             "signUp": "Open",
             "blockedNetworks": ["198.51.100.0/24"],

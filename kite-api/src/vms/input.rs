@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     crd::{
-        KiteVirtualMachine, KiteVirtualMachineOfferSpec, KiteVirtualMachineSpec, PowerState,
-        SshLogin,
+        KiteUser, KiteVirtualMachine, KiteVirtualMachineOfferSpec, KiteVirtualMachineSpec,
+        PowerState, SshLogin,
     },
     names::VM_NAME_MAX,
     quantity::Bytes,
@@ -15,7 +15,7 @@ use schemars::{JsonSchema as _, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    auth::{PASSWORD, read_password},
+    auth::{PASSWORD, PasswordOwner, read_password},
     policy::Action,
     users::change_to_json,
     web::{Bounds, Change, Form, Input, SshKeys, is_label, require_future},
@@ -29,7 +29,8 @@ const MEANING: [(&str, &str); 2] = [
     ),
     (
         "sshPassword",
-        "Password that opens the VM by SSH: at least 8 characters. Only its hash is kept.",
+        "Password that opens the VM by SSH: at least 8 characters, none that many people have, \
+         and without the names of VM and owner in it. Only its hash is kept.",
     ),
 ];
 
@@ -133,7 +134,7 @@ pub(super) struct Settings {
 impl Settings {
     fn read(form: &mut Form, name: Option<String>) -> Option<Self> {
         let power_state = form.optional("powerState").unwrap_or_default();
-        let ssh_id: Option<String> = form.optional("sshId");
+        let _: Option<String> = form.optional("sshId");
         let ssh_password: Option<String> = form.optional("sshPassword");
         let ssh_public_keys = form.optional("sshPublicKeys");
         let ssh_public_keys = ssh_public_keys.map(|SshKeys(keys)| keys);
@@ -148,10 +149,6 @@ impl Settings {
         let idle_timeout = form.optional("idleTimeout");
         let start_on_connect = form.optional("startOnConnect").unwrap_or_default();
         let ssh_login = form.optional("sshLogin").unwrap_or_default();
-        if let Some(password) = &ssh_password {
-            let names = [name.as_deref(), ssh_id.as_deref()];
-            read_password(form, "sshPassword", password, &names);
-        }
         Some(Self {
             name: name?,
             power_state,
@@ -217,10 +214,6 @@ impl Input for Edit {
         let idle_timeout = form.change::<Span>("idleTimeout");
         let start: Option<bool> = form.changed("startOnConnect");
         let login: Option<SshLogin> = form.changed("sshLogin");
-        if let Change::Set(password) = &password {
-            read_password(form, "sshPassword", password, &[]);
-        }
-
         let mut edit = Self {
             spec: Map::new(),
             ssh_password: None,
@@ -284,6 +277,24 @@ impl Edit {
             self.actions.push(action);
         }
     }
+}
+
+/// Notes on `form` what is wrong with the password that a VM of `owner` is to have.
+pub(super) fn check_password(form: &mut Form, owner: &KiteUser, names: [Option<&str>; 2]) {
+    let Some(password) = form.peek::<String>("sshPassword") else {
+        return;
+    };
+    let [name, ssh_id] = names;
+    let owner = PasswordOwner {
+        level: None,
+        names: &[
+            name,
+            ssh_id,
+            Some(&owner.spec.username),
+            owner.spec.email.as_deref(),
+        ],
+    };
+    read_password(form, "sshPassword", &password, &owner);
 }
 
 /// A VM that the API server takes, to try single fields with.

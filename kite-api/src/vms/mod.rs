@@ -19,14 +19,14 @@ use kite_core::{
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::{
     checks::{
         Demand, UniqueName, check_quota, check_unique, count_is_behind, is_count_exceeded,
         namespace_not_ready, wait_for_namespace,
     },
-    input::{Edit, NewVm, generate_ssh_id, model},
+    input::{Edit, NewVm, check_password, generate_ssh_id, model},
 };
 pub(crate) use self::{
     checks::{check_image, obstacle_of_offer},
@@ -37,14 +37,15 @@ pub(crate) use self::{
 use crate::{
     auth::Caller,
     lookup::present,
+    notices::note_end,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
     users::whose,
     web::{
         self, Accepted, Answer, Created, Deleting, Form, IfMatch, Items, Named, Once, Page, Sent,
-        Shown, Stamp, edit, is_label, judge_edit, judge_new, require_future, tag_of, whole_of_edit,
-        whole_of_new,
+        Shown, Stamp, edit_noting, is_label, judge_edit, judge_new, require_future, tag_of,
+        whole_of_edit, whole_of_new,
     },
 };
 
@@ -138,10 +139,18 @@ pub(crate) async fn make(
     mut form: Form,
     offer: Option<String>,
 ) -> Result<Created<VmView>, Problem> {
+    let keys = form
+        .peek::<Vec<String>>("sshPublicKeys")
+        .unwrap_or_default();
+    if !keys.is_empty() || form.peek::<String>("sshPassword").is_some() {
+        caller.require(Action::GiveVmAccess, whose(caller, owner))?;
+    }
     if offer.is_none() {
         let (image, disk) = (form.peek("image"), form.peek("disk"));
         check_image(state, &mut form, image, disk);
     }
+    let names = ["name", "sshId"].map(|field| form.peek::<String>(field));
+    check_password(&mut form, owner, names.each_ref().map(Option::as_deref));
     if form.peek::<String>("domainPrefix").is_some() {
         check_base_domain(state, &mut form);
     }
@@ -378,6 +387,8 @@ async fn patch(
         caller.require(*action, whose)?;
     }
     condition.check(vm.as_ref())?;
+    let names = [Some(name.as_str()), Some(vm.spec.ssh_id.as_str())];
+    check_password(&mut form, &owner, names);
     let Some(edit) = input else {
         return form.finish().map(|()| answer(&state, &vm));
     };
@@ -497,7 +508,12 @@ async fn write(
         .map(|spec| spec.keys().collect())
         .unwrap_or_default();
     tracing::info!(by = caller.name(), vm = %ObjectKey::of(vm), ?fields, "edits a VM");
-    edit(state, &state.caches().vms, vm, condition, spec, form).await
+    let notes = match spec.get("expiresAt") {
+        Some(_) => note_end(),
+        None => Map::new(),
+    };
+    let vms = &state.caches().vms;
+    edit_noting(state, vms, vm, condition, spec, &notes, form).await
 }
 
 /// The login name that was asked for, if it is free, or one that is.

@@ -40,6 +40,14 @@ impl<T, const STATUS: u16> Answer<T, STATUS> {
         }
     }
 
+    /// The same answer with another body.
+    pub(crate) fn map(self, change: impl FnOnce(T) -> T) -> Self {
+        Self {
+            body: change(self.body),
+            ..self
+        }
+    }
+
     /// Adds a header. One whose value cannot stand in a header is left out.
     pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {

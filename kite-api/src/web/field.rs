@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    crd::{AccessLevel, PowerState, SignUp, SshLogin, TokenScope},
+    crd::{AccessLevel, PowerState, SecondFactorOf, SignUp, SshLogin, TokenScope},
     quantity::Bytes,
     span::Span,
     time,
@@ -76,8 +76,8 @@ impl Field for Vec<String> {
 }
 
 impl Field for Vec<TokenScope> {
-    const EXPECTED: &'static str = "a list of vms:read, vms:power, vms:write, account:read, \
-                                    account:write, admin:read, admin";
+    const EXPECTED: &'static str = "a list of vms:read, vms:power, vms:write, vms:access, \
+                                    account:read, account:write, account:keys, admin:read, admin";
 
     fn parse(value: &Value) -> Option<Self> {
         serde_json::from_value(value.clone()).ok()
@@ -126,6 +126,14 @@ impl Field for AccessLevel {
 
 impl Field for SignUp {
     const EXPECTED: &'static str = "Open, Invite or Closed";
+
+    fn parse(value: &Value) -> Option<Self> {
+        serde_json::from_value(value.clone()).ok()
+    }
+}
+
+impl Field for SecondFactorOf {
+    const EXPECTED: &'static str = "Nobody, Administrators or Everybody";
 
     fn parse(value: &Value) -> Option<Self> {
         serde_json::from_value(value.clone()).ok()

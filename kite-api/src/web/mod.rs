@@ -41,7 +41,7 @@ pub(crate) use self::{
     nested::{Listed, Partial},
     once::{Once, Stamp},
     paging::{Items, Page},
-    precondition::{IfMatch, delete, edit, tag_of},
+    precondition::{IfMatch, delete, edit, edit_noting, tag_of},
     shape::{CURSOR, DAY, LINE, day},
     shown::Shown,
     ssh_keys::SshKeys,

@@ -12,7 +12,7 @@ use kite_core::cluster::{
     Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Form, header::refused};
 use crate::{
@@ -110,6 +110,19 @@ pub(crate) async fn edit<K: Object>(
     spec: &Value,
     form: &Form,
 ) -> Result<K, Problem> {
+    edit_noting(state, cache, object, condition, spec, &Map::new(), form).await
+}
+
+/// The same, and writes `notes` into the annotations in the same breath.
+pub(crate) async fn edit_noting<K: Object>(
+    state: &ApiState,
+    cache: &Cache<K>,
+    object: &K,
+    condition: &IfMatch,
+    spec: &Value,
+    notes: &Map<String, Value>,
+    form: &Form,
+) -> Result<K, Problem> {
     condition.check(object)?;
     let key = ObjectKey::of(object);
     // Without a condition what others write at the same time is no matter.
@@ -122,6 +135,9 @@ pub(crate) async fn edit<K: Object>(
         let mut metadata = json!({ "uid": object.uid() });
         if let Some(version) = &version {
             metadata["resourceVersion"] = json!(version);
+        }
+        if !notes.is_empty() {
+            metadata["annotations"] = json!(notes);
         }
         let patch = json!({ "metadata": metadata, "spec": spec });
         let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;

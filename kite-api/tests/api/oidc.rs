@@ -1,5 +1,6 @@
 //! Signing in at an OpenID Connect provider.
 
+mod addresses;
 mod attacks;
 mod bound;
 mod linking;

@@ -92,6 +92,7 @@ async fn an_expired_session_opens_nothing_and_is_removed() {
             expires_at: Time(Timestamp::now() - 1.second()),
             epoch: 0,
             tokens: None,
+            proved_at: None,
             client: None,
         },
     );

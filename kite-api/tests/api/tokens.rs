@@ -81,7 +81,7 @@ async fn a_token_does_what_its_scopes_say_and_nothing_else() {
         world.post("/api/v1/vms", &root, vm.clone()).await.status,
         201
     );
-    let asked: [(&str, Method, &str, Option<Value>); 13] = [
+    let asked: [(&str, Method, &str, Option<Value>); 16] = [
         ("see", Method::GET, "/vms", None),
         ("see", Method::GET, "/vms/web", None),
         ("see", Method::GET, "/images", None),
@@ -94,6 +94,24 @@ async fn a_token_does_what_its_scopes_say_and_nothing_else() {
             Method::PATCH,
             "/me",
             Some(json!({"email": "a@kite.test"})),
+        ),
+        (
+            "open",
+            Method::PATCH,
+            "/vms/web",
+            Some(json!({"sshPublicKeys": []})),
+        ),
+        (
+            "open",
+            Method::PATCH,
+            "/vms/web",
+            Some(json!({"sshPassword": "staple of the machine"})),
+        ),
+        (
+            "keys",
+            Method::PATCH,
+            "/me",
+            Some(json!({"sshPublicKeys": []})),
         ),
         ("users", Method::GET, "/admin/users", None),
         ("users", Method::GET, "/admin/offers", None),
@@ -110,8 +128,10 @@ async fn a_token_does_what_its_scopes_say_and_nothing_else() {
         ("vms:read", &["see"][..]),
         ("vms:power", &["see", "power"]),
         ("vms:write", &["see", "power", "write"]),
+        ("vms:access", &["see", "power", "write", "open"]),
         ("account:read", &["account"]),
         ("account:write", &["account", "edit"]),
+        ("account:keys", &["account", "edit", "keys"]),
         ("admin:read", &["users"]),
         ("admin", &["users", "admin"]),
     ] {
@@ -236,31 +256,53 @@ async fn suspension_ends_tokens_and_pardon_does_not_bring_them_back() {
 }
 
 #[tokio::test]
-async fn another_password_ends_tokens_where_that_is_asked_for() {
+async fn another_password_ends_tokens_unless_they_are_to_be_kept() {
     let world = World::new().await;
     let admin = world.user("root", AccessLevel::Admin).await;
     let ann = world.user("ann", AccessLevel::User).await;
     let token = make(&world, &ann, "ci", json!(["account:read"])).await;
-    let change = |current: &str, new: &str, end: bool| json!({"currentPassword": current, "newPassword": new, "endTokens": end});
+    let change = |current: &str, new: &str, keep: Option<bool>| {
+        let mut body = json!({"currentPassword": current, "newPassword": new});
+        if let Some(keep) = keep {
+            body["keepTokens"] = keep.into();
+        }
+        body
+    };
     let path = "/api/v1/me/password";
     let changed = world
-        .post(path, &ann, change(PASSWORD, "battery one", false))
+        .post(path, &ann, change(PASSWORD, "battery one", Some(true)))
         .await;
     assert_eq!(changed.status, 200, "{changed:?}");
     assert_eq!(world.get(ME, &token).await.status, 200);
     let ann = changed.text("/token");
     let changed = world
-        .post(path, ann, change("battery one", "battery two", true))
+        .post(path, ann, change("battery one", "battery two", None))
         .await;
     assert_eq!(changed.status, 200, "{changed:?}");
     assert_eq!(world.get(ME, &token).await.status, 401);
 
     let ann = changed.text("/token");
-    let token = make(&world, ann, "next", json!(["account:read"])).await;
+    // What it was called before is told, and not passed over.
+    let mut before = change("battery two", "battery three", None);
+    before["endTokens"] = true.into();
+    let refused = world.post("/api/v1/me/password", ann, before).await;
+    assert_eq!(refused.is_problem(422, "invalid").fields(), ["endTokens"]);
+
     let path = "/api/v1/admin/users/ann";
-    let edit = json!({"endTokens": true});
-    assert_eq!(world.patch(path, &admin, edit).await.status, 200);
-    assert_eq!(world.get(ME, &token).await.status, 401);
+    let new = "battery of admin";
+    for (name, edit, status) in [
+        ("kept", json!({"password": new, "keepTokens": true}), 200),
+        ("ended", json!({"endTokens": true}), 401),
+        ("over", json!({"password": new}), 401),
+    ] {
+        world
+            .patch(path, &admin, json!({"password": PASSWORD}))
+            .await;
+        let ann = world.sign_in("ann").await;
+        let token = make(&world, &ann, name, json!(["account:read"])).await;
+        assert_eq!(world.patch(path, &admin, edit).await.status, 200);
+        assert_eq!(world.get(ME, &token).await.status, status, "{name}");
+    }
 }
 
 #[tokio::test]

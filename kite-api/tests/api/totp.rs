@@ -23,7 +23,7 @@ const SIGN_IN: &str = "/api/v1/auth/sign-in";
 pub struct App(Totp);
 
 impl App {
-    fn of(begun: &Answer) -> Self {
+    pub fn of(begun: &Answer) -> Self {
         assert_eq!(begun.status, 201, "{begun:?}");
         let secret = totp_rs::Secret::try_from_base32(begun.text("/secret")).unwrap();
         Self(Builder::new().with_secret(secret).build().unwrap())
@@ -239,24 +239,38 @@ async fn neither_secret_nor_codes_are_to_be_read_anywhere() {
 }
 
 #[tokio::test]
-async fn it_is_taken_away_with_the_password_or_by_an_administrator() {
+async fn it_is_taken_away_with_password_and_code_or_by_an_administrator() {
     let world = World::new().await;
     let root = world.user("root", AccessLevel::Admin).await;
     let manager = world.user("max", AccessLevel::Manager).await;
-    let (token, app, _) = ann(&world).await;
-    let remove = |password: &str| {
+    let (token, app, codes) = ann(&world).await;
+    let remove = |password: &str, code: Option<&str>| {
+        let mut body = proof(password);
+        if let Some(code) = code {
+            body["code"] = code.into();
+        }
         send(
             &world.router,
-            request(Method::DELETE, TOTP, &token, Some(proof(password))),
+            request(Method::DELETE, TOTP, &token, Some(body)),
         )
     };
-    remove("wrong horse")
+    // Whoever knows the password alone keeps it, however fresh the session.
+    remove(PASSWORD, None)
+        .await
+        .is_problem(401, "second-factor-required");
+    remove(PASSWORD, Some("000000x"))
+        .await
+        .is_problem(401, "second-factor-required");
+    remove("wrong horse", Some(&codes[0]))
         .await
         .is_problem(401, "wrong-credentials");
     assert_eq!(sign_in(&world, None).await.status, 401);
-    assert_eq!(remove(PASSWORD).await.status, 204);
-    remove(PASSWORD).await.is_problem(404, "not-found");
+    assert_eq!(remove(PASSWORD, Some(&codes[0])).await.status, 204);
+    remove(PASSWORD, None).await.is_problem(404, "not-found");
     assert_eq!(sign_in(&world, None).await.status, 200);
+    // One that was never confirmed guards nothing.
+    world.post(TOTP, &token, proof(PASSWORD)).await;
+    assert_eq!(remove(PASSWORD, None).await.status, 204);
 
     let next = App::of(&world.post(TOTP, &token, proof(PASSWORD)).await);
     assert_ne!(next.code(0), app.code(1), "a new secret");

@@ -11,13 +11,14 @@ use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
     crd::{
         self, AccessLevel, HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
-        KitePlatformSpec, KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine, SignUp,
-        UserPhase,
+        KitePlatformSpec, KiteSession, KiteUser, KiteUserSpec, KiteUserStatus, KiteVirtualMachine,
+        SignUp, UserPhase,
     },
     names,
     password::PasswordHash,
 };
 use kite_fake::{FakeCluster, actors::kubevirt_definitions};
+use kube::api::ListParams;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -206,6 +207,20 @@ impl World {
         let answer = self.post("/api/v1/auth/sign-in", "", body).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.text("/token").to_owned()
+    }
+
+    /// Lets the proof of who one is that each session has be an hour old.
+    pub async fn age_proofs(&self) {
+        let all = self.cluster.list(None, &ListParams::default()).await;
+        let all: Vec<KiteSession> = all.unwrap().items;
+        let hour_ago = (jiff::Timestamp::now() - jiff::Span::new().hours(1)).to_string();
+        for session in all {
+            let patch = json!({"spec": {"provedAt": &hour_ago}});
+            let key = ObjectKey::of(&session);
+            let manager = FieldManager::new("test");
+            let edited: KiteSession = self.cluster.edit(manager, &key, &patch).await.unwrap();
+            self.state.caches().sessions.caught_up_with(&edited).await;
+        }
     }
 
     /// What the replica shows to Prometheus.

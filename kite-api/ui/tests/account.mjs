@@ -48,7 +48,7 @@ const putAway = async (page, text) => {
 };
 
 /** What an authenticator app shows now (RFC 6238), for a secret in base32. */
-function codeOf(secret, at = Date.now()) {
+export function codeOf(secret, at = Date.now()) {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
   const bits = [...secret].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, "0")).join("");
   const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => parseInt(byte, 2)));
@@ -100,10 +100,14 @@ const a_second_factor_is_set_up_asked_for_and_taken_away = async () => {
     await says(page, "Recovery codes left: 9.");
     await button(page, "Turn off").click();
     const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Code", { exact: true }).fill("000000");
     await dialog.getByLabel("Password", { exact: true }).fill("not it, surely");
     await dialog.getByRole("button", { name: "Turn off" }).click();
     await page.locator("input[name=password][aria-invalid=true], [role=alert]").first().waitFor();
     await dialog.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await dialog.getByRole("button", { name: "Turn off" }).click();
+    await page.locator("input[name=code][aria-invalid=true]").waitFor();
+    await dialog.getByLabel("Code", { exact: true }).fill(codes[1]);
     await dialog.getByRole("button", { name: "Turn off" }).click();
     await says(page, "Signing in takes only your password.");
   });

@@ -1,9 +1,7 @@
 // What an administrator sees of the cluster: how full it is, and images on their way.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { PASSWORD, PATIENCE, accessible, api, heading, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, PATIENCE, accessible, api, heading, kubernetes, scene, tokenOf } from "./world.mjs";
 
 const GIB = 2 ** 30;
 const MACHINE = ["Starting", "Running", "Migrating", "Paused", "Stopping"];
@@ -91,18 +89,6 @@ const the_overview_shows_how_full_the_cluster_is = async () => {
   });
   await api("DELETE", "/vms/meter", token);
 };
-
-/** A request to the demo's API server, as `kubectl` makes it. */
-async function kubernetes(method, path, body) {
-  const kubeconfig = readFileSync(join(process.env.KITE_STATE, "kubeconfig"), "utf8");
-  const of = (name) => new RegExp(`^ *${name}: (\\S+)$`, "m").exec(kubeconfig)[1];
-  const response = await fetch(`${of("server")}/apis/hy3ons.github.io/v1${path}`, {
-    method,
-    headers: { authorization: `Bearer ${of("token")}`, "content-type": "application/json" },
-    ...(body ? { body: JSON.stringify(body) } : {}),
-  });
-  assert.ok(response.ok, `${method} ${path}: ${response.status} ${await response.text()}`);
-}
 
 const card = (page, name) => page.getByRole("listitem").filter({ has: page.getByText(name, { exact: true }) });
 

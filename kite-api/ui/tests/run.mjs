@@ -12,7 +12,9 @@ import entrance from "./entrance.mjs";
 import focus from "./focus.mjs";
 import lifetime from "./lifetime.mjs";
 import looks from "./looks.mjs";
+import notices from "./notices.mjs";
 import platform from "./platform.mjs";
+import proof from "./proof.mjs";
 import provider from "./provider.mjs";
 import refusals from "./refusals.mjs";
 import sessions from "./sessions.mjs";
@@ -34,7 +36,7 @@ const machine = {
 /** What plays one after another in one demo. */
 const worlds = {
   machines: [cast, ends, words, refusals, spans, standing, entrance, vms, consoles, lifetime, platform, sessions],
-  people: [entrance, machine, account, admin, focus, provider, trouble],
+  people: [entrance, machine, account, proof, notices, admin, focus, provider, trouble],
   looks: [entrance, machine, dialogs, looks],
 };
 

@@ -165,14 +165,16 @@ mod tests {
 
     /// Settings by which nobody reaches out of Kite. One that is new belongs into this
     /// list or into [`ClusterSetting::ALL`]: think of all that the controller does with it.
-    const OF_KITE: [&str; 10] = [
+    const OF_KITE: [&str; 12] = [
         "gateway.enabled",
         "gateway.publicHost",
         "gateway.publicPort",
         "gateway.trafficPolicy",
+        "requireSecondFactor",
         "sessionEpoch",
         "signInProviders",
         "signUp",
+        "signUpsPerDay",
         "tokenEpoch",
         "web.enabled",
         "web.httpsRedirect",

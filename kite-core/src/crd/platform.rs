@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SignInProvider;
+use super::{AccessLevel, SignInProvider};
 use crate::names;
 
 /// Desired state of the platform.
@@ -50,6 +50,17 @@ pub struct KitePlatformSpec {
     /// Who may sign up.
     #[serde(default)]
     pub sign_up: SignUp,
+    /// Most accounts that people make for themselves within 24 hours without an invite,
+    /// all addresses together; 100 unless set. Further ones wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub sign_ups_per_day: Option<u32>,
+    /// Whose account needs a second factor: without one they sign in with their password
+    /// and can do nothing but set one up. It is about sign-ins to the HTTP API and its
+    /// page, and API tokens; who signs in at providers only is their matter, and SSH asks
+    /// for none.
+    #[serde(default, skip_serializing_if = "SecondFactorOf::is_nobody")]
+    pub require_second_factor: SecondFactorOf,
     /// OpenID Connect providers at which people sign in, beside local accounts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -125,6 +136,11 @@ impl KitePlatformSpec {
             .unwrap_or(names::STORAGE_CLASS)
     }
 
+    /// Most accounts that people make for themselves within 24 hours.
+    pub fn sign_ups_per_day(&self) -> u32 {
+        self.sign_ups_per_day.unwrap_or(SIGN_UPS_PER_DAY)
+    }
+
     /// The namespace of golden images.
     pub fn image_namespace(&self) -> &str {
         self.image_namespace
@@ -197,6 +213,41 @@ pub enum SignUp {
     #[default]
     Closed,
 }
+
+/// Who needs a second factor.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SecondFactorOf {
+    /// Nobody: who wants one sets it up.
+    #[default]
+    Nobody,
+    /// Accounts with the access level `Admin`.
+    Administrators,
+    /// All accounts.
+    Everybody,
+}
+
+impl SecondFactorOf {
+    /// Whether an account of this level needs one.
+    pub fn covers(self, level: AccessLevel) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Administrators => level == AccessLevel::Admin,
+            Self::Everybody => true,
+        }
+    }
+
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde hands over a reference"
+    )]
+    fn is_nobody(&self) -> bool {
+        *self == Self::Nobody
+    }
+}
+
+/// Sign-ups within 24 hours where the platform does not say how many.
+const SIGN_UPS_PER_DAY: u32 = 100;
 
 /// How the web page and the HTTP API are reached.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]

@@ -72,12 +72,19 @@ pub enum TokenScope {
     /// Also create, edit and delete VMs.
     #[serde(rename = "vms:write")]
     VmsWrite,
+    /// Also change the passwords and keys that open VMs which are there, and the domains
+    /// that publish them.
+    #[serde(rename = "vms:access")]
+    VmsAccess,
     /// See the account and its quota.
     #[serde(rename = "account:read")]
     AccountRead,
-    /// Also change the account's email address and keys.
+    /// Also change the account's email address.
     #[serde(rename = "account:write")]
     AccountWrite,
+    /// Also change the account's keys, which open all of its VMs.
+    #[serde(rename = "account:keys")]
+    AccountKeys,
     /// See what administrators see.
     #[serde(rename = "admin:read")]
     AdminRead,
@@ -88,12 +95,14 @@ pub enum TokenScope {
 
 impl TokenScope {
     /// Every scope.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::VmsRead,
         Self::VmsPower,
         Self::VmsWrite,
+        Self::VmsAccess,
         Self::AccountRead,
         Self::AccountWrite,
+        Self::AccountKeys,
         Self::AdminRead,
         Self::Admin,
     ];
@@ -104,8 +113,10 @@ impl TokenScope {
             Self::VmsRead => "vms:read",
             Self::VmsPower => "vms:power",
             Self::VmsWrite => "vms:write",
+            Self::VmsAccess => "vms:access",
             Self::AccountRead => "account:read",
             Self::AccountWrite => "account:write",
+            Self::AccountKeys => "account:keys",
             Self::AdminRead => "admin:read",
             Self::Admin => "admin",
         }
@@ -116,8 +127,12 @@ impl TokenScope {
         self == other
             || matches!(
                 (self, other),
-                (Self::VmsWrite, Self::VmsPower | Self::VmsRead)
+                (
+                    Self::VmsAccess,
+                    Self::VmsWrite | Self::VmsPower | Self::VmsRead
+                ) | (Self::VmsWrite, Self::VmsPower | Self::VmsRead)
                     | (Self::VmsPower, Self::VmsRead)
+                    | (Self::AccountKeys, Self::AccountWrite | Self::AccountRead)
                     | (Self::AccountWrite, Self::AccountRead)
                     | (Self::Admin, Self::AdminRead)
             )

@@ -18,6 +18,7 @@ use crate::{
     auth::{
         Client,
         last_admin::{self, Lowered, WayIn, leads_in, lower, lowers},
+        open_sign_up::free_unverified,
         require_free_email,
         shape::is_address,
         sign_in::too_many,
@@ -150,7 +151,11 @@ async fn free_email(state: &ApiState, person: &Person) -> Result<Option<String>,
     };
     match require_free_email(state, email, None).await {
         Ok(()) => Ok(Some(email.to_owned())),
-        Err(problem) if problem.kind() == ProblemKind::Taken => Ok(None),
+        // Who only said that it is theirs does not keep it from whose it is.
+        Err(problem) if problem.kind() == ProblemKind::Taken => {
+            let is_free = free_unverified(state, email).await?;
+            Ok(is_free.then(|| email.to_owned()))
+        }
         Err(problem) => Err(problem.into()),
     }
 }

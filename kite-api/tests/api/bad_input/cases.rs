@@ -175,6 +175,8 @@ fn long(place: &str, length: usize) -> String {
         "email" => filled("a@", "x"),
         "issuer" => filled("https://", "x"),
         "returnTo" => filled("/", "x"),
+        // Of one letter many people have.
+        "password" | "newPassword" | "sshPassword" => filled("", "kw7-bat!"),
         "lifetime" | "idleTimeout" | "expiryGracePeriod" => filled("", "1h"),
         _ => filled("", "x"),
     }
@@ -284,6 +286,8 @@ impl Operation<'_> {
             "claimOffer" => json!({"name": "new"}),
             "createUser" | "signUp" => json!({"username": "new", "password": PASSWORD}),
             "bootstrap" => json!({"token": TOKEN, "username": "new", "password": PASSWORD}),
+            "prove" => json!({"password": PASSWORD}),
+            "seeNotices" => json!({"until": "2026-01-01T00:00:00Z"}),
             "signIn" => json!({"username": "root", "password": PASSWORD}),
             "changePassword" => {
                 json!({"currentPassword": PASSWORD, "newPassword": "another good horse"})

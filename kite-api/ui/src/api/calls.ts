@@ -42,6 +42,9 @@ export const signUp = (body: Sent<"NewAccount">) =>
   ask(client.POST("/api/v1/auth/sign-up", { body: whole<"NewAccount">({ ...body, cookie: true }) }));
 export const signOut = () => ask(client.POST("/api/v1/auth/sign-out"));
 
+/** Shows again who one is. */
+export const prove = (body: Sent<"Evidence">) => ask(client.POST("/api/v1/auth/prove", { body: whole<"Evidence">(body) }));
+
 /** Whether somebody is signed in; nobody is refused. */
 export const isSignedIn = async () => (await ask(client.GET("/api/v1/auth/session"))).signedIn;
 export const getMe = () => ask(client.GET("/api/v1/me"));
@@ -65,9 +68,13 @@ export const deleteToken = (name: string) =>
   ask(client.DELETE("/api/v1/me/tokens/{name}", { params: { path: { name } } }));
 export const getTotp = () => ask(client.GET("/api/v1/me/totp"));
 export const beginTotp = (body: Sent<"Proof">) => ask(client.POST("/api/v1/me/totp", { body: whole<"Proof">(body) }));
-export const confirmTotp = (body: Sent<"Code">) => 
+export const confirmTotp = (body: Sent<"Code">) =>
   ask(client.POST("/api/v1/me/totp/confirm", { body: whole<"Code">(body) }));
-export const endTotp = (body: Sent<"Proof">) => ask(client.DELETE("/api/v1/me/totp", { body: whole<"Proof">(body) }));
+export const endTotp = (body: Sent<"Removal">) =>
+  ask(client.DELETE("/api/v1/me/totp", { body: whole<"Removal">(body) }));
+
+export const listNotices = async () => (await ask(client.GET("/api/v1/me/notices"))).items;
+export const seeNotices = (until: string) => ask(client.POST("/api/v1/me/notices/seen", { body: { until } }));
 
 /** An edit that counts only if nobody else edited what has this tag. */
 const unless = (etag: string | undefined) => (etag === undefined ? {} : { header: { "If-Match": etag } });

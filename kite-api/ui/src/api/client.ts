@@ -3,6 +3,7 @@
 
 import createClient from "openapi-fetch";
 import { OfflineError, ProblemError } from "./problem";
+import { askForProof } from "./proof";
 import { haveRefusals } from "../lib/refusals";
 import type { paths } from "./schema";
 import type { Present } from "./types";
@@ -41,19 +42,40 @@ export function renews<T>(request: Promise<T>): Promise<T> {
   return request;
 }
 
-async function isSessionOver(response: Response): Promise<boolean> {
-  if (response.status !== 401) return false;
-  const body = (await response.clone().json().catch(() => null)) as { type?: string } | null;
-  return body?.type === "urn:kite:problem:unauthenticated";
+const factorMissing = new Set<Listener>();
+
+/** Calls `listener` when the account turns out to need a second factor. */
+export function onFactorMissing(listener: Listener): () => void {
+  factorMissing.add(listener);
+  return () => factorMissing.delete(listener);
 }
+
+async function isRefused(response: Response, status: number, kind: string): Promise<boolean> {
+  if (response.status !== status) return false;
+  const body = (await response.clone().json().catch(() => null)) as { type?: string } | null;
+  return body?.type === `urn:kite:problem:${kind}`;
+}
+
+const isSessionOver = (response: Response) => isRefused(response, 401, "unauthenticated");
 
 /** What it means that an answer, or the rest of it, did not come. */
 export function brokenOff(error: unknown): unknown {
   return error instanceof DOMException && error.name === "AbortError" ? error : new OfflineError();
 }
 
-/** Like fetch, but a session that can be renewed is. */
+/** Like fetch, but a session that can be renewed is, and what asks for a proof of who one
+ * is goes on once that is given. */
 async function fetchInSession(request: Request): Promise<Response> {
+  const again = request.clone();
+  const response = await fetchRenewed(request);
+  if (await isRefused(response, 403, "second-factor-missing")) {
+    for (const listener of factorMissing) listener();
+  }
+  if (!(await isRefused(response, 403, "proof-required")) || !(await askForProof())) return response;
+  return fetchRenewed(again);
+}
+
+async function fetchRenewed(request: Request): Promise<Response> {
   const again = request.clone();
   let response: Response;
   try {

@@ -37,6 +37,8 @@ export interface Sink {
   drop(list: "vms" | "images" | "offers", name: string): void;
   /** Sessions in VMs have begun, ended or changed. */
   sessionsChanged(): void;
+  /** There may be something that the account's owner should know of. */
+  noticesChanged(): void;
   /** Whether somebody is signed in, though perhaps by another session. */
   isSignedIn(): Promise<boolean>;
 }
@@ -72,11 +74,17 @@ function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: E
     if (of !== null) sink.sessionsChanged();
   });
   for (const [kind, list] of Object.entries(LISTS)) {
-    on<{ name: string; uid?: string }>(kind, (item) => sink.put(list, item));
+    on<{ name: string; uid?: string; expiresAt?: string }>(kind, (item) => {
+      sink.put(list, item);
+      if (item.expiresAt !== undefined) sink.noticesChanged();
+    });
     on<{ name: string }>(`${kind}-deleted`, (item) => sink.drop(list, item.name));
   }
   on("vm-sessions", () => sink.sessionsChanged());
-  on<Me>("me", (me) => sink.set("me", me));
+  on<Me>("me", (me) => {
+    sink.set("me", me);
+    sink.noticesChanged();
+  });
   on("signed-out", () => {
     source.close();
     live.set(false);

@@ -20,6 +20,8 @@ export const queries = new QueryClient({
 export const POLL_MS = 2000;
 /** How often to ask for what events do not tell. */
 const SLOW_MS = 15_000;
+/** How often to ask for notices, of which events tell that there may be some. */
+const NOTICES_MS = 60_000;
 
 export const keys = {
   config: ["config"],
@@ -30,6 +32,7 @@ export const keys = {
   sessions: ["sessions"],
   tokens: ["tokens"],
   totp: ["totp"],
+  notices: ["notices"],
   vmSessions: ["vm-sessions"],
   identities: ["identities"],
   allVms: ["admin", "vms"],
@@ -110,6 +113,21 @@ export const useAllSessions = (live: boolean, search: string) =>
     placeholderData: keepPreviousData,
   });
 export const useTotp = () => useQuery({ queryKey: keys.totp, queryFn: calls.getTotp });
+/** What the account's owner has not seen; nothing where the API is older than the page. */
+export const useNotices = () =>
+  useQuery({
+    queryKey: keys.notices,
+    queryFn: async () => {
+      try {
+        return await calls.listNotices();
+      } catch (error) {
+        if (isMissing(error)) return [];
+        throw error;
+      }
+    },
+    // Also for what begins by the clock.
+    refetchInterval: NOTICES_MS,
+  });
 export const useIdentities = () => useQuery({ queryKey: keys.identities, queryFn: calls.listIdentities });
 export const useTokens = () => useQuery({ queryKey: keys.tokens, queryFn: calls.listTokens });
 export const useAllVms = () =>

@@ -1,4 +1,4 @@
-import { OfflineError, ProblemError } from "../api/problem";
+import { isProblemOf, OfflineError, ProblemError } from "../api/problem";
 import { useI18n } from "../i18n";
 import { problemText, refusalsNow, type Refusal } from "../lib/refusals";
 import { withLocalTimes } from "../lib/time";
@@ -9,6 +9,8 @@ export function useErrorText(): (error: unknown) => string {
   const refusalText = useRefusalText();
   return (error) => {
     if (error instanceof OfflineError) return t("error.offline");
+    // Whoever was asked for it knows how; what they did is still there.
+    if (isProblemOf(error, "proof-required")) return t("proof.none");
     if (error instanceof ProblemError) return refusalText(error);
     return error instanceof Error && error.message ? withLocalTimes(error.message, tag) : t("error.unknown");
   };

@@ -1,9 +1,10 @@
 // Which path shows which page. Every page but the way in is loaded when it is
 // first asked for.
 
-import { lazy, useEffect } from "react";
+import { lazy, Suspense, useEffect } from "react";
 import { Route, Routes } from "react-router";
-import { onSignedOut } from "../api/client";
+import { onFactorMissing, onSignedOut } from "../api/client";
+import { useProofWanted } from "../api/proof";
 import { keys, queries } from "../api/queries";
 import { keepFocus } from "../lib/keep-focus";
 import { Bootstrap } from "../pages/entrance/Bootstrap";
@@ -13,6 +14,8 @@ import { Banner } from "./Banner";
 import { AdminOnly, SignedIn } from "./Gate";
 import { Layout } from "./Layout";
 
+const ProofDialog = lazy(() => import("./ProofDialog"));
+const Proved = lazy(() => import("../pages/entrance/Proved"));
 const VmsPage = lazy(() => import("../pages/vms/VmsPage"));
 const VmPage = lazy(() => import("../pages/vm/VmPage"));
 const OffersPage = lazy(() => import("../pages/offers/OffersPage"));
@@ -29,14 +32,29 @@ const NotFound = lazy(() => import("../pages/NotFound"));
 
 export function App() {
   useEffect(() => onSignedOut(() => queries.setQueryData(keys.me, null)), []);
+  useEffect(() => onFactorMissing(() => void queries.invalidateQueries({ queryKey: keys.me })), []);
   useEffect(keepFocus, []);
+  const proofWanted = useProofWanted();
   return (
     <>
       <Banner />
+      {proofWanted !== null && (
+        <Suspense fallback={null}>
+          <ProofDialog wanted={proofWanted} />
+        </Suspense>
+      )}
       <Routes>
         <Route path="/sign-in" element={<SignIn />} />
         <Route path="/sign-up" element={<SignUp />} />
         <Route path="/bootstrap" element={<Bootstrap />} />
+        <Route
+          path="/proved"
+          element={
+            <Suspense fallback={null}>
+              <Proved />
+            </Suspense>
+          }
+        />
         <Route
           element={
             <SignedIn>

@@ -10,6 +10,7 @@ import { Loading } from "../components/Loaded";
 import { Logo } from "../components/Logo";
 import { useT } from "../i18n";
 import { serial } from "../lib/serial";
+import { Bell } from "./Bell";
 import { forgetFailure } from "./failure";
 import { ProviderFailed } from "./ProviderFailed";
 import { Sidebar } from "./Sidebar";
@@ -29,6 +30,7 @@ const SINK: Sink = {
   drop: (list, name) =>
     queries.setQueryData(keys[list], (items: Named[] | undefined) => items?.filter((item) => item.name !== name)),
   sessionsChanged: serial(() => queries.invalidateQueries({ queryKey: keys.vmSessions }), SESSIONS_PAUSE_MS),
+  noticesChanged: serial(() => queries.invalidateQueries({ queryKey: keys.notices }), SESSIONS_PAUSE_MS),
   isSignedIn: async () => {
     await queries.refetchQueries({ queryKey: keys.me });
     return Boolean(queries.getQueryData(keys.me));
@@ -65,6 +67,7 @@ export function Layout() {
         <Link to="/" className="brand">
           <Logo size={28} /> Kite
         </Link>
+        <Bell />
       </header>
       <aside className="sidebar">
         <Sidebar />

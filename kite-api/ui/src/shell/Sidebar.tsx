@@ -18,6 +18,7 @@ import { AskAboutLosses } from "../components/AskBeforeLeaving";
 import { Logo } from "../components/Logo";
 import { useT, type Key } from "../i18n";
 import { lossesNow } from "../lib/losses";
+import { Bell } from "./Bell";
 import { useSignOut } from "./sign-out";
 import { Preferences } from "./Preferences";
 
@@ -66,9 +67,12 @@ export function Sidebar({ onLeave }: { onLeave?: () => void }) {
   );
   return (
     <>
-      <Link to="/" className="brand" {...(onLeave ? { onClick: onLeave } : {})}>
-        <Logo size={32} /> Kite
-      </Link>
+      <div className="brand-row">
+        <Link to="/" className="brand" {...(onLeave ? { onClick: onLeave } : {})}>
+          <Logo size={32} /> Kite
+        </Link>
+        {onLeave === undefined && <Bell />}
+      </div>
       <nav aria-label={t("nav.label")}>
         {places(OWN)}
         {managed.length > 0 && (

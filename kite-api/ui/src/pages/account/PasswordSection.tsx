@@ -1,12 +1,14 @@
 import { useState } from "react";
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
+import type { SshKey } from "../../api/types";
 import { Form } from "../../components/Form";
 import { Section } from "../../components/Page";
 import { PasswordField } from "../../components/PasswordField";
 import { Switch } from "../../components/Switch";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
+import { KeysSincePassword } from "./KeysSincePassword";
 
 /** Another password; it ends all other sessions. */
 export function PasswordSection() {
@@ -15,15 +17,17 @@ export function PasswordSection() {
   const { hasPassword } = useAccount();
   // Another form for every password, with empty fields.
   const [round, setRound] = useState(0);
+  const [since, setSince] = useState<readonly SshKey[]>([]);
   const send = async (data: FormData) => {
-    const endTokens = data.has("endTokens");
-    await calls.changePassword({
+    const keepTokens = data.has("keepTokens");
+    const { keysSincePassword } = await calls.changePassword({
       ...(hasPassword ? { currentPassword: String(data.get("currentPassword") ?? "") } : {}),
       newPassword: String(data.get("newPassword") ?? ""),
-      ...(endTokens ? { endTokens } : {}),
+      ...(keepTokens ? { keepTokens } : {}),
     });
     setRound(round + 1);
-    toast(t(endTokens ? "account.passwordDoneTokens" : "account.passwordDone"));
+    setSince(keysSincePassword ?? []);
+    toast(t(keepTokens ? "account.passwordDoneKept" : "account.passwordDone"));
     await Promise.all([keys.sessions, keys.tokens, keys.me].map((queryKey) => queries.invalidateQueries({ queryKey })));
   };
   return (
@@ -38,10 +42,11 @@ export function PasswordSection() {
           />
         )}
         <PasswordField name="newPassword" label={t("account.newPassword")} hint={t("password.hint")} isRequired />
-        <Switch name="endTokens" hint={t("account.endTokensHint")}>
-          {t("account.endTokens")}
+        <Switch name="keepTokens" hint={t("account.keepTokensHint")}>
+          {t("account.keepTokens")}
         </Switch>
       </Form>
+      <KeysSincePassword of={since} onClose={() => setSince([])} />
     </Section>
   );
 }

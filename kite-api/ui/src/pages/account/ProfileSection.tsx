@@ -1,6 +1,6 @@
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
-import type { Me, Sent } from "../../api/types";
+import type { Me, Sent, SshKey } from "../../api/types";
 import { Field, KeysField, lines } from "../../components/Field";
 import { changed, Form, isEmpty } from "../../components/Form";
 import { Outdated } from "../../components/Outdated";
@@ -8,6 +8,8 @@ import { Section } from "../../components/Page";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
+import { keyName } from "../../lib/ssh-key";
+import { KeySince } from "./KeysSincePassword";
 
 /** What the form has of the account. */
 const editable = ({ email, sshPublicKeys }: Me) => [email, sshPublicKeys];
@@ -16,7 +18,8 @@ const editable = ({ email, sshPublicKeys }: Me) => [email, sshPublicKeys];
 export function ProfileSection() {
   const t = useT();
   const toast = useToast();
-  const basis = useBasis(useAccount(), editable);
+  const current = useAccount();
+  const basis = useBasis(current, editable);
   const { basis: me } = basis;
   const before = me.sshPublicKeys.join("\n");
   const send = async (data: FormData) => {
@@ -44,6 +47,27 @@ export function ProfileSection() {
           defaultKeys={me.sshPublicKeys}
         />
       </Form>
+      <KeyDates of={current.sshKeys ?? []} />
     </Section>
+  );
+}
+
+/** Since when each key opens the account's VMs. */
+function KeyDates({ of }: { of: readonly SshKey[] }) {
+  const t = useT();
+  if (of.length === 0) return null;
+  return (
+    <ul className="rows" aria-label={t("account.keysOf")}>
+      {of.map((key) => (
+        <li key={key.publicKey}>
+          <div>
+            <strong>{keyName(key.publicKey)}</strong>
+            <small>
+              <KeySince of={key} />
+            </small>
+          </div>
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -22,7 +22,15 @@ import { useI18n, useT } from "../../i18n";
 import { useNow } from "../../lib/now";
 import { fromLocalInput, relative } from "../../lib/time";
 
-const SCOPES = ["vms:read", "vms:power", "vms:write", "account:read", "account:write"] as const;
+const SCOPES = [
+  "vms:read",
+  "vms:power",
+  "vms:write",
+  "vms:access",
+  "account:read",
+  "account:write",
+  "account:keys",
+] as const;
 /** Worth nothing in the hands of others. */
 const ADMIN_SCOPES = ["admin:read", "admin"] as const;
 

@@ -37,7 +37,7 @@ export function TotpSection() {
     await refetch();
   };
   const end = async (data: FormData) => {
-    await calls.endTotp(passwordOf(data));
+    await calls.endTotp({ ...passwordOf(data), code: given(data, "code") ?? "" });
     close();
     toast(t("totp.ended"));
     await refetch();
@@ -77,6 +77,13 @@ export function TotpSection() {
         {step.at === "end" && (
           <Form onlyComplete submit={t("totp.end")} look="danger" extra={cancel} send={end}>
             <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
+            <NameField
+              name="code"
+              label={t("signIn.code")}
+              hint={t("signIn.codeHint")}
+              autoComplete="one-time-code"
+              isRequired
+            />
           </Form>
         )}
         {step.at === "confirm" && (

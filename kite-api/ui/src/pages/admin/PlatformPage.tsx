@@ -1,6 +1,6 @@
 import * as calls from "../../api/calls";
 import { keys, queries, usePlatform } from "../../api/queries";
-import type { Platform, Sent, SignUp } from "../../api/types";
+import type { Platform, SecondFactorOf, Sent, SignUp } from "../../api/types";
 import { Field, lines, NameField } from "../../components/Field";
 import { changed, chosen, Form, given, isEmpty } from "../../components/Form";
 import { Loaded } from "../../components/Loaded";
@@ -14,6 +14,7 @@ import { CertificateSection } from "./CertificateSection";
 import { EveryoneSection } from "./EveryoneSection";
 import { ProvidersSection } from "./ProvidersSection";
 
+const FACTORS: readonly SecondFactorOf[] = ["Nobody", "Administrators", "Everybody"];
 const SIGN_UPS: readonly SignUp[] = ["Open", "Invite", "Closed"];
 
 /** Settings of the whole platform. */
@@ -55,6 +56,8 @@ function PlatformForm({ platform: current }: { platform: Platform }) {
   const send = async (data: FormData) => {
     const networks = lines(data.get("blockedNetworks"));
     const signUp = chosen(data, "signUp", SIGN_UPS);
+    const factors = chosen(data, "requireSecondFactor", FACTORS);
+    const signUps = given(data, "signUpsPerDay");
     const port = given(data, "publicPort");
     const gatewayEdit: Sent<"PlatformEdit">["gateway"] = {
       publicHost: changed(data, "publicHost", gateway.publicHost),
@@ -64,6 +67,13 @@ function PlatformForm({ platform: current }: { platform: Platform }) {
       // Once it is set, administrators of the cluster change it.
       baseDomain: platform.baseDomain ? undefined : changed(data, "baseDomain", platform.baseDomain),
       signUp: signUp === platform.signUp ? undefined : signUp,
+      signUpsPerDay:
+        signUps === (platform.signUpsPerDay === undefined ? undefined : String(platform.signUpsPerDay))
+          ? undefined
+          : signUps === undefined
+            ? null
+            : Number(signUps),
+      requireSecondFactor: factors === (platform.requireSecondFactor ?? "Nobody") ? undefined : factors,
       blockedNetworks: networks.join() === blocked.join() ? undefined : networks,
       gateway: isEmpty(gatewayEdit) ? undefined : gatewayEdit,
     };
@@ -83,6 +93,20 @@ function PlatformForm({ platform: current }: { platform: Platform }) {
           label={t("platform.signUp")}
           defaultValue={platform.signUp ?? "Closed"}
           options={SIGN_UPS.map((value) => ({ value, text: t(`platform.signUp.${value}`) }))}
+        />
+        <NameField
+          name="signUpsPerDay"
+          type="number"
+          label={t("platform.signUpsPerDay")}
+          hint={t("platform.signUpsPerDayHint")}
+          defaultValue={String(platform.signUpsPerDay ?? "")}
+        />
+        <Select
+          name="requireSecondFactor"
+          label={t("platform.factors")}
+          hint={t("platform.factorsHint")}
+          defaultValue={platform.requireSecondFactor ?? "Nobody"}
+          options={FACTORS.map((value) => ({ value, text: t(`platform.factors.${value}`) }))}
         />
         {platform.baseDomain ? (
           <p className="hint">{t("platform.baseDomainSet", { domain: platform.baseDomain })}</p>

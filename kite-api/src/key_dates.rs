@@ -1,0 +1,190 @@
+//! Since when an account has its keys and its password, in annotations of the account:
+//! one for each, so that two who write at once do not take each other's away.
+//!
+//! What was put there by others than the API has no date.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kite_core::{crd::KiteUser, names};
+use kube::ResourceExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// Begins the name of the annotation that tells since when a key is there.
+const KEY: &str = "hy3ons.github.io/key-since-";
+/// How many characters of a key's hash are in that name, which has room for 63.
+const HASH: usize = 40;
+/// The annotation that tells since when the password is what it is.
+const PASSWORD: &str = "hy3ons.github.io/password-since";
+
+/// A public key of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SshKey")]
+pub(crate) struct KeyView {
+    /// The key as `authorized_keys` has it.
+    public_key: String,
+    /// Since when it is there. Absent where it was put there by others than this API, or
+    /// before this was noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    added_at: Option<String>,
+}
+
+/// The key without what its owner calls it: that can be changed.
+fn name_of(key: &str) -> String {
+    let material: Vec<_> = key.split_whitespace().take(2).collect();
+    let hash = names::fingerprint(&material.join(" "));
+    format!("{KEY}{}", hash.get(..HASH).unwrap_or(&hash))
+}
+
+/// What is noted when the keys of `user` become `keys` now; null for what is gone.
+pub(crate) fn note_keys(user: Option<&KiteUser>, keys: &[String]) -> Map<String, Value> {
+    keys_at(user, keys, Timestamp::now())
+}
+
+fn keys_at(user: Option<&KiteUser>, keys: &[String], now: Timestamp) -> Map<String, Value> {
+    let now = now.to_string();
+    let before: Vec<_> = user
+        .map(|user| &user.spec.ssh_public_keys)
+        .into_iter()
+        .flatten()
+        .map(|key| name_of(key))
+        .collect();
+    let after: Vec<_> = keys.iter().map(|key| name_of(key)).collect();
+    let dated = user.map(|user| user.annotations().keys()).into_iter();
+    let gone = dated.flatten().filter(|name| name.starts_with(KEY));
+    let gone = gone.filter(|name| !after.contains(name));
+    let mut notes: Map<_, _> = gone.map(|name| (name.clone(), Value::Null)).collect();
+    for name in after {
+        if !before.contains(&name) {
+            notes.insert(name, json!(now));
+        }
+    }
+    notes
+}
+
+/// What is noted when an account gets a password now.
+pub(crate) fn note_password() -> Map<String, Value> {
+    password_at(Timestamp::now())
+}
+
+fn password_at(now: Timestamp) -> Map<String, Value> {
+    Map::from_iter([(PASSWORD.to_owned(), json!(now.to_string()))])
+}
+
+/// The same for an account that is about to be made.
+pub(crate) fn note_new(user: &mut KiteUser, now: Timestamp) {
+    let mut notes = keys_at(None, &user.spec.ssh_public_keys, now);
+    if user.spec.password_hash.is_some() {
+        notes.append(&mut password_at(now));
+    }
+    let notes = notes.into_iter().filter_map(|(name, value)| {
+        let value = value.as_str()?.to_owned();
+        Some((name, value))
+    });
+    user.annotations_mut().extend(notes);
+}
+
+/// The keys of `user` with their dates.
+pub(crate) fn keys_of(user: &KiteUser) -> Vec<KeyView> {
+    let keys = user.spec.ssh_public_keys.iter();
+    let view = |key: &String| KeyView {
+        public_key: key.clone(),
+        added_at: time_in(user.annotations(), &name_of(key)).map(|at| at.to_string()),
+    };
+    keys.map(view).collect()
+}
+
+/// The keys of `user` whose dates are known, with them.
+pub(crate) fn dates_of(user: &KiteUser) -> Vec<(String, Timestamp)> {
+    let keys = user.spec.ssh_public_keys.iter();
+    let dated = |key: &String| Some((key.clone(), time_in(user.annotations(), &name_of(key))?));
+    keys.filter_map(dated).collect()
+}
+
+/// Since when `user` has the password; nothing where that is not known.
+pub(crate) fn password_since(user: &KiteUser) -> Option<Timestamp> {
+    time_in(user.annotations(), PASSWORD)
+}
+
+/// The keys that came after the password that `user` has, and those of which nobody knows
+/// when they came.
+pub(crate) fn keys_since_password(user: &KiteUser) -> Vec<KeyView> {
+    let since = password_since(user).or_else(|| Some(user.creation_timestamp()?.0));
+    let since = since.map(|since| since.to_string());
+    let mut keys = keys_of(user);
+    keys.retain(|key| match (&key.added_at, &since) {
+        (Some(added), Some(since)) => {
+            added.parse::<Timestamp>().ok() > since.parse::<Timestamp>().ok()
+        }
+        (None, _) | (_, None) => true,
+    });
+    keys
+}
+
+fn time_in(annotations: &BTreeMap<String, String>, name: &str) -> Option<Timestamp> {
+    annotations.get(name)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use kite_core::crd::KiteUserSpec;
+
+    use super::*;
+
+    const A: &str = "ssh-ed25519 AAAA ann@laptop";
+    const B: &str = "ssh-ed25519 BBBB ann@desk";
+
+    fn user(keys: &[&str]) -> KiteUser {
+        let spec = KiteUserSpec {
+            ssh_public_keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            ..KiteUserSpec::new("ann")
+        };
+        KiteUser::new("ann", spec)
+    }
+
+    #[test]
+    fn names_are_names_of_annotations() {
+        let name = name_of(A);
+        let (_, name) = name.split_once('/').unwrap();
+        assert!(name.len() <= 63, "{name}");
+        assert_eq!(name_of(A), name_of("ssh-ed25519 AAAA another name"));
+        assert_ne!(name_of(A), name_of(B));
+    }
+
+    #[test]
+    fn a_key_is_dated_when_it_comes_and_forgotten_when_it_goes() {
+        let mut ann = user(&[A]);
+        note_new(&mut ann, Timestamp::UNIX_EPOCH);
+        assert!(keys_of(&ann)[0].added_at.is_some());
+        let notes = note_keys(Some(&ann), &[B.to_owned()]);
+        assert_eq!(notes[&name_of(A)], Value::Null);
+        assert!(notes[&name_of(B)].is_string());
+        // One that stays keeps its date.
+        let notes = note_keys(Some(&ann), &[A.to_owned(), B.to_owned()]);
+        assert_eq!(notes.keys().collect::<Vec<_>>(), [&name_of(B)]);
+    }
+
+    #[test]
+    fn keys_since_the_password_are_those_that_came_later_or_nobody_knows_when() {
+        let mut ann = user(&[A, B]);
+        let set = |ann: &mut KiteUser, name: String, at: &str| {
+            ann.annotations_mut().insert(name, at.to_owned());
+        };
+        set(&mut ann, PASSWORD.to_owned(), "2026-05-01T00:00:00Z");
+        set(&mut ann, name_of(A), "2026-04-01T00:00:00Z");
+        let since = |ann: &KiteUser| {
+            let keys = keys_since_password(ann).into_iter();
+            keys.map(|key| key.public_key).collect::<Vec<_>>()
+        };
+        assert_eq!(since(&ann), [B]);
+        set(&mut ann, name_of(B), "2026-06-01T00:00:00.5Z");
+        assert_eq!(since(&ann), [B]);
+        set(&mut ann, name_of(B), "2026-03-01T00:00:00Z");
+        assert!(since(&ann).is_empty());
+    }
+}
