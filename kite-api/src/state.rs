@@ -1,5 +1,7 @@
 //! [`ApiState`]: what every handler shares, and how it is built.
 
+mod builder;
+
 use std::{
     sync::{
         Arc, Weak,
@@ -9,7 +11,7 @@ use std::{
 };
 
 use kite_core::{
-    cluster::{ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
+    cluster::{ClusterExt as _, KubeCluster, ObjectKey},
     connections::Instance,
     crd::{KitePlatform, KitePlatformSpec, KitePlatformStatus},
     names,
@@ -18,38 +20,23 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
+pub use self::builder::{ApiStateBuilder, BuildError};
 use crate::{
-    audit::{ApiAudit, Audited, LogRequests},
+    audit::{ApiAudit, Audited},
     auth::{
-        Limits, Lookups, NotedUses, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle,
-        oidc::{Providers, Reach},
+        Lookups, NotedUses, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle, oidc::Providers,
         sweep,
     },
     budget::Budget,
     caches::Caches,
     capacity,
-    connections::{self, Recordings},
-    console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
+    connections::Recordings,
+    console::Consoles,
     events::Places,
     metrics::Metrics,
     problem::Problem,
     web::Turns,
 };
-
-/// How long a session lasts unless told otherwise.
-const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// How long an access token is good for unless told otherwise.
-const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
-/// How long a proof of who one is counts unless told otherwise.
-const PROOF_LIFETIME: Duration = Duration::from_secs(10 * 60);
-/// Wrong bodies that are shown to the API server at a time.
-const TRIALS: usize = 8;
-
-/// Bytes that all bodies may hold together unless told otherwise.
-const BODY_MEMORY: usize = 64 << 20;
-/// Bytes that consoles and streams of events may hold together unless told otherwise:
-/// half a MiB for each of 512 consoles, and as much as 64 more for events.
-const STREAM_MEMORY: usize = 288 << 20;
 
 /// Settings of the API that are not the platform's but this process's.
 #[derive(Clone, Debug)]
@@ -103,55 +90,10 @@ pub(crate) struct Inner {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// Why the API could not be set up.
-#[derive(Debug, thiserror::Error)]
-#[error("the HTTP API could not be set up: {0}")]
-pub struct BuildError(String);
-
-/// Builds an [`ApiState`]; see [`ApiState::builder`].
-#[must_use = "call build"]
-pub struct ApiStateBuilder {
-    client: Client,
-    hashing: usize,
-    settings: Settings,
-    reach: Reach,
-    body_memory: usize,
-    stream_memory: usize,
-    consoles: ConsoleLimits,
-    terminals: Option<Arc<dyn Terminals>>,
-    console_audit: Arc<dyn ConsoleAudit>,
-    audit: Arc<dyn ApiAudit>,
-    recordings: Option<Arc<dyn Recordings>>,
-    instance: Instance,
-}
-
 impl ApiState {
     /// Begins to set up the API over `client`'s cluster.
     pub fn builder(client: Client) -> ApiStateBuilder {
-        ApiStateBuilder {
-            client,
-            hashing: std::thread::available_parallelism().map_or(1, usize::from),
-            settings: Settings {
-                namespace: names::PLATFORM_NAMESPACE.to_owned(),
-                secure_cookies: false,
-                origins: Vec::new(),
-                trusted_proxies: 0,
-                session_lifetime: SESSION_LIFETIME,
-                access_lifetime: ACCESS_LIFETIME,
-                proof_lifetime: PROOF_LIFETIME,
-                request_timeout: Duration::from_secs(30),
-                namespace_wait: Duration::from_secs(5),
-            },
-            reach: Reach::default(),
-            body_memory: BODY_MEMORY,
-            stream_memory: STREAM_MEMORY,
-            consoles: ConsoleLimits::default(),
-            terminals: None,
-            console_audit: Arc::new(LogConsoles),
-            audit: Arc::new(LogRequests),
-            recordings: None,
-            instance: Instance::new(rand::random(), None),
-        }
+        ApiStateBuilder::over(client)
     }
 
     /// Waits until the caches were filled once. Until then every request but
@@ -363,194 +305,6 @@ impl Inner {
     pub(crate) fn platform_object(&self) -> Option<Arc<KitePlatform>> {
         let key = ObjectKey::cluster(names::PLATFORM);
         self.caches.platforms.get(&key)
-    }
-}
-
-impl ApiStateBuilder {
-    /// The namespace in which Kite runs (`kite`): that of its Secrets, and of the Leases
-    /// by which gateways show that they are there.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.settings.namespace = namespace.into();
-        self
-    }
-
-    /// Marks cookies `Secure` and tells browsers to keep to HTTPS: for a server
-    /// that is reached by HTTPS only.
-    pub fn secure_cookies(mut self, secure: bool) -> Self {
-        self.settings.secure_cookies = secure;
-        self
-    }
-
-    /// Origins such as `https://kite.example.org` whose pages may use the cookie
-    /// though the `Host` header does not name them, as behind a proxy that
-    /// rewrites it. Sign-in providers send people back to one of them, or to the
-    /// platform's own URL.
-    pub fn origins(mut self, origins: impl IntoIterator<Item = String>) -> Self {
-        self.settings.origins = origins.into_iter().collect();
-        self
-    }
-
-    /// How many proxies in front of this server append to `X-Forwarded-For`.
-    /// With none (the default) the header is ignored.
-    pub fn trusted_proxies(mut self, count: usize) -> Self {
-        self.settings.trusted_proxies = count;
-        self
-    }
-
-    /// How long a session lasts (12 hours).
-    pub fn session_lifetime(mut self, lifetime: Duration) -> Self {
-        self.settings.session_lifetime = lifetime;
-        self
-    }
-
-    /// How long a token in a browser's cookie opens its session before it must be
-    /// renewed (15 minutes).
-    pub fn access_lifetime(mut self, lifetime: Duration) -> Self {
-        self.settings.access_lifetime = lifetime;
-        self
-    }
-
-    /// How long a sign-in, or a password that was told again, counts as proof of who one
-    /// is, for what [asks for one](crate::proof) (10 minutes).
-    pub fn proof_lifetime(mut self, lifetime: Duration) -> Self {
-        self.settings.proof_lifetime = lifetime;
-        self
-    }
-
-    /// Longest time for one request (30 seconds).
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.request_timeout = timeout;
-        self
-    }
-
-    /// How long the creation of a VM waits for a new user's namespace before it
-    /// answers that it is not ready (5 seconds).
-    pub fn namespace_wait(mut self, wait: Duration) -> Self {
-        self.settings.namespace_wait = wait;
-        self
-    }
-
-    /// How many passwords are hashed at once (the number of processors).
-    pub fn hashing_concurrency(mut self, count: usize) -> Self {
-        self.hashing = count;
-        self
-    }
-
-    /// Sign-in providers on this very machine, by HTTP: for a demo and for tests. Without
-    /// it the API asks none there, nor on the machine's link, whatever a provider's name
-    /// or documents lead to.
-    pub fn local_providers(mut self) -> Self {
-        self.reach = Reach::Here;
-        self
-    }
-
-    /// Bytes that the bodies of all requests may hold together, as they are and as what is
-    /// read of them (64 MiB). Half of it is for who is signed in. Requests beyond it are
-    /// answered with 503.
-    pub fn body_memory(mut self, bytes: usize) -> Self {
-        self.body_memory = bytes;
-        self
-    }
-
-    /// Bytes that consoles and streams of events may hold together (288 MiB: half a MiB
-    /// for each of 512 consoles, and 32 MiB). Further ones are refused.
-    pub fn stream_memory(mut self, bytes: usize) -> Self {
-        self.stream_memory = bytes;
-        self
-    }
-
-    /// Bounds of consoles in the browser.
-    pub fn consoles(mut self, limits: ConsoleLimits) -> Self {
-        self.consoles = limits;
-        self
-    }
-
-    /// Who logs in to VMs for terminals in the browser. Without it there are only
-    /// serial lines and screens.
-    pub fn terminals(mut self, terminals: impl Terminals) -> Self {
-        self.terminals = Some(Arc::new(terminals));
-        self
-    }
-
-    /// Who takes the audit records of consoles ([`LogConsoles`]).
-    pub fn console_audit(mut self, audit: impl ConsoleAudit) -> Self {
-        self.console_audit = Arc::new(audit);
-        self
-    }
-
-    /// Who takes the audit records of requests ([`LogRequests`]).
-    pub fn audit(mut self, audit: impl ApiAudit) -> Self {
-        self.audit = Arc::new(audit);
-        self
-    }
-
-    /// Where recordings of terminals are read from. Without it there is nothing to
-    /// replay.
-    pub fn recordings(mut self, recordings: impl Recordings) -> Self {
-        self.recordings = Some(Arc::new(recordings));
-        self
-    }
-
-    /// Which process this is, to whoever reports the consoles that it carries: so a
-    /// console is ended by what somebody writes into its
-    /// [`KiteConnection`](kite_core::crd::KiteConnection).
-    pub fn instance(mut self, instance: Instance) -> Self {
-        self.instance = instance;
-        self
-    }
-
-    /// Starts the watches. The state can be used at once; see
-    /// [`ApiState::synced`]. Needs a tokio runtime.
-    pub async fn build(self) -> Result<ApiState, BuildError> {
-        let metrics = Metrics::default();
-        let passwords = Passwords::new(self.hashing, metrics.hashing().clone())
-            .await
-            .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
-        let caches = Arc::new(Caches::start(&self.client));
-        let cluster = KubeCluster::new(self.client.clone()).creating_as(FieldManager::API);
-        let inner = Arc::new(Inner {
-            audited: Audited::new(cluster.clone(), Arc::clone(&caches)),
-            audit: self.audit,
-            caches,
-            consoles: Consoles {
-                client: self.client,
-                limits: self.consoles,
-                tickets: MemoryTickets::default(),
-                places: Arc::default(),
-                terminals: self.terminals,
-                audit: self.console_audit,
-            },
-            cluster,
-            passwords,
-            sign_in: Throttle::new(Limits::SIGN_IN),
-            sign_up: Throttle::new(Limits::SIGN_UP),
-            sign_up_turn: tokio::sync::Mutex::default(),
-            second_factor: Throttle::new(Limits::SECOND_FACTOR),
-            provider_sign_in: Throttle::new(Limits::PROVIDER),
-            providers: Providers::new(self.reach),
-            lookups: Lookups::default(),
-            trials: Semaphore::new(TRIALS),
-            bodies: Budget::shared(self.body_memory),
-            streams: Budget::signed_in(self.stream_memory),
-            noted_uses: NotedUses::default(),
-            seen_factors: SeenFactors::default(),
-            event_places: Places::default(),
-            creations: Turns::default(),
-            bootstrap_seen: Mutex::default(),
-            capacity: capacity::Seen::default(),
-            synced: AtomicBool::new(false),
-            metrics,
-            recordings: self.recordings,
-            instance: self.instance,
-            settings: self.settings,
-            tasks: Mutex::default(),
-        });
-        let mut tasks = inner.tasks.lock();
-        tasks.spawn(background(Arc::downgrade(&inner)));
-        tasks.spawn(once_filled(Arc::downgrade(&inner), connections::sweep_up));
-        tasks.spawn(once_filled(Arc::downgrade(&inner), connections::forget));
-        drop(tasks);
-        Ok(ApiState { inner })
     }
 }
 

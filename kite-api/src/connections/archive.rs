@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::recordings::{Cast, Recordings, is_plain};
 use super::{not_read_here, unreadable};
 use crate::{
-    auth::{Caller, Client},
+    audit::note,
+    auth::Caller,
     policy::{Action, Whose},
     problem::Problem,
     state::ApiState,
@@ -169,7 +170,6 @@ fn view(name: &str, bytes: u64) -> RecordingView {
 pub(super) async fn replay(
     State(state): State<ApiState>,
     caller: Caller,
-    client: Client,
     Path(OfArchive { recording }): Path<OfArchive>,
 ) -> Result<Cast, Problem> {
     caller.require(Action::SeeVmSessions, Whose::Other(AccessLevel::Admin))?;
@@ -183,16 +183,12 @@ pub(super) async fn replay(
     let found = recordings.read(&recording).await;
     let found = found.map_err(|error| unreadable(&recording, &error))?;
     let recorded = found.ok_or_else(|| Problem::not_found("recording", &recording))?;
-    tracing::info!(
-        target: "kite_api::audit",
-        event = "recording_replayed",
-        by = caller.name(),
-        address = client.address.map(tracing::field::display),
-        vm = parts.vm,
-        owner = parts.owner,
-        recording,
-        "audit"
-    );
+    note(|notes| {
+        let (vm, owner) = (parts.vm, parts.owner.unwrap_or("somebody unknown"));
+        notes.remark(format!(
+            "replayed the recording {recording} of {owner}'s VM {vm}"
+        ));
+    });
     Ok(Cast(recorded))
 }
 
