@@ -40,8 +40,12 @@ pub(crate) struct ImageView {
     description: Option<String>,
     /// What kind of system it is.
     os_family: OsFamily,
-    /// The smallest disk that it fits on.
+    /// The smallest disk that an administrator has allowed for it.
     min_disk: Bytes,
+    /// How large it is, once that is known: no disk can be smaller, whatever
+    /// `minDisk` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<Bytes>,
     /// Whether VMs can be made from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<ImagePhase>,
@@ -66,6 +70,7 @@ impl ImageView {
             description: image.spec.description.clone(),
             os_family: image.spec.os_family,
             min_disk: image.spec.min_disk.clone(),
+            size: status.size,
             phase: status.phase,
             progress: status.progress,
             conditions: status.conditions,

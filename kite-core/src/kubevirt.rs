@@ -14,10 +14,11 @@ use k8s_openapi::{
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
+mod configuration;
 mod crds;
 mod hardware;
 
-pub use self::hardware::*;
+pub use self::{configuration::*, hardware::*};
 
 /// Group and version under which `KubeVirt` serves what can be asked of VMs:
 /// `start`, `stop`, `restart` and others.

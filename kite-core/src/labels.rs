@@ -36,6 +36,14 @@ pub const OS_FAMILY: &str = "hy3ons.github.io/os-family";
 /// that it closes, as JSON, each with when it opens where nobody names it any more.
 pub const CLOSED_ADDRESSES: &str = "hy3ons.github.io/closed-addresses";
 
+/// Annotation on a `KiteVirtualMachine` whose disk was lost: the uid of that disk,
+/// which stands in `status.disk.uid`. A disk is made from the image then, once.
+pub const REPLACE_DISK: &str = "hy3ons.github.io/replace-disk";
+
+/// Annotation on a `KiteVirtualMachine` whose keys were lost and made anew: the
+/// present public key, as `status.guestKey` spells the former one. The guest knows it.
+pub const GUEST_KEY: &str = "hy3ons.github.io/guest-key";
+
 /// Label by which Services find the pods of one of Kite's processes.
 pub const APP_NAME: &str = "app.kubernetes.io/name";
 /// Label that `KubeVirt` puts on a VM's launcher pod; Services select by it.

@@ -169,7 +169,7 @@ impl Kind {
 
     /// Whether Kite works without this kind.
     fn is_optional(&self) -> bool {
-        self.group == "gateway.networking.k8s.io"
+        self.group == "gateway.networking.k8s.io" || self.name == "KubeVirt"
     }
 
     fn remedy(&self) -> Option<&'static str> {

@@ -82,6 +82,7 @@
 mod backoff;
 pub mod cache;
 pub mod claims;
+mod configured;
 mod context;
 mod drive;
 mod error;

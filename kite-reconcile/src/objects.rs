@@ -98,6 +98,22 @@ macro_rules! any_object {
                 }
             }
 
+            pub(crate) async fn remove_unchanged<C: Cluster>(
+                &self,
+                cluster: &C,
+            ) -> Result<(), ClusterError> {
+                let propagation = PropagationPolicy::Background;
+                let done = match self {
+                    $( Self::$kind(object) => {
+                        cluster.delete_unchanged(&**object, propagation).await
+                    } )*
+                };
+                match done {
+                    Err(ClusterError::NotFound { .. }) => Ok(()),
+                    done => done,
+                }
+            }
+
             pub(crate) async fn remove<C: Cluster>(
                 &self,
                 cluster: &C,

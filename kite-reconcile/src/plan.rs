@@ -72,6 +72,9 @@ pub enum Step {
     },
     /// Delete the object as it was observed: this uid and no other.
     Delete(AnyObject, PropagationPolicy),
+    /// Delete the object on the condition that it is unchanged since it was read: what
+    /// has come of it meanwhile may be worth something.
+    DeleteUnchanged(AnyObject),
     /// Take the finalizer off an object that is on its way out, as it was observed:
     /// nothing needs it any more.
     LetGo(AnyObject, &'static str),
@@ -87,6 +90,7 @@ impl Step {
             | Self::Restart { .. }
             | Self::DeleteSelf
             | Self::LetGo(..)
+            | Self::DeleteUnchanged(_)
             | Self::Delete(..) => true,
             Self::AddFinalizer(_)
             | Self::Tell
@@ -130,7 +134,9 @@ impl Step {
             Self::Restart { machine, .. } => format!("restart VirtualMachine {machine}"),
             Self::Expose(object) => format!("expose by {} {}", object.kind(), object.key()),
             Self::Apply(object) => format!("apply {} {}", object.kind(), object.key()),
-            Self::Delete(object, _) => format!("delete {} {}", object.kind(), object.key()),
+            Self::Delete(object, _) | Self::DeleteUnchanged(object) => {
+                format!("delete {} {}", object.kind(), object.key())
+            }
             Self::LetGo(object, _) => format!("let go of {} {}", object.kind(), object.key()),
         }
     }

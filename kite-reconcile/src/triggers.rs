@@ -10,6 +10,7 @@ mod changes;
 mod claims;
 mod edits;
 mod owners;
+mod settings;
 mod shares;
 
 use std::{
@@ -32,7 +33,7 @@ use kite_core::{
         KiteVirtualMachineOffer,
     },
     gateway_api::{Gateway, HttpRoute},
-    kubevirt::{VirtualMachine, VirtualMachineInstance},
+    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
     names::{self, VmClaim},
 };
@@ -50,6 +51,7 @@ use self::{
     claims::{Claims, claimants, namesakes},
     edits::Edits,
     owners::{image_of, platform_of, user_of, vm_of},
+    settings::Settings,
     shares::Shares,
 };
 use crate::user;
@@ -133,6 +135,17 @@ pub fn virtual_machines<L: Listener<KiteVirtualMachine>>(listener: L) -> L {
             move |vm: &KiteVirtualMachine, _: &_| shares.freed(vm)
         })
         .on(everything(), || {
+            let settings = Settings::default();
+            move |kubevirt: &KubeVirt, vms: &_| {
+                // Whether they are moved to grow.
+                if settings.are_new(kubevirt) {
+                    select(vms, |_| true)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
+        .on(everything(), || {
             |image: &KiteImage, vms: &_| {
                 let name = image.name_any();
                 select(vms, |vm: &KiteVirtualMachine| {
@@ -179,7 +192,9 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
         .on(everything(), || {
             let edits = Edits::default();
             move |vm: &KiteVirtualMachine, _: &_| {
-                if !edits.is_one(vm, vm.expected_charge()) {
+                // Their usage tells what VMs ask for, and their quota has room for what
+                // VMs have been given.
+                if !edits.is_one(vm, (vm.expected_charge(), vm.charge())) {
                     return Vec::new();
                 }
                 let namespace = vm.namespace().unwrap_or_default();
@@ -217,6 +232,17 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
                 let is_its = slice.namespace().as_deref() == Some(user::API_SERVER_NAMESPACE);
                 let addresses = || walls::endpoints([slice]);
                 if is_its && changes.is_one(slice, addresses(), &()) {
+                    select(users, |_| true)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
+        .on(everything(), || {
+            let settings = Settings::default();
+            move |kubevirt: &KubeVirt, users: &_| {
+                // By this its pods use up their quotas.
+                if settings.are_new(kubevirt) {
                     select(users, |_| true)
                 } else {
                     Vec::new()

@@ -59,9 +59,10 @@ pub fn metadata(vm: &Vm<'_>) -> ObjectMeta {
     metadata
 }
 
-/// The disk's claim with the size that the VM's spec asks for, and nothing
-/// else: applied over the claim that CDI made, it grows it.
-pub fn grown_claim(vm: &Vm<'_>) -> PersistentVolumeClaim {
+/// The disk's claim with a `size`, and nothing else: applied over the claim that CDI
+/// made, it grows it. The size is the volume's: for a file system it is larger than
+/// the disk that is to have room in it.
+pub fn grown_claim(vm: &Vm<'_>, size: &Bytes) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(names::disk(vm.name)),
@@ -69,7 +70,7 @@ pub fn grown_claim(vm: &Vm<'_>) -> PersistentVolumeClaim {
             ..ObjectMeta::default()
         },
         spec: Some(PersistentVolumeClaimSpec {
-            resources: Some(size(&vm.object.spec.disk)),
+            resources: Some(requests(size)),
             ..PersistentVolumeClaimSpec::default()
         }),
         status: None,
@@ -81,12 +82,12 @@ pub fn grown_claim(vm: &Vm<'_>) -> PersistentVolumeClaim {
 pub(crate) fn storage(bytes: &Bytes, platform: &KitePlatformSpec) -> StorageSpec {
     StorageSpec {
         access_modes: Vec::new(),
-        resources: Some(size(bytes)),
+        resources: Some(requests(bytes)),
         storage_class_name: Some(platform.storage_class().to_owned()),
     }
 }
 
-fn size(bytes: &Bytes) -> VolumeResourceRequirements {
+fn requests(bytes: &Bytes) -> VolumeResourceRequirements {
     VolumeResourceRequirements {
         requests: Some(BTreeMap::from([(
             "storage".to_owned(),

@@ -6,6 +6,10 @@ use k8s_openapi::{
     api::core::v1::{ResourceQuota, ResourceQuotaSpec},
     apimachinery::pkg::api::resource::Quantity,
 };
+use kite_core::{
+    crd::{Charge, KiteVirtualMachine},
+    kubevirt::KubeVirt,
+};
 
 use crate::User;
 
@@ -32,6 +36,9 @@ pub struct Overhead {
     /// How many virtual CPUs share one that is requested: `cpuAllocationRatio` of
     /// the `KubeVirt` configuration, whose default is 10.
     pub cpu_allocation_ratio: u32,
+    /// A guest's memory in per cent of what is requested for it: `memoryOvercommit`
+    /// of the `KubeVirt` configuration, whose default is 100.
+    pub memory_overcommit: u32,
     /// CPU of a launcher pod's helpers and of CDI's workers, in millicores per VM.
     pub cpu_millis_per_vm: u32,
     /// Room that CDI adds for a file system, in per mille of a disk.
@@ -46,6 +53,7 @@ impl Default for Overhead {
             memory_mib_per_vm: 512,
             memory_per_mille: 20,
             cpu_allocation_ratio: 10,
+            memory_overcommit: 100,
             cpu_millis_per_vm: 250,
             disk_per_mille: 60,
             clone_room: true,
@@ -53,17 +61,85 @@ impl Default for Overhead {
     }
 }
 
+impl Overhead {
+    /// The same where `KubeVirt` is configured like this: what it asks for itself
+    /// follows what its configuration says.
+    #[must_use]
+    pub fn beside(&self, kubevirt: &KubeVirt) -> Self {
+        let per_mille = kubevirt.memory_overhead_per_mille().unwrap_or(1000);
+        let memory = u64::from(self.memory_mib_per_vm) * u64::from(per_mille.max(1000));
+        Self {
+            cpu_allocation_ratio: kubevirt
+                .cpu_allocation_ratio()
+                .unwrap_or(self.cpu_allocation_ratio),
+            memory_overcommit: kubevirt
+                .memory_overcommit()
+                .unwrap_or(self.memory_overcommit),
+            memory_mib_per_vm: u32::try_from(memory.div_ceil(1000)).unwrap_or(u32::MAX),
+            ..self.clone()
+        }
+    }
+
+    /// What launchers of `vms` VMs ask for that have so much memory together.
+    fn memory(&self, bytes: u64, vms: u64) -> u128 {
+        // Where more is promised than there is, launchers ask for less; room for
+        // what they are worth does no harm.
+        let percent = u128::from(self.memory_overcommit.clamp(1, 100));
+        let asked = (u128::from(bytes) * 100).div_ceil(percent);
+        with_per_mille(asked, self.memory_per_mille)
+            + u128::from(vms) * u128::from(self.memory_mib_per_vm) * MIB
+    }
+
+    /// The same of CPUs, in millicores.
+    fn cpu(&self, cpus: u64, vms: u64) -> u128 {
+        let ratio = u128::from(self.cpu_allocation_ratio.max(1));
+        (u128::from(cpus) * 1000).div_ceil(ratio)
+            + u128::from(vms) * u128::from(self.cpu_millis_per_vm)
+    }
+}
+
+/// What a user's VMs have been given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// How many have been given something.
+    pub vms: u32,
+    /// All of them together.
+    pub all: Charge,
+    /// The most that one of them has, of each by itself.
+    pub most: Charge,
+}
+
+impl Given {
+    /// What these have been given, or are about to be.
+    pub fn to<'a>(vms: impl IntoIterator<Item = &'a KiteVirtualMachine>) -> Self {
+        let charges = vms.into_iter().map(KiteVirtualMachine::charge);
+        let given = charges.filter(|charge| *charge != Charge::default());
+        given.fold(Self::default(), |sum, charge| Self {
+            vms: sum.vms.saturating_add(1),
+            all: sum.all.plus(charge),
+            most: sum.most.or_more(charge),
+        })
+    }
+}
+
 /// The quota of a user's namespace: what the spec, or the access level, grants,
 /// with `overhead` on top.
-pub fn resource_quota(user: &User<'_>, overhead: &Overhead) -> ResourceQuota {
+///
+/// Where VMs have been given more, it has room for that: they keep it when the
+/// quota becomes smaller, and start with it again. And it has room for one launcher
+/// more of the largest of them: a VM that moves to another node, or to a launcher
+/// with more CPUs and memory, has two for that time. Of several that move at once
+/// one takes the room after the other: `KubeVirt` tries again whenever a quota has
+/// changed. Nobody but the largest VM sets how large that room is, so that whoever
+/// can make pods there has no more beyond the quota than one VM.
+pub fn resource_quota(user: &User<'_>, given: &Given, overhead: &Overhead) -> ResourceQuota {
     let quota = user.object.spec.effective_quota();
-    let vms = u128::from(quota.vms);
-    let memory = with_per_mille(u128::from(quota.memory.bytes()), overhead.memory_per_mille)
-        + vms * u128::from(overhead.memory_mib_per_vm) * MIB;
-    let ratio = u128::from(overhead.cpu_allocation_ratio.max(1));
-    let cpu = (u128::from(quota.cpu) * 1000).div_ceil(ratio)
-        + vms * u128::from(overhead.cpu_millis_per_vm);
-    let disk = with_per_mille(u128::from(quota.disk.bytes()), overhead.disk_per_mille)
+    let all = Charge::from(&quota).or_more(given.all);
+    let vms = u64::from(quota.vms.max(given.vms));
+    let moving = u64::from(given.vms.min(1));
+    let memory = overhead.memory(all.memory, vms) + overhead.memory(given.most.memory, moving);
+    let cpu = overhead.cpu(all.cpu, vms) + overhead.cpu(given.most.cpu, moving);
+    let disk = with_per_mille(u128::from(all.disk), overhead.disk_per_mille)
         * if overhead.clone_room { 2 } else { 1 };
     let hard = [
         (VMS, Quantity(quota.vms.to_string())),
@@ -87,8 +163,8 @@ pub fn resource_quota(user: &User<'_>, overhead: &Overhead) -> ResourceQuota {
 
 /// The quota of a user who goes: the same, but with no room for a VM, so that
 /// none comes while those that are there go.
-pub fn closed(user: &User<'_>, overhead: &Overhead) -> ResourceQuota {
-    let mut quota = resource_quota(user, overhead);
+pub fn closed(user: &User<'_>, given: &Given, overhead: &Overhead) -> ResourceQuota {
+    let mut quota = resource_quota(user, given, overhead);
     let hard = quota.spec.as_mut().and_then(|spec| spec.hard.as_mut());
     if let Some(vms) = hard.and_then(|hard| hard.get_mut(VMS)) {
         *vms = Quantity("0".to_owned());

@@ -27,7 +27,7 @@ fn what_a_user_gets() {
     }
     insta::assert_yaml_snapshot!(
         "quota",
-        quota::resource_quota(&user, &quota::Overhead::default())
+        quota::resource_quota(&user, &quota::Given::default(), &quota::Overhead::default())
     );
     insta::assert_yaml_snapshot!("user_reservations", reservation::of_user(&user));
 }
@@ -38,7 +38,7 @@ fn what_a_vm_gets() {
     let vm = Vm::of(&object).unwrap();
     let platform = common::platform();
     insta::assert_yaml_snapshot!("disk", disk::data_volume(&vm, &platform, "kite-images"));
-    insta::assert_yaml_snapshot!("grown_claim", disk::grown_claim(&vm));
+    insta::assert_yaml_snapshot!("grown_claim", disk::grown_claim(&vm, &vm.object.spec.disk));
     insta::assert_yaml_snapshot!("key_secret", keys::secret(&vm, &common::keys()));
     insta::assert_yaml_snapshot!(
         "virtual_machine",

@@ -60,13 +60,13 @@ pub(crate) fn check_image(
             "image",
             format!("cannot be read ({why}): choose another, or tell an administrator"),
         );
-    } else if disk.is_some_and(|disk| disk < image.spec.min_disk) {
+    } else if disk.is_some_and(|disk| disk < *image.least_disk()) {
         form.error(
             "disk",
             format!(
                 "is too small for the image {:?}: write at least {}",
                 image.name_any(),
-                image.spec.min_disk
+                image.least_disk()
             ),
         );
     }
@@ -85,9 +85,10 @@ pub(crate) fn obstacle_of_offer(
         Some(image) if image.spec.unreadable.is_some() => {
             Some(format!("its image {name:?} cannot be read"))
         }
-        Some(image) if spec.disk < image.spec.min_disk => Some(format!(
+        Some(image) if spec.disk < *image.least_disk() => Some(format!(
             "its disk of {} is too small for the image {name:?}, which needs {}",
-            spec.disk, image.spec.min_disk
+            spec.disk,
+            image.least_disk()
         )),
         Some(_) => None,
     }

@@ -83,6 +83,15 @@ salvaged!(
     strict: {}
 );
 
+impl KiteImage {
+    /// The smallest disk that can be cloned from it: what its spec says, or what it
+    /// has turned out to be.
+    pub fn least_disk(&self) -> &Bytes {
+        let size = self.status.as_ref().and_then(|status| status.size.as_ref());
+        size.map_or(&self.spec.min_disk, |size| size.max(&self.spec.min_disk))
+    }
+}
+
 /// Where an image comes from: exactly one of the fields.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[x_kube(validation = Rule::new("[has(self.http), has(self.registry), has(self.pvc), has(self.snapshot)].filter(x, x).size() == 1").message("source needs exactly one of http, registry, pvc, snapshot"))]
@@ -202,7 +211,7 @@ pub struct KiteImageStatus {
     /// Progress of the import as CDI reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// Size of the imported disk.
+    /// Size of the imported disk: a VM's disk is at least as large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
     /// Namespace of the `DataSource` from which VM disks are cloned; its name is the image's.

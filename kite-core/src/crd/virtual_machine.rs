@@ -245,6 +245,10 @@ pub struct KiteVirtualMachineStatus {
     /// How to reach it; set once its login name is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessStatus>,
+    /// The gateway's public key that the guest was made with. Where the Secret has
+    /// another one by now, the guest does not know that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_key: Option<String>,
     /// Set while the VM is expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry: Option<ExpiryStatus>,
@@ -334,10 +338,18 @@ pub struct IdleStatus {
 pub struct DiskStatus {
     /// Name of the `DataVolume` and its PVC.
     pub name: String,
+    /// Uid of the `DataVolume`, once it was filled: when there is none of this
+    /// name any more, a disk with data was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
     /// The size that it was made with, or has been made to grow to:
     /// `spec.disk` cannot be less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
+    /// What the file system of its volume takes of it, such as `0.055`, once that is
+    /// known; 0 for a block volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystem_overhead: Option<String>,
     /// The `DataVolume`'s phase as CDI reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,

@@ -28,7 +28,7 @@
 //! | [`DataVolumes`], [`DataSources`], [`DataImportCrons`], [`StorageProfiles`], [`CdiAdmission`] | CDI |
 //! | [`Certificates`], [`Gateways`], [`LeaseHolder`] | cert-manager, a Gateway API implementation, other leaders |
 //! | [`Operators`] | the operators that install `KubeVirt` and CDI |
-//! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
+//! | [`VirtualMachines`], [`Instances`], [`NodeAgent`], [`KubeVirtAdmission`], [`LauncherEvictions`], [`VmSubresources`] | `KubeVirt`, with [`Guests`] inside |
 //! | [`Snapshots`], [`SnapshotContents`], [`Restores`], [`Clones`], [`VolumeSnapshots`] | snapshots of VMs and of claims, and what is made from them |
 //! | [`Migrations`], [`MigrationAgent`], [`MigrationTriggers`], [`HotplugVolumes`] | live migration; disks that are plugged in |
 //!
@@ -74,9 +74,9 @@ pub use driver::Actors;
 pub use garbage::GarbageCollector;
 pub use kind::{Key, Kind};
 pub use kubevirt::{
-    Address, Clones, Guests, HotplugVolumes, Instances, KubeVirtAdmission, Machine,
-    MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations, NoGuests, NodeAgent,
-    Restores, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests,
+    Address, Clones, Guests, HotplugVolumes, Instances, KubeVirtAdmission, LauncherEvictions,
+    Machine, MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations, NoGuests,
+    NodeAgent, Restores, SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests,
     VirtualMachines, VmSubresources,
 };
 pub use namespaces::{NamespaceDefaults, NamespaceLifecycle};

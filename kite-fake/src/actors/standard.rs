@@ -9,11 +9,11 @@ use crate::FakeCluster;
 use super::{
     Actor, Actors, CdiAdmission, Certificates, ClaimBinder, Clones, CrdCleanup, DataImportCrons,
     DataSources, DataVolumes, Deployments, EndpointSlices, GarbageCollector, Gateways, Guests,
-    HotplugVolumes, Instances, Jobs, KubeVirtAdmission, LoadBalancers, MigrationAdmission,
-    MigrationAgent, MigrationTriggers, Migrations, NamespaceDefaults, NamespaceLifecycle, NoGuests,
-    NodeAgent, Nodes, Operators, Pods, Replicas, Restores, Rules, SUBRESOURCES, SnapshotAdmission,
-    SnapshotContents, Snapshots, SshGuests, StorageProfiles, VirtualMachines, VmSubresources,
-    VolumeSnapshots,
+    HotplugVolumes, Instances, Jobs, KubeVirtAdmission, LauncherEvictions, LoadBalancers,
+    MigrationAdmission, MigrationAgent, MigrationTriggers, Migrations, NamespaceDefaults,
+    NamespaceLifecycle, NoGuests, NodeAgent, Nodes, Operators, Pods, Replicas, Restores, Rules,
+    SUBRESOURCES, SnapshotAdmission, SnapshotContents, Snapshots, SshGuests, StorageProfiles,
+    VirtualMachines, VmSubresources, VolumeSnapshots,
 };
 
 /// The controllers of Kubernetes itself: namespaces, garbage, definitions,
@@ -94,6 +94,7 @@ pub fn play(
     cluster.admit_by(Arc::new(CdiAdmission));
     cluster.admit_by(Arc::new(KubeVirtAdmission));
     cluster.admit_by(Arc::new(MigrationAdmission));
+    cluster.admit_by(Arc::new(LauncherEvictions));
     cluster.admit_by(Arc::new(SnapshotAdmission));
     let machines = machines(guests);
     let subresources =

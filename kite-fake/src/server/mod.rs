@@ -76,7 +76,7 @@ use registry::{Origin, Registry, Resource};
 use respond::Unwritten;
 pub use support::{Row, SUPPORT, Support, markdown as support_table};
 pub use watch::Watch;
-pub use webhooks::{Review, Surroundings, Webhook};
+pub use webhooks::{Marked, Refused, Review, Surroundings, Webhook};
 
 /// Largest body that is read, in bytes, as in a real API server.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;

@@ -74,6 +74,7 @@ impl ApiServer {
             .ok_or_else(|| call.not_found())?
             .clone();
         self.ask_policies(call, "CREATE", Some(&eviction), None)?;
+        self.ask_about_eviction(call, pod.value(), &eviction, options.dry_run)?;
         self.spend_budget(call, &pod, options.dry_run)?;
         self.delete_one(call, &call.key(), &options)?;
         let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});

@@ -50,7 +50,7 @@ pub const SUPPORT: &[Row] = &[
     row(
         "requests for subresources and `Webhook`",
         Support::Differs,
-        "a `Webhook` is asked about objects that are created and changed, not about deletions, evictions, bindings and tokens; policies are",
+        "a `Webhook` is asked about objects that are created and changed, and about evictions, not about deletions, bindings and tokens; policies are",
     ),
     row(
         "PodDisruptionBudget status",

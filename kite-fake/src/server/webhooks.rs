@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{ApiServer, Call};
 use crate::auth::{Attributes, Identity};
+use crate::patch::merge_patch;
 use crate::status::{Cause, Details, Status};
 use crate::store::{GroupResource, Key};
 
@@ -79,6 +80,40 @@ impl Surroundings for Around<'_> {
     }
 }
 
+/// What a webhook says to who asks for an eviction that it refuses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused {
+    /// Why.
+    pub why: String,
+    /// What it writes about it.
+    pub marked: Option<Marked>,
+}
+
+impl Refused {
+    /// A refusal of which nothing is written.
+    pub fn because(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            marked: None,
+        }
+    }
+}
+
+/// What a webhook writes about what it was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Marked {
+    /// API group of the object.
+    pub group: &'static str,
+    /// Its resource.
+    pub plural: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// A merge patch of it, with its status.
+    pub patch: Value,
+}
+
 /// A validating webhook. It sees creates and updates of whole objects, not of
 /// their subresources.
 pub trait Webhook: Send + Sync + fmt::Debug + 'static {
@@ -91,6 +126,13 @@ pub trait Webhook: Send + Sync + fmt::Debug + 'static {
     /// A refusal in words alone: it is answered 400, without causes.
     fn veto(&self, review: &Review<'_>) -> Option<String> {
         let _ = review;
+        None
+    }
+
+    /// What speaks against the eviction of `pod`, for now: whoever asks for it is to
+    /// ask again. The review is about the `Eviction`.
+    fn evicts(&self, pod: &Value, review: &Review<'_>) -> Option<Refused> {
+        let _ = (pod, review);
         None
     }
 }
@@ -110,6 +152,42 @@ impl ApiServer {
     pub fn admit_by(&mut self, webhook: Arc<dyn Webhook>) {
         self.webhooks.retain(|other| other.name() != webhook.name());
         self.webhooks.push(webhook);
+    }
+
+    /// Refuses the eviction of `pod` if a webhook does, and writes what it writes.
+    pub(crate) fn ask_about_eviction(
+        &mut self,
+        call: &Call,
+        pod: &Value,
+        eviction: &Value,
+        dry_run: bool,
+    ) -> Result<(), Status> {
+        let around = Around { server: self, call };
+        let review = Review {
+            group: "policy",
+            kind: "Eviction",
+            object: eviction,
+            old: None,
+            around: Some(&around),
+        };
+        let mut said = self.webhooks.iter();
+        let said = said.find_map(|it| Some((it.name(), it.evicts(pod, &review)?)));
+        let Some((webhook, refused)) = said else {
+            return Ok(());
+        };
+        if let Some(mark) = refused.marked.filter(|_| !dry_run) {
+            let collection = GroupResource::new(mark.group, mark.plural);
+            let key = Key::new(&mark.namespace, &mark.name);
+            if let Some(stored) = self.store.get(&collection, &key).cloned() {
+                let patch = mark.patch.to_string();
+                if let Ok(new) = merge_patch(stored.value(), patch.as_bytes()) {
+                    self.store.put(&collection, key, new, stored.epoch());
+                }
+            }
+        }
+        let why = refused.why;
+        let message = format!("admission webhook \"{webhook}\" denied the request: {why}");
+        Err(Status::new(429, "TooManyRequests", message))
     }
 
     /// Refuses what a webhook refuses.

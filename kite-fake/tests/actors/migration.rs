@@ -1,8 +1,10 @@
 //! Instances that move to another node while they run.
 
-use kite_fake::actors::kind::{CLAIM, INSTANCE, MIGRATION, NODE, POD, VIRTUAL_MACHINE};
+use kite_fake::actors::kind::{
+    CLAIM, INSTANCE, KUBEVIRT_CR, MIGRATION, NODE, POD, VIRTUAL_MACHINE,
+};
 use kite_fake::actors::{Rule, Selector, Stage};
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, EvictParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::world::{World, text};
@@ -232,6 +234,19 @@ async fn more_processors_and_memory_come_with_a_migration() {
     }}}}});
     world.merge(&VIRTUAL_MACHINE, NS, "v", more).await;
     world.settle().await;
+    // By its defaults KubeVirt moves nothing for that.
+    let instance = world.get(&INSTANCE, NS, "v").await.unwrap();
+    let status = &instance.data["status"];
+    assert_eq!(status["currentCPUTopology"]["sockets"], 1);
+    assert_eq!(status["nodeName"], "demo-node");
+    let conditions = status["conditions"].as_array().unwrap();
+    assert!(conditions.iter().any(|c| c["type"] == "HotVCPUChange"));
+    let configured = json!({
+        "metadata": {"name": "kubevirt"},
+        "spec": {"workloadUpdateStrategy": {"workloadUpdateMethods": ["LiveMigrate"]}},
+    });
+    world.create(&KUBEVIRT_CR, NS, configured).await;
+    world.settle().await;
     let instance = world.get(&INSTANCE, NS, "v").await.unwrap();
     let status = &instance.data["status"];
     assert_eq!(status["currentCPUTopology"]["sockets"], 3);
@@ -270,5 +285,40 @@ async fn a_target_that_no_node_takes_waits() {
     world.merge(&NODE, None, "demo-node-2", open).await;
     world.settle().await;
     assert_eq!(phase(&world).await, "Succeeded");
+    world.end().await;
+}
+
+/// Asks for the end of the Pod `name`, as `kubectl drain` does. Code and words of a
+/// refusal.
+async fn evict(world: &World, name: &str) -> Result<(), (u16, String)> {
+    let client = world.cluster.client();
+    let pods = kube::Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(client);
+    match pods.evict(name, &EvictParams::default()).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_evicted_launcher_moves_and_is_evicted_when_it_has_ended() {
+    let world = running().await;
+    let pods = world.list(&POD, NS).await;
+    let name = pods[0].metadata.name.clone().unwrap();
+    let hold = Rule::hold(Stage::MigrationDone, Selector::all());
+    world.rules.add(hold);
+    let first = evict(&world, &name).await.unwrap_err();
+    assert_eq!(first.0, 429);
+    let triggered = "Eviction triggered evacuation of VMI \"default/v\"";
+    assert!(first.1.ends_with(triggered), "{}", first.1);
+    let again = evict(&world, &name).await.unwrap_err();
+    assert!(again.1.contains("Evacuation in progress"), "{}", again.1);
+    world.settle().await;
+    world.rules.clear(Stage::MigrationDone);
+    world.settle().await;
+    let instance = world.get(&INSTANCE, NS, "v").await.unwrap();
+    assert_eq!(text(&instance, "/status/nodeName"), "demo-node-2");
+    assert!(instance.data["status"]["evacuationNodeName"].is_null());
+    evict(&world, &name).await.unwrap();
     world.end().await;
 }

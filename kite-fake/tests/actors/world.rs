@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kite_fake::FakeCluster;
 use kite_fake::actors::{
-    Actor, Actors, Key, Kind, Rules, cdi_definitions, kubevirt_definitions, play,
-    route_definitions, snapshot_definitions,
+    Actor, Actors, Key, Kind, Rules, cdi_definitions, kubevirt_definitions, operator_definitions,
+    play, route_definitions, snapshot_definitions,
 };
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
@@ -53,6 +53,7 @@ impl World {
     fn permissive() -> FakeCluster {
         let builder = FakeCluster::builder().crds(kubevirt_definitions());
         let builder = builder.crds(cdi_definitions()).crds(snapshot_definitions());
+        let builder = builder.crds(operator_definitions());
         builder.crds(route_definitions()).build().unwrap()
     }
 

@@ -15,6 +15,7 @@ use kite_core::{
     cluster::{Lenient, Object},
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
     gateway_api,
+    kubevirt::KubeVirt,
 };
 use kube::{
     Api, Client,
@@ -384,7 +385,8 @@ fn is_unreadable(error: &watcher::Error) -> bool {
 /// are no requests: most clusters lack it. Of other kinds nothing is concluded
 /// from an answer that may be a mistake.
 fn is_not_installed<K: Object>(error: &watcher::Error) -> bool {
-    K::group(&()) == gateway_api::GROUP
+    let is_kubevirt = TypeId::of::<K>() == TypeId::of::<KubeVirt>();
+    (is_kubevirt || K::group(&()) == gateway_api::GROUP)
         && matches!(
             error,
             watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404

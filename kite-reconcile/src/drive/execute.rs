@@ -127,6 +127,10 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             object.remove(cluster, propagation.clone()).await?;
             Done::outcome(left_of(object, cluster).await?)
         }
+        Step::DeleteUnchanged(object) => {
+            object.remove_unchanged(cluster).await?;
+            Done::outcome(left_of(object, cluster).await?)
+        }
         Step::LetGo(object, finalizer) => {
             object.let_go(cluster, finalizer).await?;
             Done::outcome(left_of(object, cluster).await?)

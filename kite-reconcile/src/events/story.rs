@@ -3,8 +3,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kite_core::{
     conditions::find,
-    crd::vm_condition::{DISK_READY, EXPIRED, EXPOSED, READY},
+    crd::vm_condition::{ACCESSIBLE, DISK_READY, EXPIRED, EXPOSED, READY},
 };
+
+use crate::vm::KEYS_REPLACED;
 
 /// Something worth an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +95,10 @@ pub fn story(old: &[Condition], new: &[Condition]) -> Vec<Tale> {
             (EXPIRED, "True") => Some(tale(Severity::Warning, &now.reason, now)),
             (EXPIRED, _) if now.reason == EXPIRES_SOON => {
                 Some(tale(Severity::Warning, EXPIRES_SOON, now))
+            }
+            // All else of it says that there was nothing to log in with from the start.
+            (ACCESSIBLE, "False") if now.reason == KEYS_REPLACED => {
+                Some(tale(Severity::Warning, KEYS_REPLACED, now))
             }
             // What befalls an object beside that, such as being idle.
             (_, "True") => Some(tale(Severity::Normal, &now.reason, now)),

@@ -53,6 +53,8 @@ pub struct Observed {
     pub import: Option<DataVolume>,
     /// The claim that it is, if it is one that was there already.
     pub claim: Option<PersistentVolumeClaim>,
+    /// What CDI made that claim for, if it did.
+    pub claim_disk: Option<DataVolume>,
     /// The name under which VM disks are cloned from it.
     pub source: Option<DataSource>,
     /// Disks that are being cloned from it, whether a VM's status names them yet
@@ -89,9 +91,10 @@ impl Reconciler for Images {
         let key = here(image.name);
         let by_schedule = object.spec.refresh_schedule.is_some();
         let given = object.spec.source.pvc.as_ref().map(|pvc| here(&pvc.name));
-        let (disk, cron, claim, source) = try_join!(
+        let (disk, cron, claim, claim_disk, source) = try_join!(
             find_if(cluster, (!by_schedule).then_some(&key)),
             find_if::<DataImportCron, C>(cluster, by_schedule.then_some(&key)),
+            find_if(cluster, given.as_ref()),
             find_if(cluster, given.as_ref()),
             cluster.find(&key),
         )?;
@@ -120,6 +123,7 @@ impl Reconciler for Images {
             cron,
             import,
             claim,
+            claim_disk,
             source,
             cloning,
         })

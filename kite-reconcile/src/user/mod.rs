@@ -18,10 +18,14 @@ use k8s_openapi::api::{
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
     crd::{Exposure, KiteImage, KitePlatform, KiteUser, KiteUserStatus, KiteVirtualMachine},
-    kubevirt::{VirtualMachine, VirtualMachineInstance},
+    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels, names,
 };
-use kite_render::{User, image, quota, reservation, walls};
+use kite_render::{
+    User, image,
+    quota::{self, Overhead},
+    reservation, walls,
+};
 use kube::{
     ResourceExt as _,
     api::{ListParams, ObjectMeta},
@@ -32,6 +36,7 @@ pub use self::plan::plan;
 use crate::{
     Error,
     claims::Claims,
+    configured,
     context::{Context, Settings},
     drive::{self, Reconciler},
     objects::AnyObject,
@@ -65,6 +70,8 @@ pub struct Observed {
     pub policies: Vec<NetworkPolicy>,
     /// Its quota.
     pub quota: Option<ResourceQuota>,
+    /// How `KubeVirt` is configured, by which its pods use that quota up.
+    pub kubevirt: Option<KubeVirt>,
     /// What others may do in it, as far as the settings say that they may.
     pub grants: Vec<RoleBinding>,
     /// The VMs in it.
@@ -150,6 +157,7 @@ impl Reconciler for Users {
             namespace,
             policies: policies.items,
             quota,
+            kubevirt: configured::kubevirt(cluster).await?,
             vms,
             has_machines,
         })
@@ -249,6 +257,13 @@ impl Observed {
             | AnyObject::Service(_)
             | AnyObject::VirtualMachine(_) => {}
         }
+    }
+
+    /// What quotas add beyond what VMs have.
+    pub(super) fn overhead(&self, settings: &Settings) -> Overhead {
+        let overhead = &settings.overhead;
+        let kubevirt = self.kubevirt.as_ref();
+        kubevirt.map_or_else(|| overhead.clone(), |kubevirt| overhead.beside(kubevirt))
     }
 
     pub(super) fn grant(&self, name: &str) -> Option<&RoleBinding> {

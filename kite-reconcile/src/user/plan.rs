@@ -171,7 +171,8 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
         }
     }
     want_walls(&mut steps, user, seen, settings);
-    let quota = quota::resource_quota(user, &settings.overhead);
+    let given = quota::Given::to(&seen.vms);
+    let quota = quota::resource_quota(user, &given, &seen.overhead(settings));
     want(&mut steps, &quota, seen.quota.as_ref());
     for grant in &settings.grants {
         let binding = grant::binding(user, grant);
@@ -332,7 +333,8 @@ fn next_of_deletion(
         let mut steps = Vec::new();
         if ours == Some(Standing::Ours) {
             // No VM comes any more.
-            let closed = quota::closed(user, &settings.overhead);
+            let given = quota::Given::to(&seen.vms);
+            let closed = quota::closed(user, &given, &seen.overhead(settings));
             want(&mut steps, &closed, seen.quota.as_ref());
         }
         want_walls(&mut steps, user, seen, settings);

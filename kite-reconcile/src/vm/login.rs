@@ -4,12 +4,13 @@
 use kite_core::{
     conditions::NewCondition,
     crd::{SshLogin, vm_condition::ACCESSIBLE},
+    labels, names,
     password::PasswordHash,
     public_key::PublicKey,
 };
-use kite_render::Vm;
+use kite_render::{Vm, keys::VmKeys};
 
-use super::observe::Observed;
+use super::{exposed, lost, machine::DiskState, observe::Observed};
 
 /// What lets somebody in.
 const KEY: &str = "a key in spec.sshPublicKeys of the VM or of its owner";
@@ -19,6 +20,21 @@ const PASSWORD: &str = "a password (spec.sshPasswordHash)";
 /// What is said of a VM that the gateway can let nobody into: the keys that it goes
 /// by are the VM's and its owner's. Nothing is said of one that has what it takes.
 pub(super) fn condition(vm: &Vm<'_>, seen: &Observed) -> Option<NewCondition> {
+    if let Some(present) = unknown_key(vm, seen) {
+        let (secret, key) = (names::ssh_key_secret(vm.name), labels::GUEST_KEY);
+        return Some(NewCondition::new(
+            ACCESSIBLE,
+            false,
+            KEYS_REPLACED,
+            format!(
+                "the gateway cannot log in to the VM: Secret {secret} was lost, and the keys that \
+                 were made anew are not those of the guest. Restore the Secret from a backup; or \
+                 run `cloud-init clean --reboot` in the guest, which takes the new ones over, and \
+                 say so: kubectl annotate kitevirtualmachine -n {} {} {key}='{present}'",
+                vm.namespace, vm.name
+            ),
+        ));
+    }
     let spec = &vm.object.spec;
     let owner = seen.owner.as_ref();
     let of_owner = owner.map(|owner| owner.spec.ssh_public_keys.as_slice());
@@ -77,4 +93,41 @@ fn unusable(field: &str, keys: &[String]) -> Option<String> {
         let why = PublicKey::parse(key).err()?;
         Some(format!("{field}[{at}] {why}"))
     })
+}
+
+/// Reason of the condition where the guest has other keys than the gateway.
+pub(crate) const KEYS_REPLACED: &str = "KeysReplaced";
+
+/// The gateway's public key that the guest knows: that with which it was made, unless
+/// somebody says that it has another one by now. It was made when its disk was filled.
+pub(super) fn guest_key(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+    let told = vm
+        .object
+        .status
+        .as_ref()
+        .and_then(|it| it.guest_key.clone());
+    match lost::disk_state(vm, seen) {
+        DiskState::Lost => return told,
+        DiskState::Filled => {}
+        _ => return None,
+    }
+    let present = present_key(vm, seen);
+    let annotations = vm.object.metadata.annotations.as_ref();
+    let said = annotations.and_then(|all| all.get(labels::GUEST_KEY));
+    if said.is_some_and(|said| Some(said.trim()) == present.as_deref()) {
+        return present;
+    }
+    told.or(present)
+}
+
+/// The present public key, if the guest does not know it.
+fn unknown_key(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+    let known = guest_key(vm, seen)?;
+    present_key(vm, seen).filter(|present| *present != known)
+}
+
+fn present_key(vm: &Vm<'_>, seen: &Observed) -> Option<String> {
+    let secret = exposed::own(vm, seen.key_secret.as_ref())?;
+    let keys = VmKeys::from_secret(secret).ok()?;
+    Some(keys.client_public.trim().to_owned())
 }

@@ -10,12 +10,10 @@ use kite_core::{
     kubevirt::{StatusCondition, VirtualMachine, VirtualMachineInstance},
 };
 
-use super::observe::Observed;
+use super::{blockers, observe::Observed, resize};
 
 /// `KubeVirt`'s condition of a VM whose template cannot be given to its instance.
 const RESTART: &str = "RestartRequired";
-/// `KubeVirt`'s conditions of an instance that waits for more of something.
-const RESIZING: [&str; 2] = ["HotVCPUChange", "HotMemoryChange"];
 
 /// Where the root disk is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +29,8 @@ pub(super) enum DiskState {
     Filled,
     /// It could not be filled.
     Failed,
+    /// It was filled, and is gone or on its way out.
+    Lost,
 }
 
 impl DiskState {
@@ -81,13 +81,20 @@ impl Judgement {
     }
 }
 
-/// Where the VM stands that is to be `power`.
-pub(super) fn judge(
-    power: PowerState,
-    disk: DiskState,
-    machine: Option<&VirtualMachine>,
-    instance: Option<&VirtualMachineInstance>,
-) -> Judgement {
+/// What `KubeVirt` says of a VM that has not come to start.
+const BEFORE_A_START: &[&str] = &[
+    "Stopped",
+    "Provisioning",
+    "Starting",
+    "WaitingForVolumeBinding",
+    "WaitingForReceiver",
+    "CrashLoopBackOff",
+];
+
+/// Where the VM stands that is to be `power`. How a resize goes is judged with the
+/// rest: see [`resize`].
+pub(super) fn judge(power: PowerState, disk: DiskState, seen: &Observed) -> Judgement {
+    let (machine, instance) = (seen.machine.as_ref(), seen.instance.as_ref());
     let printable = machine
         .and_then(|machine| machine.status.as_ref())
         .and_then(|status| status.printable_status.as_deref());
@@ -106,40 +113,80 @@ pub(super) fn judge(
             "DiskNotReady",
             "waiting for the disk",
         ),
-        (DiskState::WaitingForStart | DiskState::Filled, PowerState::Off) => {
-            off(printable, instance)
+        (DiskState::WaitingForStart | DiskState::Filled | DiskState::Lost, PowerState::Off) => {
+            off(printable, machine, instance)
         }
-        (DiskState::Filled, PowerState::On) => on(printable, machine, instance),
-    }
-}
-
-fn off(printable: Option<&str>, instance: Option<&VirtualMachineInstance>) -> Judgement {
-    let stopped = || Judgement::new(VmPhase::Stopped, true, "Stopped", "the VM is off");
-    match (printable, instance) {
-        (Some("Stopped") | None, _) | (_, None) => stopped(),
-        (Some(_), Some(_)) => Judgement::new(
-            VmPhase::Stopping,
+        (DiskState::Filled, PowerState::On) => on(printable, seen),
+        // What runs has its disk until it ends.
+        (DiskState::Lost, PowerState::On) if runs(instance) => on(printable, seen),
+        (DiskState::Lost, PowerState::On) => Judgement::new(
+            VmPhase::Failed,
             false,
-            "Stopping",
-            "the guest is shutting down",
+            "DiskLost",
+            "the VM cannot start without its disk",
         ),
     }
 }
 
-fn on(
+/// Whether a guest runs in the instance.
+pub(super) fn runs(instance: Option<&VirtualMachineInstance>) -> bool {
+    let status = instance.and_then(|instance| instance.status.as_ref());
+    status.and_then(|status| status.phase.as_deref()) == Some("Running")
+}
+
+fn off(
     printable: Option<&str>,
     machine: Option<&VirtualMachine>,
     instance: Option<&VirtualMachineInstance>,
 ) -> Judgement {
+    let stopped = || Judgement::new(VmPhase::Stopped, true, "Stopped", "the VM is off");
+    match (printable, instance) {
+        (Some("Stopped") | None, _) | (_, None) => stopped(),
+        (Some(_), Some(_)) => match blockers::of_machine(machine, instance) {
+            Some(words) => Judgement::new(
+                VmPhase::Stopping,
+                false,
+                "StopBlocked",
+                format!("the guest is to shut down, and KubeVirt says: {words}"),
+            ),
+            None => Judgement::new(
+                VmPhase::Stopping,
+                false,
+                "Stopping",
+                "the guest is shutting down",
+            ),
+        },
+    }
+}
+
+fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
+    let (machine, instance) = (seen.machine.as_ref(), seen.instance.as_ref());
     let starting =
         |reason: &str, message: &str| Judgement::new(VmPhase::Starting, false, reason, message);
     let failed =
         |reason: &str, message: &str| Judgement::new(VmPhase::Failed, false, reason, message);
-    let Some(printable) = printable else {
-        return starting("Starting", "KubeVirt has not seen the VM yet");
+    let blocked = || {
+        let words = blockers::of_machine(machine, instance)?;
+        Some(failed(
+            "StartBlocked",
+            &format!(
+                "KubeVirt cannot start the VM, and tries again and again ({words}): an \
+                 administrator must look at that; what a quota or a limit is in the way of \
+                 starts when the VM is smaller (spec.cpu, spec.memory), too"
+            ),
+        ))
     };
+    let Some(printable) = printable else {
+        return blocked()
+            .unwrap_or_else(|| starting("Starting", "KubeVirt has not seen the VM yet"));
+    };
+    if BEFORE_A_START.contains(&printable)
+        && let Some(blocked) = blocked()
+    {
+        return blocked;
+    }
     match printable {
-        "Running" => running(machine, instance),
+        "Running" => running(seen),
         "Stopped" | "Provisioning" | "Starting" => starting("Starting", "the VM is being started"),
         "WaitingForVolumeBinding" => starting(
             "WaitingForVolumeBinding",
@@ -172,8 +219,11 @@ fn on(
         }
         "ErrorUnschedulable" => failed(
             "Unschedulable",
-            "no node has room for the VM: it starts when there is some; until then make it \
-             smaller (spec.cpu, spec.memory), switch others off, or have nodes added",
+            &format!(
+                "no node has room for the VM{}: it starts when there is some; until then make \
+                 it smaller (spec.cpu, spec.memory), switch others off, or have nodes added",
+                in_words(blockers::of_scheduling(instance))
+            ),
         ),
         "CrashLoopBackOff" => failed(
             "CrashLoopBackOff",
@@ -181,8 +231,11 @@ fn on(
         ),
         "ErrImagePull" | "ImagePullBackOff" => failed(
             "ImagePull",
-            "KubeVirt's launcher image cannot be fetched: an administrator must look at the \
-             node's registry access",
+            &format!(
+                "KubeVirt's launcher image cannot be fetched{}: an administrator must look at \
+                 the node's registry access",
+                in_words(blockers::of_machine(machine, instance))
+            ),
         ),
         "DataVolumeError" => failed(
             "DataVolumeError",
@@ -199,30 +252,36 @@ fn on(
             VmPhase::Starting,
             ConditionStatus::Unknown,
             "UnknownStatus",
-            format!("KubeVirt reports {other:?}, which Kite does not know"),
+            format!(
+                "KubeVirt reports {other:?}, which Kite does not know{}",
+                in_words(blockers::of_machine(machine, instance))
+            ),
         ),
     }
 }
 
-fn running(
-    machine: Option<&VirtualMachine>,
-    instance: Option<&VirtualMachineInstance>,
-) -> Judgement {
+/// Words of `KubeVirt` as they stand in a sentence.
+fn in_words(words: Option<String>) -> String {
+    words.map(|words| format!(" ({words})")).unwrap_or_default()
+}
+
+fn running(seen: &Observed) -> Judgement {
+    let (machine, instance) = (seen.machine.as_ref(), seen.instance.as_ref());
+    let resize = || resize::told(instance, seen.kubevirt.as_ref(), seen.now);
     let (reason, message) = if is_true(of_machine(machine, RESTART)) {
         (
             "RestartRequired",
-            "the VM runs; what was changed takes effect at its next restart",
+            "the VM runs; what was changed takes effect at its next restart".to_owned(),
         )
-    } else if RESIZING
-        .iter()
-        .any(|type_| is_true(of_instance(instance, type_)))
-    {
+    } else if let Some(told) = resize() {
+        told
+    } else if let Some(words) = blockers::of_machine(machine, instance) {
         (
-            "Resizing",
-            "the VM runs and is being given its new size, for which it moves to another launcher",
+            "RunningWithFault",
+            format!("the VM runs, and KubeVirt says: {words}"),
         )
     } else {
-        ("Running", "the VM runs")
+        ("Running", "the VM runs".to_owned())
     };
     Judgement::new(VmPhase::Running, true, reason, message)
 }

@@ -121,13 +121,119 @@ fn holds(type_: &str) -> StatusCondition {
     }
 }
 
+fn judged(
+    power: PowerState,
+    disk: DiskState,
+    machine: &VirtualMachine,
+    instance: Option<&VirtualMachineInstance>,
+) -> Judgement {
+    let seen = Observed {
+        machine: Some(machine.clone()),
+        instance: instance.cloned(),
+        ..Observed::default()
+    };
+    judge(power, disk, &seen)
+}
+
 fn told(printable: &str, disk: DiskState, power: PowerState) -> Judgement {
-    judge(
-        power,
-        disk,
-        Some(&machine(printable, &[])),
-        Some(&instance(Vec::new())),
-    )
+    let (machine, instance) = (machine(printable, &[]), instance(Vec::new()));
+    judged(power, disk, &machine, Some(&instance))
+}
+
+fn says(type_: &str, status: &str, reason: &str, message: &str) -> StatusCondition {
+    StatusCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        ..StatusCondition::default()
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_start_is_told_and_goes_with_it() {
+    let quota = "exceeded quota: kite-quota";
+    for printable in BEFORE_A_START {
+        let mut refused = machine(printable, &[]);
+        let conditions = &mut refused.status.as_mut().unwrap().conditions;
+        conditions.push(says("Failure", "True", "FailedCreate", quota));
+        let told = judged(PowerState::On, DiskState::Filled, &refused, None);
+        assert_eq!((told.phase, told.reason.as_str()), (Failed, "StartBlocked"));
+        assert!(
+            told.message.contains("FailedCreate: exceeded quota"),
+            "{}",
+            told.message
+        );
+        refused.status.as_mut().unwrap().conditions.clear();
+        let told = judged(PowerState::On, DiskState::Filled, &refused, None);
+        assert_ne!(told.reason, "StartBlocked", "{printable}");
+        let synchronized = says(
+            "Synchronized",
+            "False",
+            "FailedBackendStorageCreate",
+            "no class",
+        );
+        let instance = instance(vec![synchronized]);
+        let told = judged(PowerState::On, DiskState::Filled, &refused, Some(&instance));
+        assert!(
+            told.message
+                .contains("FailedBackendStorageCreate: no class")
+        );
+        assert_eq!(told.reason, "StartBlocked");
+    }
+}
+
+#[test]
+fn the_words_of_others_stand_beside_kites_own() {
+    let nodes = says(
+        "PodScheduled",
+        "False",
+        "Unschedulable",
+        "0/3 nodes are available: cpu.",
+    );
+    let pull = says("Synchronized", "False", "ErrImagePull", "unauthorized");
+    for (printable, condition, words) in [
+        (
+            "ErrorUnschedulable",
+            &nodes,
+            "(0/3 nodes are available: cpu)",
+        ),
+        ("ErrImagePull", &pull, "(ErrImagePull: unauthorized)"),
+        ("Hibernating", &pull, "(ErrImagePull: unauthorized)"),
+        (
+            "Running",
+            &pull,
+            "KubeVirt says: ErrImagePull: unauthorized",
+        ),
+    ] {
+        let instance = instance(vec![condition.clone()]);
+        let machine = machine(printable, &[]);
+        let told = judged(PowerState::On, DiskState::Filled, &machine, Some(&instance));
+        assert!(
+            told.message.contains(words),
+            "{printable}: {}",
+            told.message
+        );
+    }
+}
+
+#[test]
+fn a_vm_without_its_disk_runs_on_and_does_not_start() {
+    let running = machine("Running", &[]);
+    let guest = instance(Vec::new());
+    let on = |instance| judged(PowerState::On, DiskState::Lost, &running, instance);
+    assert_eq!(on(Some(&guest)).phase, Running);
+    assert_eq!(
+        (on(None).phase, on(None).reason.as_str()),
+        (Failed, "DiskLost")
+    );
+    let off = judged(
+        PowerState::Off,
+        DiskState::Lost,
+        &machine("Stopped", &[]),
+        None,
+    );
+    assert_eq!(off.phase, Stopped);
 }
 
 #[test]
@@ -175,12 +281,8 @@ fn a_vm_that_is_to_be_off_is_off_or_going_off() {
             Stopping
         };
         assert_eq!(phase, expected, "{printable}");
-        let gone = judge(
-            PowerState::Off,
-            DiskState::Filled,
-            Some(&machine(printable, &[])),
-            None,
-        );
+        let machine = machine(printable, &[]);
+        let gone = judged(PowerState::Off, DiskState::Filled, &machine, None);
         assert_eq!(gone.phase, Stopped, "{printable}, and nothing runs");
     }
 }
@@ -188,24 +290,18 @@ fn a_vm_that_is_to_be_off_is_off_or_going_off() {
 #[test]
 fn unschedulable_is_a_failure_only_when_kubevirt_has_seen_the_disk() {
     let mut unseen = machine("ErrorUnschedulable", &["DataVolumesReady"]);
-    let judged = |machine: &VirtualMachine| {
-        judge(PowerState::On, DiskState::Filled, Some(machine), None).phase
-    };
-    assert_eq!(judged(&unseen), Failed);
+    let phase =
+        |machine: &VirtualMachine| judged(PowerState::On, DiskState::Filled, machine, None).phase;
+    assert_eq!(phase(&unseen), Failed);
     unseen.status.as_mut().unwrap().conditions[0].status = "False".to_owned();
-    assert_eq!(judged(&unseen), Starting);
+    assert_eq!(phase(&unseen), Starting);
 }
 
 #[test]
 fn a_running_vm_says_what_it_waits_for() {
     let of = |conditions: &[&str], instance: &VirtualMachineInstance| {
         let machine = machine("Running", conditions);
-        judge(
-            PowerState::On,
-            DiskState::Filled,
-            Some(&machine),
-            Some(instance),
-        )
+        judged(PowerState::On, DiskState::Filled, &machine, Some(instance))
     };
     let plain = instance(Vec::new());
     assert_eq!(of(&["RestartRequired"], &plain).reason, "RestartRequired");
@@ -225,12 +321,7 @@ fn a_guest_that_cannot_write_is_told_from_one_that_a_person_paused() {
     condition.reason = Some("PausedIOError".to_owned());
     let instance = instance(vec![condition]);
     let machine = machine("Paused", &[]);
-    let judged = judge(
-        PowerState::On,
-        DiskState::Filled,
-        Some(&machine),
-        Some(&instance),
-    );
+    let judged = judged(PowerState::On, DiskState::Filled, &machine, Some(&instance));
     assert_eq!(
         (judged.phase, judged.reason.as_str()),
         (Paused, "PausedIOError")

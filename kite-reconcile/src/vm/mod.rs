@@ -5,6 +5,7 @@
 //! deletion:  Ingress, HTTPRoute, Services ► VirtualMachine ► disk ► Secrets ► claims ► finalizer
 //! ```
 
+mod blockers;
 mod delete;
 mod expiry;
 mod exposed;
@@ -12,14 +13,18 @@ mod growth;
 mod hold;
 mod idle;
 mod login;
+mod lost;
 mod machine;
 mod observe;
 mod offer;
 mod plan;
 mod quota;
+mod remake;
+mod resize;
 mod restart;
 mod status;
 mod unreadable;
+mod volume;
 
 use async_trait::async_trait;
 use kite_core::{
@@ -29,6 +34,7 @@ use kite_core::{
 use kite_render::Vm;
 use kube::runtime::controller::Action;
 
+pub(crate) use self::login::KEYS_REPLACED;
 pub(crate) use self::offer::{is_fulfilled, is_of as is_claim_of};
 pub use self::{
     observe::{ImageSeen, Observed},

@@ -11,21 +11,23 @@ use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey, Unread},
     crd::{Claim, KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteVirtualMachine},
     gateway_api::HttpRoute,
-    kubevirt::{VirtualMachine, VirtualMachineInstance},
+    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels, names,
 };
 use kite_render::{Vm, disk, exposure, reservation, walls};
 use kube::{ResourceExt, api::ListParams};
 
 use super::{
+    lost,
     machine::DiskState,
     offer::{self, OfferSeen},
-    quota,
+    quota, resize,
 };
 use crate::{
     Error,
     cache::{live, reading::read_since},
     claims::Claims,
+    configured,
     objects::AnyObject,
     plan::Outcome,
     standing::{Standing, standing},
@@ -78,10 +80,13 @@ pub struct Observed {
     pub cloud_init: Option<Secret>,
     /// The root disk.
     pub disk: Option<DataVolume>,
-    /// The root disk's claim; only looked at when it may have to grow or to go.
+    /// The root disk's claim; only looked at when there is a disk, or was one with
+    /// data, and when it may have to go.
     pub claim: Option<PersistentVolumeClaim>,
     /// Why the claim may not grow, once that was tried.
     pub growth_refused: Option<String>,
+    /// How `KubeVirt` is configured; only looked at while the VM is given more.
+    pub kubevirt: Option<KubeVirt>,
     /// Whether a restart was asked for just now.
     pub restart_asked: bool,
     /// The VM as `KubeVirt` knows it.
@@ -170,11 +175,13 @@ impl Observed {
             // None, too, in a cluster without the Gateway API.
             find(cluster, own(vm.name.to_owned())),
         )?;
-        let may_grow = disk.as_ref().is_some_and(|disk| {
-            super::plan::disk_size(disk).is_none_or(|size| size < *quota::largest_disk(object))
-        });
-        let claim = if may_grow || deleting {
-            find(cluster, own(names::disk(vm.name))).await?
+        let (disk, claim) = if deleting {
+            (disk, find(cluster, own(names::disk(vm.name))).await?)
+        } else {
+            look_for_disk(cluster, &vm, disk).await?
+        };
+        let kubevirt = if resize::is_under_way(instance.as_ref()) {
+            configured::kubevirt(cluster).await?
         } else {
             None
         };
@@ -198,8 +205,7 @@ impl Observed {
             .unwrap_or_default();
         let certificate_missing = !deleting && lacks_certificate(cluster, &vm, &platform).await?;
         let certificate = if deleting {
-            // The cache need not have what tells whose it is.
-            live(find(cluster, own(names::certificate_secret(vm.name)))).await?
+            left_certificate(cluster, &vm).await?
         } else {
             None
         };
@@ -225,6 +231,7 @@ impl Observed {
             disk,
             claim,
             growth_refused: None,
+            kubevirt,
             restart_asked: false,
             machine,
             instance,
@@ -342,6 +349,26 @@ async fn find<K: Object, C: Cluster>(
     cluster.find(&key).await
 }
 
+/// The disk `found` of a VM, and its claim. That one with data is gone is a grave
+/// thing to say: caches do not do for that.
+async fn look_for_disk<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+    found: Option<DataVolume>,
+) -> Result<(Option<DataVolume>, Option<PersistentVolumeClaim>), ClusterError> {
+    let key = || ObjectKey::namespaced(vm.namespace, names::disk(vm.name));
+    let had_data = lost::had_data(vm).is_some();
+    if found.is_none() && !had_data {
+        return Ok((None, None));
+    }
+    let claim = find(cluster, key()).await?;
+    let is_filled = DiskState::of(found.as_ref()) == DiskState::Filled;
+    if found.is_none() || (is_filled && claim.is_none()) {
+        return live(async { try_join!(find(cluster, key()), find(cluster, key())) }).await;
+    }
+    Ok((found, claim))
+}
+
 /// Whether a wall is missing around a user's VMs. Where a machine is made again,
 /// they may have been taken down with it a moment ago: caches do not do then.
 async fn is_unwalled<C: Cluster>(
@@ -383,6 +410,19 @@ async fn activity<C: Cluster>(
         live(lease).await
     } else {
         lease.await
+    }
+}
+
+/// What cert-manager left of the certificate. Of what is there the cache need not have
+/// what tells whose it is.
+async fn left_certificate<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+) -> Result<Option<Secret>, ClusterError> {
+    let key = || ObjectKey::namespaced(vm.namespace, names::certificate_secret(vm.name));
+    match find::<Secret, C>(cluster, key()).await? {
+        Some(_) => live(find(cluster, key())).await,
+        None => Ok(None),
     }
 }
 

@@ -29,10 +29,11 @@ use super::{
     exposed,
     hold::power,
     idle::Idleness,
+    lost,
     observe::{ImageSeen, Observed},
     offer,
     quota::{self, Field, Lack, Share},
-    restart, status, unreadable,
+    remake, resize, restart, status, unreadable,
 };
 use crate::{
     Error,
@@ -94,6 +95,7 @@ pub fn plan(
             // It may have been refused, of which no watch tells.
             _ if seen.restart_asked => SOON,
             (Some(claim), _) if !is_bound(claim) => SOON,
+            _ if lost::loss(&vm, seen).is_some() => A_WHILE,
             (_, false) => SOON,
             _ if seen.exposure_refused.is_some() => A_WHILE,
             _ if share.refusal(&quota::ALL).is_some() => A_WHILE,
@@ -108,7 +110,9 @@ pub(super) fn next_deadline(vm: &Vm<'_>, seen: &Observed) -> Option<jiff::Timest
     let expiry = Expiry::of(vm.object, seen.now).and_then(|expiry| expiry.next());
     let idle = Idleness::of(vm, seen).and_then(|idle| idle.next(seen.now));
     let restart = restart::next(vm, seen);
-    expiry.into_iter().chain(idle).chain(restart).min()
+    let resize = resize::next(seen.instance.as_ref(), seen.now);
+    let all = expiry.into_iter().chain(idle).chain(restart);
+    all.chain(resize).min()
 }
 
 /// How long until time alone calls for something.
@@ -192,7 +196,9 @@ fn steps(
     let entitled = status::has_ssh_id(seen);
     // A VM that was made keeps what it has, whatever became of its claim or of
     // its image; one that was not yet, waits.
-    if seen.disk.is_none() {
+    let lost = lost::loss(vm, seen);
+    let is_new = seen.disk.is_none() && lost.is_none();
+    if is_new {
         obstacles.extend(expiry.filter(Expiry::is_expired).map(|expiry| Obstacle {
             condition: NewCondition {
                 type_: VIRTUAL_MACHINE_READY,
@@ -209,31 +215,36 @@ fn steps(
     let may_ask = match &seen.disk {
         None => entitled && obstacles.is_empty() && offer::may_be_had(vm, seen),
         Some(_) => seen.own_disk(vm).is_some(),
-    };
+    } && lost.is_none();
     let share = Share::of(vm, seen, may_ask);
     let fitted = share.fitted(vm.object);
     let fitted = Vm {
         object: &fitted,
         ..*vm
     };
-    if seen.disk.is_none() && obstacles.is_empty() {
+    if is_new && obstacles.is_empty() {
         obstacles.extend(quota_obstacle(&share, &quota::ALL, seen));
     }
-    let may_be_made = obstacles.is_empty() && (entitled || seen.disk.is_some());
+    // What is left of a VM that has lost its disk is kept as it should be.
+    let is_made = seen.disk.is_some() || lost.is_some();
+    let may_be_made = obstacles.is_empty() && (entitled || is_made);
+    let has_disk = lost.is_none();
     let mut steps = Steps {
         steps: Vec::new(),
         obstacles,
     };
-    let is_prepared =
-        may_be_made && steps.keys_and_user_data(vm, seen)? && steps.disk(&fitted, seen);
+    let is_prepared = may_be_made
+        && steps.keys_and_user_data(vm, seen)?
+        && (!has_disk || steps.disk(&fitted, seen));
     // What runs can always be switched off, whatever else is in the way.
     let unwalled = walls_obstacle(vm, seen).filter(|_| seen.is_unwalled);
     let unfit = unwalled.or_else(|| quota_obstacle(&share, &quota::MACHINE, seen));
-    let unfit = unfit.filter(|_| is_prepared && seen.machine.is_none());
+    let may_start = is_prepared && has_disk;
+    let unfit = unfit.filter(|_| may_start && seen.machine.is_none());
     if let Some(unfit) = unfit {
         // Its spec was edited after its disk was made, or its walls were taken down.
         steps.obstacles.push(unfit);
-    } else if is_prepared || seen.machine.is_some() {
+    } else if may_start || seen.machine.is_some() {
         let desired = machine::virtual_machine_for(&fitted, hardware(seen), power(vm, seen));
         steps.wanted(&desired, seen.machine.as_ref());
     }
@@ -243,14 +254,16 @@ fn steps(
         }
         let is_led = steps.wanted(&service::web(vm), seen.web_service.as_ref());
         steps.exposure(vm, seen, is_led);
-        steps.growth(&fitted, seen);
+        if has_disk {
+            steps.growth(&fitted, seen);
+        }
     }
     if steps.steps.is_empty() {
         let unled = |claim: &_| !exposed::leads_from(vm, seen, claim);
         steps.steps.extend(seen.claims.give_back(unled));
     }
     let mut steps = steps.steps;
-    if seen.own_disk(vm).is_some() {
+    if seen.own_disk(vm).is_some() || lost.is_some() {
         steps.extend(offer::note(vm, seen));
         return Ok((steps, share));
     }
@@ -346,7 +359,7 @@ fn image_obstacle(vm: &Vm<'_>, image: &ImageSeen) -> Option<Obstacle> {
             ),
         ));
     }
-    let (disk, least) = (&vm.object.spec.disk, &image.spec.min_disk);
+    let (disk, least) = (&vm.object.spec.disk, image.least_disk());
     (disk < least).then(|| {
         Obstacle::new(
             IMAGE_READY,
@@ -408,6 +421,10 @@ impl Steps<'_> {
             ImageSeen::Unknown { .. } => seen.platform.image_namespace(),
         };
         let mut desired = disk::data_volume(vm, &seen.platform, images);
+        if let Some(step) = remake::step(vm, seen, &desired) {
+            self.steps.push(step);
+            return false;
+        }
         if let Some(stored) = &seen.disk {
             // Immutable once made.
             desired.spec = stored.spec.clone();
@@ -422,11 +439,13 @@ impl Steps<'_> {
     fn growth(&mut self, vm: &Vm<'_>, seen: &Observed) {
         // Only once it is bound it may grow.
         let claim = quota::own_claim(seen).filter(|claim| is_bound(claim));
-        let is_smaller = claim
-            .and_then(claim_size)
-            .is_some_and(|size| size < vm.object.spec.disk);
+        let overhead = quota::overhead(vm, seen).unwrap_or_default();
+        let wanted = &vm.object.spec.disk;
+        let has = claim.and_then(claim_size);
+        let is_smaller = has.is_some_and(|has| !overhead.has_room(&has, wanted));
+        let size = overhead.claim_for(wanted);
         if is_smaller && seen.growth_refused.is_none() {
-            let grown = guarded(&disk::grown_claim(vm), claim);
+            let grown = guarded(&disk::grown_claim(vm, &size), claim);
             self.steps.push(Step::Grow(Box::new(grown)));
         }
     }

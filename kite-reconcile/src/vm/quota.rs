@@ -39,7 +39,7 @@ use kite_core::{
 };
 use kite_render::Vm;
 
-pub(super) use self::holding::own_claim;
+pub(super) use self::holding::{overhead, own_claim};
 use self::{
     holding::{given_disk, held, in_use},
     judge::Judge,
@@ -265,16 +265,6 @@ pub(super) fn asks(vm: &Vm<'_>, seen: &Observed) -> bool {
     let (wish, held) = (wish(vm.object), held(vm, seen, has_disk.as_ref()));
     let mut fields = ALL.into_iter();
     fields.any(|field| field.in_size(&wish) > field.in_size(&held))
-}
-
-/// The largest size that the disk may be asked to have: if its `DataVolume` was
-/// made with less, its claim has to be looked at.
-pub(super) fn largest_disk(object: &KiteVirtualMachine) -> &Bytes {
-    let status = object.status.as_ref();
-    let granted = status.and_then(|it| it.granted.as_ref()?.disk.as_ref());
-    let asking = status.and_then(|it| it.asking.as_ref()?.disk.as_ref());
-    let told = granted.into_iter().chain(asking);
-    told.fold(&object.spec.disk, Ord::max)
 }
 
 fn wish(object: &KiteVirtualMachine) -> VmSize {

@@ -1,7 +1,7 @@
 //! What is reported of a VM.
 
 use kite_core::{
-    conditions::{ConditionStatus, NewCondition},
+    conditions::{self, ConditionStatus, NewCondition},
     crd::{
         AccessStatus, Charge, Claim, DiskStatus, KiteVirtualMachineStatus, PowerState, VmPhase,
         VmSize,
@@ -14,17 +14,20 @@ use kite_core::{
 use kite_render::{Vm, exposure};
 
 use super::{
+    blockers,
     expiry::Expiry,
     exposed,
     growth::{Growth, growth},
     hold::{Hold, power},
     idle::Idleness,
-    login,
+    login, lost,
     machine::{self, DiskState, Judgement, judge},
     observe::{ImageSeen, Observed},
     offer,
-    plan::Obstacle,
+    plan::{Obstacle, claim_size},
     quota::{self, Field, Share},
+    remake,
+    volume::Overhead,
 };
 use crate::{
     claims::{ClaimState, WantedClaim, holder_text},
@@ -45,6 +48,7 @@ pub(super) fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineSt
     let is_same = old.power_state == new.power_state
         && old.observed_generation == new.observed_generation
         && (old.access == new.access || old.access.is_none())
+        && is_blocked(old) == is_blocked(new)
         && charged(old) == charged(new);
     if !is_same || !is_on_its_way(old) || !is_on_its_way(new) {
         return Urgency::Now;
@@ -60,6 +64,15 @@ pub(super) fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineSt
     } else {
         Urgency::Soon
     }
+}
+
+/// Reason of `DiskReady` where CDI says what is in its way.
+const CLONE_BLOCKED: &str = "CloneBlocked";
+
+/// Whether somebody has to do something for the disk to go on.
+fn is_blocked(status: &KiteVirtualMachineStatus) -> bool {
+    let told = conditions::find(&status.conditions, DISK_READY);
+    told.is_some_and(|told| told.reason == CLONE_BLOCKED)
 }
 
 /// What the VM is charged with: that its owner's other VMs have to know.
@@ -97,8 +110,8 @@ pub(super) fn report(
     share: &Share,
 ) -> (KiteVirtualMachineStatus, Vec<NewCondition>) {
     let power = power(vm, seen);
-    let disk = DiskState::of(seen.own_disk(vm));
-    let judgement = judge(power, disk, seen.machine.as_ref(), seen.instance.as_ref());
+    let disk = lost::disk_state(vm, seen);
+    let judgement = judge(power, disk, seen);
     let mut conditions = vec![
         reserved(vm, seen),
         image_ready(vm, seen, obstacles),
@@ -119,7 +132,7 @@ pub(super) fn report(
     let instance = seen.instance.as_ref().and_then(Alive::of);
     let status = KiteVirtualMachineStatus {
         observed_generation: None,
-        phase: Some(phase(seen, obstacles, &judgement)),
+        phase: Some(phase(vm, seen, obstacles, &judgement)),
         power_state: Some(if instance.as_ref().is_some_and(|it| it.runs) {
             PowerState::On
         } else {
@@ -132,6 +145,7 @@ pub(super) fn report(
         asking: share.asking.clone(),
         restart: None,
         access: access(vm, seen),
+        guest_key: login::guest_key(vm, seen),
         expiry: expiry.and_then(|expiry| expiry.status()),
         idle: idle.and_then(|idle| idle.status()),
         conditions: Vec::new(),
@@ -139,11 +153,11 @@ pub(super) fn report(
     (status, conditions)
 }
 
-fn phase(seen: &Observed, obstacles: &[Obstacle], judgement: &Judgement) -> VmPhase {
+fn phase(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle], judgement: &Judgement) -> VmPhase {
     if let Some(obstacle) = obstacles.first() {
         return obstacle.phase;
     }
-    if seen.disk.is_none() && !has_ssh_id(seen) {
+    if seen.disk.is_none() && !has_ssh_id(seen) && lost::loss(vm, seen).is_none() {
         return match wanted(seen, Claim::SshId).map(|claim| &claim.state) {
             Some(ClaimState::Held { .. }) => VmPhase::Failed,
             Some(ClaimState::Free | ClaimState::Mine(_)) | None => VmPhase::Pending,
@@ -163,7 +177,7 @@ fn ready(
     }
     let is_flaw = |condition: &&NewCondition| match condition.type_ {
         // A disk that waits for the first start is no flaw of a VM that is off.
-        DISK_READY if judgement.phase == VmPhase::Stopped => false,
+        DISK_READY if judgement.phase == VmPhase::Stopped => condition.reason.starts_with("DiskL"),
         _ => condition.status != ConditionStatus::True,
     };
     // What stands in the way says more than what has not come of it.
@@ -231,7 +245,7 @@ fn image_ready(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle]) -> NewCondi
         return condition;
     }
     let image = &vm.object.spec.image;
-    if seen.own_disk(vm).is_some() {
+    if seen.own_disk(vm).is_some() || lost::loss(vm, seen).is_some() {
         return NewCondition::new(
             IMAGE_READY,
             true,
@@ -264,6 +278,9 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState, share: &Share) -> 
         .map(|progress| format!(", {progress}"))
         .unwrap_or_default();
     let image = &vm.object.spec.image;
+    if let Some(lost) = lost::condition(vm, seen) {
+        return lost;
+    }
     if let Some(why) = &seen.growth_refused {
         let size = wanted_disk(vm, share);
         return NewCondition::new(
@@ -280,24 +297,35 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState, share: &Share) -> 
     if let Some(why) = refused.filter(|_| share.has_disk.is_some()) {
         return NewCondition::new(DISK_READY, false, "QuotaExceeded", why);
     }
-    match state {
-        DiskState::Missing => {
+    let blocked = seen.own_disk(vm).and_then(blockers::of_disk);
+    match (state, blocked) {
+        (DiskState::Filling | DiskState::WaitingForStart, Some(words)) => NewCondition::new(
+            DISK_READY,
+            false,
+            CLONE_BLOCKED,
+            format!(
+                "the disk cannot be made from {image} as it stands, which CDI tries again and \
+                 again ({words}): {}",
+                remake::remedy(vm, seen)
+            ),
+        ),
+        (DiskState::Missing | DiskState::Lost, _) => {
             NewCondition::new(DISK_READY, false, "NotMade", "the disk is not made yet")
         }
-        DiskState::Filling => NewCondition::new(
+        (DiskState::Filling, None) => NewCondition::new(
             DISK_READY,
             false,
             "Cloning",
             format!("the disk is being cloned from {image} ({phase}{progress})"),
         ),
-        DiskState::WaitingForStart => NewCondition::new(
+        (DiskState::WaitingForStart, None) => NewCondition::new(
             DISK_READY,
             false,
             "WaitingForStart",
             "the disk is filled when the VM is first started",
         ),
-        DiskState::Filled => filled(vm, seen, share),
-        DiskState::Failed => {
+        (DiskState::Filled, _) => filled(vm, seen, share),
+        (DiskState::Failed, _) => {
             let reason = status
                 .and_then(|s| s.conditions.iter().find(|c| c.type_ == "Running"))
                 .and_then(|running| running.message.clone())
@@ -317,7 +345,12 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState, share: &Share) -> 
 /// while it runs; its partitions grow at its next boot.
 fn filled(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
     let size = wanted_disk(vm, share);
-    match seen.claim.as_ref().map(|claim| growth(claim, size)) {
+    let overhead = quota::overhead(vm, seen).unwrap_or_default();
+    // What was asked for may do, and be less than what would be asked for now.
+    let asked = seen.claim.as_ref().and_then(claim_size);
+    let asked = asked.filter(|asked| overhead.has_room(asked, size));
+    let of_claim = asked.unwrap_or_else(|| overhead.claim_for(size));
+    match seen.claim.as_ref().map(|claim| growth(claim, &of_claim)) {
         None | Some(Growth::Done) => {
             // Somebody took back what it was just growing by.
             let too_large = share.has_disk.as_ref();
@@ -390,10 +423,18 @@ fn obstacle(obstacles: &[Obstacle], type_: &str) -> Option<NewCondition> {
 }
 
 fn disk_status(vm: &Vm<'_>, seen: &Observed, share: &Share) -> Option<DiskStatus> {
-    let disk = seen.own_disk(vm)?;
+    let told = vm.object.status.as_ref().and_then(|it| it.disk.clone());
+    let Some(disk) = seen.own_disk(vm) else {
+        // What is lost is told of until there is another.
+        return told.filter(|_| lost::loss(vm, seen).is_some());
+    };
     let status = disk.status.as_ref();
+    let overhead = quota::overhead(vm, seen).map(Overhead::text);
+    let of_this = told.filter(|told| told.uid.is_none() || told.uid == disk.metadata.uid);
     Some(DiskStatus {
         name: names::disk(vm.name),
+        uid: lost::uid(vm, seen).map(str::to_owned),
+        filesystem_overhead: overhead.or_else(|| of_this?.filesystem_overhead),
         size: share.has_disk.clone(),
         phase: status.and_then(|status| status.phase.clone()),
         progress: status.and_then(|status| status.progress.clone()),

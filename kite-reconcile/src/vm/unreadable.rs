@@ -13,7 +13,8 @@ use kite_render::{Vm, machine};
 use super::{
     expiry::Expiry,
     hold::{Hold, power},
-    machine::{DiskState, judge},
+    lost,
+    machine::judge,
     observe::Observed,
     plan::{hardware, until_next_deadline},
 };
@@ -32,10 +33,10 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualM
     let machine = seen.machine.as_ref().filter(|machine| {
         standing(&machine.metadata, &vm.metadata(vm.name.to_owned())) == Standing::Ours
     });
-    let disk = DiskState::of(seen.own_disk(vm));
+    let disk = lost::disk_state(vm, seen);
     let power = power(vm, seen);
     let phase = match machine {
-        Some(_) => judge(power, disk, machine, seen.instance.as_ref()).phase,
+        Some(_) => judge(power, disk, seen).phase,
         None => VmPhase::Failed,
     };
     let is_on = seen.instance.is_some() && phase != VmPhase::Stopped;

@@ -119,7 +119,7 @@ prop_compose! {
                     .chain(extra.then(policy_of_the_user))
                     .filter(|_| there)
                     .collect(),
-                quota: place(quota::resource_quota(&user, &settings.overhead), of_quota).filter(|_| there),
+                quota: place(quota::resource_quota(&user, &quota::Given::default(), &settings.overhead), of_quota).filter(|_| there),
                 vms: vms
                     .into_iter()
                     .enumerate()

@@ -207,7 +207,7 @@ fn disk_claim() -> impl Strategy<Value = DiskClaim> {
 }
 
 fn claim(vm: &Vm<'_>, disk: Found, how: DiskClaim) -> Option<PersistentVolumeClaim> {
-    let mut claim = disk::grown_claim(vm);
+    let mut claim = disk::grown_claim(vm, &vm.object.spec.disk);
     let owner = |uid: String| {
         Some(vec![OwnerReference {
             controller: Some(true),
@@ -608,11 +608,13 @@ impl World {
                     claim.spec = grown.spec;
                 }
             }
-            Step::Delete(object, _) if self.slow => {
+            Step::Delete(object, _) | Step::DeleteUnchanged(object) if self.slow => {
                 let object = leaving(object);
                 self.seen.absorb(Outcome::Stored(object));
             }
-            Step::Delete(object, _) => self.seen.absorb(Outcome::Gone(object)),
+            Step::Delete(object, _) | Step::DeleteUnchanged(object) => {
+                self.seen.absorb(Outcome::Gone(object));
+            }
             Step::DeleteSelf => self.object.metadata.deletion_timestamp = Some(now()),
             Step::Tell => {
                 self.report();

@@ -6,6 +6,7 @@
     reason = "a test awaits its whole world, and nothing else is on its stack"
 )]
 
+mod blocked;
 mod defects;
 mod deletion;
 mod drift;
@@ -21,6 +22,8 @@ mod life;
 mod limits;
 mod live;
 mod login;
+mod lost;
+mod moves;
 mod offers;
 mod operator;
 mod platform;

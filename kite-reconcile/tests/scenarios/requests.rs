@@ -13,7 +13,7 @@ use kite_core::{
 };
 use kite_fake::{
     FakeCluster,
-    actors::{Actors, Rules, everything},
+    actors::{Actors, Rules, everything, operator_definitions},
 };
 use kite_reconcile::Context;
 use kube::api::ListParams;
@@ -48,6 +48,7 @@ impl Counted {
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
             .crds(kite_core::gateway_api::crds())
+            .crds(operator_definitions())
             .build()
             .unwrap();
         let stop = CancellationToken::new();

@@ -26,7 +26,7 @@ use kite_fake::{
     FakeCluster,
     actors::{
         Actor, Actors, GarbageCollector, NamespaceLifecycle, Rules, cdi_definitions,
-        kubevirt_definitions, play, route_definitions,
+        kubevirt_definitions, operator_definitions, play, route_definitions,
     },
 };
 use kite_reconcile::{Context, Error, image, offer, platform, user, vm};
@@ -300,6 +300,7 @@ impl World {
             .crds(kite_core::crd::all())
             .crds(kubevirt_definitions())
             .crds(cdi_definitions())
+            .crds(operator_definitions())
             .crds(route_definitions())
             .build()
             .unwrap();

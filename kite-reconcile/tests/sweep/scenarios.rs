@@ -8,14 +8,15 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
-    conditions::is_true,
+    conditions::{find, is_true},
     crd::{
         ImageSource, KiteImage, KitePlatform, KitePlatformSpec, KiteReservation, KiteUser,
         KiteVirtualMachine, RegistrySource, UserPhase, VmPhase,
     },
     gateway_api::{Gateway, GatewaySpec, HttpRoute, Listener},
     kubevirt::{VirtualMachine, VirtualMachineInstance},
-    names,
+    labels, names,
+    quantity::Bytes,
 };
 use kite_fake::{
     actors::{Rule, Selector, Stage},
@@ -125,7 +126,10 @@ pub fn vm_edits(copies: usize) -> Builder {
         world.settle().await?;
         let claim: Option<PersistentVolumeClaim> = world.get(ANN, "web-disk").await?;
         let size = claim.and_then(|claim| claim.spec?.resources?.requests?.remove("storage"));
-        let has_grown = size.is_some_and(|size| size.0 == "20Gi");
+        // The disk and what the file system takes of its volume.
+        let size = size.and_then(|size| size.0.parse::<Bytes>().ok());
+        let room = size.map_or(0, |size| size.bytes() / 1000 * 945);
+        let has_grown = (20 << 30..(20 << 30) + (2 << 20)).contains(&room);
         world.expect(has_grown, "the disk has grown").await;
         let key =
             "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE7pFnhVBsrxUGzQ1mzJVCFcEPKHC9Et9CC9aBWUxHXp ann";
@@ -156,6 +160,37 @@ pub fn vm_deletion(copies: usize) -> Builder {
         world.delete(&web).await?;
         world.settle().await?;
         nothing_is_left_of(&world, "web").await
+    })
+}
+
+/// Somebody deletes the disk of a VM behind its back. None comes until it is asked for.
+pub fn disk_deleted(copies: usize) -> Builder {
+    inhabited(copies).scenario(async |world| {
+        let web = world.create(&vm("ann", "web")).await?;
+        settle_in(&world, &web, VmPhase::Running).await?;
+        let disk: Option<DataVolume> = world.get(ANN, "web-disk").await?;
+        let Some(disk) = disk else {
+            world.expect(false, "the VM has a disk").await;
+            return Ok(());
+        };
+        world.delete(&disk).await?;
+        world.settle().await?;
+        world
+            .patch(&web, json!({"spec": {"powerState": "Off"}}))
+            .await?;
+        settle_in(&world, &web, VmPhase::Stopped).await?;
+        let found: Option<DataVolume> = world.get(ANN, "web-disk").await?;
+        world.expect(found.is_none(), "no other disk comes").await;
+        let vm: Option<KiteVirtualMachine> = world.get(ANN, "web").await?;
+        let conditions = vm.and_then(|vm| vm.status).unwrap_or_default().conditions;
+        let is_told = find(&conditions, "Ready").is_some_and(|it| it.reason == "DiskLost");
+        world.expect(is_told, "the loss is told").await;
+        let asked = json!({
+            "metadata": {"annotations": {labels::REPLACE_DISK: disk.uid()}},
+            "spec": {"powerState": "On"},
+        });
+        world.patch(&web, asked).await?;
+        settle_in(&world, &web, VmPhase::Running).await
     })
 }
 

@@ -301,6 +301,12 @@ fn of_machines() -> Vec<Right> {
             "whether they run, and where",
         ),
         cluster(
+            "kubevirt.io",
+            ["kubevirts"],
+            ["list", "watch"],
+            "how much KubeVirt asks for VMs, for their users' quotas, and whether it moves them to grow",
+        ),
+        cluster(
             "subresources.kubevirt.io",
             ["virtualmachines/restart"],
             ["update"],

@@ -251,7 +251,7 @@ impl Walk<'_> {
             "name": VM,
             "cpu": 1,
             "memory": format!("{MEMORY_GIB}Gi"),
-            "disk": image.spec.min_disk,
+            "disk": image.least_disk(),
             "image": image.name_any(),
             "sshId": self.person.name,
             "sshPublicKeys": [public],

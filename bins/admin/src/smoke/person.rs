@@ -96,7 +96,7 @@ impl<'a> Person<'a> {
             vms: 1,
             cpu: 1,
             memory: Bytes::from_gib(MEMORY_GIB),
-            disk: image.spec.min_disk.clone(),
+            disk: image.least_disk().clone(),
         });
         let mut user = KiteUser::new(&self.name, spec);
         user.labels_mut()

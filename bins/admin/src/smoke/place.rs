@@ -193,7 +193,7 @@ pub(super) async fn image(
     if images.is_empty() {
         return Err(Failure::new("there is no image in the catalogue"));
     }
-    images.sort_by_key(|it| (it.spec.min_disk.bytes(), it.name_any()));
+    images.sort_by_key(|it| (it.least_disk().bytes(), it.name_any()));
     let phase = |it: &KiteImage| it.status.as_ref().and_then(|it| it.phase);
     let waits: Vec<_> = images
         .iter()

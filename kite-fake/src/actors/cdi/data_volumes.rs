@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kube::api::DynamicObject;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::claim::{claim_of, default_class};
 use super::source::{Readiness, Source, resolve};
@@ -28,6 +28,10 @@ use crate::actors::storage::{SELECTED_NODE, bind, claim_size, is_bound, is_late_
 const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
 /// On a claim: the `DataVolume` that it is filled for.
 const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
+
+/// When a claim is tried again that could not be made: what is in its way is not
+/// watched.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[DATA_VOLUME, DATA_SOURCE, CLAIM, VOLUME_SNAPSHOT];
@@ -140,8 +144,9 @@ impl Disk<'_> {
             }
         };
         let family = source.family();
-        let Some(claim) = self.claim(family, source_size.as_deref()).await? else {
-            return Ok(Next::Done);
+        let claim = match self.claim(family, source_size.as_deref()).await? {
+            Ok(claim) => claim,
+            Err(next) => return Ok(next),
         };
         if !is_controlled_by(&claim, uid(self.volume)) {
             let message = format!("PVC {} exists and is not of this DataVolume", self.key.name);
@@ -304,6 +309,19 @@ impl Disk<'_> {
         self.stand(family, &standing).await
     }
 
+    /// Tells that no claim can be made. What is wrong is not watched.
+    async fn refuse(
+        &self,
+        family: Family,
+        reason: &str,
+        message: String,
+    ) -> Result<Result<Found, Next>, ActorError> {
+        let reason = reason.to_owned();
+        let standing = Standing::Refused { reason, message };
+        self.stand(family, &standing).await?;
+        Ok(Err(Next::Later(TRY_AGAIN)))
+    }
+
     async fn stand(&self, family: Family, standing: &Standing) -> Result<Next, ActorError> {
         let old = &self.volume.data["status"];
         let now = self.context.now();
@@ -318,16 +336,15 @@ impl Disk<'_> {
         Ok(Next::Done)
     }
 
-    /// The claim, made where it is missing; `None` when it was made just now and
-    /// will be heard of.
+    /// The claim, made where it is missing; else when to look again.
     async fn claim(
         &self,
         family: Family,
         source_size: Option<&str>,
-    ) -> Result<Option<Found>, ActorError> {
+    ) -> Result<Result<Found, Next>, ActorError> {
         let namespace = self.key.namespace.as_deref();
         if let Some(claim) = self.objects.find(&CLAIM, namespace, &self.key.name).await? {
-            return Ok(Some(claim));
+            return Ok(Ok(claim));
         }
         let default = default_class(self.objects).await?;
         let spec = &self.volume.data["spec"];
@@ -340,17 +357,28 @@ impl Disk<'_> {
         let profile = profile
             .map(|p| p.data["status"].clone())
             .unwrap_or_default();
+        if profile.is_object() && modes_are_unknown(spec, &profile) {
+            let message = format!(
+                "no accessMode specified in StorageProfile {}",
+                class.unwrap_or_default()
+            );
+            return self.refuse(family, "ErrClaimNotValid", message).await;
+        }
         let default = default.as_deref();
         let body = claim_of(self.volume, family, default, &profile, source_size);
         match self.objects.create(&CLAIM, namespace, body).await {
-            Ok(claim) => Ok(claim),
+            // One that was made by somebody else just now will be heard of.
+            Ok(claim) => Ok(claim.ok_or(Next::Done)),
             // A quota, for one, may forbid it.
             Err(ActorError::Api { source, doing }) => match *source {
                 kube::Error::Api(status) if status.code == 403 || status.code == 422 => {
                     let message = status.message.clone();
-                    self.fail(family, "ErrClaimNotValid", message).await?;
-                    let source = Box::new(kube::Error::Api(status));
-                    Err(ActorError::Api { doing, source })
+                    let reason = if message.contains("exceeded quota") {
+                        "ErrExceededQuota"
+                    } else {
+                        "ErrClaimNotValid"
+                    };
+                    self.refuse(family, reason, message).await
                 }
                 other => Err(ActorError::Api {
                     doing,
@@ -360,6 +388,15 @@ impl Disk<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether neither the volume nor the profile of its class says how the claim may be
+/// accessed.
+fn modes_are_unknown(spec: &Value, profile: &Value) -> bool {
+    let has_some = |modes: &Value| modes.as_array().is_some_and(|modes| !modes.is_empty());
+    let sets = profile["claimPropertySets"].as_array();
+    let is_told = sets.is_some_and(|sets| sets.iter().any(|set| has_some(&set["accessModes"])));
+    spec["storage"].is_object() && !has_some(&spec["storage"]["accessModes"]) && !is_told
 }
 
 /// What is told of a disk that comes to stand so.

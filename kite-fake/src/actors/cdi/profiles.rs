@@ -83,6 +83,8 @@ fn status(profile: &DynamicObject, class: &DynamicObject, snapshots: &[Found]) -
         .filter(|s| !s.is_empty());
     status["claimPropertySets"] = match sets {
         Some(sets) => json!(sets),
+        // Of what makes no volumes nobody knows what they can.
+        None if provisioner == "kubernetes.io/no-provisioner" => Value::Null,
         None => json!([{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]),
     };
     let wanted = spec["snapshotClass"].as_str();

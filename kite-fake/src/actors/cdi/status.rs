@@ -73,6 +73,13 @@ pub(super) enum Standing {
         /// A sentence.
         message: String,
     },
+    /// Its claim cannot be made.
+    Refused {
+        /// One word.
+        reason: String,
+        /// A sentence.
+        message: String,
+    },
     /// Its claim waits for a Pod that uses it.
     WaitForConsumer,
     /// Its worker has crashed so often, and is tried again.
@@ -143,6 +150,13 @@ pub(super) fn status(
             said("Unknown", "NotFound", "No PVC found"),
             said("False", reason, message),
             said("False", reason, message),
+        ),
+        Standing::Refused { reason, message } => (
+            "Pending",
+            "N/A".to_owned(),
+            said("False", reason, message),
+            said("False", reason, message),
+            said("False", "", ""),
         ),
         Standing::WaitForConsumer => (
             "PendingPopulation",
@@ -222,7 +236,10 @@ pub(super) fn status(
             condition("Running", &running),
         ],
     });
-    if !matches!(standing, Standing::Pending { .. }) {
+    if !matches!(
+        standing,
+        Standing::Pending { .. } | Standing::Refused { .. }
+    ) {
         status["claimName"] = json!(name);
     }
     if let Standing::Crashed { count, .. } = standing {

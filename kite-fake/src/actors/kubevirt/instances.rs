@@ -6,6 +6,7 @@ use kube::api::DynamicObject;
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::configuration::Configuration;
 use super::instance_status::{Seen, may_launch, phase, status};
 use super::volumes::{Storage, Volume};
 use super::{FINALIZER, launcher, volumes};
@@ -147,10 +148,11 @@ impl Instances {
         let mut pod = launcher::current(instance, &pods).cloned();
         let launched = !matches!(text(instance, "/status/phase"), "" | "Pending");
         if pod.is_none() && !launched {
-            provision(objects, instance, &volumes).await?;
+            provision(context, objects, instance, &volumes).await?;
         }
         if pod.is_none() && !launched && may_launch(&volumes) {
-            let body = launcher::pod(instance, self.pending_ports);
+            let configuration = Configuration::read(context, objects).await?;
+            let body = launcher::pod(instance, self.pending_ports, &configuration);
             match objects.create(&POD, namespace, body).await {
                 Ok(made) => {
                     if let Some(made) = &made {
@@ -207,7 +209,7 @@ impl Instances {
         let new = status(&seen, phase);
         ignore_missing(objects.set_status(key, instance, new).await)?;
         if refused.is_some() {
-            return Ok(Next::After(std::time::Duration::from_secs(5)));
+            return Ok(Next::Later(std::time::Duration::from_secs(5)));
         }
         Ok(Next::Done)
     }
@@ -216,6 +218,7 @@ impl Instances {
 /// Storage that waits for its first consumer gets one: a Pod that only stands in
 /// for the launcher, and goes when the disks are filled.
 async fn provision(
+    context: &Context,
     objects: Objects<'_>,
     instance: &DynamicObject,
     volumes: &[Volume],
@@ -237,7 +240,8 @@ async fn provision(
     });
     let namespace = instance.metadata.namespace.as_deref();
     if waits {
-        let body = launcher::stand_in(instance);
+        let configuration = Configuration::read(context, objects).await?;
+        let body = launcher::stand_in(instance, &configuration);
         objects.create(&POD, namespace, body).await?;
     } else if consumed && may_launch(volumes) {
         let key = Key::new(&POD, namespace, &launcher::stand_in_name(instance));

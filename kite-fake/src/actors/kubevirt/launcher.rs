@@ -6,6 +6,7 @@ use kite_core::quantity::Bytes;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
+use super::configuration::Configuration;
 use super::instances::is_over;
 use super::volumes;
 use crate::actors::kind::INSTANCE;
@@ -16,8 +17,6 @@ use crate::actors::services::HOST_PORTS;
 const STATIC_OVERHEAD_MIB: u64 = 280;
 /// What each processor adds to that.
 const OVERHEAD_PER_CPU_MIB: u64 = 8;
-/// How many virtual processors share one.
-const ALLOCATION_RATIO: u64 = 10;
 /// Seconds that a launcher gets beyond its guest.
 const GRACE_BEYOND: i64 = 15;
 /// Seconds that a guest gets where its spec does not tell.
@@ -79,7 +78,11 @@ pub(super) fn closed(old: &Value, phase: &str, now: &str) -> Value {
 
 /// The launcher Pod of `instance`. `pending_ports` where the address of the
 /// guest is told later, so that no Service leads to the Pod before.
-pub(super) fn pod(instance: &DynamicObject, pending_ports: bool) -> Value {
+pub(super) fn pod(
+    instance: &DynamicObject,
+    pending_ports: bool,
+    configuration: &Configuration,
+) -> Value {
     let meta = &instance.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
     let spec = &instance.data["spec"];
@@ -116,7 +119,7 @@ pub(super) fn pod(instance: &DynamicObject, pending_ports: bool) -> Value {
             "containers": [{
                 "name": "compute",
                 "image": "quay.io/kubevirt/virt-launcher:v1.9.0",
-                "resources": {"requests": requests(spec)},
+                "resources": {"requests": requests(spec, configuration)},
             }],
             "hostname": spec["hostname"].as_str().unwrap_or(name),
             "restartPolicy": "Never",
@@ -138,8 +141,8 @@ pub(super) fn stand_in_name(instance: &DynamicObject) -> String {
 
 /// A Pod that uses the claims of `instance` before its launcher can, so that
 /// storage which waits for a consumer is filled.
-pub(super) fn stand_in(instance: &DynamicObject) -> Value {
-    let mut pod = pod(instance, true);
+pub(super) fn stand_in(instance: &DynamicObject, configuration: &Configuration) -> Value {
+    let mut pod = pod(instance, true, configuration);
     pod["metadata"]["name"] = json!(stand_in_name(instance));
     pod["metadata"]["annotations"]["kubevirt.io/ephemeral-provisioning"] = json!("true");
     let labels = pod["metadata"]["labels"].as_object_mut();
@@ -152,15 +155,16 @@ pub(super) fn stand_in(instance: &DynamicObject) -> Value {
 
 /// What the launcher asks for: a share of processors, the guest's memory and
 /// what the launcher needs itself.
-fn requests(spec: &Value) -> Value {
+fn requests(spec: &Value, configuration: &Configuration) -> Value {
     const MIB: u64 = 1024 * 1024;
     let guest = spec["domain"]["memory"]["guest"]
         .as_str()
         .or(spec["domain"]["resources"]["requests"]["memory"].as_str())
         .and_then(|text| text.parse::<Bytes>().ok())
         .map_or(0, |bytes| bytes.bytes());
+    let guest = guest * 100 / configuration.memory_overcommit;
     let memory = guest.div_ceil(MIB) + overhead_mib(spec);
-    let cpu = processors(spec) * 1000 / ALLOCATION_RATIO;
+    let cpu = processors(spec) * 1000 / configuration.allocation_ratio;
     json!({"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")})
 }
 
@@ -184,7 +188,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let pod = pod(&instance, true);
+        let pod = pod(&instance, true, &Configuration::default());
         let requests = &pod["spec"]["containers"][0]["resources"]["requests"];
         assert_eq!(*requests, json!({"cpu": "200m", "memory": "1320Mi"}));
         assert_eq!(pod["metadata"]["labels"]["app"], "vm1");

@@ -20,8 +20,8 @@ pub(super) struct Seen<'a> {
     pub(super) vm: &'a DynamicObject,
     /// The spec of its template, with what an instance type adds.
     pub(super) template: &'a Value,
-    /// What keeps it from having an instance.
-    pub(super) obstacle: Option<&'a str>,
+    /// What keeps it from having an instance: one word and a sentence.
+    pub(super) obstacle: Option<(&'a str, &'a str)>,
     /// Its instance.
     pub(super) instance: Option<&'a DynamicObject>,
     /// The volumes of its template.
@@ -182,8 +182,8 @@ fn conditions(seen: &Seen<'_>) -> Vec<Value> {
             !own.iter().any(|type_| c["type"] == *type_)
         });
         let mut all: Vec<Value> = std::iter::once(ready).chain(kept).collect();
-        if let Some(why) = seen.obstacle {
-            let words = ("True", "FailedFindInstancetype", why);
+        if let Some((reason, why)) = seen.obstacle {
+            let words = ("True", reason, why);
             all.push(condition(
                 old,
                 "Failure",

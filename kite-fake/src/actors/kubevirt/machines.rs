@@ -26,6 +26,9 @@ use crate::actors::objects::{
 use crate::actors::references::References;
 use crate::actors::snapshots::class_for;
 
+/// When an instance is tried again that could not be made.
+const TRY_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// What is read as watches have shown it.
 const SEEN: &[Kind] = &[VIRTUAL_MACHINE, INSTANCE, DATA_VOLUME, CLAIM];
 
@@ -139,7 +142,7 @@ impl Life<'_> {
                 Ok(Next::After(std::time::Duration::ZERO))
             }
             Some(instance) => {
-                self.tell(Some(&instance), None).await?;
+                self.tell(Some(&instance), None, None).await?;
                 Ok(Next::Done)
             }
             None => {
@@ -164,16 +167,17 @@ impl Life<'_> {
             let old = &self.vm.data["status"]["startFailure"];
             let now = self.context.clock.now();
             if let Some(failure) = start_failure(old, failed, now) {
-                self.tell(Some(failed), Some(failure)).await?;
+                self.tell(Some(failed), Some(failure), None).await?;
                 return Ok(Next::Done);
             }
         }
         if instance.is_none() && matches!(self.resolved, Resolved::Missing(_)) {
-            self.tell(None, None).await?;
+            self.tell(None, None, None).await?;
             // What is missing is not watched.
             return Ok(Next::Later(std::time::Duration::from_secs(5)));
         }
         let mut next = Next::Done;
+        let mut refused = None;
         let instance = match decide(self.vm, instance.as_deref()) {
             Decision::Leave => instance,
             Decision::Start => match pause_left(self.vm, self.context.clock.now()) {
@@ -181,7 +185,15 @@ impl Life<'_> {
                     next = Next::After(left);
                     None
                 }
-                None => self.start().await?,
+                None => match self.start().await {
+                    // A webhook, or a quota.
+                    Err(ActorError::Api { source, .. }) if is_refusal(&source) => {
+                        next = Next::Later(TRY_AGAIN);
+                        refused = Some(format!("Failure while starting VMI: {}", words(&source)));
+                        None
+                    }
+                    started => started?,
+                },
             },
             Decision::Stop => {
                 if let Some(instance) = &instance {
@@ -193,7 +205,8 @@ impl Life<'_> {
         if let Some(instance) = instance.as_ref().filter(|i| !is_deleting(i)) {
             self.live_update(instance).await?;
         }
-        self.tell(instance.as_deref(), None).await?;
+        self.tell(instance.as_deref(), None, refused.as_deref())
+            .await?;
         if instance.is_some() && self.persist_firmware().await? {
             return Ok(Next::Done);
         }
@@ -214,19 +227,21 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Writes the status, with the record of a failed start where there is one.
+    /// Writes the status, with the record of a failed start where there is one, and
+    /// why no instance could be made.
     async fn tell(
         &self,
         instance: Option<&DynamicObject>,
         failure: Option<Value>,
+        refused: Option<&str>,
     ) -> Result<(), ActorError> {
         let spec = &self.vm.data["spec"]["template"]["spec"];
         let namespace = self.key.namespace.as_deref();
         let volumes = volumes::observe(self.objects, spec, namespace).await?;
         let classes = self.snapshot_classes(&volumes).await?;
         let obstacle = match self.resolved {
-            Resolved::Missing(why) => Some(why.as_str()),
-            _ => None,
+            Resolved::Missing(why) => Some(("FailedFindInstancetype", why.as_str())),
+            _ => refused.map(|why| ("FailedCreate", why)),
         };
         let mut new = status(&Seen {
             vm: self.vm,
@@ -414,6 +429,18 @@ impl Life<'_> {
         );
         self.event("SuccessfulDelete", message).await;
         Ok(())
+    }
+}
+
+/// Whether the API server said no, and will not say yes to the same at once.
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 400 | 403 | 422))
+}
+
+fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

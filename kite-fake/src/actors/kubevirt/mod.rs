@@ -12,6 +12,8 @@ mod admission;
 mod agent;
 mod cloud_init;
 mod conditions;
+mod configuration;
+mod eviction;
 mod guests;
 mod hotplug;
 mod instance_status;
@@ -33,6 +35,7 @@ mod volumes;
 
 pub use admission::KubeVirtAdmission;
 pub use agent::NodeAgent;
+pub use eviction::LauncherEvictions;
 pub use guests::{Address, Guests, Machine, NoGuests, SshGuests};
 pub use hotplug::HotplugVolumes;
 pub use instances::Instances;

@@ -131,7 +131,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "tells a user of a namespace without a quota",
         file: USER,
         edits: &[(
-            "let quota = quota::resource_quota(user, &settings.overhead);
+            "let quota = quota::resource_quota(user, &given, &seen.overhead(settings));
              want(&mut steps, &quota, seen.quota.as_ref());",
             "",
         )],

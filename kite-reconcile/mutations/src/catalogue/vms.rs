@@ -26,7 +26,7 @@ pub(super) const ALL: &[Mutation] = &[
         what: "makes the VirtualMachine before its Secrets and its disk",
         file: PLAN,
         edits: &[(
-            "if is_prepared || seen.machine.is_some() {",
+            "if may_start || seen.machine.is_some() {",
             "if may_be_made {",
         )],
         first: (Sweep, "vm_life::crashes"),
@@ -56,6 +56,33 @@ pub(super) const ALL: &[Mutation] = &[
              }",
         )],
         first: (Properties, "vm_laws::"),
+    },
+    Mutation {
+        name: "lost-disk-made-anew",
+        what: "makes a disk with data anew from the image when it is gone",
+        file: "kite-reconcile/src/vm/lost.rs",
+        edits: &[(
+            "let lost = whatever_lost(vm, seen)?;",
+            "let lost = whatever_lost(vm, seen).filter(|_| false)?;",
+        )],
+        first: (Scenarios, "lost::"),
+    },
+    Mutation {
+        name: "stuck-disk-with-data-made-anew",
+        what: "deletes a disk with data that CDI says something bad of, to make a larger one",
+        file: "kite-reconcile/src/vm/remake.rs",
+        edits: &[(
+            "is_under_way && !had_data && !is_used && blockers::of_disk(disk).is_some()",
+            "is_under_way && (!had_data || !is_used || blockers::of_disk(disk).is_some())",
+        )],
+        first: (Scenarios, "blocked::"),
+    },
+    Mutation {
+        name: "no-room-for-a-move",
+        what: "leaves no room in the quota for a VM that moves",
+        file: "kite-render/src/quota.rs",
+        edits: &[("most: sum.most.or_more(charge),", "most: sum.most,")],
+        first: (Scenarios, "moves::"),
     },
     Mutation {
         name: "clone-source-of-another-tenant",

@@ -14,6 +14,7 @@ use crate::{
     vm::{
         observe::Observed,
         plan::{claim_size, disk_size},
+        volume::Overhead,
     },
 };
 
@@ -54,22 +55,41 @@ fn size_of(domain: &Domain) -> VmSize {
 }
 
 /// The size of the disk in terms of the VM's spec. The claim alone does not tell:
-/// for a file system CDI makes it somewhat larger. What was asked for last it has
-/// if its claim is at least as large; else what it had before.
+/// for a file system it is somewhat larger. What was asked for last it has if there
+/// is room for it in its claim; else what it had before.
 pub(super) fn given_disk(vm: &Vm<'_>, seen: &Observed) -> Option<Bytes> {
     let disk = seen.own_disk(vm)?;
     let made = disk_size(disk);
-    let has = own_claim(seen).and_then(claim_size).max(made.clone())?;
+    let claim = own_claim(seen).and_then(claim_size);
+    let overhead = overhead(vm, seen).unwrap_or_default();
+    let has_room = |size: &Bytes| {
+        let is_made = made.as_ref().is_some_and(|made| size <= made);
+        let in_claim = |claim: &Bytes| overhead.has_room(claim, size);
+        is_made || claim.as_ref().is_some_and(in_claim)
+    };
     let status = vm.object.status.as_ref();
     let granted = status.and_then(|it| it.granted.as_ref()?.disk.clone());
     let asking = status.and_then(|it| it.asking.as_ref()?.disk.clone());
     let before = status.and_then(|it| it.disk.as_ref()?.size.clone());
     let is_told = granted.is_some() || asking.is_some();
     let told = granted.or_else(|| (!is_told).then(|| vm.object.spec.disk.clone()));
-    let sizes = [told, before, made].into_iter().flatten();
-    // A claim that was grown has exactly the size that it was to have.
-    let asking = asking.filter(|asking| *asking == has);
-    sizes.chain(asking).filter(|size| *size <= has).max()
+    let sizes = [told, before, made.clone()].into_iter().flatten();
+    // A claim that was grown has the size that it was to have, and no more.
+    let grown = |asking: &Bytes| claim.as_ref() == Some(&overhead.claim_for(asking));
+    let asking = asking.filter(grown);
+    sizes.chain(asking).filter(has_room).max()
+}
+
+/// What the file system of the disk's volume takes of it, as far as there is a disk
+/// and a claim.
+pub(in crate::vm) fn overhead(vm: &Vm<'_>, seen: &Observed) -> Option<Overhead> {
+    let disk = seen.own_disk(vm)?;
+    let claim = own_claim(seen)?;
+    let told = vm.object.status.as_ref().and_then(|it| it.disk.as_ref());
+    let size = told.and_then(|told| told.size.as_ref());
+    let told = told.and_then(|told| told.filesystem_overhead.as_deref());
+    let instance = seen.instance.as_ref();
+    Some(Overhead::of(claim, disk, instance, told, size))
 }
 
 /// The claim of the disk that was seen.

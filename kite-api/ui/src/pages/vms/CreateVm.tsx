@@ -37,7 +37,8 @@ function CreateForm({ images, onClose }: { images: readonly Image[]; onClose: ()
   const me = useAccount();
   const left = useRemaining(me);
   const [image, setImage] = useState(() => images.find(({ phase }) => phase === "Ready")?.name ?? images[0]?.name ?? "");
-  const minDisk = bytes(images.find(({ name }) => name === image)?.minDisk ?? "0");
+  const chosen = images.find(({ name }) => name === image);
+  const minDisk = Math.max(bytes(chosen?.minDisk ?? "0"), bytes(chosen?.size ?? "0"));
   const [size, setSize] = useState(() => firstSize(left));
   const [waiting, setWaiting] = useState(false);
 

@@ -156,6 +156,10 @@ impl Crossing<'_> {
         state["endTimestamp"] = json!(now);
         state["completed"] = json!(true);
         live_update::settle(&instance.data["spec"], &mut status);
+        // Where it was told to leave it is no longer.
+        if let Some(fields) = status.as_object_mut() {
+            fields.remove("evacuationNodeName");
+        }
         ignore_missing(self.objects.set_status(self.key, &instance, status).await)?;
         if let Some(source) = source {
             self.close(&source, "Succeeded", now).await?;

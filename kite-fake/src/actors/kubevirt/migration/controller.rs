@@ -14,6 +14,7 @@ use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
 use crate::actors::events;
 use crate::actors::kind::{INSTANCE, Key, MIGRATION, POD};
 use crate::actors::kubevirt::conditions::find;
+use crate::actors::kubevirt::configuration::Configuration;
 use crate::actors::kubevirt::instances::is_over;
 use crate::actors::kubevirt::launcher;
 use crate::actors::objects::{Deletion, Objects, ignore_missing, is_deleting, text, uid};
@@ -257,7 +258,8 @@ impl Job<'_> {
             status["migrationState"] = json!({"sourcePod": source});
             return self.write(status).await;
         }
-        let body = target::pod(self.migration, instance);
+        let configuration = Configuration::read(self.context, self.objects).await?;
+        let body = target::pod(self.migration, instance, &configuration);
         match self.objects.create(&POD, self.namespace(), body).await {
             Ok(_) => Ok(Next::Done),
             Err(ActorError::Api { source, .. }) if matches!(source.as_ref(), kube::Error::Api(s) if s.message.contains("exceeded quota")) =>
@@ -265,7 +267,7 @@ impl Job<'_> {
                 let type_ = "migrationRejectedByResourceQuota";
                 let status = with_condition(self.old().clone(), type_, &self.now);
                 self.write(status).await?;
-                Ok(Next::After(std::time::Duration::from_secs(5)))
+                Ok(Next::Later(std::time::Duration::from_secs(5)))
             }
             Err(error) => Err(error),
         }

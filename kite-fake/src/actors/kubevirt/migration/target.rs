@@ -4,13 +4,17 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::{JOB_NAME, JOB_UID};
-use crate::actors::kubevirt::launcher;
+use crate::actors::kubevirt::{configuration::Configuration, launcher};
 use crate::actors::objects::{suffix, uid};
 
 /// The target Pod of `migration`: a launcher of the same instance, on another
 /// node than those that it has. No Service leads there before it has arrived.
-pub(super) fn pod(migration: &DynamicObject, instance: &DynamicObject) -> Value {
-    let mut pod = launcher::pod(instance, true);
+pub(super) fn pod(
+    migration: &DynamicObject,
+    instance: &DynamicObject,
+    configuration: &Configuration,
+) -> Value {
+    let mut pod = launcher::pod(instance, true, configuration);
     let name = instance.metadata.name.as_deref().unwrap_or_default();
     let meta = &mut pod["metadata"];
     meta["name"] = json!(format!("virt-launcher-{name}-{}", suffix(uid(migration))));

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::state::{is_active, is_final};
 use crate::actors::actor::{Actor, ActorError, Change, Context, Next, Watches};
-use crate::actors::kind::{INSTANCE, Key, Kind, MIGRATION, NODE};
+use crate::actors::kind::{INSTANCE, KUBEVIRT_CR, Key, Kind, MIGRATION, NODE};
 use crate::actors::kubevirt::conditions::find;
+use crate::actors::kubevirt::configuration::Configuration;
 use crate::actors::kubevirt::live_update;
 use crate::actors::objects::{Objects, is_deleting, suffix, text, uid};
 
@@ -25,7 +26,8 @@ const SEEN: &[Kind] = &[INSTANCE, NODE];
 /// Plays the controllers that start migrations by themselves: the evacuation of
 /// a node (the taint `kubevirt.io/drain`, or `status.evacuationNodeName`) for
 /// instances whose eviction strategy says so, and the update of an instance
-/// that was given more processors or memory.
+/// that was given more processors or memory, where `KubeVirt` is configured to
+/// migrate for that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MigrationTriggers;
 
@@ -36,7 +38,7 @@ impl Actor for MigrationTriggers {
     }
 
     fn watches(&self) -> Watches {
-        Watches::Kinds(vec![INSTANCE, MIGRATION, NODE])
+        Watches::Kinds(vec![INSTANCE, MIGRATION, NODE, KUBEVIRT_CR])
     }
 
     fn keys(&self, change: &Change) -> Vec<Key> {
@@ -66,6 +68,13 @@ impl Actor for MigrationTriggers {
             }
             return Ok(Next::Done);
         }
+        if key.kind == KUBEVIRT_CR {
+            for instance in objects.list(&INSTANCE, None, "").await? {
+                let key = Key::of(&INSTANCE, &instance);
+                update(context, objects, &key, &instance).await?;
+            }
+            return Ok(Next::Done);
+        }
         let Some(instance) = objects.get(key).await? else {
             return Ok(Next::Done);
         };
@@ -75,11 +84,7 @@ impl Actor for MigrationTriggers {
         if told || node.as_deref().is_some_and(is_drained) {
             return evacuate(context, objects, key, &instance).await;
         }
-        if live_update::is_wanted(&instance.data["status"]) && may_leave(&instance) {
-            let mark = json!({"kubevirt.io/workloadUpdateMigration": ""});
-            return start(context, objects, key, &instance, "workload-update", mark).await;
-        }
-        Ok(Next::Done)
+        update(context, objects, key, &instance).await
     }
 }
 
@@ -96,6 +101,26 @@ fn may_leave(instance: &DynamicObject) -> bool {
         && !is_deleting(instance)
         && !is_active(status)
         && find(status, "LiveMigratable").is_some_and(|c| c["status"] == "True")
+}
+
+/// Has an instance moved to a launcher that has what it was given more.
+async fn update(
+    context: &Context,
+    objects: Objects<'_>,
+    key: &Key,
+    instance: &DynamicObject,
+) -> Result<Next, ActorError> {
+    if !live_update::is_wanted(&instance.data["status"]) || !may_leave(instance) {
+        return Ok(Next::Done);
+    }
+    if !Configuration::read(context, objects)
+        .await?
+        .migrates_updates
+    {
+        return Ok(Next::Done);
+    }
+    let mark = json!({"kubevirt.io/workloadUpdateMigration": ""});
+    start(context, objects, key, instance, "workload-update", mark).await
 }
 
 async fn evacuate(

@@ -1,0 +1,184 @@
+//! What `KubeVirt`, CDI and storage refuse is told, and is over when it is mended.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    core::v1::{PersistentVolumeClaim, ResourceQuota},
+    storage::v1::StorageClass,
+};
+use kite_core::{
+    cdi::DataVolume,
+    cluster::{Cluster as _, FieldManager},
+    conditions::find,
+    crd::{KiteVirtualMachine, VmPhase},
+    quantity::Bytes,
+};
+use kite_fake::actors::{Rule, Selector, Stage, kind::STORAGE_PROFILE};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::world::{World, vm_named};
+
+const ANN: &str = "kite-user-ann";
+
+/// Reason and message of a condition.
+fn says(vm: &KiteVirtualMachine, condition: &str) -> (String, String) {
+    let status = vm.status.as_ref().unwrap();
+    let found = find(&status.conditions, condition).unwrap().clone();
+    (found.reason, found.message)
+}
+
+fn phase(vm: &KiteVirtualMachine) -> VmPhase {
+    vm.status.as_ref().unwrap().phase.unwrap()
+}
+
+fn quota(name: &str, hard: &Value) -> ResourceQuota {
+    let object = json!({"metadata": {"name": name, "namespace": ANN}, "spec": {"hard": hard}});
+    serde_json::from_value(object).unwrap()
+}
+
+/// Lets those try again who do so from time to time.
+async fn later(world: &World) {
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.settle().await;
+}
+
+async fn runs(world: &World) {
+    later(world).await;
+    let vm = world.vm("web").await;
+    assert_eq!(says(&vm, "Ready").0, "Running", "{:#?}", vm.status);
+    assert_eq!(phase(&vm), VmPhase::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_kubevirt_may_not_make_is_told() {
+    let world = World::played().await;
+    let none = quota(
+        "none",
+        &json!({"count/virtualmachineinstances.kubevirt.io": "0"}),
+    );
+    let none = world.create(none).await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    for condition in ["VirtualMachineReady", "Ready"] {
+        let (reason, message) = says(&vm, condition);
+        assert_eq!(reason, "StartBlocked");
+        assert!(message.contains("FailedCreate: "), "{message}");
+        assert!(message.contains("exceeded quota: none"), "{message}");
+    }
+    assert_eq!(phase(&vm), VmPhase::Failed);
+    world.delete(&none).await;
+    runs(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_a_quota_has_no_room_for_is_told() {
+    let world = World::played().await;
+    let tight = quota("tight", &json!({"requests.storage": "1Gi"}));
+    let tight = world.create(tight).await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let (reason, message) = says(&vm, "DiskReady");
+    assert_eq!(reason, "CloneBlocked");
+    assert!(message.contains("exceeded quota: tight"), "{message}");
+    assert_eq!(says(&vm, "Ready").0, "CloneBlocked");
+    assert_eq!(phase(&vm), VmPhase::Provisioning);
+    world.delete(&tight).await;
+    runs(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_without_access_modes_is_told() {
+    let world = World::played().await;
+    let class = json!({
+        "metadata": {"name": "kite-vm-storage"}, "provisioner": "kubernetes.io/no-provisioner",
+    });
+    let class: StorageClass = serde_json::from_value(class).unwrap();
+    world.create(class).await;
+    world.settle().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let (reason, message) = says(&world.vm("web").await, "DiskReady");
+    assert_eq!(reason, "CloneBlocked");
+    let words = "ErrClaimNotValid: no accessMode specified in StorageProfile kite-vm-storage";
+    assert!(message.contains(words), "{message}");
+    let profiles = STORAGE_PROFILE.api(world.cluster.client(), None);
+    let sets = json!([{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]);
+    let patch = Patch::Merge(json!({"spec": {"claimPropertySets": sets}}));
+    let params = PatchParams::default();
+    profiles
+        .patch("kite-vm-storage", &params, &patch)
+        .await
+        .unwrap();
+    runs(&world).await;
+}
+
+/// Has CDI say this of a disk.
+async fn cdi_says(world: &World, disk: &DataVolume, phase: &str, reason: &str) {
+    let mut said = disk.clone();
+    let status = said.status.get_or_insert_default();
+    status.phase = Some(phase.to_owned());
+    let condition = json!({
+        "type": "Ready", "status": "False", "reason": reason, "message": "in its words",
+    });
+    status.conditions = vec![serde_json::from_value(condition).unwrap()];
+    said.metadata.managed_fields = None;
+    said.metadata.resource_version = None;
+    let player = FieldManager::new("cdi");
+    world.cluster.apply_status(player, &said).await.unwrap();
+}
+
+async fn disk(world: &World) -> DataVolume {
+    world.find(ANN, "web-disk").await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_is_too_small_is_made_anew_when_it_is_asked_to_be_larger() {
+    let world = World::played().await;
+    let of_disk = Selector::named("web-disk");
+    world.rules.add(Rule::hold(Stage::DiskScheduled, of_disk));
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let stuck = disk(&world).await;
+    cdi_says(&world, &stuck, "CloneScheduled", "CloneValidationFailed").await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let (reason, message) = says(&vm, "DiskReady");
+    assert_eq!(reason, "CloneBlocked");
+    assert!(message.contains("set a larger spec.disk"), "{message}");
+    assert_eq!(disk(&world).await.metadata.uid, stuck.metadata.uid);
+
+    world.edit(&vm, json!({"spec": {"disk": "12Gi"}})).await;
+    world.settle().await;
+    world.rules.clear(Stage::DiskScheduled);
+    runs(&world).await;
+    assert_ne!(disk(&world).await.metadata.uid, stuck.metadata.uid);
+    let claim: PersistentVolumeClaim = world.find(ANN, "web-disk").await.unwrap();
+    let requests = claim.spec.unwrap().resources.unwrap().requests.unwrap();
+    let bytes: Bytes = requests["storage"].0.parse().unwrap();
+    assert!(bytes >= "12Gi".parse().unwrap(), "{bytes}");
+    let size = world.vm("web").await.status.unwrap().disk.unwrap().size;
+    assert_eq!(size.unwrap().as_str(), "12Gi");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_is_filled_is_never_made_anew_to_grow() {
+    let world = World::played().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let made = disk(&world).await;
+    for phase in ["Succeeded", "Unknown", "CloneInProgress"] {
+        cdi_says(&world, &made, phase, "SomethingOfTomorrow").await;
+        let vm = world.vm("web").await;
+        let size = vm.spec.disk.bytes() + (1 << 30);
+        let size = json!({"spec": {"disk": size.to_string()}});
+        world.edit(&vm, size).await;
+        world.pass().await;
+        world.pass().await;
+        let same = disk(&world).await;
+        assert_eq!(same.metadata.uid, made.metadata.uid, "{phase}");
+        assert_eq!(same.metadata.deletion_timestamp, None, "{phase}");
+    }
+}

@@ -1,0 +1,253 @@
+//! What a VM cannot do without, and somebody has deleted behind its back: its disk
+//! with all that is on it, and its keys.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use kite_core::{
+    cdi::DataVolume,
+    conditions::find,
+    crd::{KiteVirtualMachine, VmPhase},
+    kubevirt::VirtualMachineInstance,
+    labels,
+};
+use kite_reconcile::events::story;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use crate::world::{World, vm_named};
+
+const ANN: &str = "kite-user-ann";
+
+async fn running() -> World {
+    let world = World::played().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    assert_eq!(says(&world.vm("web").await, "Ready").0, "Running");
+    world
+}
+
+/// Reason and message of a condition.
+fn says(vm: &KiteVirtualMachine, condition: &str) -> (String, String) {
+    let status = vm.status.as_ref().unwrap();
+    let found = find(&status.conditions, condition);
+    let found = found.unwrap_or_else(|| panic!("{condition}: {status:#?}"));
+    (found.reason.clone(), found.message.clone())
+}
+
+fn phase(vm: &KiteVirtualMachine) -> VmPhase {
+    vm.status.as_ref().unwrap().phase.unwrap()
+}
+
+async fn disk(world: &World) -> Option<DataVolume> {
+    world.find(ANN, "web-disk").await
+}
+
+async fn claim(world: &World) -> Option<PersistentVolumeClaim> {
+    world.find(ANN, "web-disk").await
+}
+
+async fn power(world: &World, power: &str) -> KiteVirtualMachine {
+    let vm = world.vm("web").await;
+    world
+        .edit(&vm, json!({"spec": {"powerState": power}}))
+        .await;
+    world.settle().await;
+    world.vm("web").await
+}
+
+/// Asks for another disk instead of the lost one of this uid.
+async fn replace(world: &World, uid: &str) -> KiteVirtualMachine {
+    let vm = world.vm("web").await;
+    let asked = json!({"metadata": {"annotations": {labels::REPLACE_DISK: uid}}});
+    world.edit(&vm, asked).await;
+    world.settle().await;
+    world.vm("web").await
+}
+
+/// Whether the change from one status to the other is told as a warning.
+fn warns(before: &KiteVirtualMachine, after: &KiteVirtualMachine, reason: &str) -> bool {
+    let of = |vm: &KiteVirtualMachine| vm.status.clone().unwrap().conditions;
+    let told = story(&of(before), &of(after));
+    told.iter()
+        .any(|tale| tale.reason == reason && tale.severity.as_str() == "Warning")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_deleted_is_told_and_no_other_comes_by_itself() {
+    let world = running().await;
+    let before = world.vm("web").await;
+    let made = disk(&world).await.unwrap();
+    world.delete(&claim(&world).await.unwrap()).await;
+    world.settle().await;
+    let leaving = world.vm("web").await;
+    assert_eq!(says(&leaving, "DiskReady").0, "DiskLeaving");
+    assert_eq!(says(&leaving, "Ready").0, "DiskLeaving");
+    assert_eq!(
+        phase(&leaving),
+        VmPhase::Running,
+        "it runs as long as it runs"
+    );
+    assert!(warns(&before, &leaving, "DiskLeaving"));
+
+    let off = power(&world, "Off").await;
+    assert!(claim(&world).await.is_none());
+    for condition in ["DiskReady", "Ready"] {
+        let (reason, message) = says(&off, condition);
+        assert_eq!(reason, "DiskLost");
+        assert!(
+            message.contains("no PersistentVolumeClaim web-disk"),
+            "{message}"
+        );
+    }
+    assert!(warns(&leaving, &off, "DiskLost"));
+    let on = power(&world, "On").await;
+    assert_eq!(says(&on, "Ready").0, "DiskLost");
+    assert_eq!(phase(&on), VmPhase::Failed);
+    assert_eq!(disk(&world).await.unwrap().uid(), made.uid());
+
+    // Another one comes when it is asked for, of that very disk.
+    let uid = made.uid().unwrap();
+    assert_eq!(
+        says(&replace(&world, "another").await, "Ready").0,
+        "DiskLost"
+    );
+    let anew = replace(&world, &uid).await;
+    assert_eq!(says(&anew, "Ready").0, "Running", "{:#?}", anew.status);
+    let new = disk(&world).await.unwrap();
+    assert_ne!(new.uid(), made.uid());
+    assert_eq!(anew.status.unwrap().disk.unwrap().uid, new.uid());
+
+    // Once: the next loss is another.
+    world.delete(&claim(&world).await.unwrap()).await;
+    assert_eq!(says(&power(&world, "Off").await, "Ready").0, "DiskLost");
+    assert_eq!(disk(&world).await.unwrap().uid(), new.uid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_was_deleted_is_told_and_no_other_comes_by_itself() {
+    let world = running().await;
+    let made = disk(&world).await.unwrap();
+    world.delete(&made).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(says(&vm, "DiskReady").0, "DiskLeaving");
+    assert_eq!(phase(&vm), VmPhase::Running);
+    assert_eq!(disk(&world).await, None, "its place is kept free");
+    power(&world, "Off").await;
+    let vm = power(&world, "On").await;
+    assert_eq!(says(&vm, "Ready").0, "DiskLost");
+    let uid = made.uid().unwrap();
+    assert!(says(&vm, "Ready").1.contains(&uid));
+    assert_eq!((disk(&world).await, claim(&world).await), (None, None));
+    assert!(
+        world
+            .find::<VirtualMachineInstance>(ANN, "web")
+            .await
+            .is_none_or(|it| { it.status.unwrap().phase.as_deref() != Some("Running") })
+    );
+    // What it was granted stays its own.
+    assert!(vm.status.as_ref().unwrap().granted.is_some());
+
+    let anew = replace(&world, &uid).await;
+    assert_eq!(says(&anew, "Ready").0, "Running", "{:#?}", anew.status);
+    assert_ne!(disk(&world).await.unwrap().uid(), made.uid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_comes_back_from_a_backup_is_taken() {
+    let world = running().await;
+    power(&world, "Off").await;
+    let made = disk(&world).await.unwrap();
+    world.delete(&made).await;
+    world.settle().await;
+    assert_eq!(says(&world.vm("web").await, "Ready").0, "DiskLost");
+    let mut restored = made.clone();
+    restored.metadata.uid = None;
+    restored.metadata.resource_version = None;
+    restored.metadata.creation_timestamp = None;
+    restored.metadata.managed_fields = None;
+    restored.status = None;
+    world.create(restored).await;
+    world.settle().await;
+    let vm = power(&world, "On").await;
+    assert_eq!(says(&vm, "Ready").0, "Running", "{:#?}", vm.status);
+    assert_eq!(
+        vm.status.unwrap().disk.unwrap().uid,
+        disk(&world).await.unwrap().uid()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_without_its_disk_goes_like_any_other() {
+    let world = running().await;
+    world.delete(&disk(&world).await.unwrap()).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    world.delete(&vm).await;
+    world.settle().await;
+    world.assert_no_trace_of("web").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_had_no_data_yet_is_made_anew_at_once() {
+    let world = World::with_ann().await;
+    world
+        .stage
+        .fills_disks
+        .store(false, std::sync::atomic::Ordering::SeqCst);
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let made = disk(&world).await.unwrap();
+    world.delete(&made).await;
+    world.settle().await;
+    let anew = disk(&world).await.unwrap();
+    assert_ne!(anew.uid(), made.uid());
+    assert_eq!(says(&world.vm("web").await, "DiskReady").0, "Cloning");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_were_lost_are_told_until_the_guest_has_the_new_ones() {
+    let world = running().await;
+    let before = world.vm("web").await;
+    assert!(before.status.as_ref().unwrap().guest_key.is_some());
+    let secret: Secret = world.find(ANN, "web-ssh-key").await.unwrap();
+    world.delete(&secret).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let (reason, message) = says(&vm, "Accessible");
+    assert_eq!(reason, "KeysReplaced");
+    assert!(message.contains("cloud-init clean --reboot"), "{message}");
+    assert!(warns(&before, &vm, "KeysReplaced"));
+    assert_eq!(phase(&vm), VmPhase::Running);
+    let known = |vm: &KiteVirtualMachine| vm.status.clone().unwrap().guest_key;
+    assert_eq!(known(&vm), known(&before));
+
+    // The former one comes back from a backup.
+    let made: Secret = world.find(ANN, "web-ssh-key").await.unwrap();
+    world.delete(&made).await;
+    let mut restored = secret.clone();
+    restored.metadata.uid = None;
+    restored.metadata.resource_version = None;
+    restored.metadata.creation_timestamp = None;
+    restored.metadata.managed_fields = None;
+    world.create(restored).await;
+    world.settle().await;
+    let mended = world.vm("web").await;
+    let conditions = mended.status.clone().unwrap().conditions;
+    assert!(find(&conditions, "Accessible").is_none_or(|it| it.reason != "KeysReplaced"));
+
+    // Or the guest has taken the new one over.
+    let back: Secret = world.find(ANN, "web-ssh-key").await.unwrap();
+    world.delete(&back).await;
+    world.settle().await;
+    assert_eq!(says(&world.vm("web").await, "Accessible").0, "KeysReplaced");
+    let present: Secret = world.find(ANN, "web-ssh-key").await.unwrap();
+    let public = present.data.unwrap()["id_ed25519.pub"].0.clone();
+    let public = String::from_utf8(public).unwrap().trim().to_owned();
+    let said = json!({"metadata": {"annotations": {labels::GUEST_KEY: public}}});
+    world.edit(&mended, said).await;
+    world.settle().await;
+    let vm = world.vm("web").await;
+    assert_eq!(known(&vm), Some(public));
+    let conditions = vm.status.unwrap().conditions;
+    assert!(find(&conditions, "Accessible").is_none_or(|it| it.reason != "KeysReplaced"));
+}
