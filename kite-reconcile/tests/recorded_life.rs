@@ -133,6 +133,8 @@ fn status(step: &Value, disk_phase: Option<&str>, power: PowerState) -> KiteVirt
             }),
             ..disk::data_volume(&vm, &KitePlatformSpec::default(), "kite-images")
         }),
+        // CDI makes it before it fills it.
+        claim: disk_phase.map(|_| disk::grown_claim(&vm, &vm.object.spec.disk)),
         instance: (instance["status"].is_object()).then(|| VirtualMachineInstance {
             status: serde_json::from_value(instance["status"].clone()).unwrap(),
             ..VirtualMachineInstance::default()

@@ -126,7 +126,8 @@ proptest! {
         let mut object = common::user();
         let mib = |count: u32| format!("{count}Mi").parse::<kite_core::quantity::Bytes>().unwrap();
         object.spec.quota = Some(kite_core::crd::Quota { vms, cpu, memory: mib(memory), disk: mib(disk) });
-        let quota = quota::resource_quota(&User::of(&object).unwrap(), &quota::Overhead::default());
+        let given = quota::Given::default();
+        let quota = quota::resource_quota(&User::of(&object).unwrap(), &given, &quota::Overhead::default());
         let hard = quota.spec.unwrap().hard.unwrap();
         let bytes = |key: &str| hard[key].0.parse::<kite_core::quantity::Bytes>().unwrap().bytes();
         prop_assert!(bytes("requests.memory") >= u64::from(memory) << 20);

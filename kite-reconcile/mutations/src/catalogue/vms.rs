@@ -81,7 +81,7 @@ pub(super) const ALL: &[Mutation] = &[
         name: "no-room-for-a-move",
         what: "leaves no room in the quota for a VM that moves",
         file: "kite-render/src/quota.rs",
-        edits: &[("most: sum.most.or_more(charge),", "most: sum.most,")],
+        edits: &[("most: sum.most.or_more(charge)", "most: sum.most")],
         first: (Scenarios, "moves::"),
     },
     Mutation {
