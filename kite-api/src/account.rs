@@ -157,7 +157,8 @@ async fn patch(
     Sent { input, mut form }: Sent<AccountEdit>,
 ) -> Result<Answer<UserView>, Problem> {
     caller.require(Action::EditAccount, Whose::Own)?;
-    if form.peek::<Vec<String>>("sshPublicKeys").is_some() {
+    // To take all of them off with null, too.
+    if form.names("sshPublicKeys") {
         caller.require(Action::EditAccountKeys, Whose::Own)?;
     }
     let user = caller.user().as_ref();

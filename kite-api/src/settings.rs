@@ -185,10 +185,11 @@ async fn refuse_of_cluster(state: &ApiState, form: &mut Form, there: Option<&Kit
     let before = there.map(|it| it.spec.clone()).unwrap_or_default();
     let mut refused = ClusterSetting::refused(&before, &form.sound());
     if let (Some(platform), false) = (there, refused.is_empty()) {
-        judge_edit::<PlatformEdit, _>(state, form, platform).await;
+        let mut tried = form.to_try();
+        judge_edit::<PlatformEdit, _>(state, &mut tried, platform).await;
+        // What is wrong inside of it says more.
+        refused.retain(|setting| !tried.is_wrong_inside(setting.path));
     }
-    // What is wrong inside of it says more.
-    refused.retain(|setting| !form.is_wrong_inside(setting.path));
     form.note(refused.into_iter().map(|setting| FieldError {
         field: setting.path.to_owned(),
         value: None,

@@ -311,7 +311,6 @@ async fn patch(
     Sent { input, mut form }: Sent<UserEdit>,
 ) -> Result<Answer<UserView>, Problem> {
     let user = find(&state, &caller, &name).await?;
-    condition.check(user.as_ref())?;
     let whose = whose(&caller, &user);
     if let Some(password) = input.as_ref().and_then(|edit| edit.password.as_ref()) {
         caller.require(Action::ChangePassword, whose)?;
@@ -346,6 +345,8 @@ async fn patch(
         // Who may not edit it has nothing of it tried with the rights of the API.
         form.finish_with(input)?
     };
+    // What is wrong whatever was edited meanwhile is told first.
+    condition.check(user.as_ref())?;
     // A later pardon does not bring them back.
     let ends_tokens = end_tokens || suspended == Some(true) || (password.is_some() && !keep_tokens);
     if !spec.is_empty() || end_tokens {

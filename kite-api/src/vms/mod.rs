@@ -386,14 +386,17 @@ async fn patch(
     for action in input.iter().flat_map(|edit| &edit.actions) {
         caller.require(*action, whose)?;
     }
-    condition.check(vm.as_ref())?;
     let names = [Some(name.as_str()), Some(vm.spec.ssh_id.as_str())];
     check_password(&mut form, &owner, names);
     let Some(edit) = input else {
         return form.finish().map(|()| answer(&state, &vm));
     };
-    if edit.is_empty() && !form.is_faulty() {
-        return Ok(answer(&state, &vm));
+    // What is wrong whatever was edited meanwhile is told first.
+    if !form.is_faulty() {
+        condition.check(vm.as_ref())?;
+        if edit.is_empty() {
+            return Ok(answer(&state, &vm));
+        }
     }
     // What was its end may stay: who edits something else need not mend it.
     let new_end = edit.expires_at.as_ref();

@@ -125,6 +125,22 @@ impl Form {
         self.fields.get(name).and_then(T::parse)
     }
 
+    /// The same to note in it what the API server says, where what counts of that is
+    /// decided afterwards.
+    pub(crate) fn to_try(&self) -> Self {
+        Self {
+            fields: self.fields.clone(),
+            known: self.known.clone(),
+            errors: self.errors.clone(),
+            share: None,
+        }
+    }
+
+    /// Whether the body has the field, if only as null.
+    pub fn names(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
+    }
+
     /// A field of an edit that null removes.
     pub fn change<T: Field>(&mut self, name: &'static str) -> Change<T> {
         self.read(name, Use::Optional)

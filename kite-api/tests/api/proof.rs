@@ -111,7 +111,10 @@ async fn an_old_session_is_asked_for_a_proof_by_what_the_table_says() {
     // Ends sessions, has no end of its own, or is the proof.
     let elsewhere = ["signOut", "endOtherSessions", "prove"];
     let mut asked = BTreeSet::new();
-    for operation in operations() {
+    // What would be deleted is asked about before.
+    let mut all = operations();
+    all.sort_by_key(|it| it.method == Method::DELETE);
+    for operation in all {
         let id = operation.id.as_str();
         let is_stream = operation.path.ends_with("/events");
         if elsewhere.contains(&id) || is_stream {
@@ -365,6 +368,16 @@ async fn an_api_token_proves_nothing_and_is_asked_for_nothing() {
         .patch(path, made.text("/token"), json!({"sshPublicKeys": [KEY]}))
         .await;
     refused.is_problem(403, "forbidden");
+    // To take them off is no less.
+    let body = json!({"name": "less", "scopes": ["account:write", "vms:write"]});
+    let made = world.post("/api/v1/me/tokens", &root, body).await;
+    for path in ["/api/v1/me", "/api/v1/vms/web"] {
+        for keys in [json!(null), json!([])] {
+            let edit = json!({"sshPublicKeys": keys});
+            let refused = world.patch(path, made.text("/token"), edit).await;
+            refused.is_problem(403, "forbidden");
+        }
+    }
 }
 
 #[tokio::test]

@@ -149,7 +149,7 @@ const an_access_token_does_what_it_may_until_it_is_deleted = () =>
 const isGood = async (token) => (await fetch(`${KITE_API}/api/v1/me`, { headers: { authorization: `Bearer ${token}` } })).ok;
 const newToken = async (name, session) => (await api("POST", "/me/tokens", session, { name, scopes: ["account:read"] })).token;
 
-const another_password_ends_access_tokens_where_that_is_asked_for = () =>
+const another_password_ends_access_tokens_unless_they_are_kept = () =>
   scene({ user: "bob" }, async (page) => {
     const token = await newToken("known-to-others", await tokenOf("bob"));
     const next = `${PASSWORD} three`;
@@ -160,16 +160,16 @@ const another_password_ends_access_tokens_where_that_is_asked_for = () =>
       await fill(page, "New password", after);
       await button(page, "Change password").click();
     };
+    await page.getByText("Keep access tokens").click();
     await change(PASSWORD, next);
-    await says(page, "The password is changed, and all other sessions are over.");
+    await says(page, "and all other sessions are over. Access tokens go on.");
     assert.ok(await isGood(token));
-    await page.getByText("End all access tokens, too").click();
+    // It is asked for anew each time.
+    await page.waitForFunction(() => document.querySelector("[name=keepTokens]")?.checked === false);
     await change(next, PASSWORD);
     await says(page, "and all other sessions and all access tokens are over.");
     assert.ok(!(await isGood(token)));
     await button(page, "Delete the token known-to-others").waitFor({ state: "detached" });
-    // It is asked for anew each time.
-    await page.waitForFunction(() => document.querySelector("[name=endTokens]")?.checked === false);
   });
 
 const an_administrator_helps_who_has_lost_what_they_sign_in_with = async () => {
@@ -270,7 +270,7 @@ export default {
   somebody_looks_after_their_account,
   a_second_factor_is_set_up_asked_for_and_taken_away,
   an_access_token_does_what_it_may_until_it_is_deleted,
-  another_password_ends_access_tokens_where_that_is_asked_for,
+  another_password_ends_access_tokens_unless_they_are_kept,
   an_administrator_helps_who_has_lost_what_they_sign_in_with,
   an_administrator_signs_everybody_out,
   what_another_edited_meanwhile_is_not_overwritten,

@@ -1,4 +1,4 @@
-import { KITE_API, PASSWORD, accessible, api, button, confirm, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { KITE_API, PASSWORD, accessible, api, button, confirm, fill, heading, kubernetes, says, scene, tokenOf } from "./world.mjs";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
@@ -173,8 +173,8 @@ const a_certificate_is_put_in_and_taken_away = () =>
 
 const who_takes_the_certificate_from_vms_is_warned = () =>
   scene({ user: "ann" }, async (page) => {
-    const token = await tokenOf("ann");
-    const set = (certificate) => api("PATCH", "/admin/platform", token, { exposure: { certificate } });
+    // These are for administrators of the cluster.
+    const set = (certificate) => kubernetes("PATCH", "/kiteplatforms/default", { spec: { exposure: { certificate } } });
     const dialog = page.getByRole("dialog");
     const opened = async () => {
       await page.goto("/admin/platform");

@@ -245,7 +245,7 @@ const edits_survive_other_tabs_and_are_asked_about = () =>
     await dialog.getByRole("button", { name: "Leave" }).click();
     await heading(page, "Virtual machines");
     const vm = await api("GET", "/vms/web", await tokenOf("ann"));
-    assert.equal(vm.idleTimeout, "1080000s");
+    assert.equal(vm.idleTimeout, "300h");
     await api("PATCH", "/vms/web", await tokenOf("ann"), { idleTimeout: null });
   });
 

@@ -66,7 +66,11 @@ pub struct KiteSessionSpec {
     /// When whoever has the session last proved who they are: by signing in, or by the
     /// password (and a code) since. Absent in a session from before this was noted, whose
     /// user has not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::time::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[x_kube(validation = Rule::new("self < timestamp('9000-01-01T00:00:00Z')").message("provedAt must be before the year 9000"))]
     pub proved_at: Option<Time>,
     /// What the client called itself, for people.

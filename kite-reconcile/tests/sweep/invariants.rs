@@ -3,8 +3,6 @@
 //! What a rival does by itself (deletes a disk, say) is no fault of Kite's:
 //! events by "… or a rival" are let pass where the rival may have caused them.
 
-use std::time::Duration;
-
 use jiff::SignedDuration;
 use kite_core::{
     crd::{EXPIRY_GRACE_PERIOD, Identity, KiteVirtualMachine},

@@ -49,12 +49,18 @@ pub async fn token_of(accounts: &Api<ServiceAccount>, name: &str) -> String {
     answer.await.unwrap().status.unwrap().token.unwrap()
 }
 
+/// Whether it is of a Secret that may be missing, as it is here: it is not set then.
+pub fn is_optional(variable: &EnvVar) -> bool {
+    let key = variable.value_from.as_ref().and_then(|it| it.secret_key_ref.as_ref());
+    key.and_then(|key| key.optional).unwrap_or_default()
+}
+
 impl Site<'_> {
     /// Starts a process as its workload does, and waits until it is ready; gives where
     /// it serves.
     pub fn start(&self, process: Kite, variables: &[EnvVar], token: &str) -> (Process, String) {
         let mut command = Command::new(binary(process));
-        for variable in variables {
+        for variable in variables.iter().filter(|it| !is_optional(it)) {
             let value = variable.value.as_deref().unwrap_or("kite");
             command.env(&variable.name, value);
         }

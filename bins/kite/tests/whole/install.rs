@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     support::{Platform, Process, clients_present, eventually, run, show},
-    workload::binary,
+    workload::{binary, is_optional},
 };
 
 fn kite(arguments: &[&str]) -> String {
@@ -297,7 +297,7 @@ fn the_processes_know_the_options_that_they_are_given() {
 fn takes(process: Kite, variables: &[EnvVar]) {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(binary(process));
-    for variable in variables {
+    for variable in variables.iter().filter(|it| !is_optional(it)) {
         let value = match variable.name.as_str() {
             // A place of its own, on any machine.
             "KITE_LISTEN" | "KITE_ADMIN_LISTEN" => "127.0.0.1:0",

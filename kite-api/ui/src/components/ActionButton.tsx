@@ -12,12 +12,7 @@ interface Props extends Omit<ButtonProps, "onPress" | "isPending"> {
 export function ActionButton({ act, done, ...rest }: Props) {
   const toast = useToast();
   const toastError = useToastError();
-  const mutation = useMutation({ mutationFn: act });
-  return (
-    <Button
-      {...rest}
-      isPending={mutation.isPending}
-      onPress={() => mutation.mutate(undefined, { onSuccess: () => done !== undefined && toast(done), onError: toastError })}
-    />
-  );
+  // Told by the mutation itself: what is done may take the button away with it.
+  const mutation = useMutation({ mutationFn: act, onSuccess: () => done !== undefined && toast(done), onError: toastError });
+  return <Button {...rest} isPending={mutation.isPending} onPress={() => mutation.mutate()} />;
 }

@@ -39,6 +39,7 @@ export const reasons = {
   "reason.KeysReplaced": "The keys by which the gateway logs in were lost, and the guest does not know the new ones.",
   "reason.NoCredentials": "It has neither a password nor a key for logins over SSH.",
   "reason.NoCredentials.both": "A login over SSH takes a key and a password, and it does not have both.",
+  "reason.UnusableKeys": "Nobody can log in over SSH, as none of the public keys that it was given can be used.",
 
   // Its image and its disk.
   "reason.Waiting": "It waits for the login name.",
@@ -72,6 +73,7 @@ export const reasons = {
   "reason.Fulfilled": "It was made from the offer {offer}.",
   "reason.NotClaimed": "The offer {offer} is claimed when nothing else is in the way.",
   "reason.OfferUnknown": "There is no offer {offer}.",
+  "reason.OfferUnreadable": "The offer {offer} cannot be read: an administrator has to mend it.",
   "reason.OfferNotYours": "The offer {offer} is for another user.",
   "reason.OfferTaken": "Somebody else has the offer {offer}.",
   "reason.OfferNotFree": "It waits until the former claim to the offer {offer} is gone.",

@@ -38,6 +38,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.KeysReplaced": "게이트웨이가 로그인하는 키가 없어졌고, 게스트는 새 키를 모릅니다.",
   "reason.NoCredentials": "SSH 접속에 쓸 비밀번호도 키도 없습니다.",
   "reason.NoCredentials.both": "SSH로 접속하려면 키와 비밀번호가 모두 필요하지만 둘 중 하나 이상이 없습니다.",
+  "reason.UnusableKeys": "등록된 공개 키 가운데 쓸 수 있는 것이 없어 아무도 SSH로 접속할 수 없습니다.",
 
   "reason.Waiting": "로그인 이름이 정해지기를 기다립니다.",
   "reason.ImageReady.Ready": "이미지 {image}이(가) 준비되었습니다.",
@@ -69,6 +70,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.Fulfilled": "제공 VM {offer}(으)로 만들었습니다.",
   "reason.NotClaimed": "다른 문제가 없으면 제공 VM {offer}을(를) 받습니다.",
   "reason.OfferUnknown": "제공 VM {offer}이(가) 없습니다.",
+  "reason.OfferUnreadable": "제공 VM {offer}을(를) 읽을 수 없습니다. 관리자가 고쳐야 합니다.",
   "reason.OfferNotYours": "제공 VM {offer}은(는) 다른 사용자의 것입니다.",
   "reason.OfferTaken": "제공 VM {offer}은(는) 다른 사람이 받았습니다.",
   "reason.OfferNotFree": "제공 VM {offer}의 이전 예약이 없어지기를 기다리고 있습니다.",

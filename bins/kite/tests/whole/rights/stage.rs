@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{
+    api::{admissionregistration::v1::ValidatingAdmissionPolicyBinding, core::v1::Secret},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kite_core::{
     crd::{KiteUser, KiteUserSpec},
     labels,
@@ -27,7 +30,7 @@ use kite_render::{
 };
 use kube::{
     Api,
-    api::{ListParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -236,6 +239,7 @@ impl Stage {
     pub fn leave_something_behind(&self, installation: &Installation) {
         self.give_a_namespace(installation, "old");
         let long_ago = "2020-01-01T00:00:00Z";
+        let policy = self.lift("kite-connections");
         self.fake
             .create(json!({
                 "apiVersion": "hy3ons.github.io/v1", "kind": "KiteConnection",
@@ -247,6 +251,7 @@ impl Stage {
                 },
             }))
             .unwrap();
+        self.fake.create(policy).unwrap();
         self.fake
             .create(json!({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -256,6 +261,23 @@ impl Stage {
                 },
             }))
             .unwrap();
+    }
+
+    /// Takes an admission policy's binding away, as its documentation says, and gives it.
+    fn lift(&self, policy: &str) -> Value {
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.fake.client());
+        let mut binding = self.wait(async {
+            let binding = bindings.get(policy).await.unwrap();
+            let params = DeleteParams::default();
+            bindings.delete(policy, &params).await.unwrap();
+            binding
+        });
+        binding.metadata = ObjectMeta {
+            name: binding.metadata.name,
+            labels: binding.metadata.labels,
+            ..ObjectMeta::default()
+        };
+        serde_json::to_value(binding).unwrap()
     }
 
     /// What a process is answered who reads a Secret.

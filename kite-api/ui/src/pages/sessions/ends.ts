@@ -7,6 +7,7 @@ import type { VmSession } from "../../api/types";
 export const ENDS: Readonly<Record<string, Key>> = {
   "closed by the user": "vmSessions.why.left",
   "the client left": "vmSessions.why.left",
+  "no key exchange in time": "vmSessions.why.late",
   "no login in time": "vmSessions.why.late",
   "gateway shut down": "vmSessions.why.server",
   "the server went down": "vmSessions.why.server",
