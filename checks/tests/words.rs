@@ -87,7 +87,10 @@ fn each_reason_of_a_vm_has_words_in_each_language() {
         if file == Path::new(OF_OTHERS) {
             let makes = ["NewCondition", "Judgement", "Obstacle"];
             let made = makes.iter().find(|it| text.contains(**it));
-            assert_eq!(made, None, "{OF_OTHERS} makes conditions: it is to be looked at");
+            assert_eq!(
+                made, None,
+                "{OF_OTHERS} makes conditions: it is to be looked at"
+            );
         } else if !file.to_string_lossy().contains("test") {
             code.push_str(&text);
         }

@@ -63,6 +63,7 @@ fn nothing_there(cluster: &mut MockCluster) {
     empty::<Node>(cluster);
     empty::<EndpointSlice>(cluster);
     empty::<KiteVirtualMachine>(cluster);
+    empty::<kite_core::kubevirt::KubeVirt>(cluster);
 }
 
 #[tokio::test]

@@ -27,8 +27,6 @@
 //! resourceVersions of one resource, and which holds of every API server on
 //! etcd. Of an object whose version is no number nothing is remembered.
 
-#[cfg(test)]
-mod admitted_tests;
 mod cluster;
 #[cfg(test)]
 mod doubt_tests;

@@ -1,5 +1,6 @@
 //! Laws for the plans of VMs.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kite_core::{
     cluster::Object,
     crd::{Charge, HolderKind},
@@ -363,7 +364,12 @@ proptest! {
         prop_assume!(!matches!(at.disk, Found::Not | Found::Leaving));
         // One that has lost its disk is made anew when that is asked for.
         let phase = world.seen.disk.as_ref().and_then(|it| it.status.as_ref()?.phase.as_deref());
-        prop_assume!(phase != Some("Succeeded") || world.seen.claim.is_some());
+        // Another disk's claim is collected as garbage.
+        let of_disk = |owner: &OwnerReference| {
+            world.seen.disk.as_ref().is_some_and(|disk| disk.metadata.uid.as_ref() == Some(&owner.uid))
+        };
+        let claim = world.seen.claim.iter().flat_map(|it| &it.metadata.owner_references);
+        prop_assume!(phase != Some("Succeeded") || claim.flatten().any(of_disk));
         world.object.spec.expires_at = None;
         // What it was granted it keeps, however little its owner may have by now.
         let wish = Charge::from(&world.object.spec);

@@ -51,7 +51,10 @@ pub async fn token_of(accounts: &Api<ServiceAccount>, name: &str) -> String {
 
 /// Whether it is of a Secret that may be missing, as it is here: it is not set then.
 pub fn is_optional(variable: &EnvVar) -> bool {
-    let key = variable.value_from.as_ref().and_then(|it| it.secret_key_ref.as_ref());
+    let key = variable
+        .value_from
+        .as_ref()
+        .and_then(|it| it.secret_key_ref.as_ref());
     key.and_then(|key| key.optional).unwrap_or_default()
 }
 

@@ -36,6 +36,7 @@ const said = {
   // 로그인
   "username and password do not fit: mind upper and lower case, then try again": "사용자 이름이나 비밀번호가 맞지 않습니다. 대소문자를 확인하고 다시 시도하세요.",
   "the account is suspended: ask an administrator": "정지된 계정입니다. 관리자에게 문의하세요.",
+  "the account {username} is suspended or about to be deleted: ask an administrator": "정지되었거나 곧 삭제될 계정입니다({username}). 관리자에게 문의하세요.",
   "too many attempts: try again in {seconds} s": "시도 횟수가 너무 많습니다. {seconds}초 뒤에 다시 시도하세요.",
   "too many people are signing in at once: try again shortly": "지금 로그인하는 사람이 너무 많습니다. 잠시 뒤에 다시 시도하세요.",
   "repeat it with code: what the authenticator app shows, or a recovery code": "인증 앱에 표시된 코드나 복구 코드를 입력하세요.",
@@ -76,6 +77,8 @@ const said = {
   "is not the password of the account: try again": "계정의 비밀번호가 아닙니다. 다시 입력하세요.",
   "too long has passed since you showed that it is you, and the account has no password to do so: sign in at your provider again, then repeat this": "본인 확인을 한 지 오래되었고 비밀번호가 없는 계정입니다. 로그인 제공자에서 다시 로그인한 뒤 다시 하세요.",
   "too long has passed since you showed that it is you: send your password (and a code, if the account has a second factor) to POST /api/v1/auth/prove, then repeat this": "본인 확인을 한 지 오래되었습니다. 비밀번호로 다시 확인한 뒤 다시 하세요.",
+  "the account has no password to show: sign in at your provider again": "비밀번호가 없는 계정입니다. 로그인 제공자에서 다시 로그인하세요.",
+  "you did not sign in here: nothing asks you for a proof": "여기에서 로그인하지 않았으므로 본인 확인이 필요하지 않습니다.",
   "the account needs a second factor: set one up with POST /api/v1/me/totp, or on the account page, to go on": "2단계 인증이 필요한 계정입니다. 계정 페이지에서 설정하면 계속할 수 있습니다.",
   "would keep you out, too: set up a second factor for your own account first": "나도 들어올 수 없게 됩니다. 먼저 내 계정에 2단계 인증을 설정하세요.",
   "as many people have signed up within a day as the platform takes: try again later, or ask an administrator for an invite or an account": "하루에 가입할 수 있는 수가 찼습니다. 나중에 다시 시도하거나 관리자에게 초대나 계정을 요청하세요.",
@@ -147,6 +150,7 @@ const said = {
   // 이미지, 크기, 할당량
   "is not in the catalogue, which is empty: ask an administrator for an image": "쓸 수 있는 이미지가 하나도 없습니다. 관리자에게 이미지를 요청하세요.",
   "is not in the catalogue: choose one of {images}": "없는 이미지입니다. 다음 가운데 고르세요: {images}.",
+  "cannot be read ({why}): choose another, or tell an administrator": "읽을 수 없습니다({why}). 다른 것을 고르거나 관리자에게 알려 주세요.",
   "is too small for the image {image}: write at least {least}": "이미지 {image}에는 너무 작습니다. {least} 이상을 입력하세요.",
   "can only grow: a smaller disk would lose data; what it has not grown by yet can be taken back, down to status.disk.size": "디스크를 줄이면 데이터를 잃으므로 늘릴 수만 있습니다. 아직 늘어나지 않은 만큼은 지금 크기(status.disk.size)까지 되돌릴 수 있습니다.",
   "write a day such as 2026-01-31": "2026-01-31과 같은 날짜를 입력하세요.",
@@ -281,6 +285,8 @@ const parts = {
   },
   gone: {
     "somebody else has claimed it": "다른 사람이 받았습니다.",
+    "you have claimed it yourself, and an offer is for one VM": "이미 직접 받았고, 제공 VM 하나로는 VM을 하나만 만들 수 있습니다.",
+    "what it offers cannot be read; tell an administrator": "내용을 읽을 수 없으니 관리자에게 알려 주세요.",
     "its time is over": "기한이 지났습니다.",
     "it is being withdrawn": "철회하는 중입니다.",
   },
@@ -290,6 +296,7 @@ const parts = {
     "leave it out if the offer is to last until it is claimed": "누가 받을 때까지 두려면 비워 두세요.",
   },
   unfit: {
+    "its image {image} cannot be read": "이미지 {image}을(를) 읽을 수 없습니다.",
     "its image {image} is not in the catalogue any more": "이미지 {image}이(가) 더 이상 목록에 없습니다.",
     "its disk of {disk} is too small for the image {image}, which needs {least}": "디스크 {disk}이(가) 이미지 {image}에 필요한 {least}보다 작습니다.",
   },
@@ -302,8 +309,8 @@ const parts = {
     "it is from an offer, whose end cannot be moved: save what you need (an administrator can give you another offer)": "제공 VM이어서 만료 시각을 미룰 수 없습니다. 필요한 것을 저장하세요(관리자가 다른 제공 VM을 줄 수 있습니다).",
   },
   unless: {
-    ": leave it out here, and have one of them write {field} with kubectl edit kiteplatform {platform}": ". 여기서는 빼고, 클러스터 관리자가 kubectl edit kiteplatform {platform} 명령으로 {field}를 쓰게 하세요.",
-    "{but}: leave it out here, and have one of them write {field} with kubectl edit kiteplatform {platform}": "({but}). 여기서는 빼고, 클러스터 관리자가 kubectl edit kiteplatform {platform} 명령으로 {field}를 쓰게 하세요.",
+    ": leave it out here, and have one of them write spec.{field} with kubectl edit kiteplatform {platform}": ". 여기서는 빼고, 클러스터 관리자가 kubectl edit kiteplatform {platform} 명령으로 spec.{field} 값을 쓰게 하세요.",
+    "{but}: leave it out here, and have one of them write spec.{field} with kubectl edit kiteplatform {platform}": "({but}). 여기서는 빼고, 클러스터 관리자가 kubectl edit kiteplatform {platform} 명령으로 spec.{field} 값을 쓰게 하세요.",
   },
   but: {
     ", once it is set": "한 번 정한 뒤",

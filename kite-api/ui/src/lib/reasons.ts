@@ -12,6 +12,8 @@ import { dateTime, relative, withLocalTimes } from "./time";
  * others, which object it is. */
 const TELLING = new Set([
   "UnknownStatus",
+  "OfferUnreadable",
+  "UnusableKeys",
   "ChangedWhileRunning",
   "UnknownImage",
   "CloneFailed",
