@@ -9,7 +9,7 @@ use kite_core::{
     kubevirt::VirtualMachineInstance,
     labels,
 };
-use kite_reconcile::events::story;
+use kite_reconcile::{Settings, events::story};
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -201,6 +201,9 @@ async fn a_disk_that_had_no_data_yet_is_made_anew_at_once() {
     world.settle().await;
     let anew = disk(&world).await.unwrap();
     assert_ne!(anew.uid(), made.uid());
+    // How far the disk is need not be told at every step.
+    tokio::time::sleep(Settings::default().progress_every).await;
+    world.settle().await;
     assert_eq!(says(&world.vm("web").await, "DiskReady").0, "Cloning");
 }
 

@@ -20,7 +20,7 @@ use kite_core::{
         KiteVirtualMachineOffer, KiteVirtualMachineSpec, OsFamily,
     },
     gateway_api::{Gateway, HttpRoute},
-    kubevirt::{VirtualMachine, VirtualMachineInstance},
+    kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     names,
 };
 use kite_fake::{
@@ -121,6 +121,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             KiteUser,
             KiteVirtualMachine,
             KiteVirtualMachineOffer,
+            KubeVirt,
             Lease,
             Namespace,
             NetworkPolicy,
@@ -166,6 +167,7 @@ fn builder(copies: usize) -> Builder {
         .crds(kite_core::kubevirt::crds())
         .crds(kite_core::cdi::crds())
         .crds(kite_core::gateway_api::crds())
+        .crds(kite_fake::actors::operator_definitions())
         .crds(kinds_of_others())
         .actors(actors)
         .prepare(|cluster| {
@@ -195,6 +197,8 @@ fn builder(copies: usize) -> Builder {
             triggers::virtual_machines,
             copies
         ))
+        // The public half of a key that is made by the time.
+        .ignoring("KiteVirtualMachine", "/status/guestKey")
         .ignoring("Secret", "/data/id_ed25519")
         .ignoring("Secret", "/data/id_ed25519.pub")
         .ignoring("Secret", "/data/ssh_host_ed25519_key")

@@ -9,7 +9,8 @@ use crate::actors::objects::{Objects, text};
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-/// Lets a claim that is being deleted go, unless a Pod uses it.
+/// Lets a claim that is being deleted go, unless a Pod uses it: one that is on a node, as
+/// no node starts a Pod whose claim is about to go.
 pub(super) async fn release(
     objects: Objects<'_>,
     key: &Key,
@@ -17,7 +18,8 @@ pub(super) async fn release(
 ) -> Result<(), ActorError> {
     let pods = objects.list(&POD, key.namespace.as_deref(), "").await?;
     let used = pods.iter().any(|pod| {
-        !["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
+        !text(pod, "/spec/nodeName").is_empty()
+            && !["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
             && claims_of(pod).any(|name| name == key.name)
     });
     if used {
