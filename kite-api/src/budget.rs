@@ -95,7 +95,7 @@ impl fmt::Debug for Share {
         f.debug_struct("Share")
             .field("party", &self.party)
             .field("bytes", &(self.open + self.kept))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

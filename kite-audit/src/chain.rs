@@ -1,6 +1,9 @@
 //! What ties a line to the one before.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt::{self, Write as _},
+    str::FromStr,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,8 +25,12 @@ pub struct Hash(String);
 impl Hash {
     /// That of a line.
     pub fn of(line: &[u8]) -> Self {
-        let digest = Sha256::digest(line);
-        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        let mut digits = String::new();
+        for byte in Sha256::digest(line) {
+            // A text takes all.
+            let _ = write!(digits, "{byte:02x}");
+        }
+        Self(digits)
     }
 
     /// What stands where no line was before.
@@ -143,10 +150,10 @@ mod tests {
             let after = chain.next.after.clone();
             let line = chain.line(record).unwrap();
             let mut read: Value = serde_json::from_str(&line).unwrap();
-            let link: Link =
+            let tie: Link =
                 serde_json::from_value(read.as_object_mut().unwrap().remove("chain").unwrap())
                     .unwrap();
-            assert_eq!((link.n, link.after), (u64::try_from(n).unwrap(), after));
+            assert_eq!((tie.n, tie.after), (u64::try_from(n).unwrap(), after));
             assert_eq!(read, serde_json::from_str::<Value>(record).unwrap());
             chain.advance(&line);
             assert_eq!(chain.next.after, Hash::of(line.as_bytes()));

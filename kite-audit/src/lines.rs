@@ -79,12 +79,12 @@ impl Lines {
         Self::begin(Plain(out), None, process)
     }
 
-    fn begin(out: impl Out + 'static, last: Option<Hash>, process: &Process) -> io::Result<Self> {
+    fn begin(out: impl Out + 'static, before: Option<Hash>, process: &Process) -> io::Result<Self> {
         let (lines, records) = sync_channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
         let mut writer = Writer {
             out,
-            chain: Chain::new(last),
+            chain: Chain::new(before),
             lost: Arc::clone(&lost),
         };
         let first = chain::begins(process);

@@ -89,7 +89,7 @@ fn each_kind_of_change_is_told_with_its_line() {
         faults[0].clone()
     };
     let edited = one(changed(|lines| {
-        lines[2] = lines[2].replace("login", "nothing")
+        lines[2] = lines[2].replace("login", "nothing");
     }));
     assert!(edited.starts_with("file-0:3: was changed"), "{edited}");
     let gap = one(changed(|lines| drop(lines.drain(2..4))));

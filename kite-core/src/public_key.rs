@@ -43,7 +43,7 @@ pub enum PublicKeyError {
          in .pub, and make a new key, as this one has been sent"
     )]
     Private,
-    /// Another format, as from PuTTY or `ssh-keygen -e`.
+    /// Another format, as from `PuTTY` or `ssh-keygen -e`.
     #[error(
         "is a key in another format: write it in OpenSSH's, which \"ssh-keygen -i\" or PuTTYgen \
          shows and which begins with its type, such as ssh-ed25519"

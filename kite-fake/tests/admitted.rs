@@ -1,6 +1,7 @@
 //! What the definitions of Kite's kinds admit, Kite reads: every field of every kind, with
 //! values of all spellings that an API server may take. The judge of what is admitted is
 //! the schema and the rules as this API server understands them.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::LazyLock;
 

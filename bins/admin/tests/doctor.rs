@@ -205,6 +205,7 @@ async fn a_cluster_that_is_ready_for_kite_is_fit() {
 /// A change to the facts, and what is then said of which check.
 type Case = (&'static str, fn(&mut Facts), &'static str, State);
 
+#[allow(clippy::too_many_lines, reason = "one list")]
 fn cases() -> [Case; 17] {
     [
         (

@@ -209,7 +209,8 @@ async fn flood() {
                  Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
             );
             let length = u64::try_from(BODY).unwrap().to_be_bytes();
-            let frame = [&[0x81, 0xff][..], &length, &[0; 4], &[b' '; BODY - 1]].concat();
+            let blank = vec![b' '; BODY - 1];
+            let frame = [&[0x81, 0xff][..], &length, &[0; 4], &blank].concat();
             [head.into_bytes(), frame].concat()
         };
         kept.push(begin(address, said).await);

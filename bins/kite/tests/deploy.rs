@@ -64,12 +64,12 @@ fn file_of(manifest: &Manifest) -> &'static str {
         .find(|process| name.map(String::as_str) == Some(process.name()));
     match (manifest, process) {
         (Manifest::Namespace(_), _) => "namespaces.yaml",
+        // Roles of no process are for people.
         (
             Manifest::ValidatingAdmissionPolicy(_) | Manifest::ValidatingAdmissionPolicyBinding(_),
             _,
-        ) => "policies.yaml",
-        // For people.
-        (Manifest::ClusterRole(_), None) => "policies.yaml",
+        )
+        | (Manifest::ClusterRole(_), None) => "policies.yaml",
         (_, Some(Process::Controller)) => "kite-controller.yaml",
         (_, Some(Process::Gateway)) => "kite-gateway.yaml",
         (_, Some(Process::Api)) => "kite-api.yaml",

@@ -208,13 +208,13 @@ async fn serve_connection(
         () = shutdown.cancelled() => None,
     };
     let _place: Option<Place> = match is_http2 {
-        Some(true) => match http2.free(peer.ip()) {
-            Some(place) => Some(place),
-            None => {
+        Some(true) => {
+            let Some(place) = http2.free(peer.ip()) else {
                 tracing::debug!(%peer, "no further connection of HTTP/2 is served");
                 return;
-            }
-        },
+            };
+            Some(place)
+        }
         Some(false) => None,
         None => return,
     };

@@ -91,6 +91,13 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
             ),
         )
         .merge(provider_routes())
+        .merge(session_routes())
+        .merge(everyones_routes())
+}
+
+/// The paths of a session that was begun.
+fn session_routes() -> ApiRouter<ApiState> {
+    ApiRouter::new()
         .api_route(
             "/auth/session",
             get_with(
@@ -139,7 +146,6 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
                 ),
             ),
         )
-        .merge(everyones_routes())
 }
 
 /// The paths of what is about everybody's sessions and second factors.

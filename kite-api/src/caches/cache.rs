@@ -119,12 +119,11 @@ impl<K: Object> Cache<K> {
                         }
                         latest = version_of(&event).max(latest);
                         let see = || noted.seen.store(latest, Ordering::Release);
-                        let change = match readable(event, &written) {
-                            Some(event) => take_in(event, &mut filling, &written, show, see),
-                            None => {
-                                see();
-                                None
-                            }
+                        let change = if let Some(event) = readable(event, &written) {
+                            take_in(event, &mut filling, &written, show, see)
+                        } else {
+                            see();
+                            None
                         };
                         if let Some(change) = change {
                             if matches!(change, Change::All) {

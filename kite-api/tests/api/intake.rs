@@ -455,9 +455,9 @@ async fn an_account_that_cannot_be_read_lets_nobody_in_and_is_listed() {
     let root = world.user("root", AccessLevel::Admin).await;
     let ann = world.user("ann", AccessLevel::User).await;
     let users = lax::<KiteUser>(&world, None).await;
-    let patch = Patch::Merge(json!({"spec": {"quota": {"cpu": "plenty"}}}));
+    let edit = Patch::Merge(json!({"spec": {"quota": {"cpu": "plenty"}}}));
     users
-        .patch("ann", &PatchParams::default(), &patch)
+        .patch("ann", &PatchParams::default(), &edit)
         .await
         .unwrap();
     let path = "/api/v1/admin/users/ann";

@@ -57,21 +57,18 @@ async fn renewals_go_on_beside_a_flood_of_tokens_that_nobody_has() {
     .await;
     let flood = async |n: u8| {
         // Of every kind, each from an address of its own.
-        let ask = match n % 2 {
-            0 => {
-                let token = made_up(n, "kite_", 32);
-                request(Method::GET, "/api/v1/me", &token, None)
+        let ask = if n.is_multiple_of(2) {
+            let token = made_up(n, "kite_", 32);
+            request(Method::GET, "/api/v1/me", &token, None)
+        } else {
+            let mut jar = Jar::default();
+            for (name, prefix) in [
+                ("__Host-kite_session", "kite_at_"),
+                ("__Secure-kite_refresh", "kite_rt_"),
+            ] {
+                jar.0.insert(name.to_owned(), made_up(n, prefix, 48));
             }
-            _ => {
-                let mut jar = Jar::default();
-                for (name, prefix) in [
-                    ("__Host-kite_session", "kite_at_"),
-                    ("__Secure-kite_refresh", "kite_rt_"),
-                ] {
-                    jar.0.insert(name.to_owned(), made_up(n, prefix, 48));
-                }
-                jar.request(Method::POST, REFRESH, None)
-            }
+            jar.request(Method::POST, REFRESH, None)
         };
         send(&router, from(n, ask)).await
     };

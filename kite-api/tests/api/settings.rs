@@ -173,10 +173,10 @@ async fn each_wrong_setting_is_told_with_its_value_and_what_to_write() {
 async fn settings_that_reach_out_of_kite_are_the_clusters() {
     let world = World::new().await;
     let root = world.user("root", AccessLevel::Admin).await;
-    let token = json!({"name": "robot", "scopes": ["admin"]});
-    let made = world.post("/api/v1/me/tokens", &root, token).await;
+    let asked = json!({"name": "robot", "scopes": ["admin"]});
+    let made = world.post("/api/v1/me/tokens", &root, asked).await;
     assert_eq!(made.status, 201, "{made:?}");
-    let robot = made.text("/token").to_owned();
+    let api_token = made.text("/token").to_owned();
     let theirs = json!({
         "blockedNetworks": ["203.0.113.0/24"],
         "web": {"annotations": {"example.org/body-size": "1m"}},
@@ -237,7 +237,7 @@ async fn settings_that_reach_out_of_kite_are_the_clusters() {
             vec!["storageClass"],
         ),
     ] {
-        for caller in [&root, &robot] {
+        for caller in [&root, &api_token] {
             let refused = world.patch(PATH, caller, edit.clone()).await;
             refused.is_problem(422, "invalid");
             assert_eq!(refused.fields(), fields, "{edit}: {refused:?}");

@@ -115,17 +115,17 @@ mod tests {
 
     use super::*;
 
-    fn of(spec: serde_json::Value) -> KubeVirt {
+    fn of(spec: &serde_json::Value) -> KubeVirt {
         serde_json::from_value(json!({"metadata": {"name": "kubevirt"}, "spec": spec})).unwrap()
     }
 
     #[test]
     fn what_is_configured_is_read_and_nonsense_is_nothing() {
-        let plain = of(json!({}));
+        let plain = of(&json!({}));
         assert_eq!(plain.cpu_allocation_ratio(), None);
         assert_eq!(plain.memory_overhead_per_mille(), None);
         assert!(!plain.migrates_updates());
-        let set = of(json!({
+        let set = of(&json!({
             "configuration": {
                 "developerConfiguration": {"cpuAllocationRatio": 1, "memoryOvercommit": 50},
                 "additionalGuestMemoryOverheadRatio": "1.2345",
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(set.memory_overhead_per_mille(), Some(1235));
         assert!(set.migrates_updates());
         for (ratio, factor) in [(0, "much"), (-1, "-1"), (i64::MAX, "1e300")] {
-            let odd = of(json!({"configuration": {
+            let odd = of(&json!({"configuration": {
                 "developerConfiguration": {"cpuAllocationRatio": ratio, "memoryOvercommit": ratio},
                 "additionalGuestMemoryOverheadRatio": factor,
             }}));

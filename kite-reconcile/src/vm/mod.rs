@@ -75,7 +75,7 @@ impl Reconciler for Vms {
         cluster: &C,
         _: &Settings,
     ) -> Result<Observed, Error> {
-        Observed::read(object, cluster).await
+        Box::pin(Observed::read(object, cluster)).await
     }
 
     fn at(observed: &mut Observed, now: jiff::Timestamp) {

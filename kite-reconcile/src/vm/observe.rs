@@ -190,12 +190,7 @@ impl Observed {
         } else {
             None
         };
-        let offer = match &object.spec.offer {
-            Some(name) if disk.is_none() || deleting || is_to_be_noted(object, disk.as_ref()) => {
-                Some(live(OfferSeen::read(cluster, name)).await?)
-            }
-            _ => None,
-        };
+        let offer = look_for_offer(cluster, object, disk.as_ref()).await?;
         let is_unwalled = owner.is_some()
             && machine.is_none()
             && !deleting
@@ -367,6 +362,21 @@ async fn look_for_disk<C: Cluster>(
         return live(async { try_join!(find(cluster, key()), find(cluster, key())) }).await;
     }
     Ok((found, claim))
+}
+
+/// The offer that the VM names, where it is to be looked at.
+async fn look_for_offer<C: Cluster>(
+    cluster: &C,
+    object: &KiteVirtualMachine,
+    disk: Option<&DataVolume>,
+) -> Result<Option<OfferSeen>, Error> {
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    match &object.spec.offer {
+        Some(name) if disk.is_none() || deleting || is_to_be_noted(object, disk) => {
+            Ok(Some(live(OfferSeen::read(cluster, name)).await?))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Whether a wall is missing around a user's VMs. Where a machine is made again,

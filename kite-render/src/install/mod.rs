@@ -60,7 +60,7 @@ pub use self::{
 
 use crate::namespace::PodSecurity;
 
-/// Where `KubeVirt` and CDI are: by themselves, with OpenShift Virtualization, and with
+/// Where `KubeVirt` and CDI are: by themselves, with `OpenShift` Virtualization, and with
 /// the operator that it comes from.
 const OPERATORS: [&str; 4] = [
     "kubevirt",

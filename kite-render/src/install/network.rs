@@ -49,7 +49,7 @@ impl Default for Network {
     }
 }
 
-/// Where NodeLocal DNSCache is. An address of a link leads nowhere else.
+/// Where `NodeLocal DNSCache` is. An address of a link leads nowhere else.
 const NODE_LOCAL_DNS: &str = "169.254.20.10/32";
 
 /// All addresses.

@@ -25,14 +25,14 @@ pub(super) fn roles() -> [ClusterRole; 2] {
             ..PolicyRule::default()
         }
     };
-    let role = |name: &str, rules| ClusterRole {
+    let cluster_role = |name: &str, rules| ClusterRole {
         metadata: metadata::common(name, None),
         rules: Some(rules),
         aggregation_rule: None,
     };
     let write = [&READ[..], &["create", "update", "patch", "delete"]].concat();
     [
-        role(
+        cluster_role(
             TENANT,
             vec![
                 rule(crd::GROUP, &["kitevirtualmachines"], &write),
@@ -41,6 +41,6 @@ pub(super) fn roles() -> [ClusterRole; 2] {
                 rule("events.k8s.io", &["events"], &READ),
             ],
         ),
-        role(CATALOGUE, vec![rule(crd::GROUP, &["kiteimages"], &READ)]),
+        cluster_role(CATALOGUE, vec![rule(crd::GROUP, &["kiteimages"], &READ)]),
     ]
 }

@@ -143,7 +143,8 @@ async fn client_secret(
     };
     let secret = text(name);
     if secret.is_some() {
-        require_bound(state, provider, name, text(&names::issuer_key(name)))?;
+        let bound = text(&names::issuer_key(name));
+        require_bound(state, provider, name, bound.as_deref())?;
     }
     secret.map(Some).ok_or_else(|| {
         tracing::error!(provider = provider.name, key = name, "no client secret");
@@ -163,9 +164,9 @@ fn require_bound(
     state: &ApiState,
     provider: &SignInProvider,
     name: &str,
-    bound: Option<String>,
+    bound: Option<&str>,
 ) -> Result<(), Failure> {
-    if bound.as_ref() == Some(&provider.issuer) {
+    if bound == Some(provider.issuer.as_str()) {
         return Ok(());
     }
     let (secret, namespace) = (names::OIDC_SECRET, &state.settings().namespace);

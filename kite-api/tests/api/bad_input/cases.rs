@@ -286,7 +286,7 @@ impl Operation<'_> {
             "claimOffer" => json!({"name": "new"}),
             "createUser" | "signUp" => json!({"username": "new", "password": PASSWORD}),
             "bootstrap" => json!({"token": TOKEN, "username": "new", "password": PASSWORD}),
-            "prove" => json!({"password": PASSWORD}),
+            "prove" | "beginSecondFactor" | "removeSecondFactor" => json!({"password": PASSWORD}),
             "seeNotices" => json!({"until": "2026-01-01T00:00:00Z"}),
             "signIn" => json!({"username": "root", "password": PASSWORD}),
             "changePassword" => {
@@ -295,7 +295,6 @@ impl Operation<'_> {
             "createToken" => json!({"name": "new", "scopes": ["vms:read"]}),
             "linkIdentity" => json!({"provider": "staff", "password": PASSWORD}),
             "confirmSecondFactor" => json!({"code": "123456"}),
-            "beginSecondFactor" | "removeSecondFactor" => json!({"password": PASSWORD}),
             "openConsole" => json!({"kind": "Serial"}),
             "putCertificate" => certificate(),
             _ => json!({}),

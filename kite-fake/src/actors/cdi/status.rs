@@ -134,6 +134,27 @@ fn said(status: &'static str, reason: &str, message: impl Into<String>) -> Said 
     }
 }
 
+/// The condition of a type, where the conditions `before` were; of news, it was not
+/// looked at before.
+fn condition(type_: &str, said: &Said, before: &[Value], is_news: bool, now: &str) -> Value {
+    let mut new = json!({"type": type_, "status": said.status});
+    for (field, text) in [("reason", &said.reason), ("message", &said.message)] {
+        if !text.is_empty() {
+            new[field] = json!(text);
+        }
+    }
+    let same = |c: &&Value, fields: &[&str]| fields.iter().all(|f| c[*f] == new[*f]);
+    let since = before.iter().find(|c| same(c, &["type", "status"]));
+    let looked = before
+        .iter()
+        .find(|c| same(c, &["type", "status", "reason", "message"]));
+    let time =
+        |from: Option<&Value>, field: &str| from.map_or_else(|| json!(now), |c| c[field].clone());
+    new["lastTransitionTime"] = time(since, "lastTransitionTime");
+    new["lastHeartbeatTime"] = time(looked.filter(|_| !is_news), "lastHeartbeatTime");
+    new
+}
+
 /// The status of the `DataVolume` `name` that had the status `old`.
 pub(super) fn status(
     old: &Value,
@@ -206,34 +227,15 @@ pub(super) fn status(
         ),
     };
     let before = old["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    let condition = |type_: &str, said: &Said| {
-        let mut new = json!({"type": type_, "status": said.status});
-        for (field, text) in [("reason", &said.reason), ("message", &said.message)] {
-            if !text.is_empty() {
-                new[field] = json!(text);
-            }
-        }
-        let same = |c: &&Value, fields: &[&str]| fields.iter().all(|f| c[*f] == new[*f]);
-        let since = before.iter().find(|c| same(c, &["type", "status"]));
-        let looked = before
-            .iter()
-            .find(|c| same(c, &["type", "status", "reason", "message"]));
-        let time = |from: Option<&Value>, field: &str| {
-            from.map_or_else(|| json!(now), |c| c[field].clone())
-        };
-        new["lastTransitionTime"] = time(since, "lastTransitionTime");
-        // Every crash is news.
-        let crashed = type_ == "Running" && matches!(standing, Standing::Crashed { .. });
-        new["lastHeartbeatTime"] = time(looked.filter(|_| !crashed), "lastHeartbeatTime");
-        new
-    };
+    // Every crash is news.
+    let crashed = matches!(standing, Standing::Crashed { .. });
     let mut status = json!({
         "phase": phase,
         "progress": progress,
         "conditions": [
-            condition("Bound", &bound),
-            condition("Ready", &ready),
-            condition("Running", &running),
+            condition("Bound", &bound, before, false, now),
+            condition("Ready", &ready, before, false, now),
+            condition("Running", &running, before, crashed, now),
         ],
     });
     if !matches!(

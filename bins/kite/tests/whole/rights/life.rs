@@ -312,9 +312,9 @@ fn end_of_a_session(platform: &Platform, ann: &str) {
 fn web(platform: &Platform, boss: &str) {
     let path = "/api/v1/admin/certificate";
     let exposed = |exposure: Value| {
-        let patch = json!({"spec": {"exposure": exposure}}).to_string();
+        let edit = json!({"spec": {"exposure": exposure}}).to_string();
         let of = ["patch", "kiteplatform", "default", "--type", "merge", "-p"];
-        platform.kubectl_ok(&[&of[..], &[patch.as_str()]].concat());
+        platform.kubectl_ok(&[&of[..], &[edit.as_str()]].concat());
     };
     exposed(json!({"certificate": {"clusterIssuer": "own"}}));
     platform.curl_ok(200, "GET", path, Some(boss), None);
