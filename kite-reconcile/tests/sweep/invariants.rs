@@ -47,6 +47,11 @@ fn by_rival(event: &Event) -> bool {
     event.by.contains("rival")
 }
 
+/// By somebody whom Kite does not tell what to do.
+fn by_others(event: &Event) -> bool {
+    event.by == "scenario" || by_rival(event)
+}
+
 fn find<'a>(
     state: &'a Snapshot,
     group: &str,
@@ -129,7 +134,7 @@ fn vms_stay(state: &Snapshot, event: &Event) -> bool {
 
 fn disks_stay(state: &Snapshot, event: &Event) -> bool {
     let is_disk = matches!(event.kind.as_str(), "DataVolume" | "PersistentVolumeClaim");
-    if !is_disk || !is_deletion(event) || by_rival(event) {
+    if !is_disk || !is_deletion(event) || by_others(event) {
         return true;
     }
     let Some(vm_name) = event.name.strip_suffix("-disk") else {
@@ -545,7 +550,7 @@ fn disks_go_unused(state: &Snapshot, event: &Event) -> bool {
     let namespace = find(state, "", "namespaces", "", namespace);
     let with_all =
         namespace.is_some_and(|it| it.is_deleting()) && event.by == "kube-controller-manager";
-    is_foreign || with_all || (machine.is_none() && instance.is_none())
+    is_foreign || with_all || by_others(event) || (machine.is_none() && instance.is_none())
 }
 
 /// The `DataSource` that clones begin with goes before the disk that they are
