@@ -265,8 +265,8 @@ impl Stage {
 
     /// Takes an admission policy's binding away, as its documentation says, and gives it.
     fn lift(&self, policy: &str) -> Value {
-        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.fake.client());
         let mut binding = self.wait(async {
+            let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.fake.client());
             let binding = bindings.get(policy).await.unwrap();
             let params = DeleteParams::default();
             bindings.delete(policy, &params).await.unwrap();
