@@ -21,7 +21,7 @@ use kite_core::{
 };
 use kite_fake::{
     FakeCluster,
-    actors::{Rules, play},
+    actors::{Rules, operator_definitions, play},
 };
 use kite_render::{
     User, grant,
@@ -99,6 +99,7 @@ impl Stage {
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
             .crds(kite_core::gateway_api::crds())
+            .crds(operator_definitions())
             .build()
             .unwrap();
         for manifest in installation.manifests() {
