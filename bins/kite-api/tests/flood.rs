@@ -34,8 +34,9 @@ use tokio_util::sync::CancellationToken;
 const BUDGET: usize = 8 << 20;
 /// What a connection of HTTP/1.1 may hold beside it: its buffers, the head, its task.
 const OF_HTTP1: usize = 64 * 1024;
-/// What one of HTTP/2 may: the window of its bodies, and what its requests are made of.
-const OF_HTTP2: usize = 512 * 1024;
+/// What one of HTTP/2 may, as `kite_process` says: the window of its bodies, and what as
+/// many requests are made of as there may be.
+const OF_HTTP2: usize = 800 * 1024;
 /// What the flood says once it has begun.
 const BEGUN: &str = "the flood has begun";
 const HTTP1: usize = 200;
