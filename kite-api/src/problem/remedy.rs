@@ -19,6 +19,9 @@ pub(crate) fn of(field: &str) -> Option<&'static str> {
         "storageClass" => STORAGE_CLASS,
         "imageNamespace" => NAMESPACE,
         "blockedNetworks" => "write networks such as 198.51.100.0/24, at most 64",
+        "reservedDomainPrefixes" => {
+            "write labels such as www: lowercase letters, digits and hyphens, at most 256 of them"
+        }
         "idleTimeout" | "expiryGracePeriod" | "lifetime" => {
             "write a span of time such as 90m, 12h or 720h"
         }

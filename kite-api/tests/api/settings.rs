@@ -231,6 +231,10 @@ async fn settings_that_reach_out_of_kite_are_the_clusters() {
         (json!({"baseDomain": "corp.example"}), vec!["baseDomain"]),
         (json!({"baseDomain": null}), vec!["baseDomain"]),
         (json!({"blockedNetworks": []}), vec!["blockedNetworks"]),
+        (
+            json!({"reservedDomainPrefixes": []}),
+            vec!["reservedDomainPrefixes"],
+        ),
         // Refused as a whole.
         (
             json!({"signUp": "Closed", "storageClass": "gold"}),

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::KitePlatformSpec;
+use super::{KitePlatformSpec, reserved_domain::RESERVED_AS_JSON};
 use crate::names;
 
 /// What the HTTP API may do to such a setting all the same.
@@ -47,11 +47,12 @@ const TEXT: &str = "\"\"";
 
 impl ClusterSetting {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         setting("baseDomain", TEXT, ApiMay::SetOnce),
         setting("storageClass", TEXT, ApiMay::Nothing),
         setting("imageNamespace", TEXT, ApiMay::Nothing),
         setting("blockedNetworks", "[]", ApiMay::Add),
+        setting("reservedDomainPrefixes", RESERVED_AS_JSON, ApiMay::Add),
         setting("exposure.ingressClassName", TEXT, ApiMay::Nothing),
         setting("exposure.gateway", "{}", ApiMay::Nothing),
         setting("exposure.controllerNamespaces", "[]", ApiMay::Nothing),
