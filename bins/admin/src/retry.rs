@@ -4,7 +4,7 @@
 //! All commands go through one such client. A request is repeated if it was surely not
 //! carried out, or if it does no harm twice: reads, applies, deletions of one object (by
 //! its uid). Of others nobody knows what came of them when an answer is lost: who sends
-//! one looks, as [`create`] does.
+//! one looks, as `create` does.
 
 use std::{
     fmt, io,

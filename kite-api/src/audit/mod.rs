@@ -1,10 +1,10 @@
 //! The audit log of the API: one record for each request that changes something, signs
 //! somebody in, or is refused for want of a right.
 //!
-//! No handler writes it: [`layer`](layer::audit) does, around all of them, with what is
-//! noted on the way ([`notes`]). By what a request was recognised is noted where that is
-//! found out, and each write by the [cluster](cluster::Audited) itself, so that none can be
-//! forgotten. What only a handler knows it [notes](note) with a line.
+//! No handler writes it: the layer does, around all of them, with what is
+//! noted on the way (`notes`). By what a request was recognised is noted where that is
+//! found out, and each write by the cluster itself, so that none can be
+//! forgotten. What only a handler knows it notes with a line.
 
 mod cluster;
 mod fields;
