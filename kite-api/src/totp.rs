@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     auth::{
-        Caller, Client, confirm, enrol, find_factor, prove_password, remove_factor,
+        Caller, Client, Evidence, confirm, enrol, find_factor, prove_password, remove_factor,
         require_second_factor, verify_password,
     },
     notices::note_factor,
@@ -185,43 +185,16 @@ impl Input for Proof {
     }
 }
 
-/// The password once more, and a code of what is taken away.
-pub(crate) struct Removal {
-    password: String,
-    code: Option<String>,
-}
-
-impl Input for Removal {
-    const NAME: &'static str = "Removal";
-    const MEANING: &'static [(&'static str, &'static str)] = &[
-        ("password", "The password of the account."),
-        (
-            "code",
-            "What the authenticator app shows, or a recovery code. Not needed for one that was \
-             never confirmed.",
-        ),
-    ];
-
-    fn read(form: &mut Form) -> Option<Self> {
-        let password = form.required("password");
-        let code = form.optional("code");
-        Some(Self {
-            password: password?,
-            code,
-        })
-    }
-}
-
 /// `DELETE /api/v1/me/totp`: who has got hold of a session and of the password does not
 /// get rid of it.
 async fn remove(
     State(state): State<ApiState>,
     caller: Caller,
     client: Client,
-    Sent { input, mut form }: Sent<Removal>,
+    Sent { input, mut form }: Sent<Evidence>,
 ) -> Result<Done, Problem> {
     caller.permit(Action::ManageSecondFactor, Whose::Own)?;
-    let Removal { password, code } = form.finish_with(input)?;
+    let Evidence { password, code } = form.finish_with(input)?;
     // With the code this is all that proves who one is.
     verify_password(&state, &caller, &client, "password", password).await?;
     require_second_factor(&state, caller.user(), &client, code.as_deref()).await?;

@@ -47,7 +47,7 @@ pub(crate) use self::{
     passwords::Passwords,
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
     places::places_of,
-    prove::{prove_password, proved_until, verify_password},
+    prove::{Evidence, prove_password, proved_until, verify_password},
     routes::routes,
     second_factor::{confirm, enrol, find_factor, remove_factor, require_second_factor},
     session::{belongs_to, end_session, end_sessions_but, end_sessions_of, is_open, sessions_of},

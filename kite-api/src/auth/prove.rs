@@ -51,8 +51,8 @@ pub(super) async fn session_now(
 
 /// What shows who one is.
 pub(crate) struct Evidence {
-    password: String,
-    code: Option<String>,
+    pub(crate) password: String,
+    pub(crate) code: Option<String>,
 }
 
 impl Input for Evidence {
@@ -62,7 +62,7 @@ impl Input for Evidence {
         (
             "code",
             "What the authenticator app shows, or a recovery code, where the account has a \
-             second factor.",
+             second factor that was confirmed.",
         ),
     ];
 

@@ -17,7 +17,7 @@ pub(crate) fn of(name: &str) -> Option<Value> {
         "Claim" => json!({"name": "web", "sshPublicKeys": [KEY]}),
         "Code" => json!({"code": "123456"}),
         "Credentials" => json!({"username": "ann", "password": PASSWORD}),
-        "Evidence" | "Removal" => json!({"password": PASSWORD, "code": "123456"}),
+        "Evidence" => json!({"password": PASSWORD, "code": "123456"}),
         "Everyone" => json!({"tokens": false}),
         "Link" => json!({"provider": "staff", "password": PASSWORD, "returnTo": "/account"}),
         "NewAccount" => json!({

@@ -70,8 +70,8 @@ export const getTotp = () => ask(client.GET("/api/v1/me/totp"));
 export const beginTotp = (body: Sent<"Proof">) => ask(client.POST("/api/v1/me/totp", { body: whole<"Proof">(body) }));
 export const confirmTotp = (body: Sent<"Code">) =>
   ask(client.POST("/api/v1/me/totp/confirm", { body: whole<"Code">(body) }));
-export const endTotp = (body: Sent<"Removal">) =>
-  ask(client.DELETE("/api/v1/me/totp", { body: whole<"Removal">(body) }));
+export const endTotp = (body: Sent<"Evidence">) =>
+  ask(client.DELETE("/api/v1/me/totp", { body: whole<"Evidence">(body) }));
 
 export const listNotices = async () => (await ask(client.GET("/api/v1/me/notices"))).items;
 export const seeNotices = (until: string) => ask(client.POST("/api/v1/me/notices/seen", { body: { until } }));

@@ -5,8 +5,8 @@ import type { ProofWanted } from "../api/proof";
 import { keys, queries, useConfig, useMe } from "../api/queries";
 import type { Me, Provider } from "../api/types";
 import { Button } from "../components/Button";
+import { CodeField } from "../components/CodeField";
 import { Dialog } from "../components/Dialog";
-import { NameField } from "../components/Field";
 import { Form, given } from "../components/Form";
 import { PasswordField } from "../components/PasswordField";
 import { useT } from "../i18n";
@@ -56,16 +56,7 @@ function ByPassword({ onProved, onCancel }: { onProved: () => void; onCancel: ()
     <Form onlyComplete submit={t("proof.submit")} extra={<Button onPress={onCancel}>{t("cancel")}</Button>} send={send}>
       <p>{t("proof.lead")}</p>
       <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
-      {needsCode && (
-        <NameField
-          name="code"
-          label={t("signIn.code")}
-          hint={t("signIn.codeHint")}
-          autoComplete="one-time-code"
-          autoFocus
-          isRequired
-        />
-      )}
+      {needsCode && <CodeField autoFocus />}
     </Form>
   );
 }

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import * as calls from "../../api/calls";
 import { keys, queries, useAccount } from "../../api/queries";
 import type { SshKey } from "../../api/types";
@@ -23,13 +24,7 @@ export function KeysSincePassword({ of, onClose }: { of: readonly SshKey[]; onCl
       <p>{t("account.keysSince")}</p>
       <ul className="rows" aria-label={t("account.keysSinceLabel")}>
         {left.map((key) => (
-          <li key={key.publicKey}>
-            <div>
-              <strong>{keyName(key.publicKey)}</strong>
-              <small>
-                <KeySince of={key} />
-              </small>
-            </div>
+          <KeyRow key={key.publicKey} of={key}>
             <ActionButton
               small
               aria-label={t("account.removeKeyOf", { name: keyName(key.publicKey) })}
@@ -38,15 +33,30 @@ export function KeysSincePassword({ of, onClose }: { of: readonly SshKey[]; onCl
             >
               {t("account.removeKey")}
             </ActionButton>
-          </li>
+          </KeyRow>
         ))}
       </ul>
     </Notice>
   );
 }
 
+/** A key with when it came, and what can be done with it. */
+export function KeyRow({ of, children }: { of: SshKey; children?: ReactNode }) {
+  return (
+    <li>
+      <div>
+        <strong>{keyName(of.publicKey)}</strong>
+        <small>
+          <KeySince of={of} />
+        </small>
+      </div>
+      {children}
+    </li>
+  );
+}
+
 /** When a key came. */
-export function KeySince({ of: { addedAt } }: { of: SshKey }) {
+function KeySince({ of: { addedAt } }: { of: SshKey }) {
   const t = useT();
   if (addedAt === undefined) return t("account.keyUndated");
   return (

@@ -8,8 +8,7 @@ import { Section } from "../../components/Page";
 import { useToast } from "../../components/Toasts";
 import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
-import { keyName } from "../../lib/ssh-key";
-import { KeySince } from "./KeysSincePassword";
+import { KeyRow } from "./KeysSincePassword";
 
 /** What the form has of the account. */
 const editable = ({ email, sshPublicKeys }: Me) => [email, sshPublicKeys];
@@ -59,14 +58,7 @@ function KeyDates({ of }: { of: readonly SshKey[] }) {
   return (
     <ul className="rows" aria-label={t("account.keysOf")}>
       {of.map((key) => (
-        <li key={key.publicKey}>
-          <div>
-            <strong>{keyName(key.publicKey)}</strong>
-            <small>
-              <KeySince of={key} />
-            </small>
-          </div>
-        </li>
+        <KeyRow key={key.publicKey} of={key} />
       ))}
     </ul>
   );

@@ -3,6 +3,7 @@ import * as calls from "../../api/calls";
 import { keys, queries, useAccount, useTotp } from "../../api/queries";
 import type { Totp } from "../../api/types";
 import { Button } from "../../components/Button";
+import { CodeField } from "../../components/CodeField";
 import { CopyText } from "../../components/CopyText";
 import { Dialog } from "../../components/Dialog";
 import { NameField } from "../../components/Field";
@@ -77,13 +78,7 @@ export function TotpSection() {
         {step.at === "end" && (
           <Form onlyComplete submit={t("totp.end")} look="danger" extra={cancel} send={end}>
             <PasswordField name="password" label={t("password")} autoComplete="current-password" autoFocus isRequired />
-            <NameField
-              name="code"
-              label={t("signIn.code")}
-              hint={t("signIn.codeHint")}
-              autoComplete="one-time-code"
-              isRequired
-            />
+            <CodeField />
           </Form>
         )}
         {step.at === "confirm" && (

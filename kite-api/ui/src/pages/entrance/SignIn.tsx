@@ -3,6 +3,7 @@ import { Link } from "react-router";
 import * as calls from "../../api/calls";
 import { isProblemOf } from "../../api/problem";
 import { useConfig } from "../../api/queries";
+import { CodeField } from "../../components/CodeField";
 import { Form, given } from "../../components/Form";
 import { NameField } from "../../components/Field";
 import { Notice } from "../../components/Notice";
@@ -38,16 +39,7 @@ export function SignIn() {
       <Form onlyComplete submit={t("signIn.submit")} send={send}>
         <NameField name="username" label={t("username")} autoComplete="username" autoFocus isRequired />
         <PasswordField name="password" label={t("password")} autoComplete="current-password" isRequired />
-        {needsCode && (
-          <NameField
-            name="code"
-            label={t("signIn.code")}
-            hint={t("signIn.codeHint")}
-            autoComplete="one-time-code"
-            autoFocus
-            isRequired
-          />
-        )}
+        {needsCode && <CodeField autoFocus />}
       </Form>
       {config?.signInProviders.map(({ name, displayName }) => (
         <a key={name} className="button plain wide" href={signInAt(name, state.next)}>
