@@ -231,6 +231,42 @@ async fn a_watch_is_shown_as_it_was_asked_for() {
     assert!(String::from_utf8_lossy(&refused.body).contains("application/json;stream=watch"));
 }
 
+/// The stream is read all the while, as a server on a socket reads it.
+#[tokio::test(start_paused = true)]
+async fn a_watch_tells_how_far_it_got_past_what_is_none_of_its() {
+    let elsewhere = "/api/v1/namespaces/kube-system/configmaps";
+    let (other, own) = (json!({}), json!({"app": "a"}));
+    for (selected, path, labels) in [
+        ("", elsewhere, &other),
+        ("&labelSelector=app%3Da", MAPS, &other),
+        ("&labelSelector=app%3Da", elsewhere, &own),
+        ("&fieldSelector=metadata.name%3Da", MAPS, &other),
+        ("&fieldSelector=metadata.name%3Da", elsewhere, &other),
+    ] {
+        let server = Server::new();
+        let start = server.revision();
+        let watch = format!(
+            "{MAPS}?watch=true&timeoutSeconds=5&allowWatchBookmarks=true&resourceVersion={start}{selected}"
+        );
+        let (told, made) = tokio::join!(server.get(&watch), async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "x", "labels": labels}});
+            server.send(Request::post(path), map).await
+        });
+        assert_eq!(made.code, 201);
+        let events = told.events();
+        let kinds: Vec<_> = events.iter().map(|event| &event["type"]).collect();
+        assert_eq!(kinds, ["BOOKMARK"], "{selected} {path}");
+        let version = &events[0]["object"]["metadata"]["resourceVersion"];
+        assert_eq!(
+            version.as_str().unwrap(),
+            server.revision().to_string(),
+            "{selected} {path}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_named_watch_keeps_to_its_name() {
     let server = Server::new();

@@ -219,7 +219,7 @@ pub(crate) async fn give_up<C: Cluster>(
                 Some(_) | None => Ok(()),
             }
         }
-        done => done,
+        done => done.map(drop),
     }
 }
 

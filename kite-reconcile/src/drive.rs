@@ -93,6 +93,12 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
         false
     }
 
+    /// Whether a step that destroys may be taken by what caches say. Such a step names
+    /// by its uid what it destroys, and is right whatever else there is.
+    fn may_be_old(_object: &Self::Object, _observed: &Self::Observed, _step: &Step) -> bool {
+        false
+    }
+
     /// Takes what came of a step into what was observed.
     fn absorb(observed: &mut Self::Observed, outcome: Outcome);
 
@@ -211,7 +217,10 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Liveness::Gone => return Ok(Action::await_change()),
             }
         }
-        let is_delicate = |step: &Step| step.is_destructive() || R::interrupts(&observed, step);
+        let is_delicate = |step: &Step| {
+            let destroys = step.is_destructive() && !R::may_be_old(object, &observed, step);
+            destroys || R::interrupts(&observed, step)
+        };
         if !is_observed_live && plan.steps.iter().any(is_delicate) {
             is_observed_live = true;
             observed = live(R::observe(object, &context.cluster, &context.settings)).await?;

@@ -114,13 +114,18 @@ macro_rules! any_object {
                 }
             }
 
+            /// Deletes it as it was observed. Gives what has its name then: itself while
+            /// something holds it, or another.
             pub(crate) async fn remove<C: Cluster>(
                 &self,
                 cluster: &C,
                 propagation: PropagationPolicy,
-            ) -> Result<(), ClusterError> {
+            ) -> Result<Option<Self>, ClusterError> {
                 match self {
-                    $( Self::$kind(object) => cluster.remove(&**object, propagation).await, )*
+                    $( Self::$kind(object) => {
+                        let left = cluster.remove_and_see(&**object, propagation).await?;
+                        Ok(left.map(Self::from))
+                    } )*
                 }
             }
         }

@@ -128,11 +128,11 @@ struct ElectionArgs {
         value_name = "SECONDS"
     )]
     renew_deadline: u64,
-    /// Seconds between two looks of a controller that stands by.
+    /// Seconds within which a controller that stands by looks again.
     #[arg(
         long,
         env = "KITE_RETRY_PERIOD",
-        default_value_t = 1,
+        default_value_t = 2,
         value_name = "SECONDS"
     )]
     retry_period: u64,

@@ -189,9 +189,9 @@ impl Cluster for Audited {
         key: &ObjectKey,
         uid: &str,
         propagation: PropagationPolicy,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Option<K>, ClusterError> {
         let deleted = self.cluster.delete::<K>(key, uid, propagation).await;
-        note_deletion::<K>(key, Some(uid.to_owned()), &deleted);
+        note_deletion::<K, _>(key, Some(uid.to_owned()), &deleted);
         deleted
     }
 
@@ -202,7 +202,7 @@ impl Cluster for Audited {
     ) -> Result<(), ClusterError> {
         let deleted = self.cluster.delete_unchanged(object, propagation).await;
         let uid = object.meta().uid.clone();
-        note_deletion::<K>(&ObjectKey::of(object), uid, &deleted);
+        note_deletion::<K, _>(&ObjectKey::of(object), uid, &deleted);
         deleted
     }
 
@@ -237,10 +237,10 @@ impl Cluster for Audited {
     }
 }
 
-fn note_deletion<K: Object>(
+fn note_deletion<K: Object, T>(
     key: &ObjectKey,
     uid: Option<String>,
-    deleted: &Result<(), ClusterError>,
+    deleted: &Result<T, ClusterError>,
 ) {
     let mut change = change::<K>("delete", key);
     change.uid = uid;

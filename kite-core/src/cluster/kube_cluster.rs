@@ -215,7 +215,7 @@ impl Cluster for KubeCluster {
         key: &ObjectKey,
         uid: &str,
         propagation: PropagationPolicy,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Option<K>, ClusterError> {
         let params = DeleteParams {
             propagation_policy: Some(propagation),
             ..DeleteParams::default().preconditions(Preconditions {
@@ -224,10 +224,17 @@ impl Cluster for KubeCluster {
             })
         };
         let request = at::<K>(key).delete(&key.name, &params);
-        // The answer is a Status or the object, by kind and finalizers.
-        self.send::<K, serde_json::Value>("delete", key, request)
-            .await
-            .map(|_| ())
+        let answer = self
+            .send::<K, serde_json::Value>("delete", key, request)
+            .await?;
+        // Of what is gone the answer is a Status, or for some kinds the object as it
+        // was; of what is held, the object with the time of its deletion.
+        if answer["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(None);
+        }
+        let held = serde_json::from_value(answer);
+        held.map(Some)
+            .map_err(|error| unreadable::<K>("delete", key, error))
     }
 
     async fn delete_unchanged<K: Object>(

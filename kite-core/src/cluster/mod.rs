@@ -187,13 +187,14 @@ pub trait Cluster: Send + Sync + 'static {
     ) -> Result<K, ClusterError>;
 
     /// Deletes the object with this key *and* this uid; another object of the
-    /// same name stays ([`ClusterError::Conflict`]).
+    /// same name stays ([`ClusterError::Conflict`]). Gives the object while
+    /// something holds it, such as finalizers, and none once it is gone.
     async fn delete<K: Object>(
         &self,
         key: &ObjectKey,
         uid: &str,
         propagation: PropagationPolicy,
-    ) -> Result<(), ClusterError>;
+    ) -> Result<Option<K>, ClusterError>;
 
     /// Deletes `object` on the condition that it is unchanged since it was read:
     /// this uid and this resourceVersion ([`ClusterError::Conflict`] otherwise).
@@ -246,16 +247,26 @@ pub trait ClusterExt: Cluster {
         object: &K,
         propagation: PropagationPolicy,
     ) -> Result<(), ClusterError> {
+        self.remove_and_see(object, propagation).await.map(drop)
+    }
+
+    /// As [`remove`](Self::remove). Gives what has the name then: the object itself
+    /// while something holds it, or another.
+    async fn remove_and_see<K: Object>(
+        &self,
+        object: &K,
+        propagation: PropagationPolicy,
+    ) -> Result<Option<K>, ClusterError> {
         let uid = object.uid().unwrap_or_default();
         let key = ObjectKey::of(object);
         match self.delete::<K>(&key, &uid, propagation).await {
-            Err(ClusterError::NotFound { .. }) => Ok(()),
+            Err(ClusterError::NotFound { .. }) => Ok(None),
             Err(conflict @ ClusterError::Conflict { .. }) => {
                 let left = self.find::<K>(&key).await?;
-                if left.is_some_and(|left| left.uid().as_deref() == Some(&uid)) {
+                if left.as_ref().and_then(|left| left.uid()).as_ref() == Some(&uid) {
                     return Err(conflict);
                 }
-                Ok(())
+                Ok(left)
             }
             done => done,
         }

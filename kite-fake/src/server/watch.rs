@@ -183,8 +183,9 @@ impl ApiServer {
             return None;
         }
         let (of, namespace) = (&watch.collection, watch.namespace.as_deref());
-        let mut untold = self.store.events_for(of, namespace, watch.revision).ok()?;
-        if untold.next().is_some() {
+        let mut since = self.store.events_for(of, namespace, watch.revision).ok()?;
+        // Those of other namespaces, and of what is not selected, are not to be told.
+        if since.any(|event| watch.seen(event).is_some()) {
             return None;
         }
         watch.bookmark_sent = current;

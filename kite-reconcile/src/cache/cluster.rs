@@ -135,8 +135,7 @@ impl<C: Cluster> CachedCluster<C> {
         answer
     }
 
-    /// The object with this uid was to be deleted. Finalizers may hold it, and
-    /// the answer does not say.
+    /// The object with this uid was to be deleted, and nobody knows what came of it.
     fn deleted<K: Object>(
         &self,
         key: ObjectKey,
@@ -295,9 +294,26 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         key: &ObjectKey,
         uid: &str,
         propagation: PropagationPolicy,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Option<K>, ClusterError> {
+        let Some(table) = self.caches.table::<K>() else {
+            return self.inner.delete::<K>(key, uid, propagation).await;
+        };
+        let mark = table.mark();
         let answer = self.inner.delete::<K>(key, uid, propagation).await;
-        self.deleted::<K>(key.clone(), Some(uid), &answer);
+        match &answer {
+            Ok(Some(held)) => table.note(held, mark),
+            Ok(None) => {
+                table.note_absence(key, mark);
+                // It was shown anew meanwhile, which says nothing of its end.
+                if matches!(table.known(key), Known::There { object, .. }
+                    if object.meta().uid.as_deref() == Some(uid))
+                {
+                    table.doubt_deletion(key.clone(), uid);
+                }
+            }
+            Err(error) if tells_nothing(error) => {}
+            Err(_) => table.doubt_deletion(key.clone(), uid),
+        }
         answer
     }
 

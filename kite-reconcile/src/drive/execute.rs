@@ -124,27 +124,29 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             Done::outcome(Outcome::RestartAsked)
         }
         Step::Delete(object, propagation) => {
-            object.remove(cluster, propagation.clone()).await?;
-            Done::outcome(left_of(object, cluster).await?)
+            let left = object.remove(cluster, propagation.clone()).await?;
+            Done::outcome(left_of(object, left))
         }
         Step::DeleteUnchanged(object) => {
             object.remove_unchanged(cluster).await?;
-            Done::outcome(left_of(object, cluster).await?)
+            let left = live(object.find(cluster)).await?;
+            Done::outcome(left_of(object, left))
         }
         Step::LetGo(object, finalizer) => {
             object.let_go(cluster, finalizer).await?;
-            Done::outcome(left_of(object, cluster).await?)
+            // Of what is not Kite's own, a cache need not have what tells whose it is.
+            let left = live(object.find(cluster)).await?;
+            Done::outcome(left_of(object, left))
         }
     })
 }
 
 /// What is left of an object that should go.
-async fn left_of<C: Cluster>(object: &AnyObject, cluster: &C) -> Result<Outcome, ClusterError> {
-    // Of what is not Kite's own, a cache need not have what tells whose it is.
-    Ok(match live(object.find(cluster)).await? {
+fn left_of(object: &AnyObject, left: Option<AnyObject>) -> Outcome {
+    match left {
         Some(left) => Outcome::Stored(left),
         None => Outcome::Gone(object.clone()),
-    })
+    }
 }
 
 /// Restarts a VM, unless another instance runs already. `KubeVirt` takes the name

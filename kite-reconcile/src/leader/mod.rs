@@ -59,13 +59,14 @@ pub struct Election {
     pub lease_duration: Duration,
     /// How long after its last renewal the leader still works.
     pub renew_deadline: Duration,
-    /// How often a candidate looks, and how soon a failed renewal is repeated.
+    /// Within what time a candidate looks again. A renewal that failed is repeated
+    /// after half of it.
     pub retry_period: Duration,
 }
 
 impl Election {
     /// An election with the durations of most controllers: a Lease of 15 s, work
-    /// for 10 s after a renewal, a look every second.
+    /// for 10 s after a renewal, a look within 2 s.
     pub fn new(
         namespace: impl Into<String>,
         name: impl Into<String>,
@@ -77,7 +78,7 @@ impl Election {
             identity: identity.into(),
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(1),
+            retry_period: Duration::from_secs(2),
         }
     }
 
@@ -127,10 +128,11 @@ impl Election {
         (self.renew_deadline / 5).max(self.retry_period)
     }
 
-    /// A pause of about the retry period: candidates do not look all at once.
+    /// A pause of up to the retry period: candidates do not look all at once, and a
+    /// Lease that is given back is taken within it.
     fn pause(&self) -> Duration {
         self.retry_period
-            .mul_f64(rand::rng().random_range(0.8..1.2))
+            .mul_f64(rand::rng().random_range(0.75..0.95))
     }
 }
 
@@ -223,17 +225,19 @@ impl Candidate {
         let deadline = lease.election.renew_deadline;
         loop {
             let sent = lease.now();
-            let look = timeout(deadline, self.look(lease, leadership));
-            tokio::pin!(look);
-            let answer = tokio::select! {
-                biased;
-                answer = &mut look => answer,
-                () = shutdown.cancelled() => {
-                    // A Lease that is won this late is not kept for nothing.
-                    if let Ok(Ok(Ok(Some(_)))) = timeout(RELEASE, look).await {
-                        release(lease).await;
+            let answer = {
+                let look = timeout(deadline, self.look(lease, leadership));
+                tokio::pin!(look);
+                tokio::select! {
+                    biased;
+                    answer = &mut look => answer,
+                    () = shutdown.cancelled() => {
+                        // A Lease that is won this late is not kept for nothing.
+                        if let Ok(Ok(Ok(Some(_)))) = timeout(RELEASE, look).await {
+                            release(lease).await;
+                        }
+                        return None;
                     }
-                    return None;
                 }
             };
             match answer {
@@ -250,8 +254,23 @@ impl Candidate {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return None,
-                () = sleep(lease.election.pause()) => {}
+                () = sleep(self.pause(lease)) => {}
             }
+        }
+    }
+
+    /// How long until the next look: no longer than until the Lease is free if nobody
+    /// renews it, so that seldom looks put off no take-over.
+    fn pause<C: Cluster>(&self, lease: &Record<C>) -> Duration {
+        let pause = lease.election.pause();
+        let left = self
+            .seen
+            .as_ref()
+            .map(|(seen, since)| lease.lasts(seen).saturating_sub(since.elapsed()));
+        match left {
+            Some(left) if !left.is_zero() => pause.min(left),
+            // It cannot be had though it is free.
+            Some(_) | None => pause,
         }
     }
 
@@ -319,7 +338,7 @@ async fn renew<C: Cluster>(
         // One request that hangs is no silence: there is time for others.
         let patience = until.min(Instant::now() + lease.election.renew_deadline / 3);
         let answer = timeout_at(patience, renew_once(&lease, &held)).await;
-        pause = lease.election.retry_period;
+        pause = lease.election.retry_period / 2;
         match answer {
             Ok(Ok(Renewal::Renewed(renewed))) => {
                 held = *renewed;

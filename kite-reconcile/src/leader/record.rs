@@ -54,16 +54,21 @@ impl<C: Cluster> Record<C> {
             // Held by an earlier term of this very process.
             Some(holder) if holder == self.election.identity => true,
             Some(_) => {
-                let seconds = found
-                    .spec
-                    .as_ref()
-                    .and_then(|spec| spec.lease_duration_seconds)
-                    .and_then(|seconds| u64::try_from(seconds).ok())
-                    .filter(|seconds| *seconds > 0);
-                let duration = seconds.map_or(self.election.lease_duration, Duration::from_secs);
+                let duration = self.lasts(found);
                 unchanged >= duration
             }
         }
+    }
+
+    /// How long `found` lasts after a renewal.
+    pub(super) fn lasts(&self, found: &Lease) -> Duration {
+        let seconds = found
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.lease_duration_seconds)
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .filter(|seconds| *seconds > 0);
+        seconds.map_or(self.election.lease_duration, Duration::from_secs)
     }
 
     /// Makes the Lease; `None` when another was first.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
     cluster::Object,
     conditions::NewCondition,
-    crd::{KiteVirtualMachineStatus, VmPhase, vm_condition},
+    crd::{KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, vm_condition},
     labels::VM_FINALIZER,
     names,
 };
@@ -26,6 +26,26 @@ const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
 
 /// When to look again at what is on its way out; most of it is watched too.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
+
+/// Whether a step for a VM that goes may be taken by what caches say: that it goes is
+/// final, and the step deletes by its uid what is the VM's own. Whoever looked at the
+/// VM after it was to go makes nothing for it any more. What is judged by what is *not*
+/// there any more is asked of the API server: the disk may go when nothing writes to
+/// it, and the names when nothing is left.
+pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &Step) -> bool {
+    let Step::Delete(what, _) = step else {
+        return false;
+    };
+    let may_be_old = match what {
+        AnyObject::Ingress(_)
+        | AnyObject::HttpRoute(_)
+        | AnyObject::Service(_)
+        | AnyObject::VirtualMachine(_) => true,
+        AnyObject::DataVolume(_) => seen.is_surely_off,
+        _ => false,
+    };
+    may_be_old && object.metadata.deletion_timestamp.is_some()
+}
 
 /// What to do about a VM that is to go.
 pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatus> {
@@ -57,7 +77,7 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
     if let Some(note) = offer::note(vm, seen) {
         return (vec![note], Some("its offer to be noted"));
     }
-    let stages: [(&str, Vec<Left>); 4] = [
+    let stages: [(&str, Vec<Left>); 5] = [
         (
             "its Ingress or HTTPRoute, and its Services",
             vec![
@@ -79,10 +99,10 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
             "its disk",
             vec![left(vm, seen.disk.as_ref(), names::disk(vm.name))],
         ),
+        ("its disk's claim", vec![claim(vm, seen)]),
         (
-            "its disk's claim and its Secrets",
+            "its Secrets",
             vec![
-                claim(vm, seen),
                 certificate(vm, seen),
                 left(
                     vm,

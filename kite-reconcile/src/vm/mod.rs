@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! finalizer ► claims ► image ► keys ► cloud-init ► disk ► VirtualMachine ► Services ► Ingress or HTTPRoute
-//! deletion:  Ingress, HTTPRoute, Services ► VirtualMachine ► disk ► Secrets ► claims ► finalizer
+//! deletion:  Ingress, HTTPRoute, Services ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
 mod blockers;
@@ -120,6 +120,10 @@ impl Reconciler for Vms {
             }
             _ => false,
         }
+    }
+
+    fn may_be_old(object: &KiteVirtualMachine, observed: &Observed, step: &Step) -> bool {
+        delete::may_be_old(object, observed, step)
     }
 
     fn absorb(observed: &mut Observed, outcome: Outcome) {

@@ -93,6 +93,9 @@ pub struct Observed {
     pub machine: Option<VirtualMachine>,
     /// Its instance, while it is on.
     pub instance: Option<VirtualMachineInstance>,
+    /// The API server itself has said that there is neither; only asked when the disk
+    /// of a VM that goes is to go next.
+    pub is_surely_off: bool,
     /// Service for SSH.
     pub access_service: Option<Service>,
     /// Service for the domain.
@@ -149,11 +152,12 @@ impl Observed {
 
         let (platform, owner, image, claims) = try_join!(
             find::<KitePlatform, C>(cluster, ObjectKey::cluster(names::PLATFORM)),
-            owner(cluster, vm.namespace),
-            image(cluster, &object.spec.image),
+            // A VM goes whatever these are.
+            unless(deleting, owner(cluster, vm.namespace)),
+            unless(deleting, image(cluster, &object.spec.image)),
             Claims::observe(cluster, reservation::of_vm(&vm), &held_by),
         )?;
-        let (key_secret, cloud_init, disk, machine, instance) = try_join!(
+        let (key_secret, cloud_init, disk, mut machine, mut instance) = try_join!(
             find(cluster, own(names::ssh_key_secret(vm.name))),
             find(cluster, own(names::cloud_init_secret(vm.name))),
             find::<DataVolume, C>(cluster, own(names::disk(vm.name))),
@@ -168,6 +172,13 @@ impl Observed {
                 }
             },
         )?;
+        let stays = |disk: &DataVolume| disk.metadata.deletion_timestamp.is_none();
+        let is_next = deleting && disk.as_ref().is_some_and(stays);
+        let mut is_surely_off = false;
+        if is_next && machine.is_none() && instance.is_none() {
+            (machine, instance) = live(running(cluster, own(vm.name.to_owned()))).await?;
+            is_surely_off = machine.is_none() && instance.is_none();
+        }
         let (access_service, web_service, ingress, route) = try_join!(
             find(cluster, own(names::access_service(vm.name))),
             find(cluster, own(names::web_service(vm.name))),
@@ -180,7 +191,7 @@ impl Observed {
         } else {
             look_for_disk(cluster, &vm, disk).await?
         };
-        let kubevirt = if resize::is_under_way(instance.as_ref()) {
+        let kubevirt = if !deleting && resize::is_under_way(instance.as_ref()) {
             configured::kubevirt(cluster).await?
         } else {
             None
@@ -230,6 +241,7 @@ impl Observed {
             restart_asked: false,
             machine,
             instance,
+            is_surely_off,
             access_service,
             web_service,
             ingress,
@@ -377,6 +389,27 @@ async fn look_for_offer<C: Cluster>(
         }
         _ => Ok(None),
     }
+}
+
+/// What `read` finds; nothing, and without a request, where that does not matter.
+async fn unless<T: Default>(
+    does_not_matter: bool,
+    read: impl Future<Output = Result<T, ClusterError>>,
+) -> Result<T, ClusterError> {
+    if does_not_matter {
+        return Ok(T::default());
+    }
+    read.await
+}
+
+/// What may write to a VM's disk. The machine first: once it is gone, no instance is
+/// made any more.
+async fn running<C: Cluster>(
+    cluster: &C,
+    key: ObjectKey,
+) -> Result<(Option<VirtualMachine>, Option<VirtualMachineInstance>), ClusterError> {
+    let machine = find(cluster, key.clone()).await?;
+    Ok((machine, find(cluster, key).await?))
 }
 
 /// Whether a wall is missing around a user's VMs. Where a machine is made again,

@@ -274,6 +274,34 @@ async fn a_leader_that_crashes_is_replaced_when_its_lease_ends() {
     assert!(waited <= Duration::from_secs(18), "{waited:?}");
 }
 
+/// Seldom looks put off no take-over: the Lease is looked at when it ends, too.
+#[tokio::test(start_paused = true)]
+async fn who_stands_by_asks_seldom_and_takes_over_when_the_lease_ends() {
+    // At several moments between two renewals.
+    for moment in [0, 300, 700, 1100, 1500, 1900] {
+        let fake = cluster().await;
+        let (first, second) = two(&fake).await;
+        let mark = fake.log().mark();
+        sleep(Duration::from_secs(600)).await;
+        let looks = fake
+            .log()
+            .since(&mark)
+            .count("get", "leases.coordination.k8s.io");
+        // One in 1.5 to 1.9 s.
+        assert!((310..=401).contains(&looks), "{looks}");
+
+        sleep(Duration::from_millis(moment)).await;
+        first.task.abort();
+        let renewed = lease(&fake).await.spec.unwrap().renew_time.unwrap().0;
+        let others = [second];
+        leader(&others).await;
+        let waited = fake.now().duration_since(renewed);
+        let least = SignedDuration::from_secs(15);
+        let most = SignedDuration::from_millis(17_500);
+        assert!((least..=most).contains(&waited), "{waited:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_reaches_nobody_steps_down_before_another_takes_over() {
     for line in [Line::Silent, Line::Down] {

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     rbac::v1::{ClusterRoleBinding, RoleRef, Subject},
 };
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, KubeCluster, ObjectKey},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
     crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
 };
 use kite_fake::{
@@ -16,7 +16,7 @@ use kite_fake::{
     actors::{Actors, Rules, everything, operator_definitions},
 };
 use kite_reconcile::Context;
-use kube::api::ListParams;
+use kube::api::{ListParams, PropagationPolicy};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -136,6 +136,19 @@ impl Counted {
         panic!("not all VMs run");
     }
 
+    /// Waits, in virtual time, until the VM is gone and a while longer.
+    async fn gone(&self, key: &ObjectKey) {
+        for _ in 0..600 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let vm = self.cluster.find::<KiteVirtualMachine>(key).await.unwrap();
+            if vm.is_none() {
+                tokio::time::sleep(REST).await;
+                return;
+            }
+        }
+        panic!("the VM does not go");
+    }
+
     /// What the controllers asked for while `work` was done, watches aside.
     async fn asked(&self, work: impl Future<Output = ()>) -> BTreeMap<String, usize> {
         let mark = self.fake.log().mark();
@@ -180,6 +193,48 @@ async fn a_vm_costs_its_objects_and_four_requests_more() {
         assert!(total(&asked) <= RENDERED + 4, "{asked:#?}");
         let reads = asked.keys().filter(|what| what.starts_with("get ")).count();
         assert_eq!(reads, 0, "{asked:#?}");
+        world.end().await;
+    }
+}
+
+/// Each of its objects is deleted by one request, and what is not there any more is
+/// asked for once: before the names are free. Before the disk goes, only what could write
+/// to it is.
+#[tokio::test(start_paused = true)]
+async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left() {
+    for rules in [Rules::instant(), Rules::demo()] {
+        let world = Counted::start(rules).await;
+        world.user("ann").await;
+        world.create("ann", "first").await;
+        let key = world.create("ann", "second").await;
+        world.settle().await;
+        let vm: KiteVirtualMachine = world.cluster.get(&key).await.unwrap();
+        let asked = world
+            .asked(async {
+                let gone = PropagationPolicy::Background;
+                world.cluster.remove(&vm, gone).await.unwrap();
+                world.gone(&key).await;
+            })
+            .await;
+        let of = |verb: &str| -> usize {
+            let asked = asked.iter().filter(|(what, _)| what.starts_with(verb));
+            asked.map(|(_, requests)| requests).sum()
+        };
+        assert_eq!(of("delete "), RENDERED, "{asked:#?}");
+        // The VM before each of three steps; and of the rest each once, but for what
+        // could write to the disk.
+        assert!(of("get ") <= 2 * RENDERED, "{asked:#?}");
+        for (what, requests) in &asked {
+            let most = match what.as_str() {
+                "get kitevirtualmachines.hy3ons.github.io" | "get secrets" => 3,
+                what if what.starts_with("get ") => 2,
+                _ => continue,
+            };
+            assert!(*requests <= most, "{what}: {asked:#?}");
+        }
+        assert!(of("list ") <= 1, "{asked:#?}");
+        // Its finalizer, how far it is, and its owner's usage.
+        assert!(of("patch ") <= 7, "{asked:#?}");
         world.end().await;
     }
 }

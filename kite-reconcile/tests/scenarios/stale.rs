@@ -170,6 +170,53 @@ async fn a_vm_does_not_go_before_what_no_cache_knows_of() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_disk_outlives_an_instance_that_no_cache_knows_of() {
+    for knows_machine in [false, true] {
+        let world = World::with_ann().await;
+        world.create(vm_named("web")).await;
+        world.settle().await;
+        let instance = world.find::<VirtualMachineInstance>(ANN, "web").await;
+        // KubeVirt holds it until the guest is down.
+        let held = json!({"metadata": {"finalizers": ["kubevirt.io/held"]}});
+        world.edit(&instance.unwrap(), held).await;
+        let mut caches = Caches::builder();
+        macro_rules! all {
+            ($($kind:ty),*) => { $(
+                drop(listed(caches.fed::<$kind>(None, |_| {}), world.all::<$kind>().await));
+            )* };
+        }
+        all!(
+            DataVolume,
+            HttpRoute,
+            Ingress,
+            KiteImage,
+            KitePlatform,
+            KiteReservation,
+            KiteUser,
+            KiteVirtualMachine,
+            PersistentVolumeClaim,
+            Secret,
+            Service
+        );
+        let mut machines = world.all::<VirtualMachine>().await;
+        machines.retain(|_| knows_machine);
+        drop(listed(caches.fed(None, |_| {}), machines));
+        let none = Vec::<VirtualMachineInstance>::new();
+        drop(listed(caches.fed(None, |_| {}), none));
+        let context = world.context.cached(caches.build());
+
+        world.delete(&world.vm("web").await).await;
+        let vm = world.vm("web").await;
+        vm::reconcile(&vm, &context).await.unwrap();
+        assert!(world.find::<VirtualMachine>(ANN, "web").await.is_none());
+        let instance = world.find::<VirtualMachineInstance>(ANN, "web").await;
+        assert!(instance.is_some());
+        let disk = world.find::<DataVolume>(ANN, "web-disk").await.unwrap();
+        assert_eq!(disk.metadata.deletion_timestamp, None, "{knows_machine}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_others_made_in_the_place_of_ours_stays() {
     let world = World::with_ann().await;
     let mut vm = vm_named("web");

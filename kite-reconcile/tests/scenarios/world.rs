@@ -209,7 +209,7 @@ impl Cluster for Recorder {
         key: &ObjectKey,
         uid: &str,
         propagation: PropagationPolicy,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<Option<K>, ClusterError> {
         let request = self.inner.delete::<K>(key, uid, propagation);
         self.write::<K, _>("delete", key, request).await
     }

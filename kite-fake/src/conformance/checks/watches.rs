@@ -47,6 +47,9 @@ table! { Watches;
     bookmarks_come_before_the_end:
         "With allowWatchBookmarks a watch that times out tells where it got to, if there was progress.",
         "The next watch need not read old events again.";
+    bookmarks_pass_what_is_elsewhere:
+        "Such a BOOKMARK comes, too, where all progress was made in another namespace.",
+        "In a quiet namespace the next watch would otherwise begin in a forgotten past.";
     the_distant_past_is_expired:
         "A watch from a forgotten resourceVersion is ERROR with a Status of code 410, reason Expired.",
         "Clients list again.";
@@ -330,6 +333,27 @@ async fn bookmarks_come_before_the_end(s: Site) -> Checked {
     ensure(
         !mark.version().is_empty() && mark.version() != start,
         "it says how far the watch got",
+    )
+}
+
+async fn bookmarks_pass_what_is_elsewhere(s: Site) -> Checked {
+    let widgets = s.definition(&open_schema(), &json!({})).await?;
+    let (here, elsewhere) = (s.namespace().await?, s.namespace().await?);
+    let (path, elsewhere) = (widgets.within(&here), widgets.within(&elsewhere));
+    let start = version(&s, &path).await?;
+    let query = format!("resourceVersion={start}&allowWatchBookmarks=true&timeoutSeconds=6");
+    let mut watch = s.watch(&format!("{path}?{query}")).await?;
+    let made = async {
+        // The stream is read by then.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        s.post(&elsewhere, &widgets.object("n", &json!({}))).await
+    };
+    let (mark, made) = tokio::join!(watch.expect("BOOKMARK", ""), made);
+    let (mark, made) = (mark?, made?.expect(201)?.version());
+    let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+    ensure(
+        number(mark.version()) >= number(&made),
+        "it says that the watch got past what was made",
     )
 }
 
