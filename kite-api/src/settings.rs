@@ -101,6 +101,7 @@ impl Input for PlatformEdit {
 
     fn read(form: &mut Form) -> Option<Self> {
         let networks = form.change::<Networks>("blockedNetworks");
+        let nameservers = form.change::<Nameservers>("nameservers");
         let providers = form.change::<Listed<SignInProvider>>("signInProviders");
         Some(Self(as_map([
             form.changed::<SignUp>("signUp")
@@ -113,6 +114,7 @@ impl Input for PlatformEdit {
             change_to_json("storageClass", form.change::<String>("storageClass")),
             change_to_json("imageNamespace", form.change::<String>("imageNamespace")),
             change_to_json("blockedNetworks", networks.map(|it| it.0)),
+            change_to_json("nameservers", nameservers.map(|it| it.0)),
             change_to_json("exposure", part::<Exposure>(form, "exposure")),
             change_to_json("web", part::<WebExposure>(form, "web")),
             change_to_json("gateway", part::<GatewayExposure>(form, "gateway")),
@@ -131,6 +133,19 @@ struct Networks(Vec<String>);
 
 impl Field for Networks {
     const EXPECTED: &'static str = "a list of networks such as [\"198.51.100.0/24\"]";
+
+    fn parse(value: &Value) -> Option<Self> {
+        Vec::parse(value).map(Self)
+    }
+}
+
+/// Addresses of nameservers.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
+struct Nameservers(Vec<String>);
+
+impl Field for Nameservers {
+    const EXPECTED: &'static str = "a list of addresses such as [\"192.0.2.53\"]";
 
     fn parse(value: &Value) -> Option<Self> {
         Vec::parse(value).map(Self)

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
+    api::core::v1::PodDNSConfig,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
@@ -89,6 +90,12 @@ pub struct VirtualMachineInstanceSpec {
     /// Host name of the guest, a DNS label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
+    /// Whom the guest asks for names: the cluster's DNS, unless it is `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns_policy: Option<String>,
+    /// Nameservers beside those of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns_config: Option<PodDNSConfig>,
     /// Networks that the interfaces attach to, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Network>,

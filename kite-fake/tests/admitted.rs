@@ -22,6 +22,7 @@ const WORDS: &[&str] = &[
     "https://example.org/a",
     "docker://example.org/a",
     "10.0.0.0/8",
+    "192.0.2.53",
     "True",
     "$2b$04$abcdefghijklmnopqrstuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu",
     "ssh-ed25519 AAAA",

@@ -14,7 +14,7 @@ mod settings;
 mod shares;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Mutex, PoisonError},
 };
 
@@ -37,7 +37,7 @@ use kite_core::{
     labels,
     names::{self, VmClaim},
 };
-use kite_render::walls;
+use kite_render::{machine, walls};
 use kube::{
     ResourceExt as _,
     runtime::{
@@ -203,6 +203,16 @@ pub fn users<L: Listener<KiteUser>>(listener: L) -> L {
             }
         })
         .on(managed(), || {
+            let asking = Asking::default();
+            move |instance: &VirtualMachineInstance, _: &_| {
+                // The walls are open to the cluster's DNS for as long as it is asked.
+                let namespace = instance.namespace().unwrap_or_default();
+                let user = names::user_of_namespace(&namespace);
+                let user = user.filter(|_| asking.is_concerned(instance));
+                user.map(ObjectRef::new).into_iter().collect()
+            }
+        })
+        .on(managed(), || {
             let claims = Claims::default();
             move |claim: &KiteReservation, users: &_| namesakes(&claims, users, claim)
         })
@@ -337,6 +347,28 @@ impl Moves {
     }
 }
 
+/// Guests that were started to ask the cluster's DNS. An instance reports all the time,
+/// and whom it asks never changes.
+#[derive(Default)]
+struct Asking(Mutex<HashSet<Option<String>>>);
+
+impl Asking {
+    /// Whether the instance asks the cluster's DNS and has come, or may be gone.
+    fn is_concerned(&self, instance: &VirtualMachineInstance) -> bool {
+        if !machine::asks_cluster(instance) {
+            return false;
+        }
+        let uid = instance.metadata.uid.clone();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if instance.metadata.deletion_timestamp.is_some() {
+            // It is told of in this way when it is gone, too.
+            seen.remove(&uid);
+            return true;
+        }
+        seen.insert(uid)
+    }
+}
+
 /// A watch of objects that Kite made.
 fn managed() -> watcher::Config {
     watcher::Config::default().labels(&format!(
@@ -381,6 +413,7 @@ fn has_disk(vm: &KiteVirtualMachine) -> bool {
 mod tests {
     use std::any::{Any, TypeId};
 
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kite_core::crd::{
         KiteImageStatus, KitePlatformSpec, KitePlatformStatus, KiteUserSpec, KiteVirtualMachineSpec,
     };
@@ -446,6 +479,24 @@ mod tests {
 
     fn user() -> KiteUser {
         KiteUser::new("ann", KiteUserSpec::new("ann"))
+    }
+
+    #[test]
+    fn users_hear_of_guests_that_ask_the_clusters_dns_when_they_come_and_go() {
+        let users = users(Heard::<_, VirtualMachineInstance>::with([user()]));
+        let mut instance = VirtualMachineInstance::default();
+        instance.metadata.namespace = Some("kite-user-ann".to_owned());
+        instance.metadata.uid = Some("first".to_owned());
+        assert_eq!(users.due(&instance), 1, "it has come");
+        assert_eq!(users.due(&instance), 0, "it reports");
+        let mut other = instance.clone();
+        other.metadata.uid = Some("other".to_owned());
+        other.spec.dns_policy = Some("None".to_owned());
+        assert_eq!(users.due(&other), 0, "it asks others");
+        instance.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert_eq!(users.due(&instance), 1, "it may be gone");
+        instance.metadata.namespace = Some("dev".to_owned());
+        assert_eq!(users.due(&instance), 0, "nobody's");
     }
 
     #[test]

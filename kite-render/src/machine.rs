@@ -1,12 +1,15 @@
 //! The VM as `KubeVirt` runs it.
 
-use k8s_openapi::apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::PodDNSConfig,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
 use kite_core::{
     crd::{OsFamily, PowerState},
     kubevirt::{
         CloudInitSource, Cpu, Devices, Disk, DiskTarget, Domain, Empty, InstanceTemplate,
-        Interface, Memory, NamedVolume, Network, VirtualMachine, VirtualMachineInstanceSpec,
-        VirtualMachineSpec, Volume,
+        Interface, Memory, NamedVolume, Network, VirtualMachine, VirtualMachineInstance,
+        VirtualMachineInstanceSpec, VirtualMachineSpec, Volume,
     },
     labels, names,
 };
@@ -58,6 +61,26 @@ pub fn virtual_machine_for(vm: &Vm<'_>, os: OsFamily, power: PowerState) -> Virt
     }
 }
 
+/// The DNS policy of a pod that does not ask the cluster's.
+const NOT_THE_CLUSTERS: &str = "None";
+
+/// Has the guest ask `nameservers` for names, from its next start on, and nobody else;
+/// the cluster's DNS if there are none.
+pub fn ask(machine: &mut VirtualMachine, nameservers: &[String]) {
+    let spec = &mut machine.spec.template.spec;
+    let has_own = !nameservers.is_empty();
+    spec.dns_policy = has_own.then(|| NOT_THE_CLUSTERS.to_owned());
+    spec.dns_config = has_own.then(|| PodDNSConfig {
+        nameservers: Some(nameservers.to_vec()),
+        ..PodDNSConfig::default()
+    });
+}
+
+/// Whether a guest was started to ask the cluster's DNS.
+pub fn asks_cluster(instance: &VirtualMachineInstance) -> bool {
+    instance.spec.dns_policy.as_deref() != Some(NOT_THE_CLUSTERS)
+}
+
 /// The family of the guest that a `VirtualMachine` was rendered for, as far as
 /// that shows: for a VM whose image has left the catalogue.
 pub fn family_of(machine: &VirtualMachine) -> OsFamily {
@@ -107,6 +130,8 @@ fn instance(vm: &Vm<'_>, os: OsFamily) -> VirtualMachineInstanceSpec {
     VirtualMachineInstanceSpec {
         domain,
         hostname: Some(vm.name.to_owned()),
+        dns_policy: None,
+        dns_config: None,
         networks: vec![Network {
             name: POD_NETWORK.to_owned(),
             pod: Some(Empty {}),

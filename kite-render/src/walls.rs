@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `deny-from-other-namespaces` | all pods | in: 22 from the gateway, 80 from the ingress controller |
 //! | `cdi-workers` | CDI's worker pods | in: CDI's transfer port, from CDI and from the image namespace |
-//! | `tenant-isolation-egress` | all pods | out: DNS, and the internet without private ranges |
+//! | `tenant-isolation-egress` | all pods | out: nameservers, and the internet without private ranges |
 //!
 //! They stand until nothing runs in the namespace any more, even when the namespace
 //! itself is deleted, which deletes everything in it at once: a finalizer holds them.
@@ -172,6 +172,24 @@ impl Walls {
                 walls.ingress_controllers.push(own);
             }
         }
+        walls
+    }
+
+    /// The same walls, for VMs that ask `nameservers` for names instead of the cluster's
+    /// DNS, which stays open for those that `ask_cluster` still. Without nameservers all
+    /// VMs do.
+    #[must_use]
+    pub fn asking(&self, nameservers: &[String], ask_cluster: bool) -> Self {
+        let mut walls = self.clone();
+        let own = nameservers.iter().filter_map(|it| infrastructure::one(it));
+        let own: Vec<_> = own.collect();
+        if own.is_empty() {
+            return walls;
+        }
+        if !ask_cluster {
+            (walls.dns, walls.dns_addresses) = (Vec::new(), Vec::new());
+        }
+        walls.dns_addresses.extend(own);
         walls
     }
 }

@@ -79,6 +79,9 @@ fn disks_and_machines_are_valid() {
             "v1",
             &machine::virtual_machine_for(&vm, OsFamily::Windows, power),
         );
+        let mut asking = machine::virtual_machine(&vm, power);
+        machine::ask(&mut asking, &["192.0.2.53".to_owned()]);
+        check("virtualmachines.kubevirt.io", "v1", &asking);
     }
 }
 

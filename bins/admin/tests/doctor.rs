@@ -626,6 +626,45 @@ async fn settings_that_are_to_be_written_are_held_against_the_cluster() {
 }
 
 #[tokio::test]
+async fn whom_vms_ask_for_names_is_told() {
+    let fake = with_kite(&json!({}), &json!({})).await;
+    let mut facts = facts(&fake).await;
+    let dns = |namespace: &str, app: &str| {
+        json!({"metadata": {"name": "dns", "namespace": namespace, "labels": {"k8s-app": app}},
+               "spec": {"containers": []}, "status": {"podIPs": [{"ip": "203.0.113.53"}]}})
+    };
+    for (named, pod, expected) in [
+        (json!([]), dns("kube-system", "kube-dns"), State::Warning),
+        (
+            json!(["198.51.100.53"]),
+            dns("kube-system", "kube-dns"),
+            State::Fit,
+        ),
+        (
+            json!(["198.51.100.53", "203.0.113.53"]),
+            dns("kube-system", "kube-dns"),
+            State::Warning,
+        ),
+        (
+            json!(["203.0.113.53"]),
+            dns("resolvers", "unbound"),
+            State::Fit,
+        ),
+    ] {
+        if let Seen::Known(platform) = &mut facts.platform {
+            platform.spec.nameservers = serde_json::from_value(named.clone()).unwrap();
+        }
+        facts.pods = Seen::Known(vec![serde_json::from_value(pod).unwrap()]);
+        let report = judge(&facts, &aim());
+        assert_eq!(state(&report, "nameservers"), expected, "{named} {report}");
+        assert!(report.is_fit(), "it keeps nobody from anything: {report}");
+    }
+    // Before there is a platform.
+    let report = examine(&fit().await.client(), &aim()).await;
+    assert_eq!(state(&report, "nameservers"), State::Warning, "{report}");
+}
+
+#[tokio::test]
 async fn kinds_of_another_version_are_told() {
     let fake = with_kite(&json!({}), &json!({})).await;
     let mut facts = facts(&fake).await;

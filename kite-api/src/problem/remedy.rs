@@ -19,6 +19,7 @@ pub(crate) fn of(field: &str) -> Option<&'static str> {
         "storageClass" => STORAGE_CLASS,
         "imageNamespace" => NAMESPACE,
         "blockedNetworks" => "write networks such as 198.51.100.0/24, at most 64",
+        "nameservers" => "write addresses such as 192.0.2.53, at most 3, one of them IPv4",
         "idleTimeout" | "expiryGracePeriod" | "lifetime" => {
             "write a span of time such as 90m, 12h or 720h"
         }

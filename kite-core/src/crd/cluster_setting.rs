@@ -47,11 +47,13 @@ const TEXT: &str = "\"\"";
 
 impl ClusterSetting {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         setting("baseDomain", TEXT, ApiMay::SetOnce),
         setting("storageClass", TEXT, ApiMay::Nothing),
         setting("imageNamespace", TEXT, ApiMay::Nothing),
         setting("blockedNetworks", "[]", ApiMay::Add),
+        // The walls open to them, wherever they are.
+        setting("nameservers", "[]", ApiMay::Nothing),
         setting("exposure.ingressClassName", TEXT, ApiMay::Nothing),
         setting("exposure.gateway", "{}", ApiMay::Nothing),
         setting("exposure.controllerNamespaces", "[]", ApiMay::Nothing),
@@ -275,6 +277,12 @@ mod tests {
                 json!({"blockedNetworks": null}),
                 vec!["blockedNetworks"],
             ),
+            (
+                &free,
+                json!({"nameservers": ["10.96.0.10"]}),
+                vec!["nameservers"],
+            ),
+            (&free, json!({"nameservers": []}), vec![]),
             (
                 &taken,
                 json!({"exposure": {"certificate": {"clusterIssuer": "other"}}}),

@@ -82,6 +82,12 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "networks_schema")]
     pub blocked_networks: Vec<String>,
+    /// Nameservers that VMs ask instead of the cluster's DNS, which tells them the
+    /// names of others' VMs: addresses that they reach, one of them IPv4. A VM that
+    /// runs goes on asking whom it asked when it was started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "nameservers_schema")]
+    pub nameservers: Vec<String>,
     /// Sessions of the HTTP API name the epoch in which they began; any other
     /// number ends them all, at once and everywhere.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -125,6 +131,29 @@ fn networks_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
             }],
         },
         "x-kubernetes-list-type": "set",
+    })
+}
+
+/// Addresses, in the order in which they are asked; of more than three, resolvers look
+/// at the first three.
+fn nameservers_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 3,
+        "items": {
+            "type": "string",
+            "maxLength": 39,
+            "x-kubernetes-validations": [{
+                "rule": "isIP(self) && !ip(self).isLoopback() && !ip(self).isUnspecified()",
+                "message": "nameservers must be addresses of other machines, such as 192.0.2.53 or 2001:db8::53",
+                "messageExpression": "'nameservers: ' + self + ' is no address of another machine: write it like 192.0.2.53 or 2001:db8::53'",
+            }],
+        },
+        "x-kubernetes-validations": [{
+            "rule": "self.size() == 0 || self.exists(it, isIP(it) && ip(it).family() == 4)",
+            "message": "nameservers needs an IPv4 address, for guests learn theirs by DHCP over IPv4: add one such as 192.0.2.53",
+        }],
+        "x-kubernetes-list-type": "atomic",
     })
 }
 

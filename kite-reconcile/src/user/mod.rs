@@ -22,7 +22,7 @@ use kite_core::{
     labels, names,
 };
 use kite_render::{
-    User, image,
+    User, image, machine,
     quota::{self, Overhead},
     reservation, walls,
 };
@@ -60,6 +60,11 @@ pub struct Observed {
     pub blocked: BTreeSet<String>,
     /// Ranges of addresses of the cluster itself: of nodes, pods and the API server.
     pub cluster: BTreeSet<String>,
+    /// Nameservers that VMs ask because the platform names them.
+    pub nameservers: Vec<String>,
+    /// Whether a VM runs in the namespace that was started to ask the cluster's DNS; only
+    /// looked at where the platform names nameservers.
+    pub asks_cluster: bool,
     /// How VMs are exposed by domain, and so who comes in for that.
     pub exposure: Exposure,
     /// Who has the username and the email address.
@@ -137,7 +142,9 @@ impl Reconciler for Users {
         let has_machines = is_opening
             && (has_any::<VirtualMachineInstance, C>(cluster, &name).await?
                 || has_any::<VirtualMachine, C>(cluster, &name).await?);
+        let asks_cluster = !platform.nameservers.is_empty() && asks_cluster(cluster, &name).await?;
         Ok(Observed {
+            asks_cluster,
             grants: grants(cluster, &name, settings).await?,
             image_namespaces: images
                 .items
@@ -149,6 +156,7 @@ impl Reconciler for Users {
             exposure: platform.exposure,
             now: Timestamp::default(),
             blocked: platform.blocked_networks.into_iter().collect(),
+            nameservers: platform.nameservers,
             cluster: walls::addresses(&nodes)
                 .into_iter()
                 .chain(walls::endpoints(&servers))
@@ -213,6 +221,18 @@ async fn has_any<K: Object, C: Cluster>(
 ) -> Result<bool, ClusterError> {
     match list::<K, C>(cluster, namespace).await {
         Ok(found) => Ok(!found.items.is_empty() || !found.unreadable.is_empty()),
+        Err(ClusterError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a VM runs in `namespace` that was started to ask the cluster's DNS. One that
+/// cannot be read may.
+async fn asks_cluster<C: Cluster>(cluster: &C, namespace: &str) -> Result<bool, ClusterError> {
+    match list::<VirtualMachineInstance, C>(cluster, namespace).await {
+        Ok(found) => {
+            Ok(!found.unreadable.is_empty() || found.items.iter().any(machine::asks_cluster))
+        }
         Err(ClusterError::NotFound { .. }) => Ok(false),
         Err(error) => Err(error),
     }

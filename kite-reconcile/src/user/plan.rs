@@ -205,6 +205,7 @@ fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings:
     let closed = Closed::of(seen, &settings.walls);
     let around = settings.walls.around(closed.ranges());
     let around = around.around(&seen.blocked).exposed_by(&seen.exposure);
+    let around = around.asking(&seen.nameservers, seen.asks_cluster);
     for mut policy in walls::policies(user, &around, &seen.image_namespaces) {
         closed.note(&mut policy);
         let stored = seen.policy(policy.metadata.name.as_deref());

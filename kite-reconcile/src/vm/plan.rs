@@ -245,7 +245,8 @@ fn steps(
         // Its spec was edited after its disk was made, or its walls were taken down.
         steps.obstacles.push(unfit);
     } else if may_start || seen.machine.is_some() {
-        let desired = machine::virtual_machine_for(&fitted, hardware(seen), power(vm, seen));
+        let mut desired = machine::virtual_machine_for(&fitted, hardware(seen), power(vm, seen));
+        machine::ask(&mut desired, &seen.platform.nameservers);
         steps.wanted(&desired, seen.machine.as_ref());
     }
     if is_prepared {

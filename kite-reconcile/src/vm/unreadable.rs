@@ -84,7 +84,8 @@ fn switch_off(vm: &Vm<'_>, seen: &Observed, stored: &VirtualMachine) -> Step {
         object: &object,
         ..*vm
     };
-    let desired = machine::virtual_machine_for(&vm, hardware(seen), PowerState::Off);
+    let mut desired = machine::virtual_machine_for(&vm, hardware(seen), PowerState::Off);
+    machine::ask(&mut desired, &seen.platform.nameservers);
     Step::Apply(guarded(&desired, Some(stored)).into())
 }
 

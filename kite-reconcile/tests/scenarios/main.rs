@@ -24,6 +24,7 @@ mod live;
 mod login;
 mod lost;
 mod moves;
+mod nameservers;
 mod offers;
 mod operator;
 mod platform;

@@ -200,7 +200,11 @@ impl Stage {
                 owner_references: machine.controller_owner_ref(&()).map(|owner| vec![owner]),
                 ..ObjectMeta::default()
             },
-            spec: VirtualMachineInstanceSpec::default(),
+            spec: VirtualMachineInstanceSpec {
+                dns_policy: template.spec.dns_policy,
+                dns_config: template.spec.dns_config,
+                ..VirtualMachineInstanceSpec::default()
+            },
             status: None,
         };
         self.cluster.apply(PLAYER, &instance).await.unwrap();

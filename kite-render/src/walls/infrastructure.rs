@@ -68,7 +68,7 @@ pub fn endpoints<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> BTr
 }
 
 /// The range of one address; none for a host name.
-fn one(address: &str) -> Option<String> {
+pub(super) fn one(address: &str) -> Option<String> {
     let address: IpAddr = address.parse().ok()?;
     let bits = if address.is_ipv4() { 32 } else { 128 };
     Some(format!("{address}/{bits}"))

@@ -139,6 +139,42 @@ fn a_vm_reaches_nothing_else() {
 }
 
 #[test]
+fn where_vms_ask_others_for_names_the_clusters_dns_is_closed() {
+    let dns = [("k8s-app", "kube-dns")];
+    let the_clusters = pod("kube-system", &dns, "10.42.0.2");
+    let private = address("10.9.0.53");
+    let named = ["10.9.0.53".to_owned(), "2001:db8::53".to_owned()];
+    for (nameservers, ask_cluster, clusters, own) in [
+        (&[][..], true, true, false),
+        // Without others all ask it.
+        (&[][..], false, true, false),
+        (&named[..], true, true, true),
+        (&named[..], false, false, true),
+    ] {
+        let walls = walls::Walls::default().around(&walls::addresses(&public_nodes()));
+        let network = Network::behind(&walls.asking(nameservers, ask_cluster));
+        for protocol in ["UDP", "TCP"] {
+            let may = |there: &Place, port| {
+                let from = ann_towards(there);
+                network.lets_out(&from, there, protocol, port)
+            };
+            assert_eq!(may(&the_clusters, 53), clusters, "{nameservers:?}");
+            assert_eq!(may(&private, 53), own, "{nameservers:?}");
+            assert_eq!(may(&address("2001:db8::53"), 53), own, "{nameservers:?}");
+            assert!(!may(&private, 853) && !may(&the_clusters, 9153));
+            assert!(may(&address("1.1.1.1"), 443), "the internet stays open");
+        }
+    }
+    // Also where VMs are kept from everything else.
+    let everything = ["0.0.0.0/0".to_owned(), "::/0".to_owned()];
+    let walls = walls::Walls::default().around(&everything);
+    let network = Network::behind(&walls.asking(&named, false));
+    let from = ann_towards(&private);
+    assert!(network.lets_out(&from, &private, "UDP", 53));
+    assert!(!network.lets_out(&from, &address("9.9.9.9"), "UDP", 53));
+}
+
+#[test]
 fn only_the_gateway_and_the_ingress_controller_come_in() {
     let network = Network::of(&[]);
     let gateway = pod(

@@ -9,6 +9,7 @@ mod exposure;
 mod facts;
 mod finding;
 mod installed;
+mod nameservers;
 mod operators;
 mod pods;
 mod rights;
@@ -58,6 +59,7 @@ pub fn judge(facts: &Facts, aim: &Aim) -> Report {
     findings.push(cluster::nodes(facts));
     findings.push(cluster::network_policies(facts));
     findings.push(pods::addresses(facts, aim));
+    findings.push(nameservers::nameservers(facts, aim));
     findings.extend(storage::storage(facts, aim));
     findings.extend(exposure::exposure(facts, aim));
     findings.extend(clients::clients(facts, aim));

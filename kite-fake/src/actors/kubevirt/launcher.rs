@@ -105,7 +105,7 @@ pub(super) fn pod(
         })
         .collect();
     let grace = spec["terminationGracePeriodSeconds"].as_i64();
-    json!({
+    let mut pod = json!({
         "metadata": {
             "name": format!("virt-launcher-{name}-{}", suffix(uid(instance))),
             "generateName": format!("virt-launcher-{name}-"),
@@ -126,7 +126,13 @@ pub(super) fn pod(
             "terminationGracePeriodSeconds": grace.unwrap_or(DEFAULT_GRACE) + GRACE_BEYOND,
             "volumes": mounts,
         },
-    })
+    });
+    for field in ["dnsPolicy", "dnsConfig"] {
+        if !spec[field].is_null() {
+            pod["spec"][field] = spec[field].clone();
+        }
+    }
+    pod
 }
 
 /// Name of the Pod that stands in for the launcher of `instance`.
