@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use regex::Regex;
 use serde_json::Value;
@@ -80,6 +80,84 @@ fn no_expression_becomes_part_of_a_script() {
                 assert!(!script.contains("${{"), "{name}: {job}: {script}");
             }
         }
+    }
+}
+
+/// The image that the Containerfile builds in.
+fn build_image() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let recipe = fs::read_to_string(root.join("deploy/images/Containerfile")).unwrap();
+    let image = recipe.lines().find_map(|it| it.strip_prefix("ARG RUST="));
+    image.unwrap().to_owned()
+}
+
+#[test]
+fn images_are_of_one_whole_version() {
+    let image = build_image();
+    let whole = Regex::new(r"^rust:\d+\.\d+\.\d+-trixie$").unwrap();
+    assert!(whole.is_match(&image), "{image}");
+    let mut containers = 0;
+    for (name, _, workflow) in workflows() {
+        for (job, value) in jobs(&workflow) {
+            let container = &value["container"];
+            if !container.is_null() {
+                assert_eq!(container["image"], image.as_str(), "{name}: {job}");
+                containers += 1;
+            }
+            assert!(value["services"].is_null(), "{name}: {job}: not looked at");
+        }
+    }
+    assert!(containers > 0);
+    // Nothing else is built from.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let recipe = fs::read_to_string(root.join("deploy/images/Containerfile")).unwrap();
+    let from = recipe.lines().filter_map(|it| it.strip_prefix("FROM "));
+    for from in from {
+        let base = from.split(' ').next().unwrap();
+        assert!(["${RUST}", "scratch", "base"].contains(&base), "{from}");
+    }
+}
+
+#[test]
+fn a_release_is_built_in_an_image_of_a_known_digest() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let base = |image: &str| {
+        let mut command = Command::new(root.join("deploy/release/base"));
+        command.arg(image).output().unwrap()
+    };
+    let (image, digest) = (build_image(), "0123456789abcdef".repeat(4));
+    let named = format!("{image}@sha256:{digest}");
+    let output = base(&named);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), named);
+    for other in [
+        String::new(),
+        image.clone(),
+        format!("{image}@sha256:{}", &digest[1..]),
+        format!("{image}@sha256:{}", digest.to_uppercase()),
+        format!("{image}@sha256:{digest}0"),
+        format!("rust:1-trixie@sha256:{digest}"),
+        format!("evil.example/{named}"),
+    ] {
+        let output = base(&other);
+        assert!(!output.status.success(), "{other}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            error.contains("RUST_IMAGE") && error.contains(&image),
+            "{error}"
+        );
+    }
+    let all = workflows();
+    let (_, _, release) = all.iter().find(|(name, ..)| name == "release.yml").unwrap();
+    let builds: Vec<_> = jobs(release)
+        .flat_map(|(_, job)| steps(job))
+        .filter_map(|step| step["run"].as_str())
+        .filter(|script| script.contains("docker buildx build "))
+        .collect();
+    assert!(!builds.is_empty());
+    for build in builds {
+        let asks = r#"--build-arg "RUST=$(deploy/release/base "$RUST_IMAGE")""#;
+        assert!(build.contains(asks), "{build}");
     }
 }
 
