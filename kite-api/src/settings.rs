@@ -102,6 +102,7 @@ impl Input for PlatformEdit {
     fn read(form: &mut Form) -> Option<Self> {
         let networks = form.change::<Networks>("blockedNetworks");
         let nameservers = form.change::<Nameservers>("nameservers");
+        let labels = form.change::<Labels>("reservedDomainPrefixes");
         let providers = form.change::<Listed<SignInProvider>>("signInProviders");
         Some(Self(as_map([
             form.changed::<SignUp>("signUp")
@@ -115,6 +116,7 @@ impl Input for PlatformEdit {
             change_to_json("imageNamespace", form.change::<String>("imageNamespace")),
             change_to_json("blockedNetworks", networks.map(|it| it.0)),
             change_to_json("nameservers", nameservers.map(|it| it.0)),
+            change_to_json("reservedDomainPrefixes", labels.map(|it| it.0)),
             change_to_json("exposure", part::<Exposure>(form, "exposure")),
             change_to_json("web", part::<WebExposure>(form, "web")),
             change_to_json("gateway", part::<GatewayExposure>(form, "gateway")),
@@ -146,6 +148,19 @@ struct Nameservers(Vec<String>);
 
 impl Field for Nameservers {
     const EXPECTED: &'static str = "a list of addresses such as [\"192.0.2.53\"]";
+
+    fn parse(value: &Value) -> Option<Self> {
+        Vec::parse(value).map(Self)
+    }
+}
+
+/// Labels below the base domain.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
+struct Labels(Vec<String>);
+
+impl Field for Labels {
+    const EXPECTED: &'static str = "a list of labels such as [\"www\", \"login\"]";
 
     fn parse(value: &Value) -> Option<Self> {
         Vec::parse(value).map(Self)

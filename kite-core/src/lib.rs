@@ -33,6 +33,7 @@
 //! |---|---|
 //! | [`crd`] | Kite's own custom resources and their generated CRDs |
 //! | [`kubevirt`], [`cdi`], [`gateway_api`] | the subset of foreign kinds that Kite reads and writes |
+//! | [`cert_manager`] | whether an issuer of certificates is there |
 //! | [`cluster`] | `Cluster`, `KubeCluster`, `MockCluster`, `ClusterError` |
 //! | [`names`], [`labels`] | how objects are called and marked |
 //! | [`activity`] | when a VM was last used |
@@ -52,6 +53,7 @@
 
 pub mod activity;
 pub mod cdi;
+pub mod cert_manager;
 pub mod cluster;
 pub mod conditions;
 pub mod connections;

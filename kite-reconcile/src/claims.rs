@@ -3,12 +3,17 @@
 //! A claim is won by *creating* its [`KiteReservation`]: the API server lets one
 //! creator through. The loser looks who was first, and takes over only when the
 //! holder is gone for certain: not there, or there with another uid.
+//!
+//! Login names and domains that are given back stay as they are, kept for their former
+//! owner ([`Kept`]): who makes another VM takes the very reservation back, in one write,
+//! so that nobody comes between. [`crate::kept`] frees them when that is over.
 
 use std::collections::BTreeMap;
 
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
-    crd::{Claim, Holder, HolderKind, KiteReservation, KiteUser, KiteVirtualMachine},
+    crd::{Claim, Holder, HolderKind, Kept, KiteReservation, KiteUser, KiteVirtualMachine},
+    names,
 };
 use kube::{
     ResourceExt as _,
@@ -30,7 +35,13 @@ pub enum ClaimState {
         reservation: KiteReservation,
         /// Whether they still exist.
         alive: bool,
+        /// Uid of the user whose they were, if they do not exist any more.
+        user_uid: Option<String>,
     },
+    /// It was given back, and is kept for its former owner.
+    Kept(KiteReservation),
+    /// Nobody gets it who does not have it, for this reason.
+    Reserved(String),
 }
 
 /// A claim that the reconciled object makes, and how it stands.
@@ -52,6 +63,8 @@ impl WantedClaim {
 /// The claims of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claims {
+    /// Uid of the user whose the object is, if it is a VM of a user's.
+    pub user_uid: Option<String>,
     /// The claims that its spec makes.
     pub wanted: Vec<WantedClaim>,
     /// Reservations that it holds and does not want any more.
@@ -67,8 +80,12 @@ impl Claims {
         cluster: &C,
         wanted: Vec<KiteReservation>,
         held_by: &BTreeMap<String, String>,
+        user_uid: Option<String>,
     ) -> Result<Self, ClusterError> {
-        let mut claims = Self::default();
+        let mut claims = Self {
+            user_uid,
+            ..Self::default()
+        };
         let Some(holder) = wanted.first().map(|claim| claim.spec.holder.clone()) else {
             return Ok(claims);
         };
@@ -86,51 +103,80 @@ impl Claims {
             let place = held.iter().position(|held| is_same_claim(held, &wanted));
             // What it holds need not be asked for once more.
             let state = match place {
-                Some(place) => ClaimState::Mine(held.remove(place)),
+                Some(place) => state_of_own(held.remove(place)),
                 None => inspect(cluster, &wanted).await?,
             };
             claims.wanted.push(WantedClaim { wanted, state });
         }
-        // An offer is given back by rules of its own.
-        held.retain(|held| held.spec.claim != Claim::Offer);
+        // An offer is given back by rules of its own, and what is kept is given back.
+        held.retain(|held| held.spec.claim != Claim::Offer && held.spec.kept.is_none());
         claims.stale = held;
         Ok(claims)
     }
 
     /// What to do now for the claims that are wanted: free ones are made, those
-    /// of the departed are freed first.
+    /// of the departed are given back first, and one's own that are kept are taken back.
     pub fn wants(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for claim in &self.wanted {
             match &claim.state {
-                ClaimState::Mine(_) | ClaimState::Held { alive: true, .. } => {}
+                ClaimState::Mine(_)
+                | ClaimState::Reserved(_)
+                | ClaimState::Held { alive: true, .. } => {}
                 ClaimState::Free => steps.push(Step::Claim(claim.wanted.clone())),
                 ClaimState::Held {
                     reservation,
                     alive: false,
-                } => steps.push(Step::Unclaim(reservation.clone())),
+                    user_uid,
+                } => steps.push(given_back(reservation, user_uid.as_deref())),
+                ClaimState::Kept(kept) => {
+                    if !self.is_kept_from(kept, &claim.wanted) {
+                        let (kept, wanted) = (Box::new(kept.clone()), claim.wanted.clone());
+                        steps.push(Step::TakeBack(kept, Box::new(wanted)));
+                    }
+                }
             }
         }
         steps
+    }
+
+    /// Whether `kept` is kept for somebody else than whoever makes the claim `wanted`.
+    pub(crate) fn is_kept_from(&self, kept: &KiteReservation, wanted: &KiteReservation) -> bool {
+        let namespace = wanted.spec.holder.namespace.as_deref().unwrap_or_default();
+        let uid = self.user_uid.as_deref();
+        kept.spec.kept_from(namespace, uid).is_some()
+    }
+
+    /// Has nobody get the claims of which `why` tells a reason, unless the object has
+    /// them.
+    pub(crate) fn reserve(&mut self, why: impl Fn(&KiteReservation) -> Option<String>) {
+        for claim in self.wanted.iter_mut().filter(|claim| !claim.is_mine()) {
+            if let Some(why) = why(&claim.wanted) {
+                claim.state = ClaimState::Reserved(why);
+            }
+        }
     }
 
     /// Gives back what is not wanted any more, as far as `may_go`: to be done
     /// when nobody is reached by it any more.
     pub fn give_back(&self, may_go: impl Fn(&KiteReservation) -> bool) -> Vec<Step> {
         let stale = self.stale.iter().filter(|claim| may_go(claim));
-        stale.cloned().map(Step::Unclaim).collect()
+        let user_uid = self.user_uid.as_deref();
+        stale.map(|claim| given_back(claim, user_uid)).collect()
     }
 
     /// What is to be given back when the object goes.
     pub fn release(&self) -> Vec<Step> {
         let mine = self.wanted.iter().filter_map(|claim| match &claim.state {
             ClaimState::Mine(reservation) => Some(reservation),
-            ClaimState::Free | ClaimState::Held { .. } => None,
+            ClaimState::Free
+            | ClaimState::Held { .. }
+            | ClaimState::Kept(_)
+            | ClaimState::Reserved(_) => None,
         });
-        mine.chain(&self.stale)
-            .cloned()
-            .map(Step::Unclaim)
-            .collect()
+        let user_uid = self.user_uid.as_deref();
+        let all = mine.chain(&self.stale);
+        all.map(|claim| given_back(claim, user_uid)).collect()
     }
 
     /// Takes in what came of a step.
@@ -144,6 +190,24 @@ impl Claims {
         } else {
             self.stale.retain(|stale| !is_same_claim(stale, claim));
         }
+    }
+}
+
+/// How a claim is given back whose holder was the user's of this uid.
+fn given_back(claim: &KiteReservation, user_uid: Option<&str>) -> Step {
+    if claim.spec.claim.is_kept() {
+        Step::Keep(claim.clone(), user_uid.map(str::to_owned))
+    } else {
+        Step::Unclaim(claim.clone())
+    }
+}
+
+/// How a claim stands whose last holder is the one who asks.
+fn state_of_own(claim: KiteReservation) -> ClaimState {
+    if claim.spec.kept.is_some() {
+        ClaimState::Kept(claim)
+    } else {
+        ClaimState::Mine(claim)
     }
 }
 
@@ -161,11 +225,35 @@ pub(crate) async fn inspect<C: Cluster>(
     let Some(reservation) = cluster.find::<KiteReservation>(&key).await? else {
         return Ok(ClaimState::Free);
     };
-    if reservation.spec.holder == wanted.spec.holder {
-        return Ok(ClaimState::Mine(reservation));
+    if reservation.spec.holder == wanted.spec.holder || reservation.spec.kept.is_some() {
+        return Ok(state_of_own(reservation));
     }
     let alive = is_alive(cluster, &reservation.spec.holder).await?;
-    Ok(ClaimState::Held { reservation, alive })
+    let user_uid = if alive {
+        None
+    } else {
+        user_of_departed(cluster, &reservation).await?
+    };
+    Ok(ClaimState::Held {
+        reservation,
+        alive,
+        user_uid,
+    })
+}
+
+/// Uid of the user whose VM has gone without giving its claim back. A user who came
+/// after the claim is another of the same name.
+async fn user_of_departed<C: Cluster>(
+    cluster: &C,
+    claim: &KiteReservation,
+) -> Result<Option<String>, ClusterError> {
+    let namespace = claim.spec.holder.namespace.as_deref();
+    let Some(user) = namespace.and_then(names::user_of_namespace) else {
+        return Ok(None);
+    };
+    let user = live(cluster.find::<KiteUser>(&ObjectKey::cluster(user))).await?;
+    let was_there = |user: &KiteUser| user.creation_timestamp() <= claim.creation_timestamp();
+    Ok(user.filter(was_there).and_then(|user| user.uid()))
 }
 
 /// Makes a claim, and says how it stands after that.
@@ -197,6 +285,62 @@ pub(crate) async fn fulfil<C: Cluster>(
         Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
         Err(error) => Err(error),
     }
+}
+
+/// Gives a claim back and keeps it for the user of `user_uid` until `until`, and says how
+/// it stands after that. Whoever has taken it meanwhile has another version of it.
+pub(crate) async fn keep<C: Cluster>(
+    cluster: &C,
+    manager: FieldManager,
+    claim: &KiteReservation,
+    kept: Kept,
+) -> Result<ClaimState, ClusterError> {
+    let patch = serde_json::json!({
+        "metadata": version_of(claim),
+        "spec": {"kept": kept},
+    });
+    let key = ObjectKey::of(claim);
+    match cluster.edit::<KiteReservation>(manager, &key, &patch).await {
+        Ok(kept) => Ok(ClaimState::Kept(kept)),
+        Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes back a claim that is kept for whoever makes the claim `wanted`, and says how it
+/// stands after that. Nobody can come between, as somebody could if it were freed first.
+pub(crate) async fn take_back<C: Cluster>(
+    cluster: &C,
+    manager: FieldManager,
+    kept: &KiteReservation,
+    wanted: &KiteReservation,
+) -> Result<ClaimState, ClusterError> {
+    let mut metadata = version_of(kept);
+    metadata["labels"] = serde_json::json!(wanted.metadata.labels);
+    let patch = serde_json::json!({
+        "metadata": metadata,
+        "spec": {"holder": wanted.spec.holder, "kept": null},
+    });
+    let key = ObjectKey::of(kept);
+    match cluster.edit::<KiteReservation>(manager, &key, &patch).await {
+        Ok(taken) => Ok(ClaimState::Mine(taken)),
+        Err(ClusterError::NotFound { .. }) => Ok(ClaimState::Free),
+        Err(conflict @ ClusterError::Conflict { .. }) => match inspect(cluster, wanted).await? {
+            // Another VM of the same owner may have been first.
+            ClaimState::Kept(_) => Err(conflict),
+            stands => Ok(stands),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// This very version, as the precondition of an edit: a reservation changes its holder
+/// when it is taken back, and stays the same object.
+fn version_of(claim: &KiteReservation) -> serde_json::Value {
+    serde_json::json!({
+        "uid": claim.metadata.uid,
+        "resourceVersion": claim.metadata.resource_version,
+    })
 }
 
 /// Gives a claim back. One that was made anew meanwhile for the same holder is

@@ -65,6 +65,7 @@
 //! | [`plan`] | what a plan consists of |
 //! | [`cache`] | reads without requests |
 //! | [`claims`] | login names, domains, usernames and addresses of which there can be one |
+//! | [`kept`] | for how long those are kept that were given back |
 //! | [`matches`](mod@matches) | whether an apply would change anything |
 //! | [`objects`] | all kinds that are written, as one type |
 //! | [`keys`] | where new key pairs come from |
@@ -90,6 +91,7 @@ pub mod events;
 pub mod health;
 pub mod image;
 mod isolate;
+pub mod kept;
 pub mod keys;
 pub mod leader;
 pub mod matches;

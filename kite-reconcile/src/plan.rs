@@ -45,6 +45,11 @@ pub enum Step {
     Claim(KiteReservation),
     /// Remove a claim: one's own, or one whose holder is gone.
     Unclaim(KiteReservation),
+    /// Give a claim back in the same way, but keep it for the user of this uid.
+    Keep(KiteReservation, Option<String>),
+    /// Take back the first, which is kept for the owner of the reconciled object, as the
+    /// second has it.
+    TakeBack(Box<KiteReservation>, Box<KiteReservation>),
     /// Have a claim say that its holder got what it stands for.
     Fulfil(KiteReservation),
     /// Make the key Secret of a VM, unless there is one. The object has
@@ -87,6 +92,9 @@ impl Step {
         match self {
             Self::RemoveFinalizer(_)
             | Self::Unclaim(_)
+            | Self::Keep(..)
+            // Who the owner is must be true and not old, too.
+            | Self::TakeBack(..)
             | Self::Restart { .. }
             | Self::DeleteSelf
             | Self::LetGo(..)
@@ -118,6 +126,8 @@ impl Step {
             Self::DeleteSelf => "delete the object itself".to_owned(),
             Self::Claim(claim) => format!("claim {}", name(claim)),
             Self::Unclaim(claim) => format!("release {}", name(claim)),
+            Self::Keep(claim, _) => format!("give back {}", name(claim)),
+            Self::TakeBack(claim, _) => format!("take back {}", name(claim)),
             Self::Fulfil(claim) => format!("fulfil {}", name(claim)),
             Self::CreateKeys(secret) => {
                 format!(

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Context, Error, Settings,
     cache::{CachedCluster, watches::Watches},
-    image, isolate,
+    image, isolate, kept,
     metrics::Waiting,
     offer, platform,
     queue::{Stage, Triggers},
@@ -58,7 +58,8 @@ pub async fn run<C: Cluster + Clone>(
             drive_images(images, Arc::clone(&context), stop.clone()),
             drive_offers(offers, Arc::clone(&context), stop.clone()),
             drive_platforms(platforms, Arc::clone(&context), stop.clone()),
-            drive_virtual_machines(vms, context, stop),
+            kept::run(&context, stop.clone()),
+            drive_virtual_machines(vms, Arc::clone(&context), stop),
         );
     })
     .await;
@@ -74,8 +75,11 @@ pub async fn run_virtual_machines<C: Cluster + Clone>(
     let mut watches = Watches::new(client);
     let vms = queue_by(&mut watches, Stage::of_vm, triggers::virtual_machines);
     let stop = shutdown.clone();
-    watching(watches, &context, shutdown, |context| {
-        drive_virtual_machines(vms, context, stop)
+    watching(watches, &context, shutdown, |context| async move {
+        tokio::join!(
+            kept::run(&context, stop.clone()),
+            drive_virtual_machines(vms, Arc::clone(&context), stop),
+        );
     })
     .await;
 }

@@ -22,11 +22,13 @@ use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     discovery::v1::EndpointSlice,
-    networking::v1::{Ingress, NetworkPolicy},
+    networking::v1::{Ingress, IngressClass, NetworkPolicy},
     rbac::v1::RoleBinding,
+    storage::v1::StorageClass,
 };
 use kite_core::{
     cdi::{DATA_IMPORT_CRON_LABEL, DataImportCron, DataSource, DataVolume},
+    cert_manager::ClusterIssuer,
     cluster::Object,
     crd::{
         KiteImage, KitePlatform, KiteReservation, KiteUser, KiteVirtualMachine,
@@ -54,7 +56,7 @@ use self::{
     settings::Settings,
     shares::Shares,
 };
-use crate::user;
+use crate::{platform, user};
 
 /// Listens for the controller of `K`.
 pub trait Listener<K: Object>: Sized {
@@ -299,22 +301,23 @@ pub fn platforms<L: Listener<KitePlatform>>(listener: L) -> L {
         .on(own(), || |o: &Service, _: &_| platform_of(o))
         .on(own(), || |o: &Ingress, _: &_| platform_of(o))
         .on(own(), || |o: &HttpRoute, _: &_| platform_of(o))
+        .on(everything(), || |it: &Gateway, all: &_| named_by(all, it))
+        .on(everything(), || |it: &Namespace, all: &_| named_by(all, it))
         .on(everything(), || {
-            |gateway: &Gateway, platforms: &_| {
-                select(platforms, |platform: &KitePlatform| {
-                    let named = platform.spec.exposure.gateway.as_ref();
-                    named.is_some_and(|named| {
-                        named.name == gateway.name_any()
-                            && gateway.namespace().as_deref() == Some(&named.namespace)
-                    })
-                })
-            }
+            |it: &StorageClass, all: &_| named_by(all, it)
         })
         .on(everything(), || {
-            |secret: &Secret, _: &_| {
-                let is_host_key = secret.name_any() == names::GATEWAY_HOST_KEY_SECRET;
-                let platform = is_host_key.then(|| ObjectRef::new(names::PLATFORM));
-                platform.into_iter().collect()
+            |it: &IngressClass, all: &_| named_by(all, it)
+        })
+        .on(everything(), || {
+            |it: &ClusterIssuer, all: &_| named_by(all, it)
+        })
+        .on(everything(), || {
+            |secret: &Secret, platforms: &_| {
+                if secret.name_any() == names::GATEWAY_HOST_KEY_SECRET {
+                    return vec![ObjectRef::new(names::PLATFORM)];
+                }
+                named_by(platforms, secret)
             }
         })
         .on(everything(), || {
@@ -327,6 +330,16 @@ pub fn platforms<L: Listener<KitePlatform>>(listener: L) -> L {
                 }
             }
         })
+}
+
+/// The platforms of which a setting names `object`.
+fn named_by<K: Object>(
+    platforms: &Store<KitePlatform>,
+    object: &K,
+) -> Vec<ObjectRef<KitePlatform>> {
+    select(platforms, |it: &KitePlatform| {
+        platform::names_it(&it.spec, object)
+    })
 }
 
 /// What nodes' addresses were: a node reports all the time, and seldom moves.

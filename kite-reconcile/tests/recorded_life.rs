@@ -124,7 +124,7 @@ fn status(step: &Value, disk_phase: Option<&str>, power: PowerState) -> KiteVirt
         image: ready_image(),
         claims: Claims {
             wanted: claims,
-            stale: Vec::new(),
+            ..Claims::default()
         },
         disk: disk_phase.map(|phase| DataVolume {
             status: (!phase.is_empty()).then(|| DataVolumeStatus {

@@ -20,6 +20,9 @@ pub(crate) fn of(field: &str) -> Option<&'static str> {
         "imageNamespace" => NAMESPACE,
         "blockedNetworks" => "write networks such as 198.51.100.0/24, at most 64",
         "nameservers" => "write addresses such as 192.0.2.53, at most 3, one of them IPv4",
+        "reservedDomainPrefixes" => {
+            "write labels such as www: lowercase letters, digits and hyphens, at most 256 of them"
+        }
         "idleTimeout" | "expiryGracePeriod" | "lifetime" => {
             "write a span of time such as 90m, 12h or 720h"
         }

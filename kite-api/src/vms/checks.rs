@@ -310,10 +310,13 @@ pub(super) fn count_is_behind() -> Problem {
     .retry_after(Duration::from_secs(10))
 }
 
-/// A name of which there can be one in the platform must not be another VM's.
-/// `name` must be fit for an object's name; what is not is left to the CRD.
+/// A name of which there can be one in the platform must not be another VM's, kept for
+/// somebody else than `owner`, or reserved. `own_uid` is that of the VM that wants it, if
+/// it is there already. `name` must be fit for an object's name; what is not is left to
+/// the CRD.
 pub(super) async fn check_unique(
     state: &ApiState,
+    owner: &KiteUser,
     claim: UniqueName<'_>,
     own_uid: Option<&str>,
 ) -> Result<(), Problem> {
@@ -331,20 +334,47 @@ pub(super) async fn check_unique(
         };
         has && (own_uid.is_none() || vm.uid().as_deref() != own_uid)
     });
+    let key = ObjectKey::cluster(reservation);
     let held = match asked_for {
-        Some(_) => true,
-        None => state
-            .cluster()
-            .find::<KiteReservation>(&ObjectKey::cluster(reservation))
-            .await?
-            .is_some_and(|held| Some(held.spec.holder.uid.as_str()) != own_uid),
+        Some(_) => {
+            return Err(Problem::field(
+                ProblemKind::Taken,
+                field,
+                name,
+                claim.taken(),
+            ));
+        }
+        None => state.cluster().find::<KiteReservation>(&key).await?,
     };
-    if held {
-        let remedy = match claim {
-            UniqueName::SshId(_) => "is another VM's: choose another, or leave it out to get one",
-            UniqueName::Domain(_) => "is another VM's: choose another",
+    let held = held.map(|held| held.spec);
+    if let Some(spec) = &held {
+        let namespace = names::user_namespace(&owner.name_any());
+        let why = match spec.kept_from(&namespace, owner.uid().as_deref()) {
+            Some(kept) => {
+                let (until, name) = (kept.until.0, &key.name);
+                Some(format!(
+                    "is kept until {until} for whoever had it before: choose another, or ask an \
+                     administrator, who can release it by kubectl delete kitereservation {name}"
+                ))
+            }
+            None if spec.kept.is_some() || Some(spec.holder.uid.as_str()) == own_uid => None,
+            None => Some(claim.taken().to_owned()),
         };
-        return Err(Problem::field(ProblemKind::Taken, field, name, remedy));
+        if let Some(why) = why {
+            return Err(Problem::field(ProblemKind::Taken, field, name, why));
+        }
+    }
+    // Whoever has one that was reserved later keeps it.
+    let is_had = held.is_some_and(|it| it.kept.is_none());
+    if let UniqueName::Domain(prefix) = claim
+        && let Some(why) = state.platform().reserved_domain(prefix).filter(|_| !is_had)
+    {
+        return Err(Problem::field(
+            ProblemKind::Taken,
+            field,
+            name,
+            why.to_string(),
+        ));
     }
     Ok(())
 }
@@ -356,4 +386,14 @@ pub(super) enum UniqueName<'a> {
     SshId(&'a str),
     /// A label below the base domain.
     Domain(&'a str),
+}
+
+impl UniqueName<'_> {
+    /// That it is another VM's, and what else to write.
+    fn taken(self) -> &'static str {
+        match self {
+            Self::SshId(_) => "is another VM's: choose another, or leave it out to get one",
+            Self::Domain(_) => "is another VM's: choose another",
+        }
+    }
 }

@@ -274,10 +274,10 @@ async fn obstacles(
         obstacles.push(name_taken(&name));
     }
     obstacles.extend(check_quota(state, owner, demand, None).err());
-    let ssh_id = choose_ssh_id(state, form.peek("sshId"), &name).await;
+    let ssh_id = choose_ssh_id(state, owner, form.peek("sshId"), &name).await;
     let ssh_id = taken_or(ssh_id, &mut obstacles, form)?;
     if let Some(prefix) = form.peek::<String>("domainPrefix") {
-        let checked = check_unique(state, UniqueName::Domain(&prefix), None).await;
+        let checked = check_unique(state, owner, UniqueName::Domain(&prefix), None).await;
         taken_or(checked, &mut obstacles, form)?;
     }
     Ok((obstacles, ssh_id))
@@ -413,7 +413,8 @@ async fn patch(
     if let Some(prefix) = &edit.domain_prefix {
         check_base_domain(&state, &mut form);
         let uid = vm.uid();
-        let checked = check_unique(&state, UniqueName::Domain(prefix), uid.as_deref()).await;
+        let domain = UniqueName::Domain(prefix);
+        let checked = check_unique(&state, &owner, domain, uid.as_deref()).await;
         taken_or(checked, &mut obstacles, &form)?;
     }
     if form.is_faulty() || !obstacles.is_empty() {
@@ -522,16 +523,17 @@ async fn write(
 /// The login name that was asked for, if it is free, or one that is.
 async fn choose_ssh_id(
     state: &ApiState,
+    owner: &KiteUser,
     asked: Option<String>,
     name: &str,
 ) -> Result<String, Problem> {
     if let Some(asked) = asked {
-        check_unique(state, UniqueName::SshId(&asked), None).await?;
+        check_unique(state, owner, UniqueName::SshId(&asked), None).await?;
         return Ok(asked);
     }
     let mut generated = generate_ssh_id(name);
     for _ in 0..4 {
-        match check_unique(state, UniqueName::SshId(&generated), None).await {
+        match check_unique(state, owner, UniqueName::SshId(&generated), None).await {
             Err(problem) if problem.kind() == ProblemKind::Taken => {
                 generated = generate_ssh_id(name);
             }

@@ -232,6 +232,10 @@ async fn settings_that_reach_out_of_kite_are_the_clusters() {
         (json!({"baseDomain": null}), vec!["baseDomain"]),
         (json!({"blockedNetworks": []}), vec!["blockedNetworks"]),
         (json!({"nameservers": ["10.96.0.10"]}), vec!["nameservers"]),
+        (
+            json!({"reservedDomainPrefixes": []}),
+            vec!["reservedDomainPrefixes"],
+        ),
         // Refused as a whole.
         (
             json!({"signUp": "Closed", "storageClass": "gold"}),

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::{Cluster as _, FieldManager, ObjectKey},
     crd::{
-        AccessLevel, Claim, Holder, HolderKind, KiteReservation, KiteReservationSpec,
-        KiteVirtualMachine, KiteVirtualMachineStatus, PowerState,
+        AccessLevel, Claim, Holder, HolderKind, Kept, KiteReservation, KiteReservationSpec,
+        KiteUser, KiteVirtualMachine, KiteVirtualMachineStatus, PowerState,
     },
     names,
 };
@@ -478,6 +479,100 @@ async fn names_that_are_taken() {
     // What one holds oneself is not taken.
     let same = json!({"domainPrefix": "shop"});
     assert_eq!(world.patch("/api/v1/vms/web", &ann, same).await.status, 200);
+}
+
+/// A name of a VM of `user` that was given back.
+async fn kept(world: &World, name: &str, claim: Claim, user: &str, uid: Option<String>) {
+    let holder = Holder {
+        kind: HolderKind::KiteVirtualMachine,
+        namespace: Some(names::user_namespace(user)),
+        name: "gone".to_owned(),
+        uid: "uid-of-gone".to_owned(),
+    };
+    let mut spec = KiteReservationSpec::new(claim, holder);
+    spec.kept = Some(Kept {
+        until: Time("2100-01-01T00:00:00Z".parse().unwrap()),
+        user_uid: uid,
+    });
+    let reservation = KiteReservation::new(name, spec);
+    world.cluster.create(&reservation).await.unwrap();
+}
+
+#[tokio::test]
+async fn names_that_are_kept_are_their_former_owners() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let bob = world.user("bob", AccessLevel::User).await;
+    let key = ObjectKey::cluster("ann");
+    let of_ann = world
+        .cluster
+        .get::<KiteUser>(&key)
+        .await
+        .unwrap()
+        .metadata
+        .uid;
+    kept(&world, "ssh-id.front", Claim::SshId, "ann", of_ann.clone()).await;
+    kept(&world, "domain.shop", Claim::Domain, "ann", of_ann).await;
+    // Of one who had the name that ann has now.
+    let former = Some("uid-of-a-former-ann".to_owned());
+    kept(&world, "ssh-id.former", Claim::SshId, "ann", former).await;
+    for (who, field, name, reservation) in [
+        (&bob, "sshId", "front", "ssh-id.front"),
+        (&bob, "domainPrefix", "shop", "domain.shop"),
+        (&ann, "sshId", "former", "ssh-id.former"),
+    ] {
+        let refused = world.post(VMS, who, with(field, name)).await;
+        assert_eq!(refused.is_problem(409, "taken").fields(), [field]);
+        let message = refused.body["errors"][0]["message"].as_str().unwrap();
+        let release = format!("kubectl delete kitereservation {reservation}");
+        for part in [
+            "kept until 2100-01-01T00:00:00Z",
+            "choose another",
+            &release,
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+    let mut again = with("sshId", "front");
+    again["domainPrefix"] = "shop".into();
+    assert_eq!(world.post(VMS, &ann, again).await.status, 201);
+}
+
+#[tokio::test]
+async fn no_vm_gets_a_domain_that_stands_for_the_platform() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    assert_eq!(world.post(VMS, &ann, web()).await.status, 201);
+    world
+        .administer(json!({"gateway": {"publicHost": "door.vm.test"}}))
+        .await;
+    for (prefix, part) in [
+        ("www", "reservedDomainPrefixes"),
+        ("login", "reservedDomainPrefixes"),
+        ("autodiscover", "reservedDomainPrefixes"),
+        ("xn--80ak6aa92e", "xn--"),
+        ("door", "spec.gateway.publicHost"),
+    ] {
+        let mut new = with("domainPrefix", prefix);
+        new["name"] = "other".into();
+        let refused = world.post(VMS, &ann, new).await;
+        assert_eq!(refused.is_problem(409, "taken").fields(), ["domainPrefix"]);
+        let edit = json!({"domainPrefix": prefix});
+        let edited = world.patch("/api/v1/vms/web", &ann, edit).await;
+        assert_eq!(edited.is_problem(409, "taken").fields(), ["domainPrefix"]);
+        for answer in [refused, edited] {
+            let message = answer.body["errors"][0]["message"].as_str().unwrap();
+            assert!(
+                message.contains(part) && message.contains("choose"),
+                "{message}"
+            );
+        }
+    }
+    world
+        .administer(json!({"reservedDomainPrefixes": ["intranet"]}))
+        .await;
+    let edit = json!({"domainPrefix": "www"});
+    assert_eq!(world.patch("/api/v1/vms/web", &ann, edit).await.status, 200);
 }
 
 #[tokio::test]

@@ -171,6 +171,33 @@ const a_certificate_is_put_in_and_taken_away = () =>
     await says(page, "The ingress controller brings its own.");
   });
 
+const settings_that_name_what_is_not_there_are_told_of = () =>
+  scene({ user: "ann" }, async (page) => {
+    const told = page.getByText("Settings name what is not in the cluster.", { exact: false });
+    let isThere = false;
+    await page.route("**/api/v1/admin/platform", async (route) => {
+      const response = await route.fetch();
+      const platform = await response.json();
+      const others = (platform.status.conditions ?? []).filter(({ type }) => type !== "ResolvedRefs");
+      const message = [
+        "spec.storageClass names StorageClass gold, which is not there: create it, or name another (kubectl edit kiteplatform default)",
+        "spec.imageNamespace names Namespace golden, which is not there: create it, or name another (kubectl edit kiteplatform default)",
+      ].join("; ");
+      const missing = { type: "ResolvedRefs", status: "False", reason: "RefNotFound", message, lastTransitionTime: new Date().toISOString() };
+      await route.fulfill({ response, json: { ...platform, status: { ...platform.status, conditions: isThere ? others : [...others, missing] } } });
+    });
+    await page.goto("/admin/platform");
+    await told.waitFor();
+    const items = page.locator(".notice li");
+    assert.equal(await items.count(), 2);
+    assert.match(await items.first().innerText(), /^spec\.storageClass names StorageClass gold/);
+    await accessible(page, "settings that name what is not there");
+    isThere = true;
+    await page.reload();
+    await says(page, "Base domain");
+    await told.waitFor({ state: "detached" });
+  });
+
 const who_takes_the_certificate_from_vms_is_warned = () =>
   scene({ user: "ann" }, async (page) => {
     // These are for administrators of the cluster.
@@ -287,6 +314,7 @@ const sign_in_providers_are_added_edited_and_removed = () =>
 
 export default {
   a_certificate_is_put_in_and_taken_away,
+  settings_that_name_what_is_not_there_are_told_of,
   who_takes_the_certificate_from_vms_is_warned,
   sign_in_providers_are_added_edited_and_removed,
   invited_people_sign_up_by_a_link,

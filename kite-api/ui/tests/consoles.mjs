@@ -75,9 +75,10 @@ const programs_have_all_colours_and_styles = () =>
 const a_console_that_does_not_open_can_be_given_up = () =>
   scene({ user: "ann", width: 390 }, async (page) => {
     let [dialled, closed] = [0, 0];
+    const tickets = [];
     await page.routeWebSocket("**/api/v1/console", (socket) => {
       dialled += 1;
-      socket.onMessage(() => undefined);
+      socket.onMessage((message) => typeof message === "string" && tickets.push(JSON.parse(message).ticket));
       socket.onClose(() => (closed += 1));
     });
     for (const [count, tab] of ["terminal", "screen", "serial"].entries()) {
@@ -109,8 +110,15 @@ const a_console_that_does_not_open_can_be_given_up = () =>
     await answer();
     await answered;
     await says(page, "You have stopped connecting.");
-    await page.waitForTimeout(200);
-    assert.equal(dialled, 3);
+    // Had it been dialled, that would have been before the next.
+    await page.unroute("**/api/v1/vms/web/console");
+    await page.route("**/api/v1/vms/web/console", (route) => route.fulfill({ status: 200, json: { ticket: "next" } }));
+    await button(page, "Connect again").click();
+    while (!tickets.includes("next")) await page.waitForTimeout(20);
+    assert.ok(!tickets.includes("late"), "what was given up is dialled");
+    assert.equal(dialled, 4);
+    await button(page, "Stop connecting").click();
+    await says(page, "You have stopped connecting.");
   });
 
 const who_is_recorded_is_told_so_for_as_long = async () => {

@@ -42,6 +42,17 @@ const watch = async (page) => {
   };
 };
 
+/** Waits until the page has drawn what it has in mind: it leads the focus in the second
+ * picture after what had it is gone, and this ends after one more. */
+const drawn = (page) =>
+  page.evaluate(() => {
+    let left = 3;
+    return new Promise((done) => {
+      const next = () => (left-- === 0 ? done() : requestAnimationFrame(next));
+      next();
+    });
+  });
+
 const power_leads_from_one_button_to_the_next = async () => {
   const token = await tokenOf("ann");
   await api("POST", "/vms", token, { name: "focus", ...SIZE, sshPassword: PASSWORD });
@@ -95,7 +106,8 @@ const who_has_left_or_reads_on_is_not_disturbed = async () => {
     await button(page, "Stop focus").focus();
     await page.evaluate(() => document.activeElement.blur());
     await stop(page);
-    await page.waitForTimeout(300);
+    await button(page, "Stop focus").waitFor({ state: "detached" });
+    await drawn(page);
     assert.deepEqual(await page.evaluate(() => [document.activeElement?.tagName, window.scrollY]), ["BODY", 0]);
     await start();
     // One who has scrolled on since.

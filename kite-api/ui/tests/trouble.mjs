@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { PASSWORD, accessible, api, button, fill, heading, says, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, accessible, api, button, fill, fitsWidth, heading, marked, says, scene, tokenOf } from "./world.mjs";
 
 const an_ended_session_leads_to_the_sign_in_and_back = () =>
   scene({ user: "ann" }, async (page) => {
@@ -12,6 +12,120 @@ const an_ended_session_leads_to_the_sign_in_and_back = () =>
     await button(page, "Sign in").click();
     await heading(page, "web");
     assert.match(page.url(), /\/vms\/web\?tab=settings$/);
+  });
+
+/** A new VM of which something is typed, whose owner's session then ends. */
+const end_the_session_of_who_types = async (page) => {
+  await page.goto("/");
+  await button(page, "New VM").click();
+  const dialog = page.getByRole("dialog", { name: "New virtual machine" });
+  const field = (name) => dialog.locator(`[name='${name}']`);
+  await field("name").fill("typed");
+  await field("sshPassword").fill(PASSWORD);
+  await dialog.getByText("Custom", { exact: true }).click();
+  await field("cpu").fill("3");
+  await button(dialog, "More options").click();
+  await field("domainPrefix").fill("typed-too");
+  await api("DELETE", "/me/sessions", await tokenOf("ann"));
+  const again = page.getByRole("dialog", { name: "Sign in again" });
+  await again.waitFor();
+  return { dialog, field, again };
+};
+
+const what_is_typed_when_a_session_ends_is_kept = () =>
+  scene({ user: "ann", width: 390 }, async (page) => {
+    const { dialog, field, again } = await end_the_session_of_who_types(page);
+    await again.getByText("what you have typed is kept", { exact: false }).waitFor();
+    await accessible(page, "signing in again");
+    await fitsWidth(page, "signing in again");
+    // One does not lose it by a key.
+    await page.keyboard.press("Escape");
+    assert.equal(await again.getByLabel("Username", { exact: true }).inputValue(), "ann");
+    await again.getByLabel("Password", { exact: true }).fill("not the password");
+    await button(again, "Sign in").click();
+    await again.getByRole("alert").waitFor();
+    await again.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await button(again, "Sign in").click();
+    await again.waitFor({ state: "detached" });
+    await dialog.waitFor();
+    const typed = Object.fromEntries(
+      await Promise.all(["name", "cpu", "domainPrefix", "sshPassword"].map(async (name) => [name, await field(name).inputValue()])),
+    );
+    assert.deepEqual(typed, { name: "typed", cpu: "3", domainPrefix: "typed-too", sshPassword: "" });
+    // The page is in the new session: what is sent is done, and news come again.
+    await field("name").fill("again");
+    await field("domainPrefix").fill("");
+    await field("cpu").fill("1");
+    await button(dialog, "Create VM").click();
+    await heading(page, "again");
+    const token = await tokenOf("ann");
+    await api("PATCH", "/vms/again", token, { powerState: "Off" });
+    await button(page, "Start again").waitFor();
+    await api("DELETE", "/vms/again", token);
+  });
+
+const somebody_else_begins_anew_where_a_session_has_ended = () =>
+  scene({ user: "ann" }, async (page) => {
+    const { dialog, again } = await end_the_session_of_who_types(page);
+    await again.getByLabel("Username", { exact: true }).fill("bob");
+    await again.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await button(again, "Sign in").click();
+    await dialog.waitFor({ state: "detached" });
+    await page.locator(".who", { hasText: "bob" }).waitFor();
+    assert.equal(await page.getByRole("link", { name: "web", exact: true }).count(), 0, "it shows what ann has");
+  });
+
+const what_is_typed_can_be_discarded_when_a_session_has_ended = () =>
+  scene({ user: "ann" }, async (page) => {
+    const { again } = await end_the_session_of_who_types(page);
+    await button(again, "Discard what is typed").click();
+    await heading(page, "Sign in");
+    await says(page, "Your session has ended.");
+  });
+
+/** Forms, a field of each that is written wrong, and how it is put right. */
+const WRONG = [
+  ["/", "New VM", "name", "Web_1", "web-1"],
+  ["/", "New VM", "sshPassword", "short", PASSWORD],
+  ["/admin/users", "New user", "username", "Dora!", "dora"],
+  ["/admin/offers", "New offer", "name", "Not so", "not-so"],
+  ["/account", "New token", "name", "x".repeat(70), "short"],
+];
+
+const what_is_said_of_a_field_goes_as_it_is_corrected = () =>
+  scene({ user: "ann" }, async (page) => {
+    for (const [path, opens, name, wrong, right] of WRONG) {
+      await page.goto(path);
+      await button(page, opens).click();
+      const dialog = page.getByRole("dialog");
+      const field = dialog.locator(`[name='${name}']`);
+      await field.evaluate((it) => it.removeAttribute("maxlength"));
+      await field.fill(wrong);
+      await dialog.locator("button[type=submit]").click();
+      await marked(dialog, name);
+      await field.fill(right);
+      // Not sent again.
+      await dialog.locator(`[name='${name}']:not([aria-invalid=true])`).waitFor();
+      await page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "detached" });
+    }
+    // What is thought up is right, too, though nobody types it.
+    await page.goto("/");
+    await button(page, "New VM").click();
+    const dialog = page.getByRole("dialog");
+    const password = page.locator("[name=sshPassword]");
+    await password.fill("short");
+    await dialog.locator("button[type=submit]").click();
+    await marked(dialog, "sshPassword");
+    await dialog.locator(".field", { has: password }).getByRole("button").first().click();
+    await dialog.locator("[name=sshPassword]:not([aria-invalid=true])").waitFor();
+    // Where it is wrong in another way, that is said.
+    const vmName = page.locator("[name=name]");
+    await marked(dialog, "name");
+    await vmName.fill("Web_1");
+    await dialog.locator(".field", { has: vmName }).locator(".error").waitFor();
+    await vmName.fill("web-1");
+    await dialog.locator(".field", { has: vmName }).locator(".error").waitFor({ state: "detached" });
   });
 
 const a_lost_connection_is_told_and_recovers = () =>
@@ -103,6 +217,10 @@ const the_keyboard_is_enough = () =>
 
 export default {
   an_ended_session_leads_to_the_sign_in_and_back,
+  what_is_typed_when_a_session_ends_is_kept,
+  somebody_else_begins_anew_where_a_session_has_ended,
+  what_is_typed_can_be_discarded_when_a_session_has_ended,
+  what_is_said_of_a_field_goes_as_it_is_corrected,
   a_lost_connection_is_told_and_recovers,
   news_come_again_after_they_were_refused,
   an_api_older_than_the_page_will_do,

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use super::KitePlatformSpec;
+use super::{KitePlatformSpec, reserved_domain::RESERVED_AS_JSON};
 use crate::names;
 
 /// What the HTTP API may do to such a setting all the same.
@@ -54,6 +54,7 @@ impl ClusterSetting {
         setting("blockedNetworks", "[]", ApiMay::Add),
         // The walls open to them, wherever they are.
         setting("nameservers", "[]", ApiMay::Nothing),
+        setting("reservedDomainPrefixes", RESERVED_AS_JSON, ApiMay::Add),
         setting("exposure.ingressClassName", TEXT, ApiMay::Nothing),
         setting("exposure.gateway", "{}", ApiMay::Nothing),
         setting("exposure.controllerNamespaces", "[]", ApiMay::Nothing),

@@ -10,7 +10,7 @@ use kube::core::ObjectMeta;
 /// Name, type and JSONPath of a printer column.
 pub(crate) type Column = (&'static str, &'static str, &'static str);
 
-/// A namespaced kind with a status subresource.
+/// A namespaced kind with a status subresource; whoever needs another scope sets it.
 pub(crate) struct ForeignKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,

@@ -21,6 +21,7 @@ mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
 mod reservation;
+mod reserved_domain;
 mod salvage;
 mod second_factor;
 #[allow(clippy::duplicated_attributes)]
@@ -38,8 +39,8 @@ use kube::CustomResourceExt as _;
 
 pub use self::{
     charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, platform::*,
-    reservation::*, second_factor::*, session::*, sign_in::*, token::*, user::*,
-    virtual_machine::*,
+    reservation::*, reserved_domain::*, second_factor::*, session::*, sign_in::*, token::*,
+    user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.

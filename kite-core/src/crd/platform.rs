@@ -88,6 +88,14 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "nameservers_schema")]
     pub nameservers: Vec<String>,
+    /// Labels below the base domain that no VM gets, since people take them for the
+    /// platform. Without this: names such as `www`, `login`, `sso`, `api`, `admin`,
+    /// `mail`, `autodiscover`, `wpad`, `ssh`, `kite` and `console`. A VM that has one
+    /// keeps it. The label of `gateway.publicHost`, those of sign-in providers and
+    /// labels that begin with `xn--` are always reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "labels_schema")]
+    pub reserved_domain_prefixes: Option<Vec<String>>,
     /// Sessions of the HTTP API name the epoch in which they began; any other
     /// number ends them all, at once and everywhere.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -111,6 +119,16 @@ fn namespaces_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
         "maxItems": 16,
+        "items": { "type": "string", "maxLength": 63, "pattern": super::LABEL_PATTERN },
+        "x-kubernetes-list-type": "set",
+    })
+}
+
+/// A bounded set of labels of domains.
+fn labels_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array",
+        "maxItems": 256,
         "items": { "type": "string", "maxLength": 63, "pattern": super::LABEL_PATTERN },
         "x-kubernetes-list-type": "set",
     })
@@ -477,7 +495,7 @@ pub struct KitePlatformStatus {
     /// there may be many clients: the gateway bans none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_addresses: Vec<String>,
-    /// `Ready`, `GatewayExposed`, `WebExposed`, `ClientAddressesSeen`.
+    /// `Ready`, `GatewayExposed`, `WebExposed`, `ResolvedRefs`, `ClientAddressesSeen`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(deserialize_with = "crate::time::conditions")]
@@ -505,6 +523,9 @@ pub mod platform_condition {
     pub const GATEWAY_EXPOSED: &str = "GatewayExposed";
     /// The web page and the API have an address.
     pub const WEB_EXPOSED: &str = "WebExposed";
+    /// All objects that settings name are there, such as the storage class. Its message
+    /// names those that are not, with the settings.
+    pub const RESOLVED_REFS: &str = "ResolvedRefs";
     /// The SSH gateway sees the addresses of clients. Absent while it is not exposed.
     pub const CLIENT_ADDRESSES_SEEN: &str = "ClientAddressesSeen";
 }

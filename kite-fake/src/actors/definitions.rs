@@ -9,11 +9,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::core::ObjectMeta;
 
 use super::kind::{
-    CDI_CR, CERTIFICATE, CLUSTER_INSTANCETYPE, CLUSTER_PREFERENCE, DATA_IMPORT_CRON, DATA_SOURCE,
-    DATA_VOLUME, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, INSTANCE, INSTANCETYPE, KUBEVIRT_CR, Kind,
-    MIGRATION, PREFERENCE, STORAGE_PROFILE, VIRTUAL_MACHINE, VM_CLONE, VM_EXPORT, VM_RESTORE,
-    VM_SNAPSHOT, VM_SNAPSHOT_CONTENT, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS,
-    VOLUME_SNAPSHOT_CONTENT,
+    CDI_CR, CERTIFICATE, CLUSTER_INSTANCETYPE, CLUSTER_ISSUER, CLUSTER_PREFERENCE,
+    DATA_IMPORT_CRON, DATA_SOURCE, DATA_VOLUME, GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, INSTANCE,
+    INSTANCETYPE, KUBEVIRT_CR, Kind, MIGRATION, PREFERENCE, STORAGE_PROFILE, VIRTUAL_MACHINE,
+    VM_CLONE, VM_EXPORT, VM_RESTORE, VM_SNAPSHOT, VM_SNAPSHOT_CONTENT, VOLUME_SNAPSHOT,
+    VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT,
 };
 
 /// Name, type and path of a printer column.
@@ -139,6 +139,7 @@ const OPERATORS: &[Row] = &[
 
 const ROUTES: &[Row] = &[
     Row(&CERTIFICATE, &["cert", "certs"], &[READY, AGE]),
+    Row(&CLUSTER_ISSUER, &["ciss"], &[READY, AGE]),
     Row(&GATEWAY_CLASS, &["gc"], &[AGE]),
     Row(
         &GATEWAY,
@@ -185,7 +186,7 @@ pub fn operator_definitions() -> Vec<CustomResourceDefinition> {
     all(OPERATORS)
 }
 
-/// cert-manager's `Certificate` and the kinds of the Gateway API that are played.
+/// cert-manager's `Certificate` and `ClusterIssuer`, and the kinds of the Gateway API that are played.
 pub fn route_definitions() -> Vec<CustomResourceDefinition> {
     all(ROUTES)
 }

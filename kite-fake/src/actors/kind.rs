@@ -309,6 +309,9 @@ pub const EVENT: Kind = Kind::namespaced("", "v1", "Event", "events");
 /// cert-manager's `Certificate`.
 pub const CERTIFICATE: Kind =
     Kind::namespaced("cert-manager.io", "v1", "Certificate", "certificates");
+/// cert-manager's `ClusterIssuer`.
+pub const CLUSTER_ISSUER: Kind =
+    Kind::cluster("cert-manager.io", "v1", "ClusterIssuer", "clusterissuers");
 /// The object by which `KubeVirt` is installed.
 pub const KUBEVIRT_CR: Kind = Kind::namespaced("kubevirt.io", "v1", "KubeVirt", "kubevirts");
 /// The object by which CDI is installed.

@@ -68,6 +68,7 @@ impl World {
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
             .crds(kite_core::gateway_api::crds())
+            .crds(kite_core::cert_manager::crds())
             .history(HISTORY)
             .build()
             .unwrap();

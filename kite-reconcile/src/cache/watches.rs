@@ -12,6 +12,7 @@ use std::{
 use async_trait::async_trait;
 use futures::{StreamExt as _, future::try_join_all, stream::BoxStream};
 use kite_core::{
+    cert_manager,
     cluster::{Lenient, Object},
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
     gateway_api,
@@ -386,7 +387,8 @@ fn is_unreadable(error: &watcher::Error) -> bool {
 /// from an answer that may be a mistake.
 fn is_not_installed<K: Object>(error: &watcher::Error) -> bool {
     let is_kubevirt = TypeId::of::<K>() == TypeId::of::<KubeVirt>();
-    (is_kubevirt || K::group(&()) == gateway_api::GROUP)
+    let is_optional = [gateway_api::GROUP, cert_manager::GROUP].contains(&&*K::group(&()));
+    (is_kubevirt || is_optional)
         && matches!(
             error,
             watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404

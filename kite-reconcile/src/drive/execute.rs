@@ -1,7 +1,10 @@
 //! Carries the steps of a plan out, one request or two for each.
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    crd::{KEPT_FOR, Kept},
     kubevirt::{self, VirtualMachine, VirtualMachineInstance},
 };
 use kube::ResourceExt as _;
@@ -77,14 +80,31 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             claims::give_up(cluster, claim).await?;
             Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
         }
+        Step::Keep(claim, user_uid) => {
+            let over = (context.clock)().saturating_add(KEPT_FOR);
+            let over = over.unwrap_or(Timestamp::MAX);
+            // No finer than other times of the API.
+            let until = Timestamp::from_second(over.as_second()).unwrap_or(over);
+            let kept = Kept {
+                until: Time(until),
+                user_uid: user_uid.clone(),
+            };
+            let state = claims::keep(cluster, context.settings.manager, claim, kept).await?;
+            if matches!(&state, claims::ClaimState::Kept(claim) if claim.spec.kept.is_none()) {
+                return Err(outdated_crd("spec.kept"));
+            }
+            Done::outcome(Outcome::claimed(claim, state))
+        }
+        Step::TakeBack(kept, wanted) => {
+            let manager = context.settings.manager;
+            let state = claims::take_back(cluster, manager, kept, wanted).await?;
+            Done::outcome(Outcome::claimed(wanted, state))
+        }
         Step::Fulfil(claim) => {
             let state = claims::fulfil(cluster, context.settings.manager, claim).await?;
             // A CRD that does not know the field has it dropped.
             if matches!(&state, claims::ClaimState::Mine(claim) if !claim.spec.fulfilled) {
-                return Err(Error::OutdatedCrd {
-                    kind: "KiteReservation",
-                    field: "spec.fulfilled",
-                });
+                return Err(outdated_crd("spec.fulfilled"));
             }
             Done::outcome(Outcome::claimed(claim, state))
         }
@@ -139,6 +159,14 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             Done::outcome(left_of(object, left))
         }
     })
+}
+
+/// A CRD that does not know a field of reservations has it dropped.
+fn outdated_crd(field: &'static str) -> Error {
+    Error::OutdatedCrd {
+        kind: "KiteReservation",
+        field,
+    }
 }
 
 /// What is left of an object that should go.

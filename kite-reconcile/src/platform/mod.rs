@@ -9,6 +9,7 @@
 mod clients;
 mod host_keys;
 mod plan;
+mod references;
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,11 @@ use kite_core::{
 use kite_render::walls;
 use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
-pub use self::plan::plan;
+pub(crate) use self::references::names_it;
+pub use self::{
+    plan::plan,
+    references::{Reference, Referent},
+};
 use crate::{
     Error,
     context::{Context, Settings},
@@ -62,6 +67,8 @@ pub struct Observed {
     /// The Secret with the SSH gateway's host key. The gateway, or whoever installed
     /// it, puts it there.
     pub host_key: Option<Secret>,
+    /// The objects that settings name and that are not there.
+    pub missing: Vec<Reference>,
     /// Addresses of nodes and of their pods, in CIDR notation.
     pub nodes: BTreeSet<String>,
 }
@@ -93,7 +100,7 @@ impl Reconciler for Platforms {
         let gateway = gateway.map(|it| ObjectKey::namespaced(&it.namespace, &it.name));
         let host_key = key(names::GATEWAY_HOST_KEY_SECRET);
         let all = ListParams::default();
-        let (service, ingress, route, redirect, gateway, host_key, nodes) = try_join!(
+        let (service, ingress, route, redirect, gateway, host_key, nodes, missing) = try_join!(
             cluster.find(&service),
             cluster.find(&web),
             cluster.find(&web),
@@ -106,6 +113,7 @@ impl Reconciler for Platforms {
             },
             cluster.find(&host_key),
             cluster.list::<Node>(None, &all),
+            references::missing(cluster, &object.spec, &settings.namespace),
         )?;
         // What lies in a namespace shows that it is there.
         let has_namespace = service.is_some()
@@ -122,6 +130,7 @@ impl Reconciler for Platforms {
             redirect,
             gateway,
             host_key,
+            missing,
             // One that cannot be read keeps the others from nothing.
             nodes: walls::addresses(&nodes.items),
         })

@@ -28,7 +28,7 @@ use kube::{
     api::{ObjectMeta, PropagationPolicy},
 };
 
-use super::{Observed, clients, host_keys::host_keys};
+use super::{Observed, clients, host_keys::host_keys, references};
 use crate::{
     Error,
     context::Settings,
@@ -75,7 +75,8 @@ pub fn plan(
     };
     let cluster_addresses = clients::shared_addresses(seen, &gateway.addresses);
     let seen_clients = clients::condition(&object.spec.gateway, settings.proxied);
-    let conditions = [ready, gateway.condition, web.condition];
+    let resolved = references::condition(&seen.missing);
+    let conditions = [ready, gateway.condition, web.condition, resolved];
     Ok(Plan {
         status: KitePlatformStatus {
             observed_generation: None,

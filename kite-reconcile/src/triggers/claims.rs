@@ -18,9 +18,9 @@ use kube::{
 
 use super::{has_disk, select};
 
-/// Tells claims that stand from those that may be free. A reservation cannot be
-/// changed: as long as it is there, and its holder, it concerns nobody else;
-/// when one of them is gone, all who want the claim are worth a look.
+/// Tells claims that stand from those that may be free. As long as a reservation is
+/// there as it was, and its holder, it concerns nobody else; when one of them is gone, or
+/// the claim was given back, all who want it are worth a look.
 #[derive(Default)]
 pub(super) struct Claims {
     /// Reservations that were heard of: hashes of their uids, and of their
@@ -45,7 +45,8 @@ impl Claims {
         let is_held = store
             .get(&reference)
             .is_some_and(|held_by| held_by.meta().uid.as_ref() == Some(&holder.uid));
-        if self.stands(claim) && is_held {
+        // What is kept is given back, and concerns whoever wants it.
+        if self.stands(claim) && is_held && claim.spec.kept.is_none() {
             return vec![reference];
         }
         select(store, wants)
@@ -111,7 +112,8 @@ pub(super) fn namesakes(
 
 #[cfg(test)]
 mod tests {
-    use kite_core::crd::{Holder, HolderKind, KiteReservationSpec, KiteVirtualMachineSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kite_core::crd::{Holder, HolderKind, Kept, KiteReservationSpec, KiteVirtualMachineSpec};
     use kube::runtime::{reflector, watcher};
 
     use super::*;
@@ -148,9 +150,7 @@ mod tests {
     }
 
     fn gone(mut claim: KiteReservation) -> KiteReservation {
-        claim.metadata.deletion_timestamp = Some(
-            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH),
-        );
+        claim.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         claim
     }
 
@@ -202,6 +202,23 @@ mod tests {
             writer.apply_watcher_event(&watcher::Event::Apply(vm(name)));
         }
         let claim = gone(claim_of(&vm("first")));
+        let woken = names(claimants(&Claims::default(), &vms, &claim));
+        assert_eq!(woken, ["first", "second"]);
+    }
+
+    #[test]
+    fn a_claim_that_is_kept_concerns_everybody_though_its_holder_is_still_there() {
+        let (vms, mut writer) = reflector::store();
+        let (first, second) = (vm("first"), vm("second"));
+        let mut claim = claim_of(&first);
+        for vm in [first, second] {
+            writer.apply_watcher_event(&watcher::Event::Apply(vm));
+        }
+        claim.spec.kept = Some(Kept {
+            until: Time(jiff::Timestamp::MAX),
+            user_uid: None,
+        });
+        // Heard of for the first time, as after a restart.
         let woken = names(claimants(&Claims::default(), &vms, &claim));
         assert_eq!(woken, ["first", "second"]);
     }

@@ -118,7 +118,7 @@ impl Reconciler for Users {
             cluster.list::<KiteImage>(None, &all),
             cluster.list::<Node>(None, &all),
             cluster.list::<EndpointSlice>(Some(API_SERVER_NAMESPACE.to_owned()), &api_server),
-            Claims::observe(cluster, reservation::of_user(&user), &held_by),
+            Claims::observe(cluster, reservation::of_user(&user), &held_by, None),
             cluster.find(&namespace_key),
             list::<NetworkPolicy, C>(cluster, &name),
             cluster.find(&quota_key),

@@ -257,7 +257,10 @@ fn reserved(user: &User<'_>, seen: &Observed) -> NewCondition {
         };
         let (reason, message) = match &wanted.state {
             ClaimState::Mine(_) => continue,
-            ClaimState::Free => ("Reserving", format!("{field} {value:?} is being reserved")),
+            // Names of users are neither kept nor reserved.
+            ClaimState::Free | ClaimState::Kept(_) | ClaimState::Reserved(_) => {
+                ("Reserving", format!("{field} {value:?} is being reserved"))
+            }
             ClaimState::Held { reservation, .. } => (
                 "Taken",
                 format!(

@@ -9,10 +9,14 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey, Unread},
-    crd::{Claim, KiteImage, KitePlatform, KitePlatformSpec, KiteUser, KiteVirtualMachine},
+    crd::{
+        Claim, KiteImage, KitePlatform, KitePlatformSpec, KiteReservation, KiteUser,
+        KiteVirtualMachine,
+    },
     gateway_api::HttpRoute,
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
-    labels, names,
+    labels,
+    names::{self, VmClaim},
 };
 use kite_render::{Vm, disk, exposure, reservation, walls};
 use kube::{ResourceExt, api::ListParams};
@@ -150,12 +154,17 @@ impl Observed {
         let held_by = labels::for_vm(vm.namespace, vm.name);
         let own = |name: String| ObjectKey::namespaced(vm.namespace, name);
 
-        let (platform, owner, image, claims) = try_join!(
+        let (platform, (owner, claims), image) = try_join!(
             find::<KitePlatform, C>(cluster, ObjectKey::cluster(names::PLATFORM)),
-            // A VM goes whatever these are.
-            unless(deleting, owner(cluster, vm.namespace)),
+            async {
+                let owner = owner(cluster, vm.namespace).await?;
+                let user_uid = owner.as_ref().and_then(ResourceExt::uid);
+                let wanted = reservation::of_vm(&vm);
+                let claims = Claims::observe(cluster, wanted, &held_by, user_uid).await?;
+                Ok::<_, ClusterError>((owner, claims))
+            },
+            // A VM goes whatever it is.
             unless(deleting, image(cluster, &object.spec.image)),
-            Claims::observe(cluster, reservation::of_vm(&vm), &held_by),
         )?;
         let (key_secret, cloud_init, disk, mut machine, mut instance) = try_join!(
             find(cluster, own(names::ssh_key_secret(vm.name))),
@@ -209,6 +218,8 @@ impl Observed {
         let (platform, reached) = platform
             .map(|platform| (platform.spec, platform.status.unwrap_or_default()))
             .unwrap_or_default();
+        let mut claims = claims;
+        claims.reserve(|claim| why_reserved(&platform, claim));
         let certificate_missing = !deleting && lacks_certificate(cluster, &vm, &platform).await?;
         let certificate = if deleting {
             left_certificate(cluster, &vm).await?
@@ -410,6 +421,15 @@ async fn running<C: Cluster>(
 ) -> Result<(Option<VirtualMachine>, Option<VirtualMachineInstance>), ClusterError> {
     let machine = find(cluster, key.clone()).await?;
     Ok((machine, find(cluster, key).await?))
+}
+
+/// Why no VM gets what is claimed, if it is a domain that stands for the platform.
+fn why_reserved(platform: &KitePlatformSpec, claim: &KiteReservation) -> Option<String> {
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    match names::vm_claim_of_reservation(name) {
+        Some(VmClaim::Domain(prefix)) => platform.reserved_domain(prefix).map(|it| it.to_string()),
+        _ => None,
+    }
 }
 
 /// Whether a wall is missing around a user's VMs. Where a machine is made again,

@@ -56,8 +56,9 @@ impl OfferSeen {
     /// Takes in how the claim stands now.
     pub(super) fn absorb(&mut self, state: ClaimState) {
         self.claim = match state {
-            ClaimState::Free => None,
+            ClaimState::Free | ClaimState::Reserved(_) => None,
             ClaimState::Mine(claim)
+            | ClaimState::Kept(claim)
             | ClaimState::Held {
                 reservation: claim, ..
             } => Some(claim),
@@ -159,7 +160,7 @@ pub(super) fn gate(
 fn is_free(step: &Step, seen: &Observed) -> bool {
     match step {
         Step::Apply(AnyObject::VirtualMachine(_)) => seen.machine.is_some(),
-        Step::Delete(..) | Step::Unclaim(_) => true,
+        Step::Delete(..) | Step::Unclaim(_) | Step::Keep(..) => true,
         _ => false,
     }
 }

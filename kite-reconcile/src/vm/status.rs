@@ -102,6 +102,14 @@ fn wanted(seen: &Observed, claim: Claim) -> Option<&WantedClaim> {
         .find(|wanted| wanted.wanted.spec.claim == claim)
 }
 
+/// Whether the claim is kept for somebody else.
+fn is_kept_from(seen: &Observed, claim: Claim) -> bool {
+    wanted(seen, claim).is_some_and(|it| match &it.state {
+        ClaimState::Kept(kept) => seen.claims.is_kept_from(kept, &it.wanted),
+        _ => false,
+    })
+}
+
 /// The status and its conditions.
 pub(super) fn report(
     vm: &Vm<'_>,
@@ -159,7 +167,10 @@ fn phase(vm: &Vm<'_>, seen: &Observed, obstacles: &[Obstacle], judgement: &Judge
     }
     if seen.disk.is_none() && !has_ssh_id(seen) && lost::loss(vm, seen).is_none() {
         return match wanted(seen, Claim::SshId).map(|claim| &claim.state) {
-            Some(ClaimState::Held { .. }) => VmPhase::Failed,
+            Some(ClaimState::Kept(_)) if !is_kept_from(seen, Claim::SshId) => VmPhase::Pending,
+            Some(ClaimState::Held { .. } | ClaimState::Kept(_) | ClaimState::Reserved(_)) => {
+                VmPhase::Failed
+            }
             Some(ClaimState::Free | ClaimState::Mine(_)) | None => VmPhase::Pending,
         };
     }
@@ -202,23 +213,44 @@ fn ready(
 fn reserved(vm: &Vm<'_>, seen: &Observed) -> NewCondition {
     let spec = &vm.object.spec;
     for wanted in &seen.claims.wanted {
-        let (field, value, taken, remedy) = match wanted.wanted.spec.claim {
+        let (field, value, taken, kept, remedy) = match wanted.wanted.spec.claim {
             Claim::Domain => (
                 "spec.domainPrefix",
                 spec.domain_prefix.as_deref().unwrap_or_default(),
                 "DomainTaken",
+                "DomainKept",
                 "choose another; the VM itself is not affected",
             ),
             Claim::SshId | Claim::Username | Claim::Email | Claim::Identity | Claim::Offer => (
                 "spec.sshId",
                 spec.ssh_id.as_str(),
                 "SshIdTaken",
+                "SshIdKept",
                 "create the VM with another sshId, or wait until it is free",
             ),
         };
         match &wanted.state {
             ClaimState::Mine(_) => {}
-            ClaimState::Free => {
+            ClaimState::Kept(claim) if is_kept_from(seen, wanted.wanted.spec.claim) => {
+                let name = claim.metadata.name.as_deref().unwrap_or_default();
+                let until = claim.spec.kept.as_ref().map(|it| it.until.0.to_string());
+                let until = until.unwrap_or_default();
+                return NewCondition::new(
+                    RESERVED,
+                    false,
+                    kept,
+                    format!(
+                        "{field} {value:?} is kept until {until} for whoever had it before, unless \
+                         an administrator releases it (kubectl delete kitereservation {name}): \
+                         {remedy}"
+                    ),
+                );
+            }
+            ClaimState::Reserved(why) => {
+                let message = format!("{field} {value:?} {why}");
+                return NewCondition::new(RESERVED, false, "DomainReserved", message);
+            }
+            ClaimState::Free | ClaimState::Kept(_) => {
                 return NewCondition::new(
                     RESERVED,
                     false,

@@ -198,7 +198,8 @@ pub fn claimed() -> impl Strategy<Value = Claimed> {
 pub fn other_holder(alive: bool) -> Holder {
     Holder {
         kind: HolderKind::KiteVirtualMachine,
-        namespace: Some(BOB.to_owned()),
+        // The name of one that is gone is kept for its owner, who is the same.
+        namespace: Some(if alive { BOB } else { "kite-user-ann" }.to_owned()),
         name: "other".to_owned(),
         uid: if alive { "uid-alive" } else { "uid-dead" }.to_owned(),
     }
@@ -217,10 +218,15 @@ pub fn claims(wanted: Vec<KiteReservation>, how: &[Claimed], stale: bool) -> Cla
         Claimed::Theirs { alive } => {
             let mut reservation = wanted.clone();
             reservation.spec.holder = other_holder(alive);
-            ClaimState::Held { reservation, alive }
+            ClaimState::Held {
+                reservation,
+                alive,
+                user_uid: None,
+            }
         }
     };
     Claims {
+        user_uid: None,
         wanted: wanted
             .into_iter()
             .zip(how)

@@ -150,7 +150,15 @@ fn no_step_leaves_the_tenant(world: &World, step: &Step) -> Result<(), String> {
             )
         }
         // Its own, or that of one who is gone.
-        Step::Unclaim(claim) => law(claim.spec.holder.uid != "uid-alive", "its holder lives"),
+        Step::Unclaim(claim) | Step::Keep(claim, _) => {
+            law(claim.spec.holder.uid != "uid-alive", "its holder lives")
+        }
+        Step::TakeBack(kept, claim) => {
+            law(kept.spec.kept.is_some(), "it was not given back")?;
+            let namespace = kept.spec.holder.namespace.as_deref();
+            law(namespace == Some(ANN), "it is kept for another")?;
+            law(claim.spec.holder.uid == "uid-web", "for another")
+        }
         Step::Restart { machine, .. } => law(
             machine.namespace.as_deref() == Some(ANN) && !is_theirs(&world.seen.machine),
             "it is somebody else's",
@@ -196,7 +204,9 @@ fn it_goes_in_order(world: &World, step: &Step) -> Result<(), String> {
             }
             kind => Err(format!("a VM has no {kind}")),
         },
-        Step::Unclaim(_) => law(left.is_empty(), &format!("left behind: {left:?}")),
+        Step::Unclaim(_) | Step::Keep(..) => {
+            law(left.is_empty(), &format!("left behind: {left:?}"))
+        }
         Step::RemoveFinalizer(_) => {
             law(left.is_empty(), &format!("left behind: {left:?}"))?;
             law(!runs, "its instance is still there")?;
@@ -293,7 +303,10 @@ proptest! {
                 Step::Delete(object, _) => ("take", format!("{} {}", object.kind(), object.key())),
                 Step::Claim(claim) => ("put", format!("claim {:?}", claim.metadata.name)),
                 // Freed of the dead, and then made: never the other way.
-                Step::Unclaim(claim) => ("free", format!("claim {:?}", claim.metadata.name)),
+                Step::Unclaim(claim) | Step::Keep(claim, _) => {
+                    ("free", format!("claim {:?}", claim.metadata.name))
+                }
+                Step::TakeBack(_, claim) => ("put", format!("claim {:?}", claim.metadata.name)),
                 other => ("do", other.describe()),
             };
             let done = format!("{verb} {what}");
@@ -418,13 +431,13 @@ proptest! {
         for claim in &mut world.seen.claims.wanted {
             let mut reservation = claim.wanted.clone();
             reservation.spec.holder = other_holder(true);
-            claim.state = ClaimState::Held { reservation, alive: true };
+            claim.state = ClaimState::Held { reservation, alive: true, user_uid: None };
         }
         world.seen.claim = None;
         world.object.spec.expires_at = None;
         let done = world.to_rest(|_, _| Ok(()))?;
         prop_assert!(
-            done.iter().all(|step| matches!(step, Step::AddFinalizer(_) | Step::Unclaim(_))),
+            done.iter().all(|step| matches!(step, Step::AddFinalizer(_) | Step::Keep(..))),
             "{:?}", done
         );
         prop_assert!(world.plan().status.access.is_none());

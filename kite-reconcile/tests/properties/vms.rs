@@ -11,7 +11,7 @@ use kite_core::{
     cdi::DataVolumeStatus,
     cluster::Object,
     crd::{
-        ExpiryStatus, GatewayReference, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec,
+        ExpiryStatus, GatewayReference, Kept, KiteImage, KitePlatformSpec, KiteUser, KiteUserSpec,
         KiteUserStatus, KiteVirtualMachine, KiteVirtualMachineSpec, KiteVirtualMachineStatus,
         OsFamily, PowerState, Quota, VmSize,
     },
@@ -65,6 +65,8 @@ impl fmt::Debug for World {
                 ClaimState::Mine(_) => "mine",
                 ClaimState::Held { alive: true, .. } => "held",
                 ClaimState::Held { alive: false, .. } => "left behind",
+                ClaimState::Kept(_) => "kept",
+                ClaimState::Reserved(_) => "reserved",
             };
             world.field("claim", &state);
         }
@@ -586,6 +588,21 @@ impl World {
             Step::Unclaim(claim) => self.seen.absorb(Outcome::Claimed(
                 Box::new(claim),
                 Box::new(ClaimState::Free),
+            )),
+            Step::Keep(claim, user_uid) => {
+                let mut kept = claim.clone();
+                kept.spec.kept = Some(Kept {
+                    until: now(),
+                    user_uid,
+                });
+                self.seen.absorb(Outcome::Claimed(
+                    Box::new(claim),
+                    Box::new(ClaimState::Kept(kept)),
+                ));
+            }
+            Step::TakeBack(_, claim) => self.seen.absorb(Outcome::Claimed(
+                claim.clone(),
+                Box::new(ClaimState::Mine(*claim)),
             )),
             Step::Fulfil(mut claim) => {
                 claim.spec.fulfilled = true;

@@ -158,7 +158,7 @@ async fn defect_15_a_user_goes_with_vms_first_and_walls_last() {
 
     assert!(world.find::<KiteUser>("", "ann").await.is_none());
     assert!(world.find::<Namespace>("", ANN).await.is_none());
-    assert!(world.all::<KiteReservation>().await.is_empty());
+    assert!(world.held().await.is_empty());
     let claims = world.all::<PersistentVolumeClaim>().await;
     assert!(
         claims

@@ -217,6 +217,7 @@ async fn an_ingress_of_somebody_else_is_left_alone_and_told() {
 async fn holder_of(world: &World, prefix: &str) -> Option<String> {
     let name = format!("domain.{prefix}");
     let claim: Option<KiteReservation> = world.find("", &name).await;
+    let claim = claim.filter(|claim| claim.spec.kept.is_none());
     claim.map(|claim| claim.spec.holder.name)
 }
 

@@ -91,7 +91,8 @@ impl Place {
             .crds(kite_core::crd::all())
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
-            .crds(kite_core::gateway_api::crds());
+            .crds(kite_core::gateway_api::crds())
+            .crds(kite_core::cert_manager::crds());
         let builder = snapshot
             .into_iter()
             .fold(builder, kite_fake::Builder::snapshot);

@@ -47,6 +47,7 @@ impl Live {
             .crds(kite_core::kubevirt::crds())
             .crds(kite_core::cdi::crds())
             .crds(kite_core::gateway_api::crds())
+            .crds(kite_core::cert_manager::crds())
             .build()
             .unwrap();
         let client = fake.client();
@@ -187,7 +188,7 @@ async fn a_vm_lives_and_goes_by_events_alone() {
     live.until("", ANN, |namespace: Option<&Namespace>| namespace.is_none())
         .await;
     live.until("", "ssh-id.id-web", |claim: Option<&KiteReservation>| {
-        claim.is_none()
+        claim.is_some_and(|claim| claim.spec.kept.is_some())
     })
     .await;
     live.end().await;
@@ -273,7 +274,8 @@ async fn a_second_controller_changes_nothing_in_the_outcome() {
         live.until(ANN, name, |vm: Option<&KiteVirtualMachine>| vm.is_none())
             .await;
         let claim = format!("ssh-id.id-{name}");
-        assert!(live.find::<KiteReservation>("", &claim).await.is_none());
+        let claim = live.find::<KiteReservation>("", &claim).await.unwrap();
+        assert!(claim.spec.kept.is_some(), "{claim:?}");
     }
     live.end().await;
     second.await.unwrap();

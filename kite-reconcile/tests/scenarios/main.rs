@@ -17,6 +17,7 @@ mod first_lists;
 mod growth;
 mod idle;
 mod images;
+mod kept;
 mod leader;
 mod life;
 mod limits;

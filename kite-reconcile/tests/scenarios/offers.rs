@@ -126,7 +126,7 @@ async fn an_offer_is_used_once_even_when_its_vm_is_gone() {
     let offer: KiteVirtualMachineOffer = world.find("", "gold").await.unwrap();
     world.delete(&offer).await;
     world.settle().await;
-    let left = world.all::<KiteReservation>().await;
+    let left = world.held().await;
     let left = left.iter().filter_map(|it| it.metadata.name.as_deref());
     assert_eq!(left.collect::<Vec<_>>(), ["username.ann", "username.bob"]);
 }

@@ -622,3 +622,105 @@ async fn the_gateway_is_told_the_addresses_of_nodes_pods_and_load_balancers() {
     world.settle().await;
     assert_eq!(told().await, [format!("{ADDRESS}/32")]);
 }
+
+/// An object of a kind that this test needs nothing else of.
+fn something(value: serde_json::Value) -> DynamicObject {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Each setting that names an object is told of with the remedy while there is none, and
+/// no more when it comes.
+#[tokio::test(start_paused = true)]
+async fn settings_that_name_what_is_not_there_are_told_of_until_it_comes() {
+    let world = World::new().await;
+    let mut platform = platform();
+    platform.spec.storage_class = Some("gold".to_owned());
+    world.create(platform).await;
+    for (setting, spec, object) in [
+        (
+            "spec.storageClass names StorageClass gold",
+            json!({}),
+            json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+                   "metadata": {"name": "gold"}, "provisioner": "csi.example.org"}),
+        ),
+        (
+            "spec.imageNamespace names Namespace golden",
+            json!({"imageNamespace": "golden"}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "golden"}}),
+        ),
+        (
+            "spec.exposure.ingressClassName names IngressClass inner",
+            json!({"exposure": {"ingressClassName": "inner"}}),
+            json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+                   "metadata": {"name": "inner"}, "spec": {"controller": "example.org/inner"}}),
+        ),
+        (
+            "spec.exposure.controllerNamespaces names Namespace edge",
+            json!({"exposure": {"controllerNamespaces": ["edge"]}}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "edge"}}),
+        ),
+        (
+            "spec.exposure.certificate.clusterIssuer names ClusterIssuer own",
+            json!({"exposure": {"certificate": {"clusterIssuer": "own"}}}),
+            json!({"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer",
+                   "metadata": {"name": "own"}, "spec": {}}),
+        ),
+        (
+            "spec.exposure.certificate.secretName names Secret kite/wildcard",
+            json!({"exposure": {"certificate": {"clusterIssuer": null, "secretName": "wildcard"}}}),
+            json!({"apiVersion": "v1", "kind": "Secret",
+                   "metadata": {"name": "wildcard", "namespace": HERE}}),
+        ),
+        (
+            "spec.signInProviders[].clientSecretKey names Secret kite/kite-oidc",
+            json!({"signInProviders": [{"name": "staff", "issuer": "https://login.example.org",
+                                        "clientId": "kite", "clientSecretKey": "staff"}]}),
+            json!({"apiVersion": "v1", "kind": "Secret",
+                   "metadata": {"name": "kite-oidc", "namespace": HERE}}),
+        ),
+        (
+            "spec.exposure.gateway names Gateway edge/front",
+            json!({"exposure": {"ingressClassName": null, "certificate": null,
+                                "gateway": {"namespace": "edge", "name": "front"}}}),
+            json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+                   "metadata": {"name": "front", "namespace": "edge"},
+                   "spec": {"gatewayClassName": "played",
+                            "listeners": [{"name": "web", "port": 80, "protocol": "HTTP"}]}}),
+        ),
+    ] {
+        edit(&world, spec).await;
+        let (holds, reason, message) = says(&world, "ResolvedRefs").await;
+        assert_eq!(
+            (holds.as_str(), reason.as_str()),
+            ("False", "RefNotFound"),
+            "{setting}"
+        );
+        assert!(message.starts_with(setting), "{message}");
+        for part in ["create it", "kubectl edit kiteplatform default"] {
+            assert!(message.contains(part), "{message}");
+        }
+        let object = something(object);
+        let types = object.types.clone().unwrap();
+        let (group, version) = types.api_version.rsplit_once('/').unwrap_or(("", "v1"));
+        let kind = kube::core::GroupVersionKind::gvk(group, version, &types.kind);
+        let resource = ApiResource::from_gvk(&kind);
+        let client = world.cluster.client().clone();
+        let api = match &object.metadata.namespace {
+            Some(namespace) => kube::Api::namespaced_with(client, namespace, &resource),
+            None => kube::Api::<DynamicObject>::all_with(client, &resource),
+        };
+        api.create(&PostParams::default(), &object).await.unwrap();
+        world.settle().await;
+        let (holds, _, message) = says(&world, "ResolvedRefs").await;
+        assert_eq!(holds, "True", "{setting}: {message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_default_that_is_not_there_is_told_of_as_one() {
+    let world = with_platform().await;
+    let (holds, _, message) = says(&world, "ResolvedRefs").await;
+    assert_eq!(holds, "False");
+    let said = "spec.storageClass is not set and stands for StorageClass kite-vm-storage";
+    assert!(message.contains(said), "{message}");
+}

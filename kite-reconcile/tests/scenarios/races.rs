@@ -112,7 +112,7 @@ async fn a_vm_goes_also_without_the_finalizer_that_somebody_took_off() {
     );
     assert!(world.find::<VirtualMachine>(ANN, "web").await.is_none());
     assert!(world.find::<DataVolume>(ANN, "web-disk").await.is_none());
-    assert_eq!(world.all::<KiteReservation>().await.len(), 1, "the user's");
+    assert_eq!(world.held().await.len(), 1, "the user's");
     let finalizers = |line: &&String| line.starts_with("finalizers KiteVirtualMachine");
     assert_eq!(written.iter().filter(finalizers).count(), 0, "{written:#?}");
     world.settle().await;

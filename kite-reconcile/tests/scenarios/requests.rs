@@ -49,6 +49,7 @@ impl Counted {
             .crds(kite_core::cdi::crds())
             .crds(kite_core::gateway_api::crds())
             .crds(operator_definitions())
+            .crds(kite_core::cert_manager::crds())
             .build()
             .unwrap();
         let stop = CancellationToken::new();

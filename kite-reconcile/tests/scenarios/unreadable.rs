@@ -7,9 +7,7 @@ use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, FieldManager, KubeCluster, ObjectKey},
     conditions::find,
-    crd::{
-        KiteImage, KiteReservation, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, VmPhase,
-    },
+    crd::{KiteImage, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, VmPhase},
     kubevirt::VirtualMachine,
 };
 use kube::{
@@ -141,7 +139,7 @@ async fn what_runs_and_cannot_be_read_any_more_is_charged_and_switched_off_and_d
     assert!(vms.get_opt("web").await.unwrap().is_none());
     assert_eq!(world.find::<DataVolume>(ANN, "web-disk").await, None);
     assert_eq!(world.find::<KiteUser>("", "ann").await, None);
-    let left = world.all::<KiteReservation>().await;
+    let left = world.held().await;
     assert!(left.is_empty(), "{left:#?}");
 }
 

@@ -17,7 +17,7 @@ use kite_core::{
     },
     crd::{
         HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform, KitePlatformSpec,
-        KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
+        KiteReservation, KiteUser, KiteUserSpec, KiteVirtualMachine, KiteVirtualMachineOffer,
         KiteVirtualMachineSpec, OsFamily,
     },
     kubevirt::{VirtualMachine, VirtualMachineInstance},
@@ -562,9 +562,18 @@ impl World {
             PersistentVolumeClaim,
             k8s_openapi::api::core::v1::Secret,
             k8s_openapi::api::core::v1::Service,
-            k8s_openapi::api::networking::v1::Ingress,
-            kite_core::crd::KiteReservation
+            k8s_openapi::api::networking::v1::Ingress
         );
+        for left in self.held().await {
+            assert!(!has(&left.metadata), "held: {:?}", left.metadata.name);
+        }
+    }
+
+    /// The claims that somebody holds: not what is kept for who had it.
+    pub async fn held(&self) -> Vec<KiteReservation> {
+        let mut all = self.all::<KiteReservation>().await;
+        all.retain(|claim| claim.spec.kept.is_none());
+        all
     }
 }
 

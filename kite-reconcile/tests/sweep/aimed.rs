@@ -53,7 +53,7 @@ fn a_step_that_failed_is_done_later() {
         (scenarios::sign_up, "patch", "networkpolicies"),
         (scenarios::vm_life, "patch", "virtualmachines"),
         (scenarios::vm_edits, "patch", "persistentvolumeclaims"),
-        (scenarios::vm_edits, "delete", "kitereservations"),
+        (scenarios::vm_edits, "patch", "kitereservations"),
         (scenarios::vm_deletion, "delete", "datavolumes"),
         (scenarios::platform_exposure, "delete", "ingresses"),
     ];

@@ -284,9 +284,19 @@ fn claims_stay(state: &Snapshot, event: &Event) -> bool {
         return true;
     }
     let claim = event.object.value();
-    let holder = || holder(state, claim);
     match event.change {
-        Change::Added => !is_fulfilled(claim),
+        Change::Added => !is_fulfilled(claim) && !is_given_back(claim),
+        Change::Modified
+            if event
+                .previous
+                .as_ref()
+                .is_some_and(|it| is_given_back(it.value())) =>
+        {
+            let before = event.previous.as_ref().map(|it| it.value());
+            before.is_some_and(|before| is_taken_back_rightly(state, before, claim))
+        }
+        // Given back, to be kept.
+        Change::Modified if is_given_back(claim) => may_be_released(state, claim, &event.name),
         Change::Modified => event.previous.as_ref().is_none_or(|before| {
             let before = before.value();
             let is = |field: &str| before["spec"][field] == claim["spec"][field];
@@ -301,21 +311,44 @@ fn claims_stay(state: &Snapshot, event: &Event) -> bool {
         }),
         Change::Deleted => match names::vm_claim_of_reservation(&event.name) {
             Some(names::VmClaim::Offer(offer)) => may_be_given_back(state, claim, offer),
-            other => holder().is_none_or(|holder| {
-                let spec = &holder.value()["spec"];
-                let is_wanted = match other {
-                    Some(names::VmClaim::SshId(id)) => text(&spec["sshId"]) == id,
-                    Some(names::VmClaim::Domain(prefix)) => text(&spec["domainPrefix"]) == prefix,
-                    _ => {
-                        event.name == names::username_reservation(text(&spec["username"]))
-                            || event.name == names::email_reservation(text(&spec["email"]))
-                            || identities(spec).any(|it| event.name == it)
-                    }
-                };
-                holder.is_deleting() || !is_wanted
-            }),
+            // Somebody else would get what has to be kept.
+            Some(names::VmClaim::SshId(_) | names::VmClaim::Domain(_)) => false,
+            None => may_be_released(state, claim, &event.name),
         },
     }
+}
+
+fn is_given_back(claim: &Value) -> bool {
+    !claim["spec"]["kept"].is_null()
+}
+
+/// Whether the holder of the claim `name`, if there is one, goes or does not want it.
+fn may_be_released(state: &Snapshot, claim: &Value, name: &str) -> bool {
+    holder(state, claim).is_none_or(|holder| {
+        let spec = &holder.value()["spec"];
+        let is_wanted = match names::vm_claim_of_reservation(name) {
+            Some(names::VmClaim::SshId(id)) => text(&spec["sshId"]) == id,
+            Some(names::VmClaim::Domain(prefix)) => text(&spec["domainPrefix"]) == prefix,
+            _ => {
+                name == names::username_reservation(text(&spec["username"]))
+                    || name == names::email_reservation(text(&spec["email"]))
+                    || identities(spec).any(|it| name == it)
+            }
+        };
+        holder.is_deleting() || !is_wanted
+    })
+}
+
+/// Whether a claim that was kept goes to a VM of its former owner, who is still the
+/// same, and to nobody else.
+fn is_taken_back_rightly(state: &Snapshot, before: &Value, claim: &Value) -> bool {
+    let namespace = |claim: &Value| claim["spec"]["holder"]["namespace"].clone();
+    let user = namespace(claim);
+    let user = names::user_of_namespace(text(&user)).map(str::to_owned);
+    let user = user.and_then(|user| find(state, KITE, "kiteusers", "", &user));
+    let is_same = user.is_none_or(|user| before["spec"]["kept"]["userUid"] == user.meta("uid"));
+    let stays = is_given_back(claim) && before["spec"] == claim["spec"];
+    stays || (!is_given_back(claim) && namespace(before) == namespace(claim) && is_same)
 }
 
 /// The reservations of who a user is at OpenID Connect providers.
@@ -346,7 +379,10 @@ fn may_be_given_back(state: &Snapshot, claim: &Value, offer: &str) -> bool {
 /// Whether the VM holds the claim.
 fn holds(state: &Snapshot, vm: &Object, reservation: &str) -> bool {
     let claim = find(state, KITE, "kitereservations", "", reservation);
-    claim.is_some_and(|claim| text(&claim.value()["spec"]["holder"]["uid"]) == vm.meta("uid"))
+    claim.is_some_and(|claim| {
+        let claim = claim.value();
+        text(&claim["spec"]["holder"]["uid"]) == vm.meta("uid") && !is_given_back(claim)
+    })
 }
 
 fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
@@ -373,7 +409,7 @@ fn only_holders_are_reached(state: &Snapshot, event: &Event) -> bool {
             })
         }
         // Before a name is given up, nobody is reached by it any more.
-        ("KiteReservation", Change::Deleted) => {
+        ("KiteReservation", _) if is_given_back(event.object.value()) => {
             let Some(vm) = holder(state, event.object.value()) else {
                 return true;
             };
@@ -505,7 +541,8 @@ fn nobody_gone_holds_a_name(state: &Snapshot, event: &Event) -> bool {
     !claims.any(|claim| {
         // Who has had what an offer was for keeps it from others for good.
         let claim = claim.value();
-        text(&claim["spec"]["holder"]["uid"]) == uid && !is_fulfilled(claim)
+        let is_held = !is_fulfilled(claim) && !is_given_back(claim);
+        text(&claim["spec"]["holder"]["uid"]) == uid && is_held
     })
 }
 

@@ -71,9 +71,19 @@ pub async fn nothing_is_left_of(world: &World, name: &str) -> Done {
         PersistentVolumeClaim,
         Secret,
         Service,
-        Ingress,
-        KiteReservation
+        Ingress
     );
+    // Names that were given back are kept for who had them, and held by nobody.
+    for left in world.list::<KiteReservation>().await? {
+        let is_its = left
+            .labels()
+            .get(kite_core::labels::VM_NAME)
+            .is_some_and(|n| n == name);
+        let text = format!("KiteReservation {} is held", left.name_any());
+        world
+            .expect(!is_its || left.spec.kept.is_some(), &text)
+            .await;
+    }
     Ok(())
 }
 
@@ -143,7 +153,7 @@ pub fn vm_edits(copies: usize) -> Builder {
         let held = world.list::<KiteReservation>().await?;
         let domains = held
             .iter()
-            .filter(|claim| claim.name_any().starts_with("domain."));
+            .filter(|claim| claim.name_any().starts_with("domain.") && claim.spec.kept.is_none());
         let domains: Vec<String> = domains.map(ResourceExt::name_any).collect();
         world
             .expect(domains == ["domain.shop"], "only the new domain is held")

@@ -7,12 +7,13 @@ use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Namespace, Node, PersistentVolumeClaim, ResourceQuota, Secret, Service},
     discovery::v1::EndpointSlice,
-    networking::v1::{Ingress, NetworkPolicy},
+    networking::v1::{Ingress, IngressClass, NetworkPolicy},
     storage::v1::StorageClass,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
+    cert_manager::ClusterIssuer,
     cluster::{KubeCluster, Object},
     crd::{
         Exposure, HttpSource, ImageSource, KiteImage, KiteImageSpec, KitePlatform,
@@ -114,7 +115,9 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             EndpointSlice,
             Gateway,
             HttpRoute,
+            ClusterIssuer,
             Ingress,
+            IngressClass,
             KiteImage,
             KitePlatform,
             KiteReservation,
@@ -130,6 +133,7 @@ fn context<K: Object>(seat: Seat<K>) -> Arc<Context<CachedCluster<KubeCluster>>>
             ResourceQuota,
             Secret,
             Service,
+            StorageClass,
             VirtualMachine,
             VirtualMachineInstance,
         );
@@ -168,6 +172,7 @@ fn builder(copies: usize) -> Builder {
         .crds(kite_core::cdi::crds())
         .crds(kite_core::gateway_api::crds())
         .crds(kite_fake::actors::operator_definitions())
+        .crds(kite_core::cert_manager::crds())
         .crds(kinds_of_others())
         .actors(actors)
         .prepare(|cluster| {

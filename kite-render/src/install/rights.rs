@@ -285,6 +285,19 @@ fn of_machines() -> Vec<Right> {
             "their listeners and addresses",
         ),
         cluster(
+            "storage.k8s.io",
+            ["storageclasses"],
+            ["list", "watch"],
+            "whether what the settings name is there",
+        ),
+        cluster(NETWORK, ["ingressclasses"], ["list", "watch"], "the same"),
+        cluster(
+            "cert-manager.io",
+            ["clusterissuers"],
+            ["list", "watch"],
+            "the same",
+        ),
+        cluster(
             CDI,
             ["datavolumes", "dataimportcrons", "datasources"],
             READ,

@@ -144,6 +144,12 @@ pub(super) struct Restoring<'a> {
     pub(super) namespaces: BTreeMap<String, bool>,
 }
 
+/// Whether a claim stays though its holder is gone: it is used up, or kept.
+fn outlasts_holder(claim: &DynamicObject) -> bool {
+    let spec = &claim.data["spec"];
+    spec["fulfilled"] == true || !spec["kept"].is_null()
+}
+
 impl Restoring<'_> {
     fn is_of_kite(&self, entry: &Entry) -> bool {
         entry.object.namespace().as_deref() == Some(&self.backup.namespace)
@@ -151,11 +157,9 @@ impl Restoring<'_> {
 
     fn is_claim_of_vm(&self, kind: Kind, entry: &Entry) -> bool {
         let holder = &entry.object.data["spec"]["holder"];
-        // A claim that is used up outlasts its VM.
-        let is_used_up = entry.object.data["spec"]["fulfilled"] == true;
         kind == Kind::Reservation
             && holder["kind"] == "KiteVirtualMachine"
-            && (!is_used_up || self.is_kept(&holder["uid"]))
+            && (!outlasts_holder(&entry.object) || self.is_kept(&holder["uid"]))
     }
 
     fn is_kept(&self, uid: &Value) -> bool {
@@ -272,13 +276,18 @@ impl Restoring<'_> {
             } else if kind == Kind::Invite {
                 return Err(Outcome::skipped("who made it is not back"));
             } else if kind == Kind::Reservation
-                && (wanted.data["spec"]["fulfilled"] != true
-                    || self.is_kept(&wanted.data["spec"]["holder"]["uid"]))
+                && (!outlasts_holder(wanted) || self.is_kept(&wanted.data["spec"]["holder"]["uid"]))
             {
-                // One that is used up outlasts its holder, but not so a holder that comes
+                // One that is used up or kept outlasts its holder, but not so a holder that comes
                 // back with another uid.
                 return Err(Outcome::skipped("its holder is not back"));
             }
+        }
+        // For whom it is kept. Who is not back is nobody here, and gets it no more.
+        if let Some(place) = wanted.data.pointer_mut("/spec/kept/userUid")
+            && let Some(now) = place.as_str().and_then(|former| self.uids.get(former))
+        {
+            *place = json!(now);
         }
         let entries = &self.backup.entries;
         for owner in wanted.metadata.owner_references.iter_mut().flatten() {

@@ -48,7 +48,7 @@ pub async fn take(
         });
     }
     let known: BTreeSet<_> = entries.iter().map(|it| it.former_uid.clone()).collect();
-    // Whoever is gone holds nothing any more but what is used up.
+    // Whoever is gone holds nothing any more but what is used up, or kept for its owner.
     entries
         .retain(|it| Kind::of(&it.object) != Some(Kind::Reservation) || is_of(&it.object, &known));
     if with_secrets {
@@ -72,7 +72,8 @@ pub async fn take(
 
 fn is_of(object: &DynamicObject, known: &BTreeSet<String>) -> bool {
     let reservation = object.clone().try_parse::<KiteReservation>();
-    reservation.is_ok_and(|it| it.spec.fulfilled || known.contains(&it.spec.holder.uid))
+    let outlasts = |it: &KiteReservation| it.spec.fulfilled || it.spec.kept.is_some();
+    reservation.is_ok_and(|it| outlasts(&it) || known.contains(&it.spec.holder.uid))
 }
 
 async fn list(client: &Client, kind: Kind) -> Result<Vec<Entry>, Error> {
@@ -124,4 +125,35 @@ async fn secret(client: &Client, wanted: &KeptSecret) -> Result<Option<Entry>, E
     })?;
     let found = found.filter(|it| it.metadata.deletion_timestamp.is_none() && wanted.is(it));
     Ok(found.map(|object| entry(kind, object)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_for_who_is_gone_comes_along() {
+        let claim = |claim: &str, field: &str, value: &Value| {
+            let mut object = json!({
+                "apiVersion": "hy3ons.github.io/v1", "kind": "KiteReservation",
+                "metadata": {"name": "some"},
+                "spec": {"claim": claim, "holder": {
+                    "kind": "KiteVirtualMachine", "namespace": "kite-user-ann", "name": "web",
+                    "uid": "uid-of-web",
+                }},
+            });
+            object["spec"][field] = value.clone();
+            serde_json::from_value::<DynamicObject>(object).unwrap()
+        };
+        let kept = json!({"until": "2100-01-01T00:00:00Z", "userUid": "uid-of-ann"});
+        let gone = BTreeSet::new();
+        assert!(is_of(&claim("Domain", "kept", &kept), &gone));
+        assert!(is_of(&claim("Offer", "fulfilled", &json!(true)), &gone));
+        let held = claim("Domain", "kept", &Value::Null);
+        assert!(!is_of(&held, &gone));
+        assert!(is_of(&held, &["uid-of-web".to_owned()].into()));
+    }
 }

@@ -260,8 +260,10 @@ impl<'a> Person<'a> {
         let (name, namespace) = (&self.name, &self.namespace());
         let is_held = |it: &KiteReservation| {
             let holder = &it.spec.holder;
-            holder.namespace.as_ref() == Some(namespace)
-                || (holder.namespace.is_none() && holder.name == *name)
+            // What is kept for who is gone frees itself.
+            it.spec.kept.is_none()
+                && (holder.namespace.as_ref() == Some(namespace)
+                    || (holder.namespace.is_none() && holder.name == *name))
         };
         let is_signed_in = |it: &KiteSession| it.spec.user == *name;
         let is_disk = |it: &PersistentVolume| {

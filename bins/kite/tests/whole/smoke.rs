@@ -97,7 +97,10 @@ impl Bed {
             let sessions = Api::<KiteSession>::all(self.client.clone());
             let sessions = sessions.list(&all).await.unwrap().items;
             let names = users.unwrap().items.into_iter().map(|it| it.name_any());
-            let claims = claims.unwrap().items.into_iter().map(|it| it.name_any());
+            let mut claims = claims.unwrap().items;
+            // What is kept for who is gone frees itself.
+            claims.retain(|it| it.spec.kept.is_none());
+            let claims = claims.into_iter().map(|it| it.name_any());
             let sessions = sessions.into_iter().map(|it| it.spec.user);
             let all = names.chain(claims).chain(sessions);
             all.filter(|it| of_smoke(it)).collect()

@@ -210,6 +210,7 @@ impl Operation<'_> {
             }
             _ if place == "blockedNetworks" => json!(format!("10.{n}.0.0/16")),
             _ if place == "nameservers" => json!(format!("192.0.2.{}", n + 1)),
+            _ if place == "reservedDomainPrefixes" => json!(format!("label-{n}")),
             _ if place == "sshPublicKeys" => json!(format!("{KEY} {n}")),
             _ => json!(format!("ssh-ed25519 AAAA {n}")),
         };

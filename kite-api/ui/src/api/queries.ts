@@ -6,6 +6,7 @@ import * as calls from "./calls";
 import { heardError, heardFrom, useIsConnectionLost } from "./connection";
 import { useIsLive, useLiveSessions } from "./live";
 import { isMissing, ProblemError } from "./problem";
+import { useIsOver } from "../lib/over";
 import type { Me, Vm } from "./types";
 
 export const queries = new QueryClient({
@@ -71,7 +72,12 @@ async function fetchMe(): Promise<Me | null> {
 function useNews(): number | false {
   const live = useIsLive();
   const lost = useIsConnectionLost();
-  return live && !lost ? false : POLL_MS;
+  return usePolling(live && !lost ? false : POLL_MS);
+}
+
+/** Nothing is asked for in the name of a session that has ended. */
+function usePolling(pause: number | false): number | false {
+  return useIsOver() ? false : pause;
 }
 
 export const useConfig = () =>
@@ -93,11 +99,11 @@ export const useVms = () => useQuery({ queryKey: keys.vms, queryFn: calls.listVm
 export const useImages = () => useQuery({ queryKey: keys.images, queryFn: calls.listImages, refetchInterval: useNews() });
 export const useOffers = () => useQuery({ queryKey: keys.offers, queryFn: calls.listOffers, refetchInterval: useNews() });
 export const useSessions = () =>
-  useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: SLOW_MS });
+  useQuery({ queryKey: keys.sessions, queryFn: calls.listSessions, refetchInterval: usePolling(SLOW_MS) });
 /** Follows sessions by events, which only tell that there is something new. */
-function useSessionsNews(of: "own" | "all"): number {
+function useSessionsNews(of: "own" | "all"): number | false {
   useLiveSessions(of);
-  return useNews() || SLOW_MS;
+  return usePolling(useNews() || SLOW_MS);
 }
 export const useVmSessions = (vm: calls.VmRef) =>
   useQuery({
@@ -131,26 +137,29 @@ export const useNotices = () =>
 export const useIdentities = () => useQuery({ queryKey: keys.identities, queryFn: calls.listIdentities });
 export const useTokens = () => useQuery({ queryKey: keys.tokens, queryFn: calls.listTokens });
 export const useAllVms = () =>
-  useQuery({ queryKey: keys.allVms, queryFn: calls.listAllVms, refetchInterval: POLL_MS });
+  useQuery({ queryKey: keys.allVms, queryFn: calls.listAllVms, refetchInterval: usePolling(POLL_MS) });
 export const useAllOffers = () =>
-  useQuery({ queryKey: keys.allOffers, queryFn: calls.listAllOffers, refetchInterval: POLL_MS });
-export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: POLL_MS });
+  useQuery({ queryKey: keys.allOffers, queryFn: calls.listAllOffers, refetchInterval: usePolling(POLL_MS) });
+export const useUsers = () => useQuery({ queryKey: keys.users, queryFn: calls.listUsers, refetchInterval: usePolling(POLL_MS) });
 export const useCapacity = () =>
-  useQuery({ queryKey: keys.capacity, queryFn: calls.getCapacity, refetchInterval: 2 * SLOW_MS });
+  useQuery({ queryKey: keys.capacity, queryFn: calls.getCapacity, refetchInterval: usePolling(2 * SLOW_MS) });
 export const useInvites = () =>
-  useQuery({ queryKey: keys.invites, queryFn: calls.listInvites, refetchInterval: POLL_MS });
+  useQuery({ queryKey: keys.invites, queryFn: calls.listInvites, refetchInterval: usePolling(POLL_MS) });
 export const useCertificate = () =>
-  useQuery({ queryKey: keys.certificate, queryFn: calls.getCertificate, refetchInterval: SLOW_MS });
-export const usePlatform = () => useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform });
+  useQuery({ queryKey: keys.certificate, queryFn: calls.getCertificate, refetchInterval: usePolling(SLOW_MS) });
+export const usePlatform = () =>
+  useQuery({ queryKey: keys.platform, queryFn: calls.getPlatform, refetchInterval: usePolling(SLOW_MS) });
 
 /** One VM: one's own from the list, another account's by itself. */
 export function useVm(name: string, owner: string | undefined): UseQueryResult<Vm | undefined> {
   const news = useNews();
+  const always = usePolling(POLL_MS);
+  const polling = owner === undefined ? news : always;
   return useQuery({
     queryKey: owner === undefined ? keys.vms : [...keys.allVms, owner, name],
     queryFn: async () => (owner === undefined ? calls.listVms() : [await calls.getVm({ name, owner })]),
     select: (vms: Vm[]) => vms.find((vm) => vm.name === name),
-    refetchInterval: owner === undefined ? news : POLL_MS,
+    refetchInterval: polling,
   });
 }
 
@@ -163,6 +172,11 @@ export function useAccount(): Me {
   const me = useContext(Account);
   if (!me) throw new Error("useAccount is for what is shown to whoever is signed in");
   return me;
+}
+
+/** Forgets all that is not for everybody, but who is signed in. */
+export function forgetOthers(): void {
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.config[0] && queryKey[0] !== keys.me[0] });
 }
 
 /** Puts an answer into the lists at once, before the next news. */

@@ -3,7 +3,7 @@
 
 import { Form as AriaForm } from "react-aria-components/Form";
 import { useMutation } from "@tanstack/react-query";
-import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
+import { useCallback, useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
 import { useI18n, type Translate } from "../i18n";
 import { exampleTime, isOver, withLocalTimes } from "../lib/time";
 import { queries } from "../api/queries";
@@ -12,7 +12,7 @@ import { begin, contentOf, settle } from "../lib/edited";
 import { refusalsNow, refusalText } from "../lib/refusals";
 import { useErrorText } from "./errors";
 import { BEFORE } from "./Field";
-import { FieldErrors } from "./field-errors";
+import { Corrected, FieldErrors } from "./field-errors";
 import { Button } from "./Button";
 import { Notice } from "./Notice";
 
@@ -107,17 +107,44 @@ export function Form(props: Props) {
   const form = useRef<HTMLFormElement>(null);
   const notice = useRef<HTMLDivElement>(null);
   const [errors, setErrors] = useState<Record<string, string>>({});
+  /** Fields that were not written as they should be when something was refused. */
+  const odd = useRef<ReadonlySet<string>>(new Set());
   const [rest, setRest] = useState<string | null>(null);
   /** The field that is to have the focus after what was refused, of each refusal anew. */
   const [refusal, setRefusal] = useState<{ at: Element | undefined }>();
   const mutation = useMutation({ mutationFn: (data: FormData) => send(data, form.current as HTMLFormElement) });
 
+  /** What was said of a field goes once it is corrected. */
+  const correct = useCallback(
+    (name: string) =>
+      setErrors((errors) => {
+        const said = errors[name];
+        if (said === undefined || form.current === null) return errors;
+        const seen = look(form.current, t);
+        const isOf = ({ field }: FieldError) => field === name;
+        const now = seen.lacking.find(isOf) ?? seen.odd.find(isOf);
+        const { [name]: _said, ...others } = errors;
+        if (now === undefined) return others;
+        // Where it is as odd as it was, what was said of it says more.
+        return { ...others, [name]: odd.current.has(name) && !seen.lacking.some(isOf) ? said : sentence(now.message) };
+      }),
+    [t],
+  );
+
   useEffect(() => {
     const element = form.current;
-    const enter = () => element && begin(element);
-    element?.addEventListener("focusin", enter);
-    return () => element?.removeEventListener("focusin", enter);
-  }, []);
+    if (element === null) return;
+    const enter = () => begin(element);
+    // What has the focus from the start may have it already.
+    if (element.contains(document.activeElement)) enter();
+    const input = ({ target }: Event) => target instanceof Element && correct(nameOf(target));
+    element.addEventListener("focusin", enter);
+    element.addEventListener("input", input);
+    return () => {
+      element.removeEventListener("focusin", enter);
+      element.removeEventListener("input", input);
+    };
+  }, [correct]);
 
   // What was sent, where somebody has written on since.
   const ahead = useRef<string>(undefined);
@@ -149,6 +176,7 @@ export function Form(props: Props) {
       else at[name] = at[name] === undefined ? sentence(message) : `${at[name]} ${sentence(message)}`;
     }
     setErrors(at);
+    odd.current = new Set(seen.odd.map(({ field }) => field));
     // What is refused for another reason is said, unless there is something to fill in first.
     const isOther = !(error instanceof Refused) && said.length === 0 && seen.lacking.length === 0;
     if (others.length > 0) setRest(others.map(sentence).join(" "));
@@ -191,7 +219,9 @@ export function Form(props: Props) {
           <Notice tone="bad">{rest}</Notice>
         </div>
       )}
-      <FieldErrors value={errors}>{children}</FieldErrors>
+      <Corrected value={correct}>
+        <FieldErrors value={errors}>{children}</FieldErrors>
+      </Corrected>
       <div className="form-actions">
         <Button type="submit" look={buttonLook} autoFocus={isReady} isPending={mutation.isPending} isDisabled={disabled}>
           {mutation.isPending ? t("form.busy") : submit}

@@ -1,10 +1,12 @@
 import Eye from "lucide-react/icons/eye";
 import EyeOff from "lucide-react/icons/eye-off";
 import Sparkles from "lucide-react/icons/sparkles";
-import { useEffect, useState, type ComponentProps } from "react";
+import { useContext, useEffect, useState, type ComponentProps } from "react";
 import { useT } from "../i18n";
 import { Button } from "./Button";
+import { useIsOver } from "../lib/over";
 import { Field } from "./Field";
+import { Corrected } from "./field-errors";
 
 /** 16 characters that nobody takes for each other: 80 bits. */
 function generate(): string {
@@ -27,6 +29,16 @@ export function PasswordField({ generates = false, onValue, ...rest }: Props) {
   const [shown, setShown] = useState(false);
   const [value, setValue] = useState("");
   useEffect(() => onValue?.(value), [value, onValue]);
+  // Of what is typed when a session ends, passwords alone are not kept.
+  const isOver = useIsOver();
+  useEffect(() => {
+    if (isOver) setValue("");
+  }, [isOver]);
+  // The browser tells of what is typed, not of what is thought up.
+  const corrected = useContext(Corrected);
+  useEffect(() => {
+    if (value !== "") corrected(rest.name);
+  }, [value, corrected, rest.name]);
   return (
     <Field
       type={shown ? "text" : "password"}

@@ -5,7 +5,8 @@ import { ListBox, ListBoxItem } from "react-aria-components/ListBox";
 import { Popover } from "react-aria-components/Popover";
 import { Select as AriaSelect, SelectValue } from "react-aria-components/Select";
 import { Text } from "react-aria-components/Text";
-import { useFieldError } from "./field-errors";
+import { useContext } from "react";
+import { Corrected, useFieldError } from "./field-errors";
 import ChevronDown from "lucide-react/icons/chevron-down";
 
 interface Props {
@@ -26,6 +27,11 @@ interface Props {
 /** One of few words. */
 export function Select({ name, label, ariaLabel, hint, options, value, defaultValue, onChange, isDisabled, container }: Props) {
   const { message, isInvalid } = useFieldError(name);
+  const corrected = useContext(Corrected);
+  const choose = (value: string) => {
+    if (name !== undefined) corrected(name);
+    onChange?.(value);
+  };
   return (
     <AriaSelect
       isInvalid={isInvalid}
@@ -35,7 +41,7 @@ export function Select({ name, label, ariaLabel, hint, options, value, defaultVa
       {...(value === undefined ? {} : { value })}
       {...(defaultValue === undefined ? {} : { defaultValue })}
       isDisabled={isDisabled ?? false}
-      onChange={(key) => key !== null && onChange?.(String(key))}
+      onChange={(key) => key !== null && choose(String(key))}
     >
       {label !== undefined && <Label>{label}</Label>}
       <Button className="select-button">

@@ -71,6 +71,9 @@ export const en = {
   "signIn.lead": "Your virtual machines are waiting.",
   "signIn.submit": "Sign in",
   "signIn.ended": "Your session has ended. Sign in to go on where you were.",
+  "signIn.again": "Sign in again",
+  "signIn.kept": "Your session has ended. Sign in to go on: what you have typed is kept, except for passwords.",
+  "signIn.discard": "Discard what is typed",
   "signIn.signedOut": "You are signed out.",
   "signIn.code": "Code",
   "signIn.codeHint": "Six digits from your authenticator app, or a recovery code.",
@@ -830,6 +833,7 @@ export const en = {
   "platform.baseDomainHint":
     "VMs get their web addresses below it, such as vm.example.org. Set once, only an administrator of the cluster changes it.",
   "platform.baseDomainSet": "Base domain: {domain}. An administrator of the cluster changes it.",
+  "platform.missing": "Settings name what is not in the cluster. An administrator of the cluster can mend that:",
   "platform.publicHost": "Host of the SSH gateway",
   "platform.publicHostHint": "What users connect to. Empty: the base domain.",
   "platform.publicPort": "Port of the SSH gateway",

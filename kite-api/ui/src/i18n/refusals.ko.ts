@@ -118,6 +118,10 @@ const said = {
   // VM의 이름과 주소
   "is the name of another VM of yours: choose another": "다른 VM이 쓰는 이름입니다. 다른 이름을 쓰세요.",
   "is another VM's: choose another, or leave it out to get one": "다른 VM이 쓰고 있습니다. 다른 이름을 쓰거나, 비워서 자동으로 받으세요.",
+  "is kept until {until} for whoever had it before: choose another, or ask an administrator, who can release it by kubectl delete kitereservation {name}": "{until}까지 전에 쓰던 사람을 위해 보관되어 있습니다. 다른 이름을 쓰거나, 관리자에게 해제를 요청하세요(kubectl delete kitereservation {name}).",
+  "is reserved for the platform: choose another, or ask an administrator of the cluster, who can set spec.reservedDomainPrefixes of KitePlatform default": "플랫폼을 위해 예약된 주소입니다. 다른 주소를 쓰거나, 클러스터 관리자에게 문의하세요(KitePlatform default의 spec.reservedDomainPrefixes).",
+  "leads to the platform's own host in {setting}: choose another": "플랫폼의 호스트({setting})로 이어지는 주소입니다. 다른 주소를 쓰세요.",
+  "begins with xn--, which stands for letters of other scripts and can look like another name: choose one of a-z, 0-9 and hyphens": "xn--으로 시작하는 주소는 다른 문자로 보여 혼동을 주므로 쓸 수 없습니다. 영문 소문자, 숫자, 하이픈으로 된 주소를 쓰세요.",
   "is another VM's: choose another": "다른 VM이 쓰고 있습니다. 다른 주소를 쓰세요.",
   "cannot be used: the platform has no base domain; leave it out": "플랫폼에 기본 도메인이 없어 쓸 수 없습니다. 비워 두세요.",
   "no free login name was found: choose one in sshId": "비어 있는 로그인 이름을 찾지 못했습니다. 로그인 이름을 직접 정하세요.",

@@ -244,7 +244,7 @@ export const hasMachine = (vm: Vm): boolean => {
  * those who log in. */
 export function isNamed(vm: Vm): boolean {
   const reserved = condition(vm, "Reserved");
-  return reserved?.status === "True" || reserved?.reason === "DomainTaken";
+  return reserved?.status === "True" || ["DomainTaken", "DomainKept", "DomainReserved"].includes(reserved?.reason ?? "");
 }
 
 /** The command that logs in: as the controller says, who goes by what the gateway is to be

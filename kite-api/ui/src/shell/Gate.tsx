@@ -2,11 +2,15 @@
 
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { Navigate, Outlet, useLocation } from "react-router";
-import { Account, useAccount, useConfig, useMe } from "../api/queries";
+import { Account, forgetOthers, useAccount, useConfig, useMe } from "../api/queries";
+import type { Me } from "../api/types";
 import { Loading } from "../components/Loaded";
 import { Notice } from "../components/Notice";
 import { useT } from "../i18n";
+import { hasEdits } from "../lib/edited";
+import { Over } from "../lib/over";
 import { isLeaving } from "./leaving";
+import { SignInAgain } from "./SignInAgain";
 
 const FactorSetup = lazy(() => import("./FactorSetup"));
 
@@ -18,39 +22,62 @@ export interface EntranceState {
   why?: "ended" | "signed-out";
 }
 
-/** Shows its children to whoever is signed in; others are led to the way in. */
+/** Shows its children to whoever is signed in; others are led to the way in. Where a
+ * session ends while something is typed, that stays until its owner is in again. */
 export function SignedIn({ children }: { children: ReactNode }) {
   const location = useLocation();
   const me = useMe();
   const config = useConfig();
-  const before = useRef(false);
+  const last = useRef<Me | null>(null);
+  /** Whether something is typed that would be lost. */
+  const [isKept, setKept] = useState(false);
+  const isOver = me.data === null && last.current !== null && !isLeaving();
+  const [wasOver, setWasOver] = useState(false);
+  if (isOver !== wasOver) {
+    setWasOver(isOver);
+    setKept(isOver && hasEdits(document.body));
+  }
   // Until whoever sets a second factor up has seen the recovery codes.
   const [isSettingUp, setSettingUp] = useState(false);
   const isMissing = me.data?.secondFactorMissing === true;
   useEffect(() => {
     if (isMissing) setSettingUp(true);
   }, [isMissing]);
-  if (me.data) {
-    before.current = true;
+  useEffect(() => {
+    const before = last.current;
+    if (!me.data) return;
+    last.current = me.data;
+    // What another account could see is nobody else's.
+    if (before !== null && before.name !== me.data.name) forgetOthers();
+  }, [me.data]);
+
+  const account = me.data ?? (isOver && isKept ? last.current : null);
+  if (account !== null) {
     return (
-      <Account value={me.data}>
-        {isMissing || isSettingUp ? (
-          <Suspense fallback={<Splash />}>
-            <FactorSetup onDone={() => setSettingUp(false)} />
-          </Suspense>
-        ) : (
-          children
-        )}
-      </Account>
+      <>
+        <Over value={isOver}>
+          <Account key={account.name} value={account}>
+            {isMissing || isSettingUp ? (
+              <Suspense fallback={<Splash />}>
+                <FactorSetup onDone={() => setSettingUp(false)} />
+              </Suspense>
+            ) : (
+              children
+            )}
+          </Account>
+        </Over>
+        {isOver && <SignInAgain me={account} onDiscard={() => setKept(false)} />}
+      </>
     );
   }
   if (me.data === undefined || (config.data === undefined && !config.isError)) {
     return <Splash />;
   }
+  const before = last.current !== null;
   const next = location.pathname + location.search;
-  const ended: EntranceState = { next, ...(before.current ? { why: "ended" as const } : {}) };
+  const ended: EntranceState = { next, ...(before ? { why: "ended" as const } : {}) };
   const state: EntranceState = isLeaving() ? { why: "signed-out" } : ended;
-  const to = config.data?.bootstrapOpen && !before.current ? "/bootstrap" : "/sign-in";
+  const to = config.data?.bootstrapOpen && !before ? "/bootstrap" : "/sign-in";
   return <Navigate to={to} replace state={state} />;
 }
 

@@ -9,6 +9,7 @@ import { Button } from "../components/Button";
 import { Loading } from "../components/Loaded";
 import { Logo } from "../components/Logo";
 import { useT } from "../i18n";
+import { useIsOver } from "../lib/over";
 import { serial } from "../lib/serial";
 import { Bell } from "./Bell";
 import { forgetFailure } from "./failure";
@@ -44,7 +45,9 @@ export function Layout() {
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const close = useCallback(() => setOpen(false), []);
-  useLiveNews(useMemo(() => SINK, []));
+  const isOver = useIsOver();
+  // Another one of each session: who has signed in again hears of news again.
+  useLiveNews(useMemo(() => ({ ...SINK, isOf: isOver }), [isOver]));
 
   const shown = useRef(location.pathname);
   useEffect(() => {

@@ -41,8 +41,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes the claim of an earlier object of its name for its own",
         file: FILE,
         edits: &[(
-            "if reservation.spec.holder == wanted.spec.holder {",
-            "if reservation.spec.holder.name == wanted.spec.holder.name {",
+            "if reservation.spec.holder == wanted.spec.holder || reservation.spec.kept.is_some() {",
+            "if reservation.spec.holder.name == wanted.spec.holder.name || reservation.spec.kept.is_some() {",
         )],
         first: (Scenarios, "walls_of_names::"),
     },
@@ -51,8 +51,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "keeps a name that its spec does not ask for any more",
         file: FILE,
         edits: &[(
-            "stale.cloned().map(Step::Unclaim).collect()",
-            "stale.cloned().map(Step::Unclaim).take(0).collect()",
+            "stale.map(|claim| given_back(claim, user_uid)).collect()",
+            "stale.map(|claim| given_back(claim, user_uid)).take(0).collect()",
         )],
         first: (Sweep, "vm_edits::crashes"),
     },
@@ -62,5 +62,22 @@ pub(super) const ALL: &[Mutation] = &[
         file: FILE,
         edits: &[("mine.chain(&self.stale)", "mine")],
         first: (Properties, "laws::"),
+    },
+    Mutation {
+        name: "released-name-freed",
+        what: "frees a name that is to be kept for its former owner",
+        file: FILE,
+        edits: &[("if claim.spec.claim.is_kept() {", "if false {")],
+        first: (Scenarios, "kept::"),
+    },
+    Mutation {
+        name: "kept-name-for-a-namesake",
+        what: "takes a later user of the same name for the former owner of a name",
+        file: "kite-core/src/crd/reservation.rs",
+        edits: &[(
+            "&& kept.user_uid.as_deref() == user_uid;",
+            "&& user_uid.is_some() == kept.user_uid.is_some();",
+        )],
+        first: (Scenarios, "kept::"),
     },
 ];

@@ -190,7 +190,7 @@ impl Bed {
         self.offered_comes(boss, ann);
         let web = json!({
             "name": "web", "cpu": 1, "memory": "1Gi", "disk": "10Gi", "image": "alpine-3.22",
-            "sshId": "ann-web", "sshPassword": VM_PASSWORD, "domainPrefix": "www",
+            "sshId": "ann-web", "sshPassword": VM_PASSWORD, "domainPrefix": "ann-shop",
         });
         self.post("/api/v1/vms", ann, &web);
         self.wait_for_vm(ann, "web");

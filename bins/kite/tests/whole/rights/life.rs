@@ -179,7 +179,7 @@ fn machines(stage: &Stage, boss: &str, ann: &str) -> [&'static str; 2] {
     assert_eq!(vm(platform, ann, "none").0, 404);
     let body = json!({
         "name": "web", "cpu": 1, "memory": "1Gi", "disk": "10Gi", "image": "alpine",
-        "sshId": "ann-web", "sshPassword": VM_PASSWORD, "domainPrefix": "www",
+        "sshId": "ann-web", "sshPassword": VM_PASSWORD, "domainPrefix": "ann-shop",
         "startOnConnect": true, "idleTimeout": "1h",
     });
     platform.curl_ok(201, "POST", "/api/v1/vms", Some(ann), Some(&body));

@@ -100,6 +100,7 @@ impl Stage {
             .crds(kite_core::cdi::crds())
             .crds(kite_core::gateway_api::crds())
             .crds(operator_definitions())
+            .crds(kite_core::cert_manager::crds())
             .build()
             .unwrap();
         for manifest in installation.manifests() {

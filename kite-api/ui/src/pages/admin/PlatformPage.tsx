@@ -12,6 +12,7 @@ import { useT } from "../../i18n";
 import { useBasis } from "../../lib/basis";
 import { CertificateSection } from "./CertificateSection";
 import { EveryoneSection } from "./EveryoneSection";
+import { MissingReferences } from "./MissingReferences";
 import { ProvidersSection } from "./ProvidersSection";
 
 const FACTORS: readonly SecondFactorOf[] = ["Nobody", "Administrators", "Everybody"];
@@ -26,6 +27,7 @@ export default function PlatformPage() {
       <Loaded query={platform}>
         {(platform) => (
           <>
+            <MissingReferences platform={platform} />
             <PlatformForm platform={platform} />
             <ProvidersSection platform={platform} />
           </>

@@ -1,6 +1,6 @@
 import { useEffect, type ReactNode } from "react";
 import { Navigate, useLocation } from "react-router";
-import { keys, queries, useMe } from "../../api/queries";
+import { forgetOthers, keys, queries, useMe } from "../../api/queries";
 import { Logo } from "../../components/Logo";
 import { forgetFailure, useFailure } from "../../shell/failure";
 import type { EntranceState } from "../../shell/Gate";
@@ -57,7 +57,7 @@ export function useEntranceState(): EntranceState {
 export async function entered(): Promise<void> {
   setLeaving(false);
   forgetFailure();
-  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== keys.config[0] && queryKey[0] !== keys.me[0] });
+  forgetOthers();
   void queries.invalidateQueries({ queryKey: keys.config });
   await queries.refetchQueries({ queryKey: keys.me });
 }

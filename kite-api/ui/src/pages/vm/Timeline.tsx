@@ -34,7 +34,10 @@ const REMEDIES: Record<string, Key> = {
   ExpiresSoon: "remedy.Expired",
   Suspended: "remedy.Suspended",
   SshIdTaken: "remedy.SshIdTaken",
+  SshIdKept: "remedy.SshIdTaken",
   DomainTaken: "remedy.DomainTaken",
+  DomainKept: "remedy.DomainTaken",
+  DomainReserved: "remedy.DomainTaken",
   UnknownImage: "remedy.UnknownImage",
   ImageNotReady: "remedy.ImageNotReady",
   DiskTooSmall: "remedy.DiskTooSmall",
@@ -84,6 +87,8 @@ const FIELDS: Record<string, string> = {
   ExpiresSoon: "expiresAt",
   NoCredentials: "sshPassword",
   DomainTaken: "domainPrefix",
+  DomainKept: "domainPrefix",
+  DomainReserved: "domainPrefix",
   DiskTooSmall: "disk",
 };
 

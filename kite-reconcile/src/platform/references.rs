@@ -1,0 +1,218 @@
+//! The objects that settings of the platform name, and which of them are not there.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::{
+    core::v1::{Namespace, Secret},
+    networking::v1::IngressClass,
+    storage::v1::StorageClass,
+};
+use kite_core::{
+    cert_manager::ClusterIssuer,
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    conditions::NewCondition,
+    crd::{KitePlatformSpec, platform_condition::RESOLVED_REFS},
+    gateway_api::Gateway,
+    names,
+};
+use kube::{ResourceExt as _, api::ListParams};
+
+/// An object that a setting names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The setting, such as `spec.storageClass`.
+    pub setting: &'static str,
+    /// Whether it is set to this; else it is the default.
+    pub is_set: bool,
+    /// Kind of the object.
+    pub kind: Referent,
+    /// The object.
+    pub key: ObjectKey,
+}
+
+/// Kinds of objects that settings name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Referent {
+    /// Where disks of VMs are.
+    StorageClass,
+    /// Where images are, or an ingress controller runs.
+    Namespace,
+    /// Whose the Ingresses are.
+    IngressClass,
+    /// To what routes attach.
+    Gateway,
+    /// From whom certificates are.
+    ClusterIssuer,
+    /// Where a certificate, or secrets of OpenID Connect clients are.
+    Secret,
+}
+
+/// All objects that are named by the settings of a platform whose own namespace is
+/// `here`.
+pub(super) fn references(spec: &KitePlatformSpec, here: &str) -> Vec<Reference> {
+    let of = |setting, kind, key| Reference {
+        setting,
+        is_set: true,
+        kind,
+        key,
+    };
+    let mut all = vec![
+        Reference {
+            is_set: spec.storage_class.is_some(),
+            ..of(
+                "spec.storageClass",
+                Referent::StorageClass,
+                ObjectKey::cluster(spec.storage_class()),
+            )
+        },
+        Reference {
+            is_set: spec.image_namespace.is_some(),
+            ..of(
+                "spec.imageNamespace",
+                Referent::Namespace,
+                ObjectKey::cluster(spec.image_namespace()),
+            )
+        },
+    ];
+    let exposure = &spec.exposure;
+    all.extend(exposure.ingress_class_name.iter().map(|name| {
+        let setting = "spec.exposure.ingressClassName";
+        of(setting, Referent::IngressClass, ObjectKey::cluster(name))
+    }));
+    all.extend(exposure.gateway.iter().map(|it| {
+        let key = ObjectKey::namespaced(&it.namespace, &it.name);
+        of("spec.exposure.gateway", Referent::Gateway, key)
+    }));
+    all.extend(exposure.controller_namespaces.iter().map(|name| {
+        let setting = "spec.exposure.controllerNamespaces";
+        of(setting, Referent::Namespace, ObjectKey::cluster(name))
+    }));
+    all.extend(exposure.certificate.cluster_issuer.iter().map(|name| {
+        let setting = "spec.exposure.certificate.clusterIssuer";
+        of(setting, Referent::ClusterIssuer, ObjectKey::cluster(name))
+    }));
+    all.extend(exposure.certificate.secret_name.iter().map(|name| {
+        let setting = "spec.exposure.certificate.secretName";
+        of(setting, Referent::Secret, ObjectKey::namespaced(here, name))
+    }));
+    let mut providers = spec.sign_in_providers.iter();
+    if providers.any(|provider| provider.client_secret_key.is_some()) {
+        let key = ObjectKey::namespaced(here, names::OIDC_SECRET);
+        let setting = "spec.signInProviders[].clientSecretKey";
+        all.push(of(setting, Referent::Secret, key));
+    }
+    all
+}
+
+/// Those of [`references`] that are not there.
+pub(super) async fn missing<C: Cluster>(
+    cluster: &C,
+    spec: &KitePlatformSpec,
+    here: &str,
+) -> Result<Vec<Reference>, ClusterError> {
+    let mut missing = Vec::new();
+    for reference in references(spec, here) {
+        if !is_there(cluster, &reference).await? {
+            missing.push(reference);
+        }
+    }
+    Ok(missing)
+}
+
+async fn is_there<C: Cluster>(cluster: &C, of: &Reference) -> Result<bool, ClusterError> {
+    Ok(match of.kind {
+        Referent::Namespace => cluster.find::<Namespace>(&of.key).await?.is_some(),
+        Referent::Gateway => cluster.find::<Gateway>(&of.key).await?.is_some(),
+        Referent::Secret => cluster.find::<Secret>(&of.key).await?.is_some(),
+        // The controller may list these, and read none by its name.
+        Referent::StorageClass => is_listed::<StorageClass, C>(cluster, &of.key).await?,
+        Referent::IngressClass => is_listed::<IngressClass, C>(cluster, &of.key).await?,
+        Referent::ClusterIssuer => is_listed::<ClusterIssuer, C>(cluster, &of.key).await?,
+    })
+}
+
+async fn is_listed<K: Object, C: Cluster>(
+    cluster: &C,
+    key: &ObjectKey,
+) -> Result<bool, ClusterError> {
+    match cluster.list::<K>(None, &ListParams::default()).await {
+        Ok(found) => {
+            let unreadable = found.unreadable.iter().map(|it| &it.meta.name);
+            let names: BTreeSet<_> = found.items.iter().map(|it| &it.meta().name).collect();
+            let mut all = names.into_iter().chain(unreadable);
+            Ok(all.any(|name| name.as_ref() == Some(&key.name)))
+        }
+        // The kind is not installed.
+        Err(ClusterError::NotFound { .. }) => Ok(false),
+        // Nothing is said of what one may not look at.
+        Err(ClusterError::Forbidden { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether all is there that settings name.
+pub(super) fn condition(missing: &[Reference]) -> NewCondition {
+    if missing.is_empty() {
+        return NewCondition::new(
+            RESOLVED_REFS,
+            true,
+            "ResolvedRefs",
+            "all objects that the settings name are there",
+        );
+    }
+    let told: Vec<_> = missing.iter().map(Reference::told).collect();
+    NewCondition::new(RESOLVED_REFS, false, "RefNotFound", told.join("; "))
+}
+
+impl Reference {
+    /// That it is not there, and the remedy.
+    fn told(&self) -> String {
+        let (setting, kind, key) = (self.setting, self.kind.name(), &self.key);
+        let names = if self.is_set {
+            "names"
+        } else {
+            "is not set and stands for"
+        };
+        let edit = format!("kubectl edit kiteplatform {}", names::PLATFORM);
+        format!(
+            "{setting} {names} {kind} {key}, which is not there: create it{}, or name another \
+             ({edit})",
+            self.kind.hint()
+        )
+    }
+}
+
+impl Referent {
+    /// The kind's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StorageClass => "StorageClass",
+            Self::Namespace => "Namespace",
+            Self::IngressClass => "IngressClass",
+            Self::Gateway => "Gateway",
+            Self::ClusterIssuer => "ClusterIssuer",
+            Self::Secret => "Secret",
+        }
+    }
+
+    /// What to look at beside.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::ClusterIssuer => " (which takes cert-manager)",
+            Self::Gateway => " (which takes the Gateway API)",
+            Self::StorageClass | Self::Namespace | Self::IngressClass | Self::Secret => "",
+        }
+    }
+}
+
+/// Whether a setting of a platform names this object, wherever Kite itself is.
+pub(crate) fn names_it<K: Object>(spec: &KitePlatformSpec, object: &K) -> bool {
+    let kind = K::kind(&());
+    let here = object.namespace().unwrap_or_default();
+    let mut all = references(spec, &here).into_iter();
+    all.any(|it| {
+        it.kind.name() == kind
+            && it.key.name == object.name_any()
+            && it.key.namespace == object.namespace()
+    })
+}
