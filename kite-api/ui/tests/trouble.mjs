@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { PASSWORD, accessible, api, button, fill, fitsWidth, heading, marked, says, scene, tokenOf } from "./world.mjs";
+import { PASSWORD, SIZE, accessible, api, button, fill, fitsWidth, heading, marked, phase, says, scene, tokenOf } from "./world.mjs";
 
 const an_ended_session_leads_to_the_sign_in_and_back = () =>
   scene({ user: "ann" }, async (page) => {
@@ -157,6 +157,38 @@ const news_come_again_after_they_were_refused = () =>
     await streamed;
   });
 
+const an_answer_that_is_late_does_not_undo_news = () =>
+  scene({ user: "ann" }, async (page) => {
+    let answer;
+    const released = new Promise((resolve) => (answer = resolve));
+    const late = page.waitForResponse((it) => it.url().includes("/api/v1/vms?"));
+    const asked = new Promise((resolve) => {
+      const hold = async (route) => {
+        const response = await route.fetch();
+        resolve();
+        await released;
+        await route.fulfill({ response });
+      };
+      void page.route("**/api/v1/vms?*", hold, { times: 1 });
+    });
+    await page.goto("/");
+    await asked;
+    const token = await tokenOf("ann");
+    await api("POST", "/vms", token, { name: "newer", ...SIZE, sshPassword: PASSWORD });
+    const row = page.getByRole("link", { name: "newer", exact: true });
+    await row.waitFor();
+    // Nothing more comes of it that would mend the list.
+    await phase(token, "newer", "Running");
+    await page.locator("li", { has: row }).getByText("Running", { exact: true }).waitFor();
+    answer();
+    await (await late).finished();
+    // Until what came of it is drawn.
+    await page.evaluate(() => new Promise((drawn) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(drawn)), 50)));
+    assert.equal(await row.count(), 1);
+    await api("DELETE", "/vms/newer", token);
+    await row.waitFor({ state: "detached" });
+  });
+
 const an_api_older_than_the_page_will_do = () =>
   scene({ user: "ann" }, async (page) => {
     const problem = { type: "urn:kite:problem:not-found", title: "Not found", status: 404 };
@@ -223,6 +255,7 @@ export default {
   what_is_said_of_a_field_goes_as_it_is_corrected,
   a_lost_connection_is_told_and_recovers,
   news_come_again_after_they_were_refused,
+  an_answer_that_is_late_does_not_undo_news,
   an_api_older_than_the_page_will_do,
   a_part_of_the_page_that_is_gone_is_loaded_again,
   what_is_not_there_says_so,

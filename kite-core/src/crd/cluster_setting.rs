@@ -47,7 +47,7 @@ const TEXT: &str = "\"\"";
 
 impl ClusterSetting {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         setting("baseDomain", TEXT, ApiMay::SetOnce),
         setting("storageClass", TEXT, ApiMay::Nothing),
         setting("imageNamespace", TEXT, ApiMay::Nothing),

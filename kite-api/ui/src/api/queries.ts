@@ -1,6 +1,13 @@
 // What the pages read, kept in one cache.
 
-import { keepPreviousData, QueryCache, QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import {
+  keepPreviousData,
+  QueryCache,
+  QueryClient,
+  useQuery,
+  type QueryPersister,
+  type UseQueryResult,
+} from "@tanstack/react-query";
 import { createContext, useContext } from "react";
 import * as calls from "./calls";
 import { heardError, heardFrom, useIsConnectionLost } from "./connection";
@@ -9,10 +16,19 @@ import { isMissing, ProblemError } from "./problem";
 import { useIsOver } from "../lib/over";
 import type { Me, Vm } from "./types";
 
+/** Keeps what came while an answer was awaited: news, or what a write has answered. The
+ * answer may be older, and no news would ever mend that. */
+const unlessNewsCame: QueryPersister = async (ask, context, query) => {
+  const before = query.state.dataUpdateCount;
+  const answer: unknown = await ask(context);
+  const { data, dataUpdateCount } = query.state as { data: unknown; dataUpdateCount: number };
+  return dataUpdateCount === before || data === undefined ? answer : data;
+};
+
 export const queries = new QueryClient({
   queryCache: new QueryCache({ onError: heardError, onSuccess: heardFrom }),
   defaultOptions: {
-    queries: { retry: false, networkMode: "always", staleTime: 1000 },
+    queries: { retry: false, networkMode: "always", staleTime: 1000, persister: unlessNewsCame },
     mutations: { retry: false, networkMode: "always", onSuccess: heardFrom, onError: heardError },
   },
 });
