@@ -159,7 +159,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
     now: Timestamp,
     context: &Context<C>,
 ) -> Result<Action, Error> {
-    let (observed, account) = noted(R::observe(object, &context.cluster, &context.settings)).await;
+    let (observed, account) = noted(observe::<R, C>(object, context)).await;
     let mut observed = observed?;
     R::at(&mut observed, now);
     // A cluster without caches does not tell what was read.
@@ -210,7 +210,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
                     // It speaks of what was read for the object as it was.
                     account = account.map(Account::outdated);
                     *object = *changed;
-                    observed = R::observe(object, &context.cluster, &context.settings).await?;
+                    observed = observe::<R, C>(object, context).await?;
                     R::at(&mut observed, (context.clock)());
                     continue;
                 }
@@ -223,7 +223,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
         };
         if !is_observed_live && plan.steps.iter().any(is_delicate) {
             is_observed_live = true;
-            observed = live(R::observe(object, &context.cluster, &context.settings)).await?;
+            observed = live(observe::<R, C>(object, context)).await?;
             R::at(&mut observed, (context.clock)());
             continue;
         }
@@ -246,8 +246,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 Err(error) if is_conflict(&error) && step.is_apply() && !is_contested => {
                     tracing::debug!(step = step.describe(), %error, "looks again");
                     (is_contested, is_observed_live) = (true, true);
-                    observed =
-                        live(R::observe(object, &context.cluster, &context.settings)).await?;
+                    observed = live(observe::<R, C>(object, context)).await?;
                     R::at(&mut observed, (context.clock)());
                     continue 'rounds;
                 }
@@ -264,6 +263,15 @@ async fn rounds<R: Reconciler, C: Cluster>(
         rounds: MAX_ROUNDS,
         step: wanted,
     })
+}
+
+/// What there is, in a box: it is large, and handed on from future to future.
+async fn observe<R: Reconciler, C: Cluster>(
+    object: &R::Object,
+    context: &Context<C>,
+) -> Result<Box<R::Observed>, Error> {
+    let observed = R::observe(object, &context.cluster, &context.settings).await?;
+    Ok(Box::new(observed))
 }
 
 /// Undoes what was done for a step that was refused.
@@ -348,7 +356,7 @@ async fn tell<R: Reconciler, C: Cluster>(
 async fn echoed<R: Reconciler, C: Cluster>(
     object: &R::Object,
     context: &Context<C>,
-) -> Result<(R::Observed, bool), Error> {
+) -> Result<(Box<R::Observed>, bool), Error> {
     let mut is_live = true;
     if let Some(caches) = &context.caches {
         for pause in ECHO {
@@ -359,7 +367,7 @@ async fn echoed<R: Reconciler, C: Cluster>(
         }
         is_live = cache::has_shown(caches, object) && cache::is_newest(caches, object);
     }
-    let mut observed = R::observe(object, &context.cluster, &context.settings).await?;
+    let mut observed = observe::<R, C>(object, context).await?;
     R::at(&mut observed, (context.clock)());
     if !R::is_current(&observed) {
         R::look_at_others(object, &mut observed, &context.cluster).await?;

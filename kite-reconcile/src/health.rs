@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use kite_core::cluster::Object;
+use kite_core::{cert_manager, cluster::Object, gateway_api, kubevirt::KubeVirt};
+use kube::Resource as _;
 use tokio::time::Instant;
 
 use crate::leader::{Leadership, Standing};
@@ -167,9 +168,8 @@ impl Kind {
         }
     }
 
-    /// Whether Kite works without this kind.
     fn is_optional(&self) -> bool {
-        self.group == "gateway.networking.k8s.io" || self.name == "KubeVirt"
+        is_optional(&self.group, &self.name)
     }
 
     fn remedy(&self) -> Option<&'static str> {
@@ -180,6 +180,11 @@ impl Kind {
             _ => return None,
         })
     }
+}
+
+/// Whether Kite works in a cluster without this kind.
+pub(crate) fn is_optional(group: &str, kind: &str) -> bool {
+    [gateway_api::GROUP, cert_manager::GROUP].contains(&group) || kind == KubeVirt::kind(&())
 }
 
 #[cfg(test)]

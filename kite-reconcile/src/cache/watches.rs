@@ -12,11 +12,8 @@ use std::{
 use async_trait::async_trait;
 use futures::{StreamExt as _, future::try_join_all, stream::BoxStream};
 use kite_core::{
-    cert_manager,
     cluster::{Lenient, Object},
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine},
-    gateway_api,
-    kubevirt::KubeVirt,
 };
 use kube::{
     Api, Client,
@@ -35,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Builder, Caches, Feeder, kinds::Kind, retry::Retry};
 use crate::{
-    health::Health,
+    health::{Health, is_optional},
     triggers::{self, Listener},
 };
 
@@ -386,9 +383,7 @@ fn is_unreadable(error: &watcher::Error) -> bool {
 /// are no requests: most clusters lack it. Of other kinds nothing is concluded
 /// from an answer that may be a mistake.
 fn is_not_installed<K: Object>(error: &watcher::Error) -> bool {
-    let is_kubevirt = TypeId::of::<K>() == TypeId::of::<KubeVirt>();
-    let is_optional = [gateway_api::GROUP, cert_manager::GROUP].contains(&&*K::group(&()));
-    (is_kubevirt || is_optional)
+    is_optional(&K::group(&()), &K::kind(&()))
         && matches!(
             error,
             watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404

@@ -156,13 +156,13 @@ impl Observed {
 
         let (platform, (owner, claims), image) = try_join!(
             find::<KitePlatform, C>(cluster, ObjectKey::cluster(names::PLATFORM)),
-            async {
+            Box::pin(async {
                 let owner = owner(cluster, vm.namespace).await?;
                 let user_uid = owner.as_ref().and_then(ResourceExt::uid);
                 let wanted = reservation::of_vm(&vm);
                 let claims = Claims::observe(cluster, wanted, &held_by, user_uid).await?;
                 Ok::<_, ClusterError>((owner, claims))
-            },
+            }),
             // A VM goes whatever it is.
             unless(deleting, image(cluster, &object.spec.image)),
         )?;
