@@ -113,7 +113,9 @@ impl Selection {
 fn is_had_by(entry: &Entry, whose: &Entry) -> bool {
     match Kind::of(&entry.object) {
         Some(Kind::Reservation) => entry.object.data["spec"]["holder"]["uid"] == whose.former_uid,
-        Some(Kind::Password) => owned(&entry.object) == named(&whose.object),
+        Some(Kind::Password) => {
+            owned(&entry.object).is_some_and(|it| named(&whose.object) == Some(it))
+        }
         Some(Kind::Secret) => {
             let vm = &whose.object;
             Kind::of(vm) == Some(Kind::Machine)
