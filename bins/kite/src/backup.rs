@@ -327,9 +327,11 @@ impl Told {
         if lost > 0 {
             self.lines.line(&format!(
                 "{lost} passwords are not back, and their users cannot sign in with them: an \
-                 administrator gives each another one on the page of users. Where no \
-                 administrator can sign in, kite install makes the token again by which somebody \
-                 becomes one"
+                 administrator gives each another one on the page of users. Where none can sign \
+                 in, the token in the Secret {} that the installation left makes one, or write \
+                 what kite password-hash prints into spec.passwordHash of an administrator's \
+                 KiteUser",
+                names::BOOTSTRAP_SECRET
             ));
         }
         let touches = |name: &str| {
