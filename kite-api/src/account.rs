@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     auth::{
         COOKIE_MEANING, Caller, Client, EMAIL_UNVERIFIED, PASSWORD, PasswordOwner, SignedIn,
-        belongs_to, end_session, end_sessions_but, greet, is_open, new_epoch, prove_password,
-        proved_until, read_password, require_free_email, sessions_of,
+        StoredPassword, belongs_to, end_session, end_sessions_but, greet, is_open, new_epoch,
+        prove_password, proved_until, read_password, require_free_email, sessions_of,
     },
     key_dates,
     openapi::about,
@@ -244,9 +244,8 @@ async fn change_password(
 ) -> Result<Answer<SignedIn>, Problem> {
     caller.permit(Action::ChangePassword, Whose::Own)?;
     let user = caller.user();
-    let known = user.spec.password_hash.as_ref();
     // An account without a password has none to be told.
-    if known.is_some() && form.peek::<String>("currentPassword").is_none() {
+    if user.spec.has_password() && form.peek::<String>("currentPassword").is_none() {
         form.missing::<String>("currentPassword");
     }
     if let Some(NewPassword { new, .. }) = &input {
@@ -265,14 +264,17 @@ async fn change_password(
     let current = current.unwrap_or_default();
     prove_password(&state, &caller, &client, "currentPassword", current).await?;
     let hash = state.passwords().hash(new).await?;
-    let mut spec = json!({ "passwordHash": hash });
+    let password = StoredPassword::make(&state, &user.name_any(), &hash).await?;
+    let mut spec = password.fields();
     if !keep_tokens {
-        spec["tokenEpoch"] = json!(new_epoch());
+        spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));
     }
+    let spec = Value::from(spec);
     let cache = &state.caches().users;
     let anyhow = IfMatch::default();
     let notes = key_dates::note_password();
-    let edited = edit_noting(&state, cache, user, &anyhow, &spec, &notes, &form).await?;
+    let edited = edit_noting(&state, cache, user, &anyhow, &spec, &notes, &form).await;
+    let edited = password.settle(&state, Some(user), edited).await?;
     tracing::info!(user = caller.name(), "changed the own password");
     // They are over by now; this clears them away.
     end_sessions_but(&state, &edited, None).await?;

@@ -190,7 +190,7 @@ async fn begin_linking(
 ) -> Result<Answer<Begun>, Problem> {
     caller.permit(Action::ManageIdentities, Whose::Own)?;
     let user = caller.user();
-    if user.spec.password_hash.is_some() && form.peek::<String>("password").is_none() {
+    if user.spec.has_password() && form.peek::<String>("password").is_none() {
         form.missing::<String>("password");
     }
     let Link {

@@ -78,7 +78,7 @@ fn password_at(now: Timestamp) -> Map<String, Value> {
 /// The same for an account that is about to be made.
 pub(crate) fn note_new(user: &mut KiteUser, now: Timestamp) {
     let mut notes = keys_at(None, &user.spec.ssh_public_keys, now);
-    if user.spec.password_hash.is_some() {
+    if user.spec.has_password() {
         notes.append(&mut password_at(now));
     }
     let notes = notes.into_iter().filter_map(|(name, value)| {

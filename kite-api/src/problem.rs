@@ -296,6 +296,12 @@ impl Problem {
         })
     }
 
+    /// Whether what was asked for was refused, and so was not done. Of a fault nobody
+    /// knows what came of it.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.kind.status().is_client_error()
+    }
+
     /// Fields of the body or of the query are wrong. Of very many the first are told:
     /// a small request must not have a huge answer.
     pub fn invalid(mut errors: Vec<FieldError>) -> Self {

@@ -24,8 +24,8 @@ pub use self::builder::{ApiStateBuilder, BuildError};
 use crate::{
     audit::{ApiAudit, Audited},
     auth::{
-        Lookups, NotedUses, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle, oidc::Providers,
-        sweep,
+        Lookups, NotedUses, Orphans, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle,
+        oidc::Providers, sweep,
     },
     budget::Budget,
     caches::Caches,
@@ -50,6 +50,7 @@ pub(crate) struct Settings {
     pub(crate) proof_lifetime: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) namespace_wait: Duration,
+    pub(crate) take_in_after: Duration,
 }
 
 /// What every handler shares. Cheap to clone.
@@ -76,6 +77,9 @@ pub(crate) struct Inner {
     streams: Budget,
     noted_uses: NotedUses,
     seen_factors: SeenFactors,
+    orphans: Orphans,
+    /// Since when this process is there.
+    begun: Instant,
     event_places: Places,
     creations: Turns,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
@@ -238,6 +242,17 @@ impl ApiState {
         &self.inner.seen_factors
     }
 
+    /// Passwords that no account named when it was last looked.
+    pub(crate) fn orphans(&self) -> &Orphans {
+        &self.inner.orphans
+    }
+
+    /// Whether hashes of passwords are taken out of accounts by now. Not at once: a
+    /// replica of the version before, which an upgrade is about to end, knows no others.
+    pub(crate) fn takes_in(&self) -> bool {
+        self.inner.begun.elapsed() >= self.settings().take_in_after
+    }
+
     /// Which VMs are being created at the moment.
     pub(crate) fn creations(&self) -> &Turns {
         &self.inner.creations
@@ -342,6 +357,6 @@ async fn background(inner: Weak<Inner>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(inner) = inner.upgrade() else { return };
-        sweep(&inner).await;
+        sweep(&ApiState { inner }).await;
     }
 }

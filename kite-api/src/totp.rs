@@ -120,7 +120,7 @@ async fn begin(
     Sent { input, mut form }: Sent<Proof>,
 ) -> Result<Created<EnrolmentView>, Problem> {
     caller.permit(Action::ManageSecondFactor, Whose::Own)?;
-    if caller.user().spec.password_hash.is_none() {
+    if !caller.user().spec.has_password() {
         return Err(Problem::new(
             ProblemKind::Conflict,
             "the account has no password that a second factor would stand beside",

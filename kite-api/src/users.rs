@@ -22,7 +22,8 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::view::UserView;
 use crate::{
     auth::{
-        Caller, EMAIL_UNVERIFIED, Maker, PASSWORD, PasswordOwner, create_user, end_sessions_of,
+        Caller, EMAIL_UNVERIFIED, Maker, PASSWORD, PasswordOwner, StoredPassword, create_user,
+        end_sessions_of, forget_password,
         last_admin::{Lowered, lower, lowers},
         new_epoch, read_password, remove_factor, require_free_email,
     },
@@ -384,19 +385,21 @@ async fn patch(
     if ends_tokens {
         spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));
     }
-    if let Some(password) = password {
-        let hash = state.passwords().hash(password).await?;
-        spec.insert("passwordHash".to_owned(), json!(hash));
-    }
+    let hash = state.passwords().hash_if_any(password).await?;
     if let Some(Value::String(email)) = spec.get("email") {
         require_free_email(&state, email, user.uid().as_deref()).await?;
     }
-    let ends_sessions = suspended == Some(true) || spec.contains_key("passwordHash");
-    let is_edited = !spec.is_empty();
-    let edited = if is_edited {
-        write(&state, &caller, &user, condition, spec, notes, form).await?
-    } else {
-        KiteUser::clone(&user)
+    let ends_sessions = suspended == Some(true) || hash.is_some();
+    let is_edited = !spec.is_empty() || hash.is_some();
+    let edited = match hash {
+        Some(hash) => {
+            let password = StoredPassword::make(&state, &name, &hash).await?;
+            spec.append(&mut password.fields());
+            let written = write(&state, &caller, &user, condition, spec, notes, form).await;
+            password.settle(&state, Some(&user), written).await?
+        }
+        None if is_edited => write(&state, &caller, &user, condition, spec, notes, form).await?,
+        None => KiteUser::clone(&user),
     };
     // Only now: what refuses the rest refuses this, too.
     if remove_second_factor && remove_factor(&state, &edited).await? {
@@ -517,6 +520,7 @@ async fn delete(
         web::delete(&state, user.as_ref(), &condition).await?;
     }
     state.caches().users.caught_up_with_deletion(&user).await;
+    forget_password(&state, &user).await;
     end_sessions_of(&state, &user).await?;
     tracing::info!(by = caller.name(), user = name, "deleted a user");
     let mut view = UserView::of(&user);

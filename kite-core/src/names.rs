@@ -200,10 +200,18 @@ pub fn identity_reservation(of: &Identity) -> String {
     format!("identity.{}", identity(of))
 }
 
-/// Fingerprint of a password hash, by which a session tells whether the password is
-/// still the one with which it began. The hash is salted, so it says nothing of it.
+/// Fingerprint of a password hash: the name of its `KitePassword`, by which a session
+/// tells, too, whether the password is still the one with which it began. The hash is
+/// salted, so it says nothing of it.
 pub fn credential(hash: &PasswordHash) -> String {
     hex(&Sha256::digest(hash.as_str().as_bytes())[..16])
+}
+
+/// The same where another account has the very same hash, written there by hand: of a
+/// `KitePassword` there can be one of a name.
+pub fn credential_of(user: &str, hash: &PasswordHash) -> String {
+    let text = format!("{user}\n{}", hash.as_str());
+    hex(&Sha256::digest(text.as_bytes())[..16])
 }
 
 /// Name of the `KiteSession` that an opaque token opens, or that the first half of

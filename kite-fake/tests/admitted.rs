@@ -28,6 +28,7 @@ const WORDS: &[&str] = &[
     "ssh-ed25519 AAAA",
     "sha256:00",
     "0 3 * * 0",
+    "0123456789abcdef0123456789abcdef",
 ];
 
 /// Texts that are odd and may be admitted.
@@ -143,6 +144,7 @@ static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         KiteToken |_| (), |_| None;
         KiteInvite |_| (), |_| None;
         KiteSecondFactor |_| (), |_| None;
+        KitePassword |_| (), |_| None;
         KiteConnection |_| (), |_| None;
     }
 });

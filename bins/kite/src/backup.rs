@@ -37,8 +37,8 @@ pub(crate) struct BackupOptions {
     /// File to write, which must not be there yet; - for standard output. It is JSON.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Also keep Secrets that nobody can make anew: the key by which second factors are
-    /// sealed, the gateway's host key, secrets of sign-in providers, the certificate, and
+    /// Also keep Secrets that nobody can make anew: the key by which passwords and second
+    /// factors are sealed, the gateway's host key, secrets of sign-in providers, the certificate, and
     /// the keys of all VMs. Whoever has the file can then read all of that.
     #[arg(long)]
     with_secrets: bool,
@@ -92,8 +92,8 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
     lines.line(&format!("{} objects are kept", kept.entries.len()));
     if !kept.with_secrets {
         lines.line(
-            "Secrets are NOT in it: elsewhere second factors cannot be restored, and the gateway \
-             and VMs get other keys. See --with-secrets",
+            "Secrets are NOT in it: elsewhere passwords and second factors cannot be restored, \
+             and the gateway and VMs get other keys. See --with-secrets",
         );
     }
     lines.line(
@@ -321,6 +321,19 @@ impl Told {
             self.not_back
         );
         self.lines.line(&summary);
+        let is_lost =
+            |row: &&Value| row["object"]["kind"] == "KitePassword" && row["change"] == "failed";
+        let lost = self.rows.iter().filter(is_lost).count();
+        if lost > 0 {
+            self.lines.line(&format!(
+                "{lost} passwords are not back, and their users cannot sign in with them: an \
+                 administrator gives each another one on the page of users. Where none can sign \
+                 in, the token in the Secret {} that the installation left makes one, or write \
+                 what kite password-hash prints into spec.passwordHash of an administrator's \
+                 KiteUser",
+                names::BOOTSTRAP_SECRET
+            ));
+        }
         let touches = |name: &str| {
             let mut rows = self.rows.iter();
             rows.any(|row| {

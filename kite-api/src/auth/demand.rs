@@ -57,7 +57,7 @@ pub(super) async fn lacks_factor(state: &ApiState, user: &KiteUser) -> Result<bo
     let asked = platform.map(|it| it.spec.require_second_factor);
     let is_asked = asked.is_some_and(|it| it.covers(user.spec.access_level));
     let uid = user.uid().unwrap_or_default();
-    if !is_asked || user.spec.password_hash.is_none() || state.seen_factors().has(&uid) {
+    if !is_asked || !user.spec.has_password() || state.seen_factors().has(&uid) {
         return Ok(false);
     }
     let _permit = state.lookups().known()?;
@@ -82,7 +82,7 @@ pub(crate) async fn require_own_factor(
     asked: SecondFactorOf,
 ) -> Result<(), Problem> {
     let is_kept_out = asked.covers(user.spec.access_level)
-        && user.spec.password_hash.is_some()
+        && user.spec.has_password()
         && !has_factor(state, user).await?;
     if !is_kept_out {
         return Ok(());

@@ -152,7 +152,7 @@ async fn has_other(state: &ApiState, than: &KiteUser, way: WayIn) -> Result<bool
     let can_come_in = |user: &KiteUser| {
         let spec = &user.spec;
         let has_way = way == WayIn::Elsewhere
-            || spec.password_hash.is_some()
+            || spec.has_password()
             || spec.identities.iter().any(|it| leads_in(&platform, it));
         spec.may_come_in() && user.metadata.deletion_timestamp.is_none() && has_way
     };

@@ -12,6 +12,8 @@ mod lookups;
 pub(crate) mod oidc;
 mod open_sign_up;
 mod origin;
+mod orphans;
+mod password;
 mod password_rule;
 mod passwords;
 mod permit;
@@ -31,6 +33,7 @@ mod shape;
 mod sign_in;
 mod sign_up;
 mod sweep;
+mod take_in;
 mod throttle;
 mod token;
 
@@ -43,6 +46,8 @@ pub(crate) use self::{
     kept_token::{API_TOKEN, INVITE_TOKEN, seal_token, sealed_token},
     lookups::Lookups,
     open_sign_up::EMAIL_UNVERIFIED,
+    orphans::Orphans,
+    password::{StoredPassword, forget_password},
     password_rule::{Owner as PasswordOwner, PASSWORD, read_password},
     passwords::Passwords,
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kite_core::password::PasswordHash;
-use tokio::sync::Semaphore;
+use kite_core::{names, password::PasswordHash};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     metrics::Hashing,
@@ -48,36 +48,69 @@ impl Passwords {
             .map_err(|error| internal(&error))
     }
 
-    /// Whether `password` is the one behind `hash`. Without a hash the answer is
-    /// no, and takes as long.
+    /// The same where there may be none.
+    pub(crate) async fn hash_if_any(
+        &self,
+        password: Option<String>,
+    ) -> Result<Option<PasswordHash>, Problem> {
+        match password {
+            Some(password) => self.hash(password).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether `password` is the one behind the hash that `known` finds. Without a hash
+    /// the answer is no, and takes as long. It is looked for by no more at a time than
+    /// may wait.
     pub(crate) async fn verify(
         &self,
-        hash: Option<&PasswordHash>,
+        known: impl Future<Output = Result<Option<PasswordHash>, Problem>>,
         password: String,
     ) -> Result<bool, Problem> {
-        let known = hash.is_some();
-        let hash = hash.unwrap_or(&self.dummy).clone();
-        let fits = self.bounded(move || hash.verify(&password)).await?;
-        Ok(fits && known)
+        let _place = self.place()?;
+        let known = known.await?;
+        let is_known = known.is_some();
+        let hash = known.unwrap_or_else(|| self.dummy.clone());
+        let fits = self.run(move || hash.verify(&password)).await?;
+        Ok(fits && is_known)
+    }
+
+    /// A name that a password could have, and none has.
+    pub(crate) fn nobodys(&self) -> String {
+        names::credential(&self.dummy)
     }
 
     async fn bounded<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let busy = || {
-            self.hashing.refused();
-            Problem::new(
-                ProblemKind::Unavailable,
-                "too many people are signing in at once: try again shortly",
-            )
-            .retry_after(std::time::Duration::from_secs(2))
-        };
-        let _place = self.waiting.try_acquire().map_err(|_| busy())?;
+        let _place = self.place()?;
+        self.run(work).await
+    }
+
+    fn busy(&self) -> Problem {
+        self.hashing.refused();
+        Problem::new(
+            ProblemKind::Unavailable,
+            "too many people are signing in at once: try again shortly",
+        )
+        .retry_after(std::time::Duration::from_secs(2))
+    }
+
+    /// A place among those that run or wait.
+    fn place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.waiting.try_acquire().map_err(|_| self.busy())
+    }
+
+    /// Runs this when its turn comes. Whoever asks has a place.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
         let permit = Arc::clone(&self.running)
             .acquire_owned()
             .await
-            .map_err(|_| busy())?;
+            .map_err(|_| self.busy())?;
         // The permit goes along: a request that was given up does not make room
         // while its hash still runs.
         let hashing = self.hashing.clone();
@@ -108,7 +141,10 @@ fn internal(error: &dyn std::error::Error) -> Problem {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::mpsc;
+    use std::{
+        future::{Ready, ready},
+        sync::mpsc,
+    };
 
     use axum::response::IntoResponse as _;
     use http::{StatusCode, header};
@@ -171,6 +207,16 @@ mod tests {
         }
     }
 
+    type Known = Ready<Result<Option<PasswordHash>, Problem>>;
+
+    fn nobody() -> Known {
+        ready(Ok(None))
+    }
+
+    fn somebody(hash: &PasswordHash) -> Known {
+        ready(Ok(Some(hash.clone())))
+    }
+
     const RUNNING: &str = "kite_api_passwords_hashing ";
     const MOST: &str = "kite_api_passwords_hashing_most ";
     const REFUSED: &str = "kite_api_passwords_refused_total ";
@@ -187,7 +233,10 @@ mod tests {
         .await;
         for refused in [
             pool.passwords.hash("horse".to_owned()).await.err(),
-            pool.passwords.verify(None, "horse".to_owned()).await.err(),
+            pool.passwords
+                .verify(nobody(), "horse".to_owned())
+                .await
+                .err(),
         ] {
             let refused = refused.unwrap();
             assert_eq!(refused.kind(), ProblemKind::Unavailable);
@@ -206,7 +255,7 @@ mod tests {
         let hash = hash.unwrap();
         let fits = pool
             .passwords
-            .verify(Some(&hash), "correct horse".to_owned());
+            .verify(somebody(&hash), "correct horse".to_owned());
         assert!(fits.await.unwrap());
     }
 
@@ -235,12 +284,12 @@ mod tests {
         let passwords = Passwords::new(1, Hashing::default()).await.unwrap();
         assert!(
             !passwords
-                .verify(None, "nobody has this password".to_owned())
+                .verify(nobody(), "nobody has this password".to_owned())
                 .await
                 .unwrap()
         );
         let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
-        let verify = |text: &str| passwords.verify(Some(&hash), text.to_owned());
+        let verify = |text: &str| passwords.verify(somebody(&hash), text.to_owned());
         assert!(verify("correct horse").await.unwrap());
         assert!(!verify("wrong horse").await.unwrap());
     }

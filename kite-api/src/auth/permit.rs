@@ -14,12 +14,14 @@ use std::sync::Arc;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, Object, ObjectKey},
     crd::{KiteUser, KiteUserSpec},
+    names,
 };
 use kube::{ResourceExt as _, api::PropagationPolicy};
 
 use super::{
     Client,
     open_sign_up::mark_email,
+    password::{StoredPassword, forget_password},
     sign_in::let_in,
     sign_up::{check_free, taken, without_code},
 };
@@ -81,7 +83,8 @@ pub(super) async fn make_account<P: Permit>(
     }
 
     let permit = claim(state, permit, &username).await?;
-    spec.password_hash = Some(state.passwords().hash(password.clone()).await?);
+    let hash = state.passwords().hash(password.clone()).await?;
+    spec.credential = Some(names::credential(&hash));
     let mut user = KiteUser::new(&username, spec);
     note_new(&mut user);
     if !permit.vouches_for_email() {
@@ -92,7 +95,17 @@ pub(super) async fn make_account<P: Permit>(
     if let Some(stamp) = stamp {
         stamp.mark(&mut user);
     }
-    let (user, is_new) = match state.cluster().create(&user).await {
+    let stored = StoredPassword::make(state, &username, &hash).await?;
+    let created = state.cluster().create(&user).await;
+    // What came of other faults the sweep finds out.
+    let refused = matches!(
+        created,
+        Err(ClusterError::AlreadyExists { .. } | ClusterError::Invalid { .. })
+    );
+    if refused {
+        stored.forget(state).await;
+    }
+    let (mut user, is_new) = match created {
         Ok(user) => (user, true),
         Err(ClusterError::AlreadyExists { .. }) => {
             let user = state.cluster().get::<KiteUser>(&key).await?;
@@ -113,13 +126,14 @@ pub(super) async fn make_account<P: Permit>(
     if !permit.use_up(state, &user).await? {
         let gone = PropagationPolicy::Background;
         state.cluster().remove(&user, gone).await?;
+        forget_password(state, &user).await;
         return Err(at_the_same_moment::<P>());
     }
     if !is_new {
         // Its owner may have done a lot with it since: it is signed in to as ever.
         let earlier = Some(Arc::new(user.clone()));
         let known = let_in(state, client, &username, earlier, password, None).await;
-        known.map_err(|problem| match problem.kind() {
+        let known = known.map_err(|problem| match problem.kind() {
             ProblemKind::WrongCredentials => {
                 let called = P::CALLED;
                 let detail = format!(
@@ -130,6 +144,7 @@ pub(super) async fn make_account<P: Permit>(
             }
             _ => without_code(problem, &username),
         })?;
+        user = KiteUser::clone(&known);
     }
     state.caches().users.caught_up_with(&user).await;
     Ok((user, is_new))

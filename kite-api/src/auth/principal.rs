@@ -275,7 +275,7 @@ impl Principal {
 
     /// That one has to prove who one is, and how.
     pub(crate) fn unproved(&self) -> Problem {
-        let detail = if self.user.spec.password_hash.is_some() {
+        let detail = if self.user.spec.has_password() {
             "too long has passed since you showed that it is you: send your password (and a code, \
              if the account has a second factor) to POST /api/v1/auth/prove, then repeat this"
         } else {

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::{
     Caller, Client,
+    password::known_hash,
     second_factor::{find_factor, require_second_factor},
     sign_in::too_many,
 };
@@ -106,7 +107,7 @@ pub(super) async fn prove(
             "you did not sign in here: nothing asks you for a proof",
         ));
     };
-    if caller.user().spec.password_hash.is_none() {
+    if !caller.user().spec.has_password() {
         return Err(Problem::new(
             ProblemKind::Conflict,
             "the account has no password to show: sign in at your provider again",
@@ -156,7 +157,7 @@ pub(crate) async fn prove_password(
     field: &str,
     password: String,
 ) -> Result<(), Problem> {
-    if caller.user().spec.password_hash.is_none() {
+    if !caller.user().spec.has_password() {
         return if caller.is_proved() {
             Ok(())
         } else {
@@ -190,7 +191,7 @@ pub(crate) async fn verify_password(
         .sign_in_throttle()
         .attempt(&user.spec.username, client.address)
         .map_err(too_many)?;
-    let known = user.spec.password_hash.as_ref();
+    let known = known_hash(state, Some(user));
     match state.passwords().verify(known, password).await {
         Ok(true) => {
             attempt.succeeded();

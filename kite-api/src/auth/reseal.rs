@@ -10,8 +10,8 @@ use axum::extract::State;
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
-    crd::KiteSecondFactor,
+    cluster::{Cluster as _, ClusterExt as _, Object, ObjectKey},
+    crd::{KitePassword, KiteSecondFactor},
 };
 use kube::{ResourceExt as _, api::ListParams};
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ use crate::{
 
 /// Writes under way at a time.
 const PARALLEL: usize = 8;
-/// How often a second factor is read again that was used meanwhile.
+/// How often what was written meanwhile is read again.
 const ATTEMPTS: usize = 5;
 
 /// What came of a rotation.
@@ -43,15 +43,86 @@ pub(crate) struct Rotated {
     /// Whether there is another key. False where an earlier rotation had left something
     /// behind: that is done now, and the next request makes the key.
     key_replaced: bool,
-    /// Second factors that are sealed with the latest key now, and were not before.
+    /// Second factors and passwords that are sealed with the latest key now, and were not
+    /// before.
     resealed: usize,
     /// Second factors that no key opens: their users sign in with them no more, and an
     /// administrator takes them away.
     unreadable: Vec<String>,
+    /// Accounts whose password no key opens: their users sign in with it no more, and an
+    /// administrator gives them another.
+    unreadable_passwords: Vec<String>,
 }
 
-/// Makes another key, and seals all second factors with it. Nobody is signed out, and
-/// codes go on to fit. What breaks it off is gone on with by the same request.
+/// A kind whose objects have something sealed in them.
+trait Sealed: Object {
+    /// What people call it.
+    const CALLED: &'static str;
+    /// The field of the spec that it is in.
+    const FIELD: &'static str;
+
+    /// For whom it is sealed.
+    fn whose(&self) -> String;
+
+    /// What is sealed.
+    fn sealed(&self) -> &str;
+
+    /// Name of the account that it is of.
+    fn account(&self) -> String;
+
+    /// Whether it is missed if no key opens it.
+    fn is_needed(&self, state: &ApiState) -> bool;
+}
+
+impl Sealed for KiteSecondFactor {
+    const CALLED: &'static str = "second factor";
+    const FIELD: &'static str = "sealedSecret";
+
+    fn whose(&self) -> String {
+        self.spec.user_uid.clone()
+    }
+
+    fn sealed(&self) -> &str {
+        &self.spec.sealed_secret
+    }
+
+    fn account(&self) -> String {
+        self.name_any()
+    }
+
+    fn is_needed(&self, _: &ApiState) -> bool {
+        true
+    }
+}
+
+impl Sealed for KitePassword {
+    const CALLED: &'static str = "password";
+    const FIELD: &'static str = "sealedHash";
+
+    fn whose(&self) -> String {
+        Self::place(&self.spec.user, &self.name_any())
+    }
+
+    fn sealed(&self) -> &str {
+        &self.spec.sealed_hash
+    }
+
+    fn account(&self) -> String {
+        self.spec.user.clone()
+    }
+
+    /// One that the account does not name is about to be swept up.
+    fn is_needed(&self, state: &ApiState) -> bool {
+        let user = state
+            .caches()
+            .users
+            .get(&ObjectKey::cluster(&self.spec.user));
+        user.is_some_and(|user| user.spec.credential == self.metadata.name)
+    }
+}
+
+/// Makes another key, and seals all second factors and passwords with it. Nobody is signed
+/// out, and codes and passwords go on to fit. What breaks it off is gone on with by the same request.
 pub(super) async fn rotate_seal_key(
     State(state): State<ApiState>,
     caller: Caller,
@@ -84,7 +155,7 @@ pub(super) async fn rotate_seal_key(
     tracing::warn!(
         by = caller.name(),
         resealed = rotated.resealed,
-        unreadable = rotated.unreadable.len(),
+        unreadable = rotated.unreadable.len() + rotated.unreadable_passwords.len(),
         "made another key for what is sealed"
     );
     Ok(Answer::new(rotated))
@@ -95,50 +166,63 @@ fn too_soon(left: Duration) -> Problem {
     Problem::new(ProblemKind::Conflict, message).retry_after(left)
 }
 
-/// Seals every second factor with the latest key.
+/// Seals everything with the latest key.
 async fn reseal(state: &ApiState, seal: &Seal) -> Result<Rotated, Problem> {
-    let all = ListParams::default();
-    let factors = state.cluster().list::<KiteSecondFactor>(None, &all).await?;
-    let mut rotated = Rotated {
+    let (factors, unreadable) = reseal_all::<KiteSecondFactor>(state, seal).await?;
+    let (passwords, unreadable_passwords) = reseal_all::<KitePassword>(state, seal).await?;
+    Ok(Rotated {
         key_replaced: false,
-        resealed: 0,
-        unreadable: Vec::new(),
-    };
-    // The key of one that could not be looked at may not go.
-    let factors = factors.complete()?.into_iter().map(|factor| async move {
-        let name = factor.name_any();
-        (name, reseal_one(state, seal, factor).await)
-    });
-    let mut renewals = stream::iter(factors).buffer_unordered(PARALLEL);
-    while let Some((name, renewal)) = renewals.next().await {
-        match renewal? {
-            Renewal::Latest => {}
-            Renewal::Sealed(_) => rotated.resealed += 1,
-            Renewal::Unreadable => {
-                tracing::error!(user = name, "no key opens a second factor");
-                rotated.unreadable.push(name);
-            }
-        }
-    }
-    Ok(rotated)
+        resealed: factors + passwords,
+        unreadable,
+        unreadable_passwords,
+    })
 }
 
-async fn reseal_one(
+/// Seals all of a kind with the latest key: how many were not, and whose no key opens.
+async fn reseal_all<K: Sealed>(
     state: &ApiState,
     seal: &Seal,
-    factor: KiteSecondFactor,
+) -> Result<(usize, Vec<String>), Problem> {
+    let all = state
+        .cluster()
+        .list::<K>(None, &ListParams::default())
+        .await?;
+    // The key of one that could not be looked at may not go.
+    let all = all.complete()?.into_iter().map(|object| async move {
+        let (account, is_needed) = (object.account(), object.is_needed(state));
+        (account, is_needed, reseal_one(state, seal, object).await)
+    });
+    let (mut resealed, mut unreadable) = (0, Vec::new());
+    let mut renewals = stream::iter(all).buffer_unordered(PARALLEL);
+    while let Some((account, is_needed, renewal)) = renewals.next().await {
+        match renewal? {
+            Renewal::Sealed(_) => resealed += 1,
+            Renewal::Unreadable if is_needed => {
+                tracing::error!(user = account, "no key opens a {}", K::CALLED);
+                unreadable.push(account);
+            }
+            Renewal::Latest | Renewal::Unreadable => {}
+        }
+    }
+    Ok((resealed, unreadable))
+}
+
+async fn reseal_one<K: Sealed>(
+    state: &ApiState,
+    seal: &Seal,
+    object: K,
 ) -> Result<Renewal, Problem> {
-    let key = ObjectKey::of(&factor);
-    let mut there = Some(factor);
+    let key = ObjectKey::of(&object);
+    let mut there = Some(object);
     for _ in 0..ATTEMPTS {
-        let Some(factor) = there else {
+        let Some(object) = there else {
             return Ok(Renewal::Latest);
         };
-        let renewal = seal.renew(&factor.spec.user_uid, &factor.spec.sealed_secret)?;
+        let renewal = seal.renew(&object.whose(), object.sealed())?;
         let Renewal::Sealed(sealed) = &renewal else {
             return Ok(renewal);
         };
-        if write(state, &factor, json!({ "sealedSecret": sealed })).await? {
+        if write(state, &object, json!({ (K::FIELD): sealed })).await? {
             return Ok(renewal);
         }
         // A code of it was used, or it went.
@@ -146,6 +230,9 @@ async fn reseal_one(
     }
     Err(Problem::new(
         ProblemKind::Conflict,
-        format!("the second factor of {key} is being used all the time: try again"),
+        format!(
+            "the {} {key} is being used all the time: try again",
+            K::CALLED
+        ),
     ))
 }

@@ -59,6 +59,13 @@ impl Seal {
         Self::of_secret(&Self::secret_of(state).await?)
     }
 
+    /// The same, to open what was sealed: none if there is no key, or none that is one.
+    pub(super) async fn if_any(state: &ApiState) -> Result<Option<Self>, Problem> {
+        let key = state.own_key(names::SEAL_SECRET);
+        let secret = state.cluster().find::<Secret>(&key).await?;
+        Ok(secret.and_then(|secret| Self::of_secret(&secret).ok()))
+    }
+
     /// The Secret with the keys of this cluster, which is made if there is none.
     pub(super) async fn secret_of(state: &ApiState) -> Result<Secret, Problem> {
         let key = state.own_key(names::SEAL_SECRET);

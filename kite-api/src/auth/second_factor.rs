@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
     crd::{KiteSecondFactor, KiteSecondFactorSpec, KiteUser},
     names,
 };
@@ -223,20 +223,20 @@ async fn step_of(
     Ok(step.filter(|step| *step > factor.spec.last_step))
 }
 
-/// Writes what changed, if nobody else wrote since.
-pub(super) async fn write(
+/// Writes what changed of an object, if nobody else wrote since.
+pub(super) async fn write<K: Object>(
     state: &ApiState,
-    factor: &KiteSecondFactor,
+    object: &K,
     spec: Value,
 ) -> Result<bool, Problem> {
     let patch = json!({
-        "metadata": { "uid": factor.uid(), "resourceVersion": factor.resource_version() },
+        "metadata": { "uid": object.uid(), "resourceVersion": object.resource_version() },
         "spec": spec,
     });
-    let key = ObjectKey::of(factor);
+    let key = ObjectKey::of(object);
     match state
         .cluster()
-        .edit::<KiteSecondFactor>(FieldManager::API, &key, &patch)
+        .edit::<K>(FieldManager::API, &key, &patch)
         .await
     {
         Ok(_) => Ok(true),

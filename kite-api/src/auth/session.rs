@@ -87,7 +87,7 @@ fn spec(
     KiteSessionSpec {
         user: user.name_any(),
         user_uid: user.uid().unwrap_or_default(),
-        credential: user.spec.password_hash.as_ref().map(names::credential),
+        credential: user.spec.credential(),
         identity: entry.identity.map(names::identity),
         expires_at: Time(expires_at),
         epoch: state.platform().session_epoch,
@@ -238,7 +238,7 @@ pub(crate) fn sessions_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteSess
 /// it has no more, and not from before everybody was signed out, which was when the platform's epoch became `epoch`.
 pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser, epoch: i64) -> bool {
     let begun_with = session.spec.credential.as_deref();
-    let password = user.spec.password_hash.as_ref().map(names::credential);
+    let password = user.spec.credential();
     let has_identity = |id: &str| {
         let mut identities = user.spec.identities.iter();
         identities.any(|identity| names::identity(identity) == id)

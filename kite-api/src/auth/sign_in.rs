@@ -13,10 +13,12 @@ use serde::Serialize;
 
 use super::{
     Caller, Client, cookie, end_session,
+    password::known_hash,
     places::note_place,
     refresh::Renewal,
     second_factor::require_second_factor,
     session::{Entry, Tokens, open_session},
+    take_in::take_in,
 };
 use crate::{
     audit::note,
@@ -142,10 +144,8 @@ pub(super) async fn let_in(
         .sign_in_throttle()
         .attempt(account, client.address)
         .map_err(too_many)?;
-    let hash = user
-        .as_ref()
-        .and_then(|user| user.spec.password_hash.as_ref());
-    let fits = match state.passwords().verify(hash, password).await {
+    let known = known_hash(state, user.as_deref());
+    let fits = match state.passwords().verify(known, password).await {
         Ok(fits) => fits,
         Err(problem) => {
             attempt.undecided();
@@ -168,12 +168,29 @@ pub(super) async fn let_in(
     match require_second_factor(state, &user, client, code).await {
         Ok(()) => {
             attempt.succeeded();
-            Ok(user)
+            Ok(as_taken_in(state, user).await)
         }
         // The address is not the owner's yet, for all that is known.
         Err(problem) => {
             attempt.undecided();
             Err(problem)
+        }
+    }
+}
+
+/// The account, whose hash is put out of sight before somebody is told of how it is, if
+/// it can be.
+async fn as_taken_in(state: &ApiState, user: Arc<KiteUser>) -> Arc<KiteUser> {
+    match take_in(state, &user).await {
+        Ok(Some(edited)) => Arc::new(edited),
+        Ok(None) => user,
+        Err(problem) => {
+            let why = problem.detail();
+            tracing::warn!(
+                why,
+                "the hash of a password stays in its account until the sweep"
+            );
+            user
         }
     }
 }

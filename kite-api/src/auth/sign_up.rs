@@ -15,6 +15,7 @@ use super::{
     Client,
     invite::look_at,
     open_sign_up::{mark, mark_email, require_room, take_turn},
+    password::StoredPassword,
     password_rule::{Owner as PasswordOwner, fault, read_password},
     permit::make_account,
     shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
@@ -331,9 +332,8 @@ pub(crate) async fn create_user(
         // Before anything is hashed for nothing.
         require_room(state).await?;
     }
-    if let Some(password) = password {
-        spec.password_hash = Some(state.passwords().hash(password).await?);
-    }
+    let hash = state.passwords().hash_if_any(password).await?;
+    spec.credential = hash.as_ref().map(names::credential);
     let mut user = KiteUser::new(&username, spec);
     note_new(&mut user);
     let _turn = match maker {
@@ -347,9 +347,17 @@ pub(crate) async fn create_user(
     if let Some(stamp) = stamp {
         stamp.mark(&mut user);
     }
+    let password = match &hash {
+        Some(hash) => Some(StoredPassword::make(state, &username, hash).await?),
+        None => None,
+    };
     let created = match state.cluster().create(&user).await {
-        Err(ClusterError::AlreadyExists { .. }) => return Err(taken("username", &username)),
-        created => created.map_err(|error| form.blame(error))?,
+        Err(ClusterError::AlreadyExists { .. }) => Err(taken("username", &username)),
+        created => created.map_err(|error| form.blame(error)),
+    };
+    let created = match password {
+        Some(password) => password.settle(state, None, created).await?,
+        None => created?,
     };
     state.caches().users.caught_up_with(&created).await;
     Ok(created)

@@ -1,5 +1,5 @@
-//! Removing the objects of sessions, API tokens and invites that open nothing any
-//! more.
+//! Removing the objects of sessions, API tokens, invites and passwords that open nothing
+//! any more.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -13,10 +13,12 @@ use kube::{ResourceExt as _, api::PropagationPolicy};
 use super::{
     invite::{InviteState, state_of},
     is_token_of,
+    orphans::sweep_passwords,
     permit::Permit as _,
     session::belongs_to,
+    take_in::take_in_all,
 };
-use crate::state::Inner;
+use crate::state::ApiState;
 
 /// Time between two sweeps.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
@@ -48,14 +50,14 @@ fn is_dead<K: Object>(
 }
 
 /// Removes everything that is dead once. Several replicas may do so at a time.
-pub(crate) async fn sweep(inner: &Inner) {
-    let caches = &inner.caches;
+pub(crate) async fn sweep(state: &ApiState) {
+    let caches = state.caches();
     // A user that is not in a stale copy may well exist.
     if !caches.users.is_live() || !caches.platforms.is_live() {
         return;
     }
     let now = Timestamp::now();
-    let platform = inner.platform();
+    let platform = state.platform();
     let user = |name: &str| caches.users.get(&ObjectKey::cluster(name));
     if caches.sessions.is_live() {
         for session in caches.sessions.list(|_| true) {
@@ -69,7 +71,7 @@ pub(crate) async fn sweep(inner: &Inner) {
                 belongs,
                 now,
             ) {
-                remove(inner, session.as_ref()).await;
+                remove(state, session.as_ref()).await;
             }
         }
     }
@@ -85,10 +87,12 @@ pub(crate) async fn sweep(inner: &Inner) {
                 belongs,
                 now,
             ) {
-                remove(inner, token.as_ref()).await;
+                remove(state, token.as_ref()).await;
             }
         }
     }
+    take_in_all(state).await;
+    sweep_passwords(state).await;
     if caches.invites.is_live() {
         let invites = caches.invites.list(|_| true);
         for user in second_accounts(&invites, &caches.users.list(is_by_invite)) {
@@ -96,12 +100,12 @@ pub(crate) async fn sweep(inner: &Inner) {
                 user = user.name_any(),
                 "removes an account whose invite had made another"
             );
-            remove(inner, user.as_ref()).await;
+            remove(state, user.as_ref()).await;
         }
         for invite in invites {
             let maker = user(&invite.spec.created_by.name);
             if is_past(&invite, maker.as_deref(), now) {
-                remove(inner, invite.as_ref()).await;
+                remove(state, invite.as_ref()).await;
             }
         }
     }
@@ -157,9 +161,9 @@ fn is_past(invite: &KiteInvite, maker: Option<&KiteUser>, now: Timestamp) -> boo
     }
 }
 
-async fn remove<K: Object>(inner: &Inner, object: &K) {
+async fn remove<K: Object>(state: &ApiState, object: &K) {
     let gone = PropagationPolicy::Background;
-    if let Err(error) = inner.cluster.remove(object, gone).await {
+    if let Err(error) = state.cluster().remove(object, gone).await {
         tracing::warn!(%error, "what is dead stays until the next sweep");
     }
 }

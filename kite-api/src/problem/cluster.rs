@@ -154,7 +154,7 @@ fn field_of_cause(path: &str) -> String {
     match path {
         "spec" | "metadata" | "<nil>" | "<root>" => String::new(),
         "sshPasswordHash" => "sshPassword".to_owned(),
-        "passwordHash" => "password".to_owned(),
+        "passwordHash" | "credential" => "password".to_owned(),
         path => path.to_owned(),
     }
 }

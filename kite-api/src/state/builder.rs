@@ -12,13 +12,13 @@ use kite_core::{
 };
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{ApiState, Inner, Settings, background, once_filled};
 use crate::{
     audit::{ApiAudit, Audited, LogRequests},
     auth::{
-        Limits, Lookups, NotedUses, Passwords, SeenFactors, Throttle,
+        Limits, Lookups, NotedUses, Orphans, Passwords, SeenFactors, Throttle,
         oidc::{Providers, Reach},
     },
     budget::Budget,
@@ -38,6 +38,9 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// How long a proof of who one is counts unless told otherwise.
 const PROOF_LIFETIME: Duration = Duration::from_secs(10 * 60);
+/// How long hashes of passwords stay in accounts after a replica has begun, unless told
+/// otherwise: longer than an upgrade takes.
+const TAKE_IN_AFTER: Duration = Duration::from_secs(10 * 60);
 /// Wrong bodies that are shown to the API server at a time.
 const TRIALS: usize = 8;
 
@@ -85,6 +88,7 @@ impl ApiStateBuilder {
                 proof_lifetime: PROOF_LIFETIME,
                 request_timeout: Duration::from_secs(30),
                 namespace_wait: Duration::from_secs(5),
+                take_in_after: TAKE_IN_AFTER,
             },
             reach: Reach::default(),
             body_memory: BODY_MEMORY,
@@ -158,6 +162,14 @@ impl ApiStateBuilder {
     /// answers that it is not ready (5 seconds).
     pub fn namespace_wait(mut self, wait: Duration) -> Self {
         self.settings.namespace_wait = wait;
+        self
+    }
+
+    /// How long hashes that others write into accounts (`passwordHash`) stay there after
+    /// this has begun: it takes them in from then on (10 minutes). Replicas of the version
+    /// before know passwords by no others.
+    pub fn take_in_after(mut self, age: Duration) -> Self {
+        self.settings.take_in_after = age;
         self
     }
 
@@ -265,6 +277,8 @@ impl ApiStateBuilder {
             streams: Budget::signed_in(self.stream_memory),
             noted_uses: NotedUses::default(),
             seen_factors: SeenFactors::default(),
+            orphans: Orphans::default(),
+            begun: Instant::now(),
             event_places: Places::default(),
             creations: Turns::default(),
             bootstrap_seen: Mutex::default(),

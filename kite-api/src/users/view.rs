@@ -76,7 +76,7 @@ impl UserView {
             email: user.spec.email.clone(),
             access_level: user.spec.access_level,
             suspended: user.spec.suspended,
-            has_password: user.spec.password_hash.is_some(),
+            has_password: user.spec.has_password(),
             identities: user
                 .spec
                 .identities

@@ -254,8 +254,10 @@ async fn what_matters_is_shown_before_and_after_and_no_secret_is() {
     let edited = world.patch(path, &root, edit).await;
     assert_eq!(edited.status, 200, "{edited:?}");
     let record = kept.one();
-    let fields = record["changes"][0]["fields"].to_string();
-    assert!(fields.contains("passwordHash"), "{record:#}");
+    let changes = record["changes"].as_array().unwrap();
+    let account = changes.iter().find(|it| it["kind"] == "KiteUser");
+    let fields = account.unwrap()["fields"].to_string();
+    assert!(fields.contains("credential"), "{record:#}");
     all.push(record);
 
     let made = json!({"name": "ci", "scopes": ["account:read"]});
@@ -323,7 +325,11 @@ async fn what_was_done_for_a_client_that_left_is_written_down() {
     assert_eq!(record["operation"], "changePassword");
     assert_eq!(record["outcome"], "failed");
     assert_eq!(record["status"], Value::Null);
-    assert_eq!(record["changes"][0]["kind"], "KiteUser", "{record:#}");
+    let changes = record["changes"].as_array().unwrap();
+    assert!(
+        changes.iter().any(|it| it["kind"] == "KiteUser"),
+        "{record:#}"
+    );
     assert!(
         record["remarks"][0]
             .as_str()

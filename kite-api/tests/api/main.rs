@@ -16,6 +16,7 @@ mod gate;
 mod http;
 mod intake;
 mod invites;
+mod kept_passwords;
 mod lists;
 mod lookups;
 mod notices;

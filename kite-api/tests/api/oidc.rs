@@ -132,7 +132,7 @@ async fn somebody_gets_an_account_by_signing_in_and_the_same_one_again() {
     let subject = "1001".to_owned();
     let issuer = provider.issuer.clone();
     assert_eq!(made.spec.identities, [Identity { issuer, subject }]);
-    assert!(made.spec.password_hash.is_none());
+    assert!(!made.spec.has_password());
 
     // Whatever the provider calls them later.
     provider.says(json!({"sub": "1001", "preferred_username": "ann-kim"}));

@@ -291,7 +291,7 @@ async fn whoever_has_no_password_signs_in_at_the_provider_again() {
     let world = World::new().await;
     let token = world.user("ann", AccessLevel::User).await;
     // As somebody who only ever came in by a provider.
-    let patch = json!({"spec": {"passwordHash": null}});
+    let patch = json!({"spec": {"passwordHash": null, "credential": null}});
     let key = ObjectKey::cluster("ann");
     let manager = FieldManager::new("test");
     let edited: KiteUser = world.cluster.edit(manager, &key, &patch).await.unwrap();

@@ -59,7 +59,7 @@ async fn codes_fit_after_it_and_the_key_before_opens_nothing() {
     assert_eq!(done.status, 200, "{done:?}");
     assert_eq!(
         done.body,
-        json!({"keyReplaced": true, "resealed": 1, "unreadable": []})
+        json!({"keyReplaced": true, "resealed": 1, "unreadable": [], "unreadablePasswords": []})
     );
 
     let (second, renewed) = (secret(&world).await, factor(&world).await);
@@ -92,7 +92,8 @@ async fn what_a_rotation_left_behind_is_sealed_anew_by_the_next() {
     // As a replica writes that had read the key before.
     seal_as(&world, &sealed).await;
     let done = rotate(&world, &root).await;
-    let went_on = json!({"keyReplaced": false, "resealed": 1, "unreadable": []});
+    let went_on =
+        json!({"keyReplaced": false, "resealed": 1, "unreadable": [], "unreadablePasswords": []});
     assert_eq!(done.body, went_on);
     an_hour_later(&world).await;
     let done = rotate(&world, &root).await;
@@ -127,7 +128,8 @@ async fn a_rotation_that_breaks_off_locks_nobody_out() {
     assert_eq!(sign_in(&world, Some(&app.code(1))).await.status, 200);
     // At once, and with the key that was made.
     let key = secret(&world).await.data;
-    let went_on = json!({"keyReplaced": false, "resealed": 1, "unreadable": []});
+    let went_on =
+        json!({"keyReplaced": false, "resealed": 1, "unreadable": [], "unreadablePasswords": []});
     assert_eq!(rotate(&world, &root).await.body, went_on);
     assert_eq!(secret(&world).await.data, key);
 }
@@ -142,6 +144,6 @@ async fn what_no_key_opens_is_told_and_only_administrators_do_it() {
     let done = rotate(&world, &root).await;
     assert_eq!(
         done.body,
-        json!({"keyReplaced": true, "resealed": 0, "unreadable": ["ann"]})
+        json!({"keyReplaced": true, "resealed": 0, "unreadable": ["ann"], "unreadablePasswords": []})
     );
 }

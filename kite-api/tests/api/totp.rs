@@ -150,7 +150,7 @@ async fn who_has_no_password_has_no_second_factor_beside_it() {
     let world = World::new().await;
     world.user("ann", AccessLevel::User).await;
     let key = ObjectKey::cluster("ann");
-    let patch = json!({"spec": {"passwordHash": null}});
+    let patch = json!({"spec": {"passwordHash": null, "credential": null}});
     let ann: KiteUser = world
         .cluster
         .edit(FieldManager::new("test"), &key, &patch)

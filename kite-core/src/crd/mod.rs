@@ -17,6 +17,7 @@ mod image;
 mod invite;
 #[allow(dead_code)]
 mod offer;
+mod password;
 mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
@@ -38,9 +39,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt as _;
 
 pub use self::{
-    charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, platform::*,
-    reservation::*, reserved_domain::*, second_factor::*, session::*, sign_in::*, token::*,
-    user::*, virtual_machine::*,
+    charge::*, cluster_setting::*, connection::*, image::*, invite::*, offer::*, password::*,
+    platform::*, reservation::*, reserved_domain::*, second_factor::*, session::*, sign_in::*,
+    token::*, user::*, virtual_machine::*,
 };
 
 /// API group of Kite's kinds.
@@ -61,6 +62,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         KiteToken::crd(),
         KiteInvite::crd(),
         KiteSecondFactor::crd(),
+        KitePassword::crd(),
         KiteConnection::crd(),
     ];
     all.iter_mut().for_each(formats::use_known);

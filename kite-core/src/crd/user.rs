@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Identity, salvage::salvaged};
-use crate::{password::PasswordHash, quantity::Bytes};
+use crate::{names, password::PasswordHash, quantity::Bytes};
 
 /// Desired state of a user.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -40,8 +40,14 @@ pub struct KiteUserSpec {
     #[schemars(length(min = 3, max = 254))]
     #[x_kube(validation = Rule::new(r"self.matches('^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$')").message("email must be an address such as ann@example.org"))]
     pub email: Option<String>,
-    /// Hash of the password (PHC string: argon2id, or bcrypt). Without one the
-    /// user cannot sign in with a password.
+    /// Name of the `KitePassword` that signs the user in. Set by the API; without it, and
+    /// without `passwordHash`, the user cannot sign in with a password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[0-9a-f]{32}$"))]
+    pub credential: Option<String>,
+    /// Hash of a new password (PHC string: argon2id, or bcrypt), for who sets one without
+    /// the API: it counts from now on, and the API soon puts it out of sight, into a
+    /// `KitePassword` that `credential` names, and takes this field away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_hash: Option<PasswordHash>,
     /// Who the user is at OpenID Connect providers: whoever is one of them there
@@ -85,6 +91,7 @@ impl KiteUserSpec {
         Self {
             username: username.into(),
             email: None,
+            credential: None,
             password_hash: None,
             identities: Vec::new(),
             access_level: AccessLevel::default(),
@@ -96,9 +103,21 @@ impl KiteUserSpec {
         }
     }
 
+    /// Whether the user has a password.
+    pub fn has_password(&self) -> bool {
+        self.credential.is_some() || self.password_hash.is_some()
+    }
+
+    /// Which password it is that signs the user in: a session tells by it whether it
+    /// began with that one. A hash that is here is the newer word.
+    pub fn credential(&self) -> Option<String> {
+        let by_hash = self.password_hash.as_ref().map(names::credential);
+        by_hash.or_else(|| self.credential.clone())
+    }
+
     /// Whether somebody can sign in to it, and is an administrator then.
     pub fn can_administrate(&self) -> bool {
-        let can_sign_in = self.password_hash.is_some() || !self.identities.is_empty();
+        let can_sign_in = self.has_password() || !self.identities.is_empty();
         self.access_level == AccessLevel::Admin && self.may_come_in() && can_sign_in
     }
 
@@ -227,5 +246,25 @@ impl AccessLevel {
             memory: Bytes::from_gib(memory_gi),
             disk: Bytes::from_gib(disk_gi),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_the_newer_word() {
+        let mut spec = KiteUserSpec::new("ann");
+        assert!(!spec.has_password());
+        assert_eq!(spec.credential(), None);
+        spec.credential = Some("0".repeat(32));
+        assert!(spec.has_password());
+        assert_eq!(spec.credential(), Some("0".repeat(32)));
+        let hash = PasswordHash::from_phc("$2b$04$x");
+        spec.password_hash = Some(hash.clone());
+        assert_eq!(spec.credential(), Some(names::credential(&hash)));
+        spec.credential = None;
+        assert!(spec.has_password());
     }
 }

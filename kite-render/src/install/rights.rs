@@ -418,14 +418,15 @@ fn api() -> Vec<Right> {
             CORE,
             "secrets",
             ["get", "patch"],
-            "the key of second factors, and another in its place",
+            "the key of second factors and passwords, and another in its place",
         )
         .named([names::SEAL_SECRET]),
         own(
             CORE,
             "secrets",
             ["create"],
-            "the certificate that is put in; the key of second factors, when there is none yet",
+            "the certificate that is put in; the key of second factors and passwords, when there \
+             is none yet",
         ),
         own(
             LEASES,
@@ -465,6 +466,13 @@ fn on_accounts() -> Vec<Right> {
             ["kitesecondfactors"],
             ["get", "list", "create", "patch", "delete"],
             "second factors; all of them when their key is replaced",
+        ),
+        cluster(
+            KITE,
+            ["kitepasswords"],
+            ["get", "list", "create", "patch", "delete"],
+            "hashes of passwords; all of them when their key is replaced, and to clear away what \
+             is over",
         ),
         cluster(KITE, ["kitereservations"], ["get"], "whose a name is"),
         cluster(KITE, ["kiteplatforms"], READ, "the settings").and(["create", "patch"]),

@@ -1,14 +1,15 @@
-//! Second factors are sealed for the uid of their user, with a key of the cluster.
+//! Second factors are sealed for the uid of their user, and hashes of passwords for their
+//! user and name, with a key of the cluster.
 
 use k8s_openapi::api::core::v1::Secret;
 use kite_api::Seal;
-use kite_core::{crd::KiteSecondFactor, names};
+use kite_core::{crd::KitePassword, names};
 use kube::{Api, Client, ResourceExt as _, api::DynamicObject};
 use serde_json::json;
 
-use super::document::Backup;
+use super::{document::Backup, kinds::Kind};
 
-/// With what second factors were sealed, and with what they are to be.
+/// With what they were sealed, and with what they are to be.
 pub(super) struct Seals {
     former: Option<Seal>,
     now: Option<Seal>,
@@ -31,32 +32,47 @@ impl Seals {
         })
     }
 
-    /// Seals a second factor for the new uid of its user; what is there already stays if
-    /// it says the same. Without the right keys nothing is given.
+    /// Seals what is in `wanted`, which was `kept`, for its new place; what is there already
+    /// stays if it says the same. Without the right keys nothing is given.
     pub(super) fn renew(
         &self,
-        factor: &mut DynamicObject,
-        former_uid: &str,
+        kind: Kind,
+        kept: &DynamicObject,
+        wanted: &mut DynamicObject,
         there: Option<&DynamicObject>,
     ) -> Option<()> {
-        let wanted: KiteSecondFactor = factor.clone().try_parse().ok()?;
-        let (uid, sealed) = (&wanted.spec.user_uid, &wanted.spec.sealed_secret);
+        let field = match kind {
+            Kind::Password => "sealedHash",
+            _ => "sealedSecret",
+        };
+        let sealed = |it: &DynamicObject| it.data["spec"][field].as_str().map(str::to_owned);
+        let (former, whose) = (place(kind, kept)?, place(kind, wanted)?);
+        let wanted_seal = sealed(wanted)?;
         let now = self.now.as_ref()?;
-        if uid == former_uid && now.is_latest(uid, sealed) {
+        if whose == former && now.is_latest(&whose, &wanted_seal) {
             return Some(());
         }
         let mut seals = self.former.iter().chain([now]);
-        let secret = seals.find_map(|seal| seal.open(former_uid, sealed).ok())?;
-        let there = there.and_then(|it| it.clone().try_parse::<KiteSecondFactor>().ok());
+        let secret = seals.find_map(|seal| seal.open(&former, &wanted_seal).ok())?;
         let same = there
-            .map(|it| it.spec.sealed_secret)
-            .filter(|it| now.is_latest(uid, it))
-            .filter(|it| now.open(uid, it).is_ok_and(|opened| opened == secret));
-        let sealed = match same {
+            .and_then(sealed)
+            .filter(|it| now.is_latest(&whose, it))
+            .filter(|it| now.open(&whose, it).is_ok_and(|opened| opened == secret));
+        let renewed = match same {
             Some(same) => same,
-            None => now.seal(uid, &secret).ok()?,
+            None => now.seal(&whose, &secret).ok()?,
         };
-        factor.data["spec"]["sealedSecret"] = json!(sealed);
+        wanted.data["spec"][field] = json!(renewed);
         Some(())
     }
+}
+
+/// For whom what is in an object is sealed.
+fn place(kind: Kind, object: &DynamicObject) -> Option<String> {
+    let spec = &object.data["spec"];
+    if kind == Kind::Password {
+        let user = spec["user"].as_str()?;
+        return Some(KitePassword::place(user, &object.name_any()));
+    }
+    spec["userUid"].as_str().map(str::to_owned)
 }

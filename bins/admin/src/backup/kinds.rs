@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Secret;
 use kite_api::SEALED_TOKENS;
 use kite_core::crd::{
-    KiteImage, KiteInvite, KitePlatform, KiteReservation, KiteSecondFactor, KiteToken, KiteUser,
-    KiteVirtualMachine, KiteVirtualMachineOffer,
+    KiteImage, KiteInvite, KitePassword, KitePlatform, KiteReservation, KiteSecondFactor,
+    KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
 };
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use serde_json::{Map, Value};
@@ -21,6 +21,7 @@ pub(super) enum Kind {
     Platform,
     Image,
     Offer,
+    Password,
     User,
     SecondFactor,
     Token,
@@ -32,10 +33,11 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Kite's own. Sessions and connections are not among them: people sign in again.
-    pub(super) const OWN: [Self; 9] = [
+    pub(super) const OWN: [Self; 10] = [
         Self::Platform,
         Self::Image,
         Self::Offer,
+        Self::Password,
         Self::User,
         Self::SecondFactor,
         Self::Token,
@@ -49,6 +51,7 @@ impl Kind {
             Self::Platform => ApiResource::erase::<KitePlatform>(&()),
             Self::Image => ApiResource::erase::<KiteImage>(&()),
             Self::Offer => ApiResource::erase::<KiteVirtualMachineOffer>(&()),
+            Self::Password => ApiResource::erase::<KitePassword>(&()),
             Self::User => ApiResource::erase::<KiteUser>(&()),
             Self::SecondFactor => ApiResource::erase::<KiteSecondFactor>(&()),
             Self::Token => ApiResource::erase::<KiteToken>(&()),
@@ -85,6 +88,7 @@ impl Kind {
             Self::Machine => &["granted", "restart"],
             Self::Platform
             | Self::Image
+            | Self::Password
             | Self::User
             | Self::SecondFactor
             | Self::Reservation
@@ -100,6 +104,7 @@ impl Kind {
             Self::SecondFactor => &["lastStep"],
             Self::Image
             | Self::Offer
+            | Self::Password
             | Self::Token
             | Self::Invite
             | Self::Machine
@@ -120,7 +125,12 @@ impl Kind {
             Self::SecondFactor | Self::Token => &["/spec/userUid"],
             Self::Invite => &["/spec/createdBy/uid"],
             Self::Reservation => &["/spec/holder/uid"],
-            Self::Platform | Self::Image | Self::User | Self::Machine | Self::Secret => &[],
+            Self::Platform
+            | Self::Image
+            | Self::Password
+            | Self::User
+            | Self::Machine
+            | Self::Secret => &[],
         }
     }
 }

@@ -15,6 +15,7 @@ mod kinds;
 mod namespace;
 mod order;
 mod outcome;
+mod password;
 mod restore;
 mod rising;
 mod selection;

@@ -25,7 +25,7 @@ pub(super) fn in_order<'a>(entries: &'a [Entry], namespace: &str) -> Vec<Item<'a
             Kind::Platform => 0,
             Kind::Image => 1,
             Kind::Secret if is_of_kite => 2,
-            Kind::Offer => 3,
+            Kind::Offer | Kind::Password => 3,
             Kind::User if is_holder => 4,
             Kind::Reservation => match holder(item) {
                 Some((HolderKind::KiteUser, _)) => 5,

@@ -95,6 +95,8 @@ pub async fn restore(
         uids: BTreeMap::new(),
         new_users: BTreeSet::new(),
         is_administered: false,
+        passwords: BTreeSet::new(),
+        without_password: BTreeSet::new(),
         namespaces: BTreeMap::new(),
     };
     for (kind, entry) in in_order(&backup.entries, &backup.namespace) {
@@ -114,7 +116,13 @@ pub async fn restore(
             continue;
         }
         let outcome = restoring.one(kind, entry).await;
-        if kind == Kind::User && outcome.is_back() && bootstrap::is_administrator(&entry.object) {
+        if kind == Kind::Password && outcome.is_back() {
+            restoring.passwords.insert(entry.object.name_any());
+        }
+        if kind == Kind::User
+            && outcome.is_back()
+            && bootstrap::is_administrator(&restoring.as_back(entry))
+        {
             restoring.is_administered = true;
         }
         told(&name, &outcome);
@@ -140,6 +148,10 @@ pub(super) struct Restoring<'a> {
     new_users: BTreeSet<String>,
     /// Whether an administrator who can sign in is back.
     is_administered: bool,
+    /// Names of passwords that are back.
+    pub(super) passwords: BTreeSet<String>,
+    /// Former uids of users whose password is not, and who have none.
+    pub(super) without_password: BTreeSet<String>,
     /// Whether namespaces of users are there.
     pub(super) namespaces: BTreeMap<String, bool>,
 }
@@ -218,10 +230,14 @@ impl Restoring<'_> {
     ) -> Result<Outcome, kube::Error> {
         let api = self.api(kind, &wanted);
         let there = api.get_opt(&wanted.name_any()).await?;
-        if kind == Kind::SecondFactor
-            && let Err(outcome) = self.seal(entry, &mut wanted, there.as_ref()).await
+        if matches!(kind, Kind::SecondFactor | Kind::Password)
+            && let Err(outcome) = self.seal(kind, entry, &mut wanted, there.as_ref()).await
         {
             return Ok(outcome);
+        }
+        if kind == Kind::User {
+            self.fit_password(entry, &mut wanted, there.as_ref())
+                .await?;
         }
         let Some(there) = there else {
             if let Some(why) = self.withheld(kind, entry) {
@@ -309,6 +325,7 @@ impl Restoring<'_> {
 
     async fn seal(
         &self,
+        kind: Kind,
         entry: &Entry,
         wanted: &mut DynamicObject,
         there: Option<&DynamicObject>,
@@ -318,14 +335,22 @@ impl Restoring<'_> {
         }
         let seals = Seals::find(self.client, self.backup).await;
         let seals = seals.map_err(|error| Outcome::refused(&error))?;
-        let former = entry.object.data["spec"]["userUid"].as_str();
-        let renewed = seals.renew(wanted, former.unwrap_or_default(), there);
+        let renewed = seals.renew(kind, &entry.object, wanted, there);
         renewed.ok_or_else(|| {
+            let anew = if kind == Kind::Password {
+                let user = entry.object.data["spec"]["user"].as_str();
+                format!(
+                    "an administrator gives {} another password",
+                    user.unwrap_or_default()
+                )
+            } else {
+                "the user has to set up a second factor anew".to_owned()
+            };
             Outcome::failed(
                 "it is sealed with another key than that of this cluster",
                 format!(
                     "restore a backup that was taken with --with-secrets; without the Secret {} \
-                     of that cluster the user has to set up a second factor anew",
+                     of that cluster {anew}",
                     names::SEAL_SECRET
                 ),
             )
@@ -401,7 +426,7 @@ impl Restoring<'_> {
         if !fields.is_empty() && kind == Kind::Secret && there.name_any() == names::SEAL_SECRET {
             // It may have been replaced since: what is sealed with it would open no more.
             return Ok(Outcome::skipped(
-                "the cluster's key stays, and second factors are sealed with it",
+                "the cluster's key stays, and second factors and passwords are sealed with it",
             ));
         }
         let is_its = fields.is_empty() || is_the_same(entry, &there);

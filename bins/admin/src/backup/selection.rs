@@ -7,6 +7,7 @@ use kube::{ResourceExt as _, api::DynamicObject};
 use super::{
     document::{Backup, Entry},
     kinds::Kind,
+    password::{named, owned},
 };
 
 /// What somebody calls an object: `KIND/NAME`, or `KIND/NAMESPACE/NAME`.
@@ -78,7 +79,8 @@ pub enum SelectError {
     Ambiguous(Only, usize),
 }
 
-/// Objects that were chosen, with what they alone have: claims, and the keys of VMs.
+/// Objects that were chosen, with what they alone have: claims, the passwords of users, and
+/// the keys of VMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection(BTreeSet<String>);
 
@@ -111,6 +113,9 @@ impl Selection {
 fn is_had_by(entry: &Entry, whose: &Entry) -> bool {
     match Kind::of(&entry.object) {
         Some(Kind::Reservation) => entry.object.data["spec"]["holder"]["uid"] == whose.former_uid,
+        Some(Kind::Password) => {
+            owned(&entry.object).is_some_and(|it| named(&whose.object) == Some(it))
+        }
         Some(Kind::Secret) => {
             let vm = &whose.object;
             Kind::of(vm) == Some(Kind::Machine)
@@ -170,14 +175,16 @@ mod tests {
                     "ssh-id.b",
                     &json!({"holder": {"uid": "2"}}),
                 ),
-                entry("7", "KiteUser", None, "ann", &none),
+                entry("7", "KiteUser", None, "ann", &json!({"credential": "a"})),
+                entry("8", "KitePassword", None, "a", &json!({"user": "ann"})),
+                entry("9", "KitePassword", None, "b", &json!({"user": "ann"})),
             ],
         };
         let select = |only: &str| Selection::of(&backup, &[only.parse().unwrap()]);
         let all = |uids: &[&str]| Selection(uids.iter().map(|it| (*it).to_owned()).collect());
         let chosen = select("kitevirtualmachine/kite-user-ann/web").unwrap();
         assert_eq!(chosen, all(&["1", "3", "5"]));
-        assert_eq!(select("KiteUser/ann").unwrap(), all(&["7"]));
+        assert_eq!(select("KiteUser/ann").unwrap(), all(&["7", "8"]));
         let error = select("KiteVirtualMachine/web").unwrap_err();
         assert!(matches!(error, SelectError::Ambiguous(_, 2)), "{error}");
         assert!(matches!(

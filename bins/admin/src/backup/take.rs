@@ -14,6 +14,7 @@ use super::{
     admit::{KeptSecret, is_used},
     document::{Backup, Entry},
     kinds::{Kind, essence},
+    password::{named, owned},
 };
 use crate::install::ObjectName;
 
@@ -51,6 +52,9 @@ pub async fn take(
     // Whoever is gone holds nothing any more but what is used up, or kept for its owner.
     entries
         .retain(|it| Kind::of(&it.object) != Some(Kind::Reservation) || is_of(&it.object, &known));
+    let named: BTreeSet<_> = entries.iter().filter_map(|it| named(&it.object)).collect();
+    // A password that nobody names is about to be swept up.
+    entries.retain(|it| owned(&it.object).is_none_or(|it| named.contains(&it)));
     if with_secrets {
         let secrets = KeptSecret::all(namespace, &entries);
         let all = kinds + secrets.len();

@@ -259,7 +259,7 @@ pub(crate) async fn unlink(
         }
         let platform = state.platform();
         let is_way = |identity: &Identity| leads_in(&platform, identity);
-        if now.spec.password_hash.is_none() && !left.iter().any(is_way) {
+        if !now.spec.has_password() && !left.iter().any(is_way) {
             return Err(Problem::new(
                 ProblemKind::Conflict,
                 "it is the only way to sign in to the account: set a password with POST \

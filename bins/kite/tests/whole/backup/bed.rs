@@ -234,6 +234,7 @@ impl Bed {
             "kitetokens",
             "kiteinvites",
             "kitesecondfactors",
+            "kitepasswords",
             "kitevirtualmachineoffers",
             "kitereservations",
             "kiteplatforms",
@@ -267,6 +268,7 @@ pub(crate) fn lasting(backup: &Value) -> BTreeMap<String, Value> {
         for path in [
             "/spec/userUid",
             "/spec/sealedSecret",
+            "/spec/sealedHash",
             "/spec/createdBy/uid",
             "/spec/holder/uid",
             "/metadata/ownerReferences/0/uid",

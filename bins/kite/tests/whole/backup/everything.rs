@@ -27,6 +27,7 @@ fn everything_comes_back_as_it_was() {
     comes_back(&bed, &before, &had);
     people_go_on(&bed, &had);
     what_differs_is_left_alone(&bed);
+    passwords_are_lost_without_their_key(&bed);
     assert_eq!(process.terminate().0, Some(0));
 }
 
@@ -244,6 +245,37 @@ fn people_go_on(bed: &Bed, had: &Had) {
     assert!((400..500).contains(&status), "{status} {answer}");
 }
 
+/// Without the key that they are sealed with, nobody is let in by them.
+fn passwords_are_lost_without_their_key(bed: &Bed) {
+    let output = bed.kite(&["backup", "plain.json"]);
+    assert!(output.status.success(), "{}", show(&output));
+    let user = bed.get(&["kiteuser", "ann"]);
+    assert!(user["spec"]["passwordHash"].is_null(), "{user}");
+    let password = user["spec"]["credential"].as_str().unwrap().to_owned();
+    for what in [
+        ["kitepassword", password.as_str()],
+        ["kiteuser", "ann"],
+        ["secret", "kite-seal"],
+    ] {
+        bed.platform
+            .kubectl_ok(&[&["delete", "-n=kite"], &what[..]].concat());
+    }
+    let only = ["--only=KiteUser/ann"];
+    let (code, rows) = bed.restore("plain.json", &only);
+    assert_eq!(code, Some(3), "{rows:#?}");
+    assert_eq!(rows["KiteUser/ann"]["change"], "created", "{rows:#?}");
+    let lost = &rows[&format!("KitePassword/{password}")];
+    assert_eq!(lost["change"], "failed");
+    let remedy = lost["remedy"].as_str().unwrap();
+    assert!(remedy.contains("gives ann another password"), "{remedy}");
+    let user = bed.get(&["kiteuser", "ann"]);
+    assert!(user["spec"]["credential"].is_null(), "{user}");
+    let told = bed.kite(&[&["restore", "plain.json"][..], &only].concat());
+    let told =
+        String::from_utf8_lossy(&told.stdout).into_owned() + &String::from_utf8_lossy(&told.stderr);
+    assert!(told.contains("1 passwords are not back"), "{told}");
+}
+
 fn what_differs_is_left_alone(bed: &Bed) {
     let patch = r#"{"spec":{"signUp":"Closed"}}"#;
     bed.platform
@@ -258,7 +290,10 @@ fn what_differs_is_left_alone(bed: &Bed) {
     let boss = bed.sign_in("boss", None);
     let rotate = "/api/v1/admin/rotate-seal-key";
     let rotated = bed.platform.curl_ok(200, "POST", rotate, Some(&boss), None);
-    assert_eq!(rotated["resealed"], 1, "{rotated}");
+    let passwords = bed.get(&["kitepasswords"])["items"].clone();
+    let passwords = passwords.as_array().unwrap().len();
+    assert!(passwords > 2, "{passwords}");
+    assert_eq!(rotated["resealed"], 1 + passwords, "{rotated}");
     let sealed = || {
         let key = bed.get(&["secret", "kite-seal", "-n", "kite"])["data"].clone();
         let factor = bed.get(&["kitesecondfactor", "ann"])["spec"]["sealedSecret"].clone();

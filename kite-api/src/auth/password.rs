@@ -1,0 +1,191 @@
+//! Where the hash of an account's password is: sealed, in a [`KitePassword`] that the
+//! account names.
+//!
+//! A password is set by one write of the account: it names another object, which was made
+//! before, and the one until then goes after it. Wherever that breaks off, one of both
+//! passwords signs in, and what nobody names is [swept up](super::orphans).
+
+use kite_core::{
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
+    crd::{KitePassword, KitePasswordSpec, KiteUser},
+    names,
+    password::PasswordHash,
+};
+use kube::{ResourceExt as _, api::PropagationPolicy};
+use serde_json::{Map, Value, json};
+
+use super::{seal::Seal, second_factor::write};
+use crate::{
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+};
+
+/// The hash of the password that signs `user` in; nothing if none does. Nobody is looked
+/// up like somebody is, by as many requests.
+pub(super) async fn known_hash(
+    state: &ApiState,
+    user: Option<&KiteUser>,
+) -> Result<Option<PasswordHash>, Problem> {
+    let id = user.and_then(|user| user.spec.credential());
+    let id = id.unwrap_or_else(|| state.passwords().nobodys());
+    let key = ObjectKey::cluster(id);
+    let password = state.cluster().find::<KitePassword>(&key).await?;
+    let seal = Seal::if_any(state).await?;
+    let Some(user) = user.filter(|user| user.spec.has_password()) else {
+        return Ok(None);
+    };
+    if let Some(hash) = &user.spec.password_hash {
+        return Ok(Some(hash.clone()));
+    }
+    let name = user.name_any();
+    let hash = match (&seal, &password) {
+        (Some(seal), Some(password)) => open(seal, &name, password),
+        _ => None,
+    };
+    if hash.is_none() && (password.is_some() || is_named(state, user).await?) {
+        tracing::error!(
+            user = name,
+            password = key.name,
+            "the password of the account is not there or cannot be opened, so none fits: an \
+             administrator sets another one"
+        );
+    }
+    Ok(hash)
+}
+
+/// Whether the account still names the password that it does in this replica's copy of it.
+async fn is_named(state: &ApiState, user: &KiteUser) -> Result<bool, Problem> {
+    let now = state
+        .cluster()
+        .find::<KiteUser>(&ObjectKey::of(user))
+        .await?;
+    Ok(now.is_some_and(|now| now.spec.credential == user.spec.credential))
+}
+
+/// The hash in `password`, if it is one of `user` and a key opens it.
+fn open(seal: &Seal, user: &str, password: &KitePassword) -> Option<PasswordHash> {
+    if password.spec.user != user {
+        return None;
+    }
+    let place = KitePassword::place(user, &password.name_any());
+    let hash = seal.open(&place, &password.spec.sealed_hash).ok()?;
+    String::from_utf8(hash).ok().map(PasswordHash::from_phc)
+}
+
+fn sealed(seal: &Seal, user: &str, id: &str, hash: &PasswordHash) -> Result<KitePassword, Problem> {
+    let place = KitePassword::place(user, id);
+    let spec = KitePasswordSpec {
+        user: user.to_owned(),
+        sealed_hash: seal.seal(&place, hash.as_str().as_bytes())?,
+    };
+    Ok(KitePassword::new(id, spec))
+}
+
+/// A password that is there for an account which does not name it yet.
+pub(crate) struct StoredPassword(KitePassword);
+
+impl StoredPassword {
+    /// Stores the hash of a new password of the account called `user`.
+    pub(crate) async fn make(
+        state: &ApiState,
+        user: &str,
+        hash: &PasswordHash,
+    ) -> Result<Self, Problem> {
+        let seal = Seal::of_cluster(state).await?;
+        let password = sealed(&seal, user, &names::credential(hash), hash)?;
+        Ok(Self(state.cluster().create(&password).await?))
+    }
+
+    /// Stores a hash that somebody has written into the account called `user`. It may be
+    /// there already, where that broke off or the same hash was written once more.
+    pub(super) async fn keep(
+        state: &ApiState,
+        user: &str,
+        hash: &PasswordHash,
+    ) -> Result<Self, Problem> {
+        let seal = Seal::of_cluster(state).await?;
+        for id in [names::credential(hash), names::credential_of(user, hash)] {
+            let password = sealed(&seal, user, &id, hash)?;
+            match state.cluster().create(&password).await {
+                Err(ClusterError::AlreadyExists { .. }) => {}
+                made => return Ok(Self(made?)),
+            }
+            let key = ObjectKey::cluster(&id);
+            let there: KitePassword = state.cluster().get(&key).await?;
+            if there.spec.user != user {
+                // Two accounts with one hash: somebody has copied it.
+                continue;
+            }
+            // Sealed anew in any case: no key may open it any more, and a sweep that is
+            // about to remove it sees that it is needed.
+            let spec = json!({ "sealedHash": password.spec.sealed_hash });
+            if write(state, &there, spec).await? {
+                return Ok(Self(there));
+            }
+            break;
+        }
+        Err(Problem::new(
+            ProblemKind::Conflict,
+            "the password was written by somebody else at the same moment: try again",
+        ))
+    }
+
+    /// Removes it, where nothing came of the write that names it.
+    pub(super) async fn forget(self, state: &ApiState) {
+        remove(state, &self.0).await;
+    }
+
+    /// The name by which the account is to name it.
+    pub(super) fn id(&self) -> String {
+        self.0.name_any()
+    }
+
+    /// What makes it the password of the account, in one write of its spec.
+    pub(crate) fn fields(&self) -> Map<String, Value> {
+        Map::from_iter([
+            ("credential".to_owned(), json!(self.id())),
+            ("passwordHash".to_owned(), Value::Null),
+        ])
+    }
+
+    /// Clears away after the write that names it: the password that the account had
+    /// `before`, or this one if the write was refused. Where nobody knows what came of the
+    /// write, both stay, and the sweep finds out.
+    pub(crate) async fn settle<T>(
+        self,
+        state: &ApiState,
+        before: Option<&KiteUser>,
+        written: Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let refused = written.as_ref().err().map(Problem::is_refusal);
+        match (refused, before) {
+            (None, Some(before)) => forget_password(state, before).await,
+            (Some(true), _) => self.forget(state).await,
+            (None, None) | (Some(false), _) => {}
+        }
+        written
+    }
+}
+
+/// Removes the password that `user` names and that counts no more. If it cannot be, it
+/// is left for the sweep.
+pub(crate) async fn forget_password(state: &ApiState, user: &KiteUser) {
+    let Some(id) = &user.spec.credential else {
+        return;
+    };
+    let key = ObjectKey::cluster(id);
+    match state.cluster().find::<KitePassword>(&key).await {
+        Ok(Some(password)) if password.spec.user == user.name_any() => {
+            remove(state, &password).await;
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "a password that is over stays until the sweep"),
+    }
+}
+
+async fn remove(state: &ApiState, password: &KitePassword) {
+    let gone = PropagationPolicy::Background;
+    if let Err(error) = state.cluster().remove(password, gone).await {
+        tracing::warn!(%error, "a password that is over stays until the sweep");
+    }
+}
