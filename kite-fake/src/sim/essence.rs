@@ -60,6 +60,14 @@ pub(super) struct Ignored {
     pub(super) kind: String,
     /// JSON pointer (RFC 6901).
     pub(super) pointer: String,
+    /// Whether nothing is of an object that has the field.
+    pub(super) with_object: bool,
+}
+
+impl Ignored {
+    fn is_whole(&self, id: &ObjectId, object: &Value) -> bool {
+        self.with_object && self.kind == id.kind && object.pointer(&self.pointer).is_some()
+    }
 }
 
 /// A field that tells what an object of some kind has lived through.
@@ -87,7 +95,9 @@ pub(super) fn essence(state: &Snapshot, ignored: &[Ignored], constants: &Constan
 }
 
 fn distil(mut all: BTreeMap<ObjectId, Value>, ignored: &[Ignored]) -> Essence {
-    all.retain(|id, _| id.kind != "Event");
+    all.retain(|id, object| {
+        id.kind != "Event" && !ignored.iter().any(|it| it.is_whole(id, object))
+    });
     let addresses = addresses_of_pods(&all);
     // A uid may be part of a name, too: of a volume, that of its claim.
     let mut all: BTreeMap<ObjectId, Value> = all

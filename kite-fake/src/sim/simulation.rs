@@ -182,6 +182,19 @@ impl Builder {
         self.ignored.push(Ignored {
             kind: kind.into(),
             pointer: pointer.into(),
+            with_object: false,
+        });
+        self
+    }
+
+    /// Does not compare objects of a kind that have this field, a JSON pointer: how
+    /// many of them there are depends on how far something had come.
+    #[must_use]
+    pub fn overlooking(mut self, kind: impl Into<String>, pointer: impl Into<String>) -> Self {
+        self.ignored.push(Ignored {
+            kind: kind.into(),
+            pointer: pointer.into(),
+            with_object: true,
         });
         self
     }
@@ -200,6 +213,7 @@ impl Builder {
         let field = Ignored {
             kind: kind.into(),
             pointer: pointer.into(),
+            with_object: false,
         };
         let of = of.into();
         Arc::make_mut(&mut self.history).push(History { of, field });

@@ -24,7 +24,7 @@ fn stands(scenario: Scenario, plan: &Plan) {
 #[test]
 fn a_name_that_is_made_anew_while_it_is_given_up_is_given_up_too() {
     let plan = Plan::first("the domain is given up", Fault::RivalRecreates, |call| {
-        call.verb == "delete" && call.name == "domain.web"
+        call.verb == "patch" && call.name == "domain.web"
     });
     stands(scenarios::vm_edits, &plan);
 }

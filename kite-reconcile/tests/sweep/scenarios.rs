@@ -415,13 +415,13 @@ pub fn platform_exposure(copies: usize) -> Builder {
     })
 }
 
-/// Two VMs claim one login name and one domain. When the first goes, the second
-/// takes over.
+/// Two VMs of one user claim one login name and one domain. When the first goes, the
+/// second takes over what is kept for them.
 pub fn one_name_for_two(copies: usize) -> Builder {
     inhabited(copies).scenario(async |world| {
         let first = world.create(&vm("ann", "web")).await?;
         world.settle().await?;
-        let mut second = vm("bob", "other");
+        let mut second = vm("ann", "other");
         "web".clone_into(&mut second.spec.ssh_id);
         second.spec.domain_prefix = Some("web".to_owned());
         let second = world.create(&second).await?;
