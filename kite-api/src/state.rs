@@ -27,7 +27,7 @@ use crate::{
         Lookups, NotedUses, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle, oidc::Providers,
         sweep,
     },
-    budget::Budget,
+    budget::{Budget, OwnersBudget},
     caches::Caches,
     capacity,
     connections::Recordings,
@@ -73,7 +73,7 @@ pub(crate) struct Inner {
     lookups: Lookups,
     trials: Semaphore,
     bodies: Budget,
-    streams: Budget,
+    streams: OwnersBudget,
     noted_uses: NotedUses,
     seen_factors: SeenFactors,
     event_places: Places,
@@ -219,7 +219,7 @@ impl ApiState {
     }
 
     /// The memory for consoles and streams of events.
-    pub(crate) fn streams(&self) -> &Budget {
+    pub(crate) fn streams(&self) -> &OwnersBudget {
         &self.inner.streams
     }
 

@@ -34,6 +34,7 @@ mod settings;
 mod sign_in;
 mod tokens;
 mod totp;
+mod unread_settings;
 mod users;
 mod vm_history;
 mod vm_recordings;

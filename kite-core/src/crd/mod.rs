@@ -5,6 +5,7 @@
 //! that an API server refuses what the controller could not carry out.
 
 mod charge;
+mod closed_platform;
 mod cluster_setting;
 #[allow(clippy::duplicated_attributes)]
 mod connection;
@@ -17,6 +18,7 @@ mod image;
 mod invite;
 #[allow(dead_code)]
 mod offer;
+#[allow(dead_code)]
 mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]
