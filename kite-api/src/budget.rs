@@ -2,10 +2,13 @@
 //! hold bytes takes them first, and is refused if there are none left; they are given
 //! back when what held them is dropped.
 
+mod owners;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
+pub(crate) use self::owners::{OwnersBudget, OwnersShare};
 use crate::problem::{Problem, ProblemKind};
 
 /// How long whoever was refused waits.

@@ -1,7 +1,7 @@
 //! The platform's settings, for administrators: the `KitePlatform` named
 //! `default`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use aide::axum::{ApiRouter, routing::get_with};
 use axum::extract::State;
@@ -31,6 +31,8 @@ use crate::{
 };
 
 const TAG: &str = "admin";
+/// When to look again whether a setting was mended.
+const MENDED_SOON: Duration = Duration::from_secs(30);
 
 /// The path of the platform's settings.
 pub(crate) fn routes() -> ApiRouter<ApiState> {
@@ -62,6 +64,10 @@ pub(crate) struct PlatformView {
     etag: String,
     /// What was seen.
     status: KitePlatformStatus,
+    /// Which of the settings cannot be read, and why: what is shown in their place is not
+    /// theirs, and keeps closed what they may have closed. Left out where all can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
 }
 
 fn answer(platform: &KitePlatform) -> Answer<PlatformView> {
@@ -69,12 +75,29 @@ fn answer(platform: &KitePlatform) -> Answer<PlatformView> {
         spec: platform.spec.clone(),
         etag: tag_of(platform),
         status: platform.status.clone().unwrap_or_default(),
+        unreadable: platform.spec.unreadable.clone(),
     };
     Answer::new(view).tagged(&tag_of(platform))
 }
 
 fn require(caller: &Caller) -> Result<(), Problem> {
     caller.require(Action::ManagePlatform, Whose::Other(AccessLevel::ReadOnly))
+}
+
+/// Refuses what rests on the setting `field` while that cannot be read.
+pub(crate) fn require_read(spec: &KitePlatformSpec, field: &str) -> Result<(), Problem> {
+    if !spec.is_unread(field) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ProblemKind::Unavailable,
+        format!(
+            "the platform's setting {field} cannot be read, and nothing is done that rests on it: \
+             an administrator of the cluster mends it with kubectl edit kiteplatform {}",
+            names::PLATFORM
+        ),
+    )
+    .retry_after(MENDED_SOON))
 }
 
 /// `GET /api/v1/admin/platform`: the defaults while nothing was set.

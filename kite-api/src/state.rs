@@ -27,7 +27,7 @@ use crate::{
         Lookups, NotedUses, Orphans, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle,
         oidc::Providers, sweep,
     },
-    budget::Budget,
+    budget::{Budget, OwnersBudget},
     caches::Caches,
     capacity,
     connections::Recordings,
@@ -74,7 +74,7 @@ pub(crate) struct Inner {
     lookups: Lookups,
     trials: Semaphore,
     bodies: Budget,
-    streams: Budget,
+    streams: OwnersBudget,
     noted_uses: NotedUses,
     seen_factors: SeenFactors,
     orphans: Orphans,
@@ -223,7 +223,7 @@ impl ApiState {
     }
 
     /// The memory for consoles and streams of events.
-    pub(crate) fn streams(&self) -> &Budget {
+    pub(crate) fn streams(&self) -> &OwnersBudget {
         &self.inner.streams
     }
 

@@ -23,6 +23,7 @@ use crate::{
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
+    settings::require_read,
     state::ApiState,
     web::{
         Answer, Bounds, Created, Done, Form, Input, Items, LABEL, Named, Once, Page, Sent, Stamp,
@@ -187,6 +188,8 @@ async fn create(
         expires_at,
     } = form.finish_with(input)?;
     let user = caller.user();
+    let platform = state.platform();
+    require_read(&platform, "tokenEpoch")?;
     let stamp = once.stamp(&caller, &form);
     let (token, mut object) = new_token(KiteTokenSpec {
         user: user.name_any(),
@@ -196,7 +199,7 @@ async fn create(
         scopes,
         expires_at: Time(expires_at),
         user_epoch: user.spec.token_epoch,
-        platform_epoch: state.platform().token_epoch,
+        platform_epoch: platform.token_epoch,
     })?;
     if let Some(stamp) = &stamp {
         stamp.require_only(&state.caches().tokens, &ObjectKey::of(&object))?;

@@ -133,7 +133,8 @@ macro_rules! kinds {
 
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     kinds! {
-        KitePlatform |it| it["metadata"]["name"] = json!("default"), |_| None;
+        KitePlatform |it| it["metadata"]["name"] = json!("default"),
+            |it| it.spec.unreadable.as_ref();
         KiteImage |it| it["spec"]["source"] = json!({"http": {"url": "https://example.org/a"}}),
             |it| it.spec.unreadable.as_ref();
         KiteUser |_| (), |it| it.spec.unreadable.as_ref();

@@ -405,6 +405,32 @@ async fn with_kite(spec: &Value, status: &Value) -> FakeCluster {
 }
 
 #[tokio::test]
+async fn settings_that_cannot_be_read_are_told_of_and_not_judged() {
+    let fake = fit().await;
+    let client = fake.client();
+    for definition in crd::all() {
+        let mut definition = serde_json::to_value(definition).unwrap();
+        if definition["spec"]["names"]["kind"] == "KitePlatform" {
+            // As a later version may have it.
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        }
+        make(&client, definition).await;
+    }
+    make(
+        &client,
+        json!({"apiVersion": "hy3ons.github.io/v1", "kind": "KitePlatform",
+               "metadata": {"name": "default"}, "spec": {"signUp": "Sometimes"}}),
+    )
+    .await;
+    let report = examine(&client, &aim()).await;
+    assert_eq!(state(&report, "platform"), State::Unfit, "{report}");
+    let message = &report.find("platform").unwrap().message;
+    assert!(message.contains("spec.signUp"), "{message}");
+    assert_eq!(state(&report, "exposure"), State::Unknown, "{report}");
+}
+
+#[tokio::test]
 async fn how_people_get_in_is_looked_at_once_kite_is_there() {
     let spec = json!({
         "baseDomain": "localhost",

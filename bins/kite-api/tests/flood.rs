@@ -4,9 +4,16 @@
 //! What is measured is the process's resident memory, so the clients of the flood are in
 //! another one.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr
+)]
 
-use std::{convert::Infallible, fs, net::SocketAddr, process::Stdio, time::Duration};
+mod floods;
+
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
@@ -14,31 +21,17 @@ use http::Request;
 use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
 use hyper::{body::Frame, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kite_api::{ApiState, router};
-use kite_core::{
-    cluster::{Cluster as _, KubeCluster},
-    crd::{self, KiteUser, KiteUserSpec},
-    password::PasswordHash,
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+
+use self::floods::{
+    BEGUN, OF_HTTP1, Stage, ask_for_console, ask_for_news, begun_frame, resident, start_flood, whom,
 };
-use kite_fake::{FakeCluster, actors::kubevirt_definitions};
-use kite_process::Serving;
-use serde_json::Value;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-    process::Command,
-};
-use tokio_util::sync::CancellationToken;
 
 /// For bodies, and for streams.
 const BUDGET: usize = 8 << 20;
-/// What a connection of HTTP/1.1 may hold beside it: its buffers, the head, its task.
-const OF_HTTP1: usize = 64 * 1024;
 /// What one of HTTP/2 may, as `kite_process` says: the window of its bodies, and what as
 /// many requests are made of as there may be.
 const OF_HTTP2: usize = 800 * 1024;
-/// What the flood says once it has begun.
-const BEGUN: &str = "the flood has begun";
 const HTTP1: usize = 200;
 /// More than are served at a time.
 const HTTP2: usize = 80;
@@ -47,67 +40,6 @@ const HTTP2_SERVED: usize = 64;
 const STREAMS: usize = 40;
 /// What a body is of, which never ends.
 const BODY: usize = 250_000;
-const PASSWORD: &str = "correct horse battery";
-
-fn resident() -> usize {
-    let text = fs::read_to_string("/proc/self/status").unwrap();
-    let line = text.lines().find(|it| it.starts_with("VmRSS:")).unwrap();
-    let kilobytes = line.split_whitespace().nth(1).unwrap();
-    kilobytes.parse::<usize>().unwrap() * 1024
-}
-
-/// A server over a cluster in memory with one account.
-async fn serve() -> (SocketAddr, CancellationToken) {
-    let fake = FakeCluster::builder()
-        .crds(crd::all())
-        .crds(kubevirt_definitions())
-        .build()
-        .unwrap();
-    let cluster = KubeCluster::new(fake.client());
-    let spec = KiteUserSpec {
-        password_hash: Some(PasswordHash::create(PASSWORD).unwrap()),
-        ..KiteUserSpec::new("ann")
-    };
-    cluster.create(&KiteUser::new("ann", spec)).await.unwrap();
-    let state = ApiState::builder(fake.client())
-        .body_memory(BUDGET)
-        .stream_memory(BUDGET)
-        .build()
-        .await
-        .unwrap();
-    state.synced().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let stop = CancellationToken::new();
-    let serving = kite_process::serve_and_drain(
-        listener,
-        router(state),
-        Serving::default(),
-        stop.clone(),
-        std::future::ready(()),
-    );
-    tokio::spawn(async move {
-        let _fake = fake;
-        serving.await
-    });
-    (address, stop)
-}
-
-/// A request by HTTP/1.1 on a connection of its own: the status, and the body.
-async fn ask(address: SocketAddr, head: &str, body: &str) -> (u16, Value) {
-    let mut client = TcpStream::connect(address).await.unwrap();
-    let asked = format!(
-        "{head}\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    client.write_all(asked.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).await.unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    (status, serde_json::from_str(body).unwrap_or_default())
-}
 
 /// Says something, and then neither says nor reads anything more.
 async fn begin(address: SocketAddr, said: Vec<u8>) -> TcpStream {
@@ -168,11 +100,9 @@ fn request_like(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "is started by the other test"]
 async fn flood() {
-    let Ok(told) = std::env::var("KITE_TEST_FLOOD") else {
+    let Some((address, token)) = whom() else {
         return;
     };
-    let (address, token) = told.split_once(' ').unwrap();
-    let address: SocketAddr = address.parse().unwrap();
     let mut kept = Vec::new();
     for n in 0..HTTP1 {
         let said = match n % 4 {
@@ -199,20 +129,10 @@ async fn flood() {
     // News that nobody reads, and the first message of a console, but for its end.
     for n in 0..32 {
         let said = if n % 2 == 0 {
-            format!(
-                "GET /api/v1/events HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
-            )
-            .into_bytes()
+            ask_for_news(&token)
         } else {
-            let head = format!(
-                "GET /api/v1/console HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\
-                 Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                 Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-            );
-            let length = u64::try_from(BODY).unwrap().to_be_bytes();
             let blank = vec![b' '; BODY - 1];
-            let frame = [&[0x81, 0xff][..], &length, &[0; 4], &blank].concat();
-            [head.into_bytes(), frame].concat()
+            [ask_for_console(&token), begun_frame(0x81, BODY), blank].concat()
         };
         kept.push(begin(address, said).await);
     }
@@ -228,47 +148,21 @@ async fn flood() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_takes_no_more_memory_than_there_is_for_it() {
-    let (address, stop) = serve().await;
-    let sign_in = format!(r#"{{"username":"ann","password":"{PASSWORD}"}}"#);
-    let (status, answer) = ask(address, "POST /api/v1/auth/sign-in HTTP/1.1", &sign_in).await;
-    assert_eq!(status, 200, "{answer}");
-    let token = answer["token"].as_str().unwrap().to_owned();
-    let get_me = format!("GET /api/v1/me HTTP/1.1\r\nAuthorization: Bearer {token}");
-    let edit_me = format!("PATCH /api/v1/me HTTP/1.1\r\nAuthorization: Bearer {token}");
-    let email = r#"{"email":"ann@example.org"}"#;
-    let is_answered = async || {
-        let (status, answer) = ask(address, &get_me, "").await;
-        assert_eq!(status, 200, "{answer}");
-        let (status, answer) = ask(address, &edit_me, email).await;
-        assert_eq!(status, 200, "{answer}");
-    };
-    is_answered().await;
+    let stage = Stage::new(|builder| builder.body_memory(BUDGET).stream_memory(BUDGET)).await;
+    let ann = stage.sign_in("ann").await;
+    stage.answers(&ann).await;
     let before = resident();
 
-    let mut flood = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "flood", "--ignored", "--nocapture"])
-        .env("KITE_TEST_FLOOD", format!("{address} {token}"))
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(flood.stdout.take().unwrap()).lines();
-    while let Some(line) = lines.next_line().await.unwrap() {
-        if line.contains(BEGUN) {
-            break;
-        }
-    }
-    assert!(flood.try_wait().unwrap().is_none(), "the flood has ended");
-
+    let mut flood = start_flood(stage.address, &ann).await;
     let bound = BUDGET + BUDGET + (HTTP1 + 32) * OF_HTTP1 + HTTP2_SERVED * OF_HTTP2;
     let mut most = 0;
     for _ in 0..20 {
-        is_answered().await;
+        stage.answers(&ann).await;
         most = most.max(resident().saturating_sub(before));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     eprintln!("grew by {} MiB of {}", most >> 20, bound >> 20);
     assert!(most < bound, "{} MiB of {}", most >> 20, bound >> 20);
     flood.kill().await.unwrap();
-    stop.cancel();
+    stage.stop.cancel();
 }

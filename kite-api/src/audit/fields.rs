@@ -124,6 +124,8 @@ fn fingerprint(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
@@ -181,6 +183,22 @@ mod tests {
                 "sshPublicKeys": [format!("SHA256:{hash} ann@home"), "(no public key)"],
             })
         );
+    }
+
+    /// A name that no kind has would show nothing, and nobody would miss it.
+    #[test]
+    fn what_is_shown_is_a_field_of_some_kind() {
+        let mut there = BTreeSet::new();
+        for definition in kite_core::crd::all() {
+            let definition = json!(definition);
+            let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            let fields = schema["properties"]["spec"]["properties"].as_object();
+            there.extend(fields.into_iter().flat_map(Map::keys).cloned());
+        }
+        assert!(there.contains("username"), "{there:?}");
+        for name in SHOWN {
+            assert!(there.contains(name), "{name} is in no spec");
+        }
     }
 
     #[test]

@@ -88,9 +88,12 @@ fn is_old(password: &KitePassword, now: Timestamp) -> bool {
     made.is_some_and(|made| made.0 + AGE <= now)
 }
 
-/// Whether it is the password of `user`, or becomes it when its hash is taken in.
+/// Whether it is the password of `user`, or becomes it when its hash is taken in. Of an
+/// account that cannot be read nobody can say.
 fn names(user: &KiteUser, id: &str) -> bool {
-    user.spec.credential.as_deref() == Some(id) || user.spec.credential().as_deref() == Some(id)
+    user.spec.unreadable.is_some()
+        || user.spec.credential.as_deref() == Some(id)
+        || user.spec.credential().as_deref() == Some(id)
 }
 
 /// Removes a password unless its account, as the API server has it, names it after all,

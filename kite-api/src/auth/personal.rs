@@ -71,11 +71,13 @@ pub(crate) fn is_valid(token: &KiteToken) -> bool {
 }
 
 /// Whether a token is one of this account, as account and platform are now: not of
-/// an earlier one of its name, and not from before all tokens were ended.
+/// an earlier one of its name, and not from before all tokens were ended. No token is of
+/// an epoch below zero, which stands for one that cannot be read.
 pub(crate) fn is_token_of(token: &KiteToken, user: &KiteUser, platform: &KitePlatformSpec) -> bool {
     user.uid().as_deref() == Some(token.spec.user_uid.as_str())
         && token.spec.user_epoch == user.spec.token_epoch
         && token.spec.platform_epoch == platform.token_epoch
+        && platform.token_epoch >= 0
 }
 
 /// The tokens of an account, also those that are over and not cleared away yet.

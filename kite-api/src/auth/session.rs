@@ -17,7 +17,7 @@ use super::{
     rotation::{self, NewPair},
     token::{ACCESS, Halves, REFRESH, is_session_token, new_session_token},
 };
-use crate::{problem::Problem, state::ApiState};
+use crate::{problem::Problem, settings::require_read, state::ApiState};
 
 /// Most sessions of a user; a new one ends the oldest.
 const MOST_SESSIONS: usize = 32;
@@ -59,6 +59,8 @@ pub(crate) async fn open_session(
     user: &KiteUser,
     entry: Entry<'_>,
 ) -> Result<NewSession, Problem> {
+    // It would be over when that is mended, or be of an epoch that is over.
+    require_read(&state.platform(), "sessionEpoch")?;
     let now = Timestamp::now();
     let expires_at = now + state.settings().session_lifetime;
     let (name, tokens, hashes) = if entry.as_cookie {
@@ -235,7 +237,8 @@ pub(crate) fn sessions_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteSess
 
 /// Whether a session is one of this account, as the account is now: not of an
 /// earlier one of its name, not begun with another password or by an identity that
-/// it has no more, and not from before everybody was signed out, which was when the platform's epoch became `epoch`.
+/// it has no more, and not from before everybody was signed out, which was when the
+/// platform's epoch became `epoch`. One below zero is none: it cannot be read which it is.
 pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser, epoch: i64) -> bool {
     let begun_with = session.spec.credential.as_deref();
     let password = user.spec.credential();
@@ -247,6 +250,7 @@ pub(crate) fn belongs_to(session: &KiteSession, user: &KiteUser, epoch: i64) -> 
         && begun_with == password.as_deref()
         && session.spec.identity.as_deref().is_none_or(has_identity)
         && session.spec.epoch == epoch
+        && epoch >= 0
 }
 
 async fn end_oldest(state: &ApiState, user: &KiteUser, new: &KiteSession) {

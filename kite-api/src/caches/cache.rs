@@ -68,6 +68,10 @@ struct Entry<K> {
 /// How objects of a kind are shown; `None` to leave that to each request.
 pub(super) type Show<K> = fn(&K) -> Option<Arc<RawValue>>;
 
+/// What stands in a copy for an object of the kind that cannot be read; `None` to leave
+/// that out.
+pub(super) type StandIn<K> = fn(&Unread) -> Option<K>;
+
 /// The objects by namespace and name, which is the order of lists.
 type Entries<K> = BTreeMap<ObjectKey, Entry<K>>;
 /// A watched copy of all objects of a kind.
@@ -95,6 +99,17 @@ impl<K: Object> Cache<K> {
         tasks: &mut JoinSet<()>,
         show: Show<K>,
     ) -> Self {
+        Self::start_with(kind, client, tasks, show, |_| None)
+    }
+
+    /// The same, with something for objects that cannot be read.
+    pub(super) fn start_with(
+        kind: Kind,
+        client: Client,
+        tasks: &mut JoinSet<()>,
+        show: Show<K>,
+        stand_in: StandIn<K>,
+    ) -> Self {
         let entries = Arc::new(RwLock::new(Entries::new()));
         let written = Arc::clone(&entries);
         let (notify, changes) = watch::channel(());
@@ -119,7 +134,7 @@ impl<K: Object> Cache<K> {
                         }
                         latest = version_of(&event).max(latest);
                         let see = || noted.seen.store(latest, Ordering::Release);
-                        let change = if let Some(event) = readable(event, &written) {
+                        let change = if let Some(event) = readable(event, &written, stand_in) {
                             take_in(event, &mut filling, &written, show, see)
                         } else {
                             see();
@@ -326,10 +341,12 @@ where
 }
 
 /// The event as the copy takes it in: what cannot be read is not there, for nobody could
-/// say what it is. What was known of it before is not true any more.
+/// say what it is, or something stands for it. What was known of it before is not true any
+/// more.
 fn readable<K: Object>(
     event: watcher::Event<Lenient<K>>,
     entries: &RwLock<Entries<K>>,
+    stand_in: StandIn<K>,
 ) -> Option<watcher::Event<K>> {
     let last = |unread: &Unread| {
         let entries = entries.read();
@@ -346,18 +363,21 @@ fn readable<K: Object>(
         watcher::Event::Delete(Lenient::Read(object)) => Some(watcher::Event::Delete(*object)),
         watcher::Event::InitApply(Lenient::Unreadable(unread)) => {
             complain::<K>(&unread);
-            None
+            stand_in(&unread).map(watcher::Event::InitApply)
         }
         watcher::Event::Apply(Lenient::Unreadable(unread)) => {
             complain::<K>(&unread);
-            last(&unread)
+            match stand_in(&unread) {
+                Some(object) => Some(watcher::Event::Apply(object)),
+                None => last(&unread),
+            }
         }
         watcher::Event::Delete(Lenient::Unreadable(unread)) => last(&unread),
     }
 }
 
 fn complain<K: Object>(unread: &Unread) {
-    tracing::error!(kind = %K::kind(&()), %unread, "an object cannot be read and is left out");
+    tracing::error!(kind = %K::kind(&()), %unread, "an object cannot be read");
 }
 
 /// What an event does to a copy, which gets a whole list at once. `see` says that the copy

@@ -12,9 +12,12 @@ mod kind;
 
 use std::sync::Arc;
 
-use kite_core::crd::{
-    KiteConnection, KiteImage, KiteInvite, KitePlatform, KiteSession, KiteToken, KiteUser,
-    KiteVirtualMachine, KiteVirtualMachineOffer,
+use kite_core::{
+    cluster::Unread,
+    crd::{
+        KiteConnection, KiteImage, KiteInvite, KitePlatform, KitePlatformSpec, KiteSession,
+        KiteToken, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer,
+    },
 };
 use kube::Client;
 use serde::Serialize;
@@ -59,7 +62,13 @@ impl Caches {
             }),
             images: Cache::start(Kind::Images, client.clone(), &mut tasks, |_| None),
             offers: Cache::start(Kind::Offers, client.clone(), &mut tasks, |_| None),
-            platforms: Cache::start(Kind::Platforms, client.clone(), &mut tasks, |_| None),
+            platforms: Cache::start_with(
+                Kind::Platforms,
+                client.clone(),
+                &mut tasks,
+                |_| None,
+                closed,
+            ),
             sessions: Cache::start(Kind::Sessions, client.clone(), &mut tasks, |_| None),
             tokens: Cache::start(Kind::Tokens, client.clone(), &mut tasks, |_| None),
             connections: Cache::start(Kind::Connections, client.clone(), &mut tasks, |_| None),
@@ -125,6 +134,15 @@ impl Caches {
         .filter_map(|(kind, live)| (!live).then_some(kind))
         .collect()
     }
+}
+
+/// What stands for a platform that cannot be read. As if there was none, its defaults would
+/// hold, which let in whom it kept out.
+fn closed(unread: &Unread) -> Option<KitePlatform> {
+    let name = unread.meta.name.as_deref()?;
+    let mut platform = KitePlatform::new(name, KitePlatformSpec::closed(&unread.why));
+    platform.metadata.clone_from(&unread.meta);
+    Some(platform)
 }
 
 /// Writes `view` down once for all requests.

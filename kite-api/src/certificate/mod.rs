@@ -30,6 +30,7 @@ use crate::{
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
+    settings::require_read,
     state::ApiState,
     web::{Answer, Done, Form, IfMatch, Input, Sent, edit},
 };
@@ -226,6 +227,7 @@ async fn put(
 ) -> Result<Answer<CertificateView>, Problem> {
     require(&caller)?;
     let spec = state.platform();
+    require_settings(&spec)?;
     if spec.exposure.gateway.is_some() {
         return Err(with_gateway());
     }
@@ -262,6 +264,12 @@ async fn put(
     Ok(Answer::new(view(&state, &spec).await?))
 }
 
+/// Refuses to change of which certificate nobody can say which it is, or what for.
+fn require_settings(spec: &KitePlatformSpec) -> Result<(), Problem> {
+    require_read(spec, "exposure")?;
+    require_read(spec, "baseDomain")
+}
+
 fn with_gateway() -> Problem {
     Problem::new(
         ProblemKind::Conflict,
@@ -288,6 +296,7 @@ async fn delete(State(state): State<ApiState>, caller: Caller) -> Result<Done, P
     let platform = state.cluster().find::<KitePlatform>(&key).await?;
     let spec = platform.as_ref().map(|it| it.spec.clone());
     let spec = spec.unwrap_or_default();
+    require_settings(&spec)?;
     if spec.exposure.gateway.is_some() {
         return Err(with_gateway());
     }

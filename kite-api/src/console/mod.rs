@@ -59,7 +59,6 @@ pub use self::{
 pub(crate) use self::{place::Places, ticket::MemoryTickets};
 use crate::{
     auth::{Caller, Client, check_socket_origin},
-    budget::Party,
     openapi::about,
     policy::Action,
     problem::{Problem, ProblemKind},
@@ -267,7 +266,7 @@ async fn connect(
 ) -> Result<Response, Problem> {
     check_socket_origin(&state, &caller, &headers)?;
     let guest = state.consoles().places.knock(&state.consoles().limits)?;
-    let share = state.streams().take(Party::SignedIn, CONSOLE_MEMORY)?;
+    let share = state.streams().take(&caller.name(), CONSOLE_MEMORY)?;
     let upgrade = upgrade
         .read_buffer_size(READ_AHEAD)
         // What is written is sent at once.

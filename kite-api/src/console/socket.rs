@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     auth::Principal,
-    budget::Share,
+    budget::OwnersShare,
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -94,7 +94,7 @@ pub(super) struct Visit {
     /// Counts the socket for as long as it is there.
     pub(super) _guest: Guest,
     /// What it may hold of the memory for consoles.
-    pub(super) _share: Share,
+    pub(super) _share: OwnersShare,
 }
 
 /// A console that is open.

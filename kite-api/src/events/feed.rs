@@ -22,7 +22,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use super::{Gone, Scope, Sessions, Snapshot, WithSessions};
 use crate::{
     auth::Principal,
-    budget::{Party, Share},
+    budget::OwnersShare,
     caches::Change,
     images::ImageView,
     offers::{self, OfferView},
@@ -38,7 +38,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 3600);
 /// An event that waits to be sent, and what it holds.
 struct Told {
     event: Event,
-    share: Share,
+    share: OwnersShare,
 }
 
 /// The changes that one caller is to be told of.
@@ -60,7 +60,7 @@ pub(super) struct Feed {
     suspended: BTreeSet<String>,
     waiting: VecDeque<Told>,
     /// What is being sent holds.
-    sending: Option<Share>,
+    sending: Option<OwnersShare>,
     is_over: bool,
 }
 
@@ -149,7 +149,8 @@ impl Feed {
             Err(error) => return tracing::error!(%error, name, "an event cannot be written"),
         };
         // As text, and as what is sent.
-        match self.state.streams().take(Party::SignedIn, 2 * text.len()) {
+        let owner = self.principal.name();
+        match self.state.streams().take(&owner, 2 * text.len()) {
             Ok(share) => self.waiting.push_back(Told {
                 event: Event::default().event(name).data(text),
                 share,

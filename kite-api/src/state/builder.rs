@@ -21,7 +21,7 @@ use crate::{
         Limits, Lookups, NotedUses, Orphans, Passwords, SeenFactors, Throttle,
         oidc::{Providers, Reach},
     },
-    budget::Budget,
+    budget::{Budget, OwnersBudget},
     caches::Caches,
     capacity,
     connections::{self, Recordings},
@@ -196,7 +196,8 @@ impl ApiStateBuilder {
     }
 
     /// Bytes that consoles and streams of events may hold together (288 MiB: half a MiB
-    /// for each of 512 consoles, and 32 MiB). Further ones are refused.
+    /// for each of 512 consoles, and 32 MiB), and of them one account's a quarter. Further
+    /// ones are refused.
     pub fn stream_memory(mut self, bytes: usize) -> Self {
         self.stream_memory = bytes;
         self
@@ -274,7 +275,7 @@ impl ApiStateBuilder {
             lookups: Lookups::default(),
             trials: Semaphore::new(TRIALS),
             bodies: Budget::shared(self.body_memory),
-            streams: Budget::signed_in(self.stream_memory),
+            streams: OwnersBudget::new(self.stream_memory),
             noted_uses: NotedUses::default(),
             seen_factors: SeenFactors::default(),
             orphans: Orphans::default(),

@@ -24,7 +24,7 @@ async fn ask_for(world: &World, whose: SecondFactorOf) {
     world.state.caches().platforms.caught_up_with(&edited).await;
 }
 
-async fn set_up(world: &World, token: &str) -> App {
+pub async fn set_up(world: &World, token: &str) -> App {
     let body = json!({"password": PASSWORD});
     let app = App::of(&world.post("/api/v1/me/totp", token, body).await);
     let body = json!({"code": app.code(0)});

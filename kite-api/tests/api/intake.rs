@@ -363,7 +363,7 @@ async fn a_manager_does_not_publish_the_vms_of_others() {
 }
 
 /// Objects of `K` of which the API server admits anything, as a later version's CRD may.
-async fn lax<K>(world: &World, namespace: Option<&str>) -> Api<DynamicObject>
+pub async fn lax<K>(world: &World, namespace: Option<&str>) -> Api<DynamicObject>
 where
     K: kube::CustomResourceExt + kube::Resource<DynamicType = ()>,
 {

@@ -35,6 +35,7 @@ mod settings;
 mod sign_in;
 mod tokens;
 mod totp;
+mod unread_settings;
 mod users;
 mod vm_history;
 mod vm_recordings;

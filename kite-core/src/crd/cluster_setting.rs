@@ -95,14 +95,16 @@ impl ClusterSetting {
     }
 
     /// The settings that the HTTP API may not change as `patch` (a JSON merge patch of the
-    /// spec) would.
-    pub fn refused(before: &KitePlatformSpec, patch: &Map<String, Value>) -> Vec<&'static Self> {
-        let before = serde_json::to_value(before).unwrap_or_default();
+    /// spec) would. What a setting is that cannot be read nobody knows: it is not changed.
+    pub fn refused(spec: &KitePlatformSpec, patch: &Map<String, Value>) -> Vec<&'static Self> {
+        let before = serde_json::to_value(spec).unwrap_or_default();
         let mut after = before.clone();
         merge(&mut after, &Value::Object(patch.clone()));
         let changed = |setting: &&Self| {
             let (was, is) = (setting.value_in(&before), setting.value_in(&after));
-            was != is && !setting.admits(&was, &is)
+            let field = setting.field();
+            let is_blind = patch.contains_key(field) && spec.is_unread(field);
+            is_blind || (was != is && !setting.admits(&was, &is))
         };
         Self::ALL.iter().filter(changed).collect()
     }
@@ -117,6 +119,11 @@ impl ClusterSetting {
             }),
             ApiMay::SetTo(values) => is.as_str().is_some_and(|it| values.contains(&it)),
         }
+    }
+
+    /// The field of the spec that it is, or that it is in.
+    fn field(&self) -> &str {
+        self.path.split('.').next().unwrap_or(self.path)
     }
 
     fn unset(&self) -> Value {
@@ -215,6 +222,19 @@ mod tests {
         }
         for known in known {
             assert!(there.iter().any(|leaf| is_in(leaf, known)), "{known}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_changed() {
+        let before = json!({"baseDomain": ["vm.test"], "web": 1, "signUp": "Sometimes"});
+        for (patch, expected) in [
+            // It may have been set.
+            (json!({"baseDomain": "corp.example"}), vec!["baseDomain"]),
+            (json!({"web": {"enabled": true}}), vec!["web.annotations"]),
+            (json!({"signUp": "Closed"}), vec![]),
+        ] {
+            assert_eq!(refused(&before, &patch), expected, "{patch}");
         }
     }
 

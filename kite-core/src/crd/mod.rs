@@ -5,6 +5,7 @@
 //! that an API server refuses what the controller could not carry out.
 
 mod charge;
+mod closed_platform;
 mod cluster_setting;
 #[allow(clippy::duplicated_attributes)]
 mod connection;
@@ -18,6 +19,7 @@ mod invite;
 #[allow(dead_code)]
 mod offer;
 mod password;
+#[allow(dead_code)]
 mod platform;
 // Several printer columns of one type are no mistake.
 #[allow(clippy::duplicated_attributes)]

@@ -30,7 +30,7 @@ use crate::names;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name == 'default'").message("there is one KitePlatform, and its name is default"),
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
 pub struct KitePlatformSpec {
     /// Domain below which VMs get theirs, such as `vm.example.org`. Without
     /// one no VM is exposed by domain.
@@ -105,6 +105,10 @@ pub struct KitePlatformSpec {
     #[serde(default, skip_serializing_if = "super::is_zero")]
     #[schemars(range(min = 0))]
     pub token_epoch: i64,
+    /// Which fields of what is stored cannot be read, and why: what is here in their
+    /// place is a stand-in, which keeps closed what they may have closed. Never written.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
 
 /// Host names and addresses. Which of them there is, nobody knows beforehand.

@@ -55,9 +55,10 @@ pub(super) fn salvage<T>(
 }
 
 /// Reads specs field by field where they cannot be read as a whole. The type has the
-/// attribute `#[serde(remote = "Self")]` and a field `unreadable`.
+/// attribute `#[serde(remote = "Self")]` and a field `unreadable`. `whole` makes what stands
+/// for something that is no object, which is an error without it.
 macro_rules! salvaged {
-    ($spec:ident, required: $required:tt, strict: $strict:tt) => {
+    ($spec:ident, required: $required:tt, strict: $strict:tt $(, whole: $stand_in:path)?) => {
         impl serde::Serialize for $spec {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 Self::serialize(self, serializer)
@@ -67,6 +68,12 @@ macro_rules! salvaged {
         impl<'de> serde::Deserialize<'de> for $spec {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let stored = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
+                $(
+                    // A list would be read as a spec in which nothing is set.
+                    if !stored.is_object() {
+                        return Ok($stand_in("it is no object"));
+                    }
+                )?
                 let whole = match Self::deserialize(&stored) {
                     Ok(spec) => return Ok(spec),
                     Err(whole) => whole,

@@ -14,8 +14,7 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
 use kite_core::{
     cdi::{DataImportCron, DataSource, DataVolume},
     cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
-    crd::{ImagePhase, KiteImage, KiteImageStatus, KitePlatform, KitePlatformSpec},
-    names,
+    crd::{ImagePhase, KiteImage, KiteImageStatus, KitePlatformSpec},
 };
 use kite_render::{Image, image};
 use kube::{api::ListParams, runtime::controller::Action};
@@ -27,6 +26,7 @@ use crate::{
     drive::{self, Reconciler},
     objects::AnyObject,
     plan::{Outcome, Plan},
+    platform,
 };
 
 /// Reconciles one image.
@@ -79,11 +79,8 @@ impl Reconciler for Images {
         _: &Settings,
     ) -> Result<Observed, Error> {
         let image = Image::of(object)?;
-        let platform = cluster
-            .find::<KitePlatform>(&ObjectKey::cluster(names::PLATFORM))
-            .await?
-            .map(|platform| platform.spec)
-            .unwrap_or_default();
+        let platform = platform::find(cluster).await?;
+        let platform = platform.map(|found| found.spec).unwrap_or_default();
         // An image stays where it was made, wherever new ones go.
         let home = image::namespace(object, &platform).to_owned();
         let space = ObjectKey::cluster(&home);

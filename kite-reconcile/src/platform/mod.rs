@@ -10,6 +10,7 @@ mod clients;
 mod host_keys;
 mod plan;
 mod references;
+mod unread;
 
 use std::collections::BTreeSet;
 
@@ -28,11 +29,11 @@ use kite_core::{
 use kite_render::walls;
 use kube::{ResourceExt as _, api::ListParams, runtime::controller::Action};
 
-pub(crate) use self::references::names_it;
 pub use self::{
     plan::plan,
     references::{Reference, Referent},
 };
+pub(crate) use self::{references::names_it, unread::find};
 use crate::{
     Error,
     context::{Context, Settings},

@@ -28,7 +28,7 @@ use kube::{
     api::{ObjectMeta, PropagationPolicy},
 };
 
-use super::{Observed, clients, host_keys::host_keys, references};
+use super::{Observed, clients, host_keys::host_keys, references, unread};
 use crate::{
     Error,
     context::Settings,
@@ -53,6 +53,9 @@ pub fn plan(
     let platform = Platform::of(object, &settings.namespace)?;
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(leaving(object));
+    }
+    if let Some(why) = &object.spec.unreadable {
+        return Ok(unread::plan(object, why));
     }
     let (gateway, web) = if seen.has_namespace {
         (gateway_part(&platform, seen), web_part(&platform, seen))

@@ -17,9 +17,9 @@ use k8s_openapi::api::{
 };
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey},
-    crd::{Exposure, KiteImage, KitePlatform, KiteUser, KiteUserStatus, KiteVirtualMachine},
+    crd::{Exposure, KiteImage, KiteUser, KiteUserStatus, KiteVirtualMachine},
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
-    labels, names,
+    labels,
 };
 use kite_render::{
     User, image, machine,
@@ -41,6 +41,7 @@ use crate::{
     drive::{self, Reconciler},
     objects::AnyObject,
     plan::{Outcome, Plan},
+    platform,
 };
 
 /// Reconciles one user.
@@ -108,13 +109,12 @@ impl Reconciler for Users {
         let user = User::of(object)?;
         let held_by = labels::for_user(user.name);
         let name = user.namespace();
-        let platform_key = ObjectKey::cluster(names::PLATFORM);
         let namespace_key = ObjectKey::cluster(&name);
         let quota_key = ObjectKey::namespaced(&name, quota::NAME);
         let all = ListParams::default();
         let api_server = ListParams::default().labels(&labels::of_api_server());
         let (platform, images, nodes, servers, claims, namespace, policies, quota, vms) = try_join!(
-            cluster.find::<KitePlatform>(&platform_key),
+            platform::find(cluster),
             cluster.list::<KiteImage>(None, &all),
             cluster.list::<Node>(None, &all),
             cluster.list::<EndpointSlice>(Some(API_SERVER_NAMESPACE.to_owned()), &api_server),

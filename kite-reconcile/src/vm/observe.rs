@@ -9,10 +9,7 @@ use k8s_openapi::api::{
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster, ClusterError, ClusterExt as _, Listed, Object, ObjectKey, Unread},
-    crd::{
-        Claim, KiteImage, KitePlatform, KitePlatformSpec, KiteReservation, KiteUser,
-        KiteVirtualMachine,
-    },
+    crd::{Claim, KiteImage, KitePlatformSpec, KiteReservation, KiteUser, KiteVirtualMachine},
     gateway_api::HttpRoute,
     kubevirt::{KubeVirt, VirtualMachine, VirtualMachineInstance},
     labels,
@@ -34,6 +31,7 @@ use crate::{
     configured,
     objects::AnyObject,
     plan::Outcome,
+    platform,
     standing::{Standing, standing},
 };
 
@@ -155,7 +153,7 @@ impl Observed {
         let own = |name: String| ObjectKey::namespaced(vm.namespace, name);
 
         let (platform, (owner, claims), image) = try_join!(
-            find::<KitePlatform, C>(cluster, ObjectKey::cluster(names::PLATFORM)),
+            platform::find(cluster),
             Box::pin(async {
                 let owner = owner(cluster, vm.namespace).await?;
                 let user_uid = owner.as_ref().and_then(ResourceExt::uid);

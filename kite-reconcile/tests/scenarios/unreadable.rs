@@ -2,12 +2,17 @@
 //! switched off and deleted like others. What would depend on what cannot be read is not
 //! decided.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::{core::v1::Service, networking::v1::NetworkPolicy},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kite_core::{
     cdi::DataVolume,
     cluster::{Cluster as _, FieldManager, KubeCluster, ObjectKey},
     conditions::find,
-    crd::{KiteImage, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, VmPhase},
+    crd::{
+        KiteImage, KitePlatform, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer, VmPhase,
+    },
     kubevirt::VirtualMachine,
 };
 use kube::{
@@ -219,9 +224,7 @@ async fn the_walls_of_a_vm_of_which_nothing_can_be_read_stay() {
         world.pass().await;
     }
     assert!(vms.get_opt("odd").await.unwrap().is_some());
-    let walls = world
-        .all::<k8s_openapi::api::networking::v1::NetworkPolicy>()
-        .await;
+    let walls = world.all::<NetworkPolicy>().await;
     assert!(walls.len() >= 2, "{walls:#?}");
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
     let conditions = ann.status.unwrap().conditions;
@@ -298,4 +301,68 @@ async fn users_images_and_offers_that_cannot_be_read_say_so_and_can_be_deleted()
         world.settle().await;
         assert!(api.get_opt(name).await.unwrap().is_none(), "{name}");
     }
+}
+
+/// What keeps VMs apart, and what is exposed.
+async fn walls_and_doors(world: &World) -> serde_json::Value {
+    let walls = world.all::<NetworkPolicy>().await;
+    let walls: Vec<_> = walls.iter().map(|it| json!(it.spec)).collect();
+    let doors = world.all::<Service>().await;
+    let doors: Vec<_> = doors.iter().map(|it| json!(it.spec)).collect();
+    json!({"walls": walls, "doors": doors})
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_acts_on_what_stands_for_settings_that_cannot_be_read() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    let platform = world.find::<KitePlatform>("", "default").await.unwrap();
+    let networks = json!({"spec": {"blockedNetworks": ["198.51.100.0/24"]}});
+    world.edit(&platform, networks).await;
+    world.settle().await;
+    let stood = walls_and_doors(&world).await;
+    assert!(stood.to_string().contains("198.51.100.0/24"), "{stood}");
+
+    let platforms = raw::<KitePlatform>(&world.cluster).await;
+    let sound = platforms.get("default").await.unwrap().data["spec"].clone();
+    world.create(vm_named("new")).await;
+    for (spec, named) in [
+        (
+            json!({"blockedNetworks": "198.51.100.0/24"}),
+            "spec.blockedNetworks",
+        ),
+        (
+            json!({"blockedNetworks": [], "gateway": 22}),
+            "spec.gateway",
+        ),
+        (json!("what"), "all of it"),
+    ] {
+        change(&platforms, "default", spec).await;
+        // The same trouble in other words is told a minute later.
+        tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+        for _ in 0..3 {
+            world.pass().await;
+        }
+        let status = platforms.get("default").await.unwrap().data["status"].clone();
+        let mut conditions = status["conditions"].as_array().unwrap().iter();
+        let ready = conditions.find(|it| it["type"] == "Ready").unwrap();
+        assert_eq!(ready["reason"], "Unreadable", "{status}");
+        let message = ready["message"].as_str().unwrap();
+        assert!(message.contains(named), "{named}: {message}");
+        assert_eq!(walls_and_doors(&world).await, stood, "{named}");
+        assert_eq!(run_strategy(&world, "web").await, "Always");
+        // Whoever waits for it is told of it.
+        let (reason, message) = says(&world.vm("new").await);
+        assert_eq!(reason, "Unreadable", "{message}");
+        assert!(message.contains(named), "{named}: {message}");
+        assert_eq!(world.find::<DataVolume>(ANN, "new-disk").await, None);
+    }
+
+    let mut mended = sound;
+    mended["blockedNetworks"] = json!(["203.0.113.0/24"]);
+    change(&platforms, "default", mended).await;
+    world.settle().await;
+    let now = walls_and_doors(&world).await;
+    assert!(now.to_string().contains("203.0.113.0/24"), "{now}");
+    assert!(world.find::<DataVolume>(ANN, "new-disk").await.is_some());
 }

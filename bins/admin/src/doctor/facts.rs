@@ -106,6 +106,8 @@ pub struct Facts {
     pub issuer: Seen<DynamicObject>,
     /// Kite's settings.
     pub platform: Seen<KitePlatform>,
+    /// Which of them cannot be read, and why: they are not known then.
+    pub unread_settings: Option<String>,
     /// The Service by which users reach the SSH gateway.
     pub gateway_service: Seen<Service>,
     /// Services for which something in front of the cluster is to have an address.
@@ -138,8 +140,9 @@ impl Facts {
         let cdi = dynamic(client, ("cdi.kubevirt.io", "v1beta1", "CDI")).await;
         let snapshot = ("snapshot.storage.k8s.io", "v1", "VolumeSnapshotClass");
         let profile = ("cdi.kubevirt.io", "v1beta1", "StorageProfile");
-        let platform: Seen<KitePlatform> =
-            Seen::of(Api::all(client.clone()).get(names::PLATFORM).await);
+        let (platform, unread_settings) = settings_of(Seen::of(
+            Api::all(client.clone()).get(names::PLATFORM).await,
+        ));
         let settings = match (&platform, &aim.planned) {
             (Seen::Absent, Some(planned)) => Some(planned),
             (platform, _) => platform.known().map(|it| &it.spec),
@@ -167,6 +170,7 @@ impl Facts {
             stateful_sets: in_namespace(client, namespace).await,
             names: resolve(settings).await,
             platform,
+            unread_settings,
             rights: of_any(client, namespace).await,
         }
     }
@@ -190,6 +194,7 @@ impl Facts {
             gateway: Seen::Absent,
             issuer: Seen::Absent,
             platform: Seen::Absent,
+            unread_settings: None,
             gateway_service: Seen::Absent,
             balanced: Seen::Absent,
             deployments: Seen::Absent,
@@ -197,6 +202,15 @@ impl Facts {
             names: BTreeMap::new(),
             rights: Vec::new(),
         }
+    }
+}
+
+/// Kite's settings, unless some cannot be read: nothing is judged by what stands for them.
+fn settings_of(seen: Seen<KitePlatform>) -> (Seen<KitePlatform>, Option<String>) {
+    let why = seen.known().and_then(|it| it.spec.unreadable.clone());
+    match why {
+        None => (seen, None),
+        Some(why) => (Seen::Failed(format!("it cannot be read: {why}")), Some(why)),
     }
 }
 

@@ -133,6 +133,14 @@ fn process(name: &'static str, pods: Option<Pods>, aim: &Aim) -> Finding {
 
 fn platform(facts: &Facts) -> Option<Finding> {
     let check = "platform";
+    if let Some(why) = &facts.unread_settings {
+        return Some(Finding::of(
+            check,
+            State::Unfit,
+            format!("its settings cannot be read: {why}"),
+            "mend the field that is named: kubectl edit kiteplatform default",
+        ));
+    }
     let status = facts.platform.known()?.status.clone().unwrap_or_default();
     let ready = conditions::find(&status.conditions, platform_condition::READY);
     Some(match ready {

@@ -1,0 +1,49 @@
+//! Settings that cannot be read: nobody acts on what stands for them.
+
+use std::time::Duration;
+
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    conditions::NewCondition,
+    crd::{KitePlatform, KitePlatformStatus, platform_condition::READY},
+    names,
+};
+
+use crate::plan::Plan;
+
+/// When to look again though nothing was heard.
+const RESYNC: Duration = Duration::from_secs(600);
+
+/// The platform, if there is one. [`ClusterError::Unreadable`] while not all of its
+/// settings can be read: walls and VMs stay as they are then.
+pub(crate) async fn find<C: Cluster>(cluster: &C) -> Result<Option<KitePlatform>, ClusterError> {
+    let key = ObjectKey::cluster(names::PLATFORM);
+    let found = cluster.find::<KitePlatform>(&key).await?;
+    match found.as_ref().and_then(|it| it.spec.unreadable.clone()) {
+        None => Ok(found),
+        Some(why) => Err(ClusterError::Unreadable {
+            operation: format!("get KitePlatform {}", names::PLATFORM),
+            message: format!("it cannot be read: {why}; mend the field that is named"),
+        }),
+    }
+}
+
+/// What to do about a platform of which `why` says what cannot be read: what stands is
+/// left alone, and told of as it was.
+pub(super) fn plan(object: &KitePlatform, why: &str) -> Plan<KitePlatformStatus> {
+    let message = format!(
+        "the settings cannot be read: {why}; mend the field that is named (kubectl edit \
+         kiteplatform {}); until then nothing is made or changed for anybody, and what the field \
+         may have closed is closed",
+        names::PLATFORM
+    );
+    Plan {
+        steps: Vec::new(),
+        status: KitePlatformStatus {
+            conditions: Vec::new(),
+            ..object.status.clone().unwrap_or_default()
+        },
+        conditions: vec![NewCondition::new(READY, false, "Unreadable", message)],
+        again: RESYNC,
+    }
+}
