@@ -22,36 +22,54 @@ const EVERY: Duration = Duration::from_secs(600);
 
 /// How many are kept for one owner. Whoever makes and deletes VMs all day must not hold
 /// all names, nor fill the API server.
-const MOST: usize = 100;
+const MOST: usize = 50;
 
 /// Frees what is over, time and again, until `shutdown`.
 pub(crate) async fn run<C: Cluster>(context: &Context<C>, shutdown: CancellationToken) {
     loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = sleep(EVERY) => {}
-        }
         if let Err(error) = release(context).await {
             // What is kept too long harms nobody: it is tried again.
             tracing::warn!(%error, "names that are kept no longer are not freed");
         }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = sleep(EVERY) => {}
+        }
     }
 }
 
-/// Frees what is over now, and of what is kept for one owner all but the latest hundred.
+/// Frees what is over now, and of what is kept for one owner all but the latest fifty.
 pub async fn release<C: Cluster>(context: &Context<C>) -> Result<(), Error> {
     let all = ListParams::default();
     let found = context.cluster.list::<KiteReservation>(None, &all).await?;
+    let mut failed = None;
     for claim in over(found.items, (context.clock)()) {
         let background = PropagationPolicy::Background;
         match context.cluster.delete_unchanged(&claim, background).await {
             Ok(()) => tracing::info!(claim = %ObjectKey::of(&claim), "is not kept any more"),
             // It has gone, or its owner has just taken it back.
             Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => failed = Some(error),
         }
     }
-    Ok(())
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Whether as much is kept for the owner of `claim` as may be, who is the user of
+/// `user_uid`. What comes beyond is free at once: whoever takes names and drops them all
+/// day holds no more of them than that.
+pub(crate) async fn is_full<C: Cluster>(
+    cluster: &C,
+    claim: &KiteReservation,
+    user_uid: Option<&str>,
+) -> Result<bool, ClusterError> {
+    let namespace = claim.spec.holder.namespace.as_deref().unwrap_or_default();
+    let all = ListParams::default();
+    let found = cluster.list::<KiteReservation>(None, &all).await?;
+    let is_theirs = |it: &&KiteReservation| {
+        it.spec.kept.is_some() && it.spec.kept_from(namespace, user_uid).is_none()
+    };
+    Ok(found.items.iter().filter(is_theirs).count() >= MOST)
 }
 
 /// Those that are free now.
@@ -118,7 +136,7 @@ mod tests {
     #[test]
     fn of_very_many_for_one_owner_the_latest_are_kept() {
         // One more than are kept.
-        let many = (0..=100).map(|n| claim(&format!("c{n}"), "a", Some(10 + n)));
+        let many = (0..=50).map(|n| claim(&format!("c{n}"), "a", Some(10 + n)));
         let mut claims: Vec<_> = many.collect();
         claims.push(claim("of-another", "b", Some(1)));
         claims.push(claim("held", "a", None));

@@ -676,7 +676,20 @@ async fn whom_vms_ask_for_names_is_told() {
             dns("resolvers", "unbound"),
             State::Fit,
         ),
+        (
+            json!(["10.96.0.10"]),
+            dns("resolvers", "unbound"),
+            State::Warning,
+        ),
+        (
+            json!(["169.254.20.10"]),
+            dns("resolvers", "unbound"),
+            State::Warning,
+        ),
     ] {
+        let service = json!({"metadata": {"name": "kube-dns"},
+                             "spec": {"clusterIPs": ["10.96.0.10"]}});
+        facts.dns_services = Seen::Known(vec![serde_json::from_value(service).unwrap()]);
         if let Seen::Known(platform) = &mut facts.platform {
             platform.spec.nameservers = serde_json::from_value(named.clone()).unwrap();
         }

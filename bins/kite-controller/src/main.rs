@@ -128,14 +128,10 @@ struct ElectionArgs {
         value_name = "SECONDS"
     )]
     renew_deadline: u64,
-    /// Seconds within which a controller that stands by looks again.
-    #[arg(
-        long,
-        env = "KITE_RETRY_PERIOD",
-        default_value_t = 2,
-        value_name = "SECONDS"
-    )]
-    retry_period: u64,
+    /// Seconds within which a controller that stands by looks again; by default 2, and at
+    /// most a third of --renew-deadline.
+    #[arg(long, env = "KITE_RETRY_PERIOD", value_name = "SECONDS")]
+    retry_period: Option<u64>,
 }
 
 impl ElectionArgs {
@@ -144,10 +140,12 @@ impl ElectionArgs {
             return Ok(None);
         }
         let namespace = self.lease_namespace.as_deref().unwrap_or(namespace);
+        let renew_deadline = Duration::from_secs(self.renew_deadline);
+        let default = Duration::from_secs(2).min(renew_deadline / 3);
         let election = Election {
             lease_duration: Duration::from_secs(self.lease_duration),
-            renew_deadline: Duration::from_secs(self.renew_deadline),
-            retry_period: Duration::from_secs(self.retry_period),
+            renew_deadline,
+            retry_period: self.retry_period.map_or(default, Duration::from_secs),
             ..Election::new(namespace, &self.lease_name, identity())
         };
         election

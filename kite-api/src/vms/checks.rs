@@ -327,28 +327,29 @@ pub(super) async fn check_unique(
     if !is_label(name) {
         return Ok(());
     }
+    let key = ObjectKey::cluster(reservation);
+    let held = state.cluster().find::<KiteReservation>(&key).await?;
+    let held = held.map(|held| held.spec);
+    let namespace = names::user_namespace(&owner.name_any());
+    // What others wish for is kept from them.
+    let is_kept = held.as_ref().is_some_and(|it| it.kept.is_some());
     let asked_for = state.caches().vms.find(|vm| {
         let has = match claim {
             UniqueName::SshId(name) => vm.spec.ssh_id == name,
             UniqueName::Domain(name) => vm.spec.domain_prefix.as_deref() == Some(name),
         };
-        has && (own_uid.is_none() || vm.uid().as_deref() != own_uid)
+        let counts = !is_kept || vm.namespace().as_ref() == Some(&namespace);
+        has && counts && (own_uid.is_none() || vm.uid().as_deref() != own_uid)
     });
-    let key = ObjectKey::cluster(reservation);
-    let held = match asked_for {
-        Some(_) => {
-            return Err(Problem::field(
-                ProblemKind::Taken,
-                field,
-                name,
-                claim.taken(),
-            ));
-        }
-        None => state.cluster().find::<KiteReservation>(&key).await?,
-    };
-    let held = held.map(|held| held.spec);
+    if asked_for.is_some() {
+        return Err(Problem::field(
+            ProblemKind::Taken,
+            field,
+            name,
+            claim.taken(),
+        ));
+    }
     if let Some(spec) = &held {
-        let namespace = names::user_namespace(&owner.name_any());
         let why = match spec.kept_from(&namespace, owner.uid().as_deref()) {
             Some(kept) => {
                 let (until, name) = (kept.until.0, &key.name);

@@ -533,9 +533,25 @@ async fn names_that_are_kept_are_their_former_owners() {
             assert!(message.contains(part), "{message}");
         }
     }
+    // Somebody else's wish, with kubectl, is nobody's claim.
+    let wish = json!({
+        "apiVersion": "hy3ons.github.io/v1", "kind": "KiteVirtualMachine",
+        "metadata": {"name": "wish", "namespace": "kite-user-bob"},
+        "spec": {"image": "debian-12", "cpu": 1, "memory": "1Gi", "diskSize": "10Gi",
+                 "sshId": "front", "domainPrefix": "shop"},
+    });
+    let wish: KiteVirtualMachine = serde_json::from_value(wish).unwrap();
+    world.cluster.create(&wish).await.unwrap();
+    while world.get("/api/v1/vms/wish", &bob).await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let mut again = with("sshId", "front");
     again["domainPrefix"] = "shop".into();
-    assert_eq!(world.post(VMS, &ann, again).await.status, 201);
+    assert_eq!(world.post(VMS, &ann, again.clone()).await.status, 201);
+    // One's own counts.
+    again["name"] = "third".into();
+    let refused = world.post(VMS, &ann, again).await.is_problem(409, "taken");
+    assert_eq!(refused.fields(), ["sshId", "domainPrefix"]);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use crate::{
     cache::live,
     claims,
     context::Context,
+    kept,
     objects::AnyObject,
     plan::{Outcome, Step},
 };
@@ -77,6 +78,12 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             Done::outcome(Outcome::claimed(claim, state))
         }
         Step::Unclaim(claim) => {
+            claims::give_up(cluster, claim).await?;
+            Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
+        }
+        Step::Keep(claim, user_uid)
+            if kept::is_full(cluster, claim, user_uid.as_deref()).await? =>
+        {
             claims::give_up(cluster, claim).await?;
             Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
         }

@@ -114,7 +114,7 @@ impl Reconciler for Platforms {
             },
             cluster.find(&host_key),
             cluster.list::<Node>(None, &all),
-            references::missing(cluster, &object.spec, &settings.namespace),
+            async { Ok(references::missing(cluster, &object.spec, &settings.namespace).await) },
         )?;
         // What lies in a namespace shows that it is there.
         let has_namespace = service.is_some()

@@ -104,19 +104,24 @@ pub(super) fn references(spec: &KitePlatformSpec, here: &str) -> Vec<Reference> 
     all
 }
 
-/// Those of [`references`] that are not there.
+/// Those of [`references`] that are not there. Of what cannot be looked at nothing is
+/// said: that is no reason not to expose the platform.
 pub(super) async fn missing<C: Cluster>(
     cluster: &C,
     spec: &KitePlatformSpec,
     here: &str,
-) -> Result<Vec<Reference>, ClusterError> {
+) -> Vec<Reference> {
     let mut missing = Vec::new();
     for reference in references(spec, here) {
-        if !is_there(cluster, &reference).await? {
-            missing.push(reference);
+        match is_there(cluster, &reference).await {
+            Ok(true) => {}
+            Ok(false) => missing.push(reference),
+            Err(error) => {
+                tracing::debug!(setting = reference.setting, %error, "cannot be looked for");
+            }
         }
     }
-    Ok(missing)
+    missing
 }
 
 async fn is_there<C: Cluster>(cluster: &C, of: &Reference) -> Result<bool, ClusterError> {
@@ -144,8 +149,6 @@ async fn is_listed<K: Object, C: Cluster>(
         }
         // The kind is not installed.
         Err(ClusterError::NotFound { .. }) => Ok(false),
-        // Nothing is said of what one may not look at.
-        Err(ClusterError::Forbidden { .. }) => Ok(true),
         Err(error) => Err(error),
     }
 }

@@ -41,7 +41,10 @@ pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &St
         | AnyObject::HttpRoute(_)
         | AnyObject::Service(_)
         | AnyObject::VirtualMachine(_) => true,
-        AnyObject::DataVolume(_) => seen.is_surely_off,
+        // Whether the VM has had its offer is judged by the disk, too.
+        AnyObject::DataVolume(_) => {
+            seen.is_surely_off && (object.spec.offer.is_none() || offer::is_noted(object))
+        }
         _ => false,
     };
     may_be_old && object.metadata.deletion_timestamp.is_some()

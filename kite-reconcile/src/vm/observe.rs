@@ -156,7 +156,10 @@ impl Observed {
             platform::find(cluster),
             Box::pin(async {
                 let owner = owner(cluster, vm.namespace).await?;
-                let user_uid = owner.as_ref().and_then(ResourceExt::uid);
+                // Of a user who came after the VM it is not: it was an earlier one's.
+                let was_there =
+                    |it: &&KiteUser| it.creation_timestamp() <= object.creation_timestamp();
+                let user_uid = owner.as_ref().filter(was_there).and_then(ResourceExt::uid);
                 let wanted = reservation::of_vm(&vm);
                 let claims = Claims::observe(cluster, wanted, &held_by, user_uid).await?;
                 Ok::<_, ClusterError>((owner, claims))

@@ -1,6 +1,8 @@
 //! Names that were given back: kept for who had them, and nobody else's. And names that
 //! no VM gets.
 
+use std::time::Duration;
+
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, FieldManager, ObjectKey},
     conditions::find,
@@ -157,6 +159,52 @@ async fn a_later_user_of_the_same_name_is_a_stranger_until_an_administrator_rele
     world.settle().await;
     let (phase, reason, _) = says(&world, ANN, "web").await;
     assert_eq!((phase, reason.as_str()), (VmPhase::Running, "Reserved"));
+}
+
+/// Somebody took the finalizer off the user, and another has the name while the VM of the
+/// first is still there.
+#[tokio::test(start_paused = true)]
+async fn what_a_vm_gives_back_is_not_that_of_a_user_who_came_after_it() {
+    let world = with_bob().await;
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let ann = world
+        .edit(&ann, json!({"metadata": {"finalizers": null}}))
+        .await;
+    world.delete(&ann).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world
+        .create(KiteUser::new("ann", KiteUserSpec::new("ann")))
+        .await;
+    let web = world.vm("web").await;
+    world.delete(&web).await;
+    world.settle().await;
+    for name in ["ssh-id.id-web", "domain.shop"] {
+        let kept = claim(&world, name).await.spec.kept.unwrap();
+        assert_eq!(kept.user_uid, None, "{name}");
+    }
+}
+
+/// Whoever takes names and drops them all day does not hold all of them.
+#[tokio::test(start_paused = true)]
+async fn beyond_a_number_names_are_free_at_once() {
+    let world = with_bob().await;
+    for n in 0..60 {
+        let web = world.vm("web").await;
+        let label = format!("label-{n}");
+        world
+            .edit(&web, json!({"spec": {"domainPrefix": label}}))
+            .await;
+        world.settle().await;
+    }
+    let held = world.held().await;
+    let kept = held.iter().filter(|claim| claim.spec.kept.is_some());
+    assert_eq!(kept.count(), 50);
+    let mut heir = wanting(BOB, "heir");
+    heir.spec.ssh_id = "heir".to_owned();
+    heir.spec.domain_prefix = Some("label-58".to_owned());
+    world.create(heir).await;
+    world.settle().await;
+    assert_eq!(says(&world, BOB, "heir").await.1, "Reserved");
 }
 
 #[tokio::test(start_paused = true)]

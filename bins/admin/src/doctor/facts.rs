@@ -112,6 +112,8 @@ pub struct Facts {
     pub gateway_service: Seen<Service>,
     /// Services for which something in front of the cluster is to have an address.
     pub balanced: Seen<Vec<Service>>,
+    /// Services beside the cluster's DNS, its own among them.
+    pub dns_services: Seen<Vec<Service>>,
     /// Kite's processes.
     pub deployments: Seen<Vec<Deployment>>,
     /// The same where they keep something, such as recordings.
@@ -166,6 +168,7 @@ impl Facts {
             issuer: issuer(client, settings).await,
             gateway_service: of(client, namespace, names::GATEWAY_EXTERNAL_SERVICE).await,
             balanced: balanced(client).await,
+            dns_services: in_namespace(client, DNS_NAMESPACE).await,
             deployments: in_namespace(client, namespace).await,
             stateful_sets: in_namespace(client, namespace).await,
             names: resolve(settings).await,
@@ -197,6 +200,7 @@ impl Facts {
             unread_settings: None,
             gateway_service: Seen::Absent,
             balanced: Seen::Absent,
+            dns_services: Seen::Absent,
             deployments: Seen::Absent,
             stateful_sets: Seen::Absent,
             names: BTreeMap::new(),
@@ -303,6 +307,9 @@ fn plural(mut resource: ApiResource) -> ApiResource {
     }
     resource
 }
+
+/// Where the cluster's DNS is, whatever makes it.
+const DNS_NAMESPACE: &str = "kube-system";
 
 async fn balanced(client: &Client) -> Seen<Vec<Service>> {
     let services = Api::<Service>::all(client.clone());

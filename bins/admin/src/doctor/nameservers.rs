@@ -1,6 +1,8 @@
 //! Whom users' VMs ask for names: the cluster's DNS tells them of each other.
 
-use k8s_openapi::api::core::v1::Pod;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kite_render::walls::Walls;
 use kube::ResourceExt as _;
 
@@ -31,13 +33,39 @@ pub(super) fn nameservers(facts: &Facts, aim: &Aim) -> Finding {
         return Finding::of(CHECK, State::Warning, message, REMEDY);
     }
     let pods = facts.pods.known().into_iter().flatten();
-    let is_clusters = |address: &&String| pods.clone().any(|pod| is_of_cluster_dns(pod, address));
-    if let Some(address) = named.iter().find(is_clusters) {
-        let message = format!("VMs ask the cluster's own DNS: {address} is one of its pods");
+    let services = facts.dns_services.known().into_iter().flatten();
+    let what_is = |address: &String| {
+        let is_pod = pods.clone().any(|pod| is_of_cluster_dns(pod, address));
+        let service = services.clone().find(|it| is_at(it, address));
+        match service.map(ResourceExt::name_any) {
+            Some(name) => Some(format!("the address of its Service {name}")),
+            None if is_pod => Some("one of its pods".to_owned()),
+            None => is_of_node(address).then(|| "an address of a node's own cache".to_owned()),
+        }
+    };
+    let clusters = |address: &String| Some((address.clone(), what_is(address)?));
+    if let Some((address, what)) = named.iter().find_map(clusters) {
+        let message = format!("VMs ask the cluster's own DNS: {address} is {what}");
         return Finding::of(CHECK, State::Warning, message, REMEDY);
     }
     let named = named.join(", ");
     Finding::fit(CHECK, format!("VMs ask {named} and not the cluster's DNS"))
+}
+
+/// Whether a Service has this address.
+fn is_at(service: &Service, address: &str) -> bool {
+    let spec = service.spec.as_ref();
+    let addresses = spec.and_then(|it| it.cluster_ips.as_ref());
+    addresses.into_iter().flatten().any(|it| it == address)
+}
+
+/// Whether an address is one that only its node knows, as node-local caches have.
+fn is_of_node(address: &str) -> bool {
+    match address.parse() {
+        Ok(IpAddr::V4(it)) => it.is_link_local() || it.is_loopback(),
+        Ok(IpAddr::V6(it)) => it.is_unicast_link_local() || it.is_loopback(),
+        Err(_) => false,
+    }
 }
 
 /// Whether a pod of the cluster's DNS has this address.

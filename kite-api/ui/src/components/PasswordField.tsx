@@ -31,13 +31,18 @@ export function PasswordField({ generates = false, onValue, ...rest }: Props) {
   useEffect(() => onValue?.(value), [value, onValue]);
   // Of what is typed when a session ends, passwords alone are not kept.
   const isOver = useIsOver();
+  const [isLost, setLost] = useState(false);
   useEffect(() => {
-    if (isOver) setValue("");
-  }, [isOver]);
+    if (!isOver || value === "") return;
+    setValue("");
+    setLost(true);
+  }, [isOver, value]);
   // The browser tells of what is typed, not of what is thought up.
   const corrected = useContext(Corrected);
   useEffect(() => {
-    if (value !== "") corrected(rest.name);
+    if (value === "") return;
+    corrected(rest.name);
+    setLost(false);
   }, [value, corrected, rest.name]);
   return (
     <Field
@@ -48,6 +53,7 @@ export function PasswordField({ generates = false, onValue, ...rest }: Props) {
       value={value}
       onChange={setValue}
       {...rest}
+      {...(isLost ? { isRequired: true, hint: t("password.lost") } : {})}
       after={
         <>
           {generates && (

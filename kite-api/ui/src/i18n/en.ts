@@ -66,6 +66,7 @@ export const en = {
   "password.hint": "At least 8 characters (12 for administrators), none that many people have, and without your name in it.",
   "secret.show": "Show: {what}",
   "secret.hide": "Hide: {what}",
+  "password.lost": "Passwords are not kept: enter it again.",
   "password.generate": "Generate",
   "signIn.title": "Sign in",
   "signIn.lead": "Your virtual machines are waiting.",

@@ -67,6 +67,7 @@ export const ko: Words = {
   "password.hint": "8자 이상(관리자는 12자 이상). 흔한 비밀번호나 이름이 들어간 것은 쓸 수 없습니다.",
   "secret.show": "{what} 보기",
   "secret.hide": "{what} 숨기기",
+  "password.lost": "비밀번호는 보관되지 않습니다. 다시 입력하세요.",
   "password.generate": "만들기",
   "signIn.title": "로그인",
   "signIn.lead": "가상 머신이 기다리고 있습니다.",

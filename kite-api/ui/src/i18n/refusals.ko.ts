@@ -234,6 +234,8 @@ const said = {
   "write a host name or an address, such as ssh.example.org": "ssh.example.org와 같은 호스트 이름이나 주소를 입력하세요.",
   "write LoadBalancer or NodePort": "LoadBalancer나 NodePort를 입력하세요.",
   "write Cluster or Local": "Cluster나 Local을 입력하세요.",
+  "write labels such as www: lowercase letters, digits and hyphens, at most 256 of them":
+    "www와 같은 라벨을 256개까지 입력하세요. 소문자, 숫자, 하이픈만 쓸 수 있습니다.",
   "write networks such as 198.51.100.0/24, at most 64": "198.51.100.0/24와 같은 네트워크를 64개까지 입력하세요.",
   "write addresses such as 192.0.2.53, at most 3, one of them IPv4": "192.0.2.53과 같은 주소를 3개까지 입력하세요. 하나는 IPv4여야 합니다.",
   "write the group as it stands in the groups claim": "그룹 클레임에 있는 그대로 그룹을 입력하세요.",
@@ -364,6 +366,7 @@ const parts = {
     "what the page before gave as next": "앞 페이지의 next 값을",
     "a list of texts such as [\"one\", \"two\"]": "목록을",
     "a list of networks such as [\"198.51.100.0/24\"]": "[\"198.51.100.0/24\"]와 같은 네트워크 목록을",
+    "a list of labels such as [\"www\", \"login\"]": "[\"www\", \"login\"]과 같은 라벨 목록을",
     "a list of addresses such as [\"192.0.2.53\"]": "[\"192.0.2.53\"]과 같은 주소 목록을",
     "a list of objects such as [{\"name\": \"one\"}]": "객체의 목록을",
     "an object such as {\"name\": \"value\"}": "객체를",

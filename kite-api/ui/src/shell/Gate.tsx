@@ -38,11 +38,11 @@ export function SignedIn({ children }: { children: ReactNode }) {
     setKept(isOver && hasEdits(document.body));
   }
   // Until whoever sets a second factor up has seen the recovery codes.
-  const [isSettingUp, setSettingUp] = useState(false);
-  const isMissing = me.data?.secondFactorMissing === true;
+  const [settingUp, setSettingUp] = useState<string>();
+  const missing = me.data?.secondFactorMissing === true ? me.data.name : undefined;
   useEffect(() => {
-    if (isMissing) setSettingUp(true);
-  }, [isMissing]);
+    if (missing !== undefined) setSettingUp(missing);
+  }, [missing]);
   useEffect(() => {
     const before = last.current;
     if (!me.data) return;
@@ -57,9 +57,9 @@ export function SignedIn({ children }: { children: ReactNode }) {
       <>
         <Over value={isOver}>
           <Account key={account.name} value={account}>
-            {isMissing || isSettingUp ? (
+            {[missing, settingUp].includes(account.name) ? (
               <Suspense fallback={<Splash />}>
-                <FactorSetup onDone={() => setSettingUp(false)} />
+                <FactorSetup onDone={() => setSettingUp(undefined)} />
               </Suspense>
             ) : (
               children

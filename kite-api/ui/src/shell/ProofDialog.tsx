@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import * as calls from "../api/calls";
 import { isProblemOf } from "../api/problem";
 import type { ProofWanted } from "../api/proof";
@@ -21,7 +21,14 @@ export default function ProofDialog({ wanted }: { wanted: ProofWanted }) {
   const me = useMe().data;
   const config = useConfig().data;
   const close = () => wanted.end(false);
-  if (!me) return null;
+  // What waits is not sent in the name of somebody else, nor of a later session.
+  const asked = useRef<string>(undefined);
+  if (me) asked.current ??= me.name;
+  const isOver = me === null || (me !== undefined && me.name !== asked.current);
+  useEffect(() => {
+    if (isOver) wanted.end(false);
+  }, [isOver, wanted]);
+  if (!me || isOver) return null;
   const issuers = new Set(me.identities.map(({ issuer }) => issuer));
   const providers = issuers.size === 0 ? [] : (config?.signInProviders ?? []);
   return (
