@@ -550,8 +550,9 @@ async fn names_that_are_kept_are_their_former_owners() {
     assert_eq!(world.post(VMS, &ann, again.clone()).await.status, 201);
     // One's own counts.
     again["name"] = "third".into();
-    let refused = world.post(VMS, &ann, again).await.is_problem(409, "taken");
-    assert_eq!(refused.fields(), ["sshId", "domainPrefix"]);
+    let refused = world.post(VMS, &ann, again).await;
+    let fields = refused.is_problem(409, "taken").fields();
+    assert_eq!(fields, ["sshId", "domainPrefix"]);
 }
 
 #[tokio::test]

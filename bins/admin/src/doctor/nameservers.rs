@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kite_render::walls::Walls;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 
 use super::{
     Aim,
