@@ -35,9 +35,9 @@ pub struct Settings {
     /// controller that gives them that.
     pub grants: Vec<Grant>,
     /// The `ClusterRole` by which the controller itself may read and write Secrets, if it
-    /// may so only where a `RoleBinding` of this name stands in a user's namespace (one of
-    /// `grants` makes it): then it watches each of these, and beside them the Secrets of
-    /// the platform that it has to know. None where it may in the whole cluster.
+    /// may so only in namespaces with a `RoleBinding` of this name (in users' namespaces
+    /// one of `grants` makes it): then it watches each of these, and beside them the
+    /// Secrets of the platform that it has to know. None where it may in the whole cluster.
     pub own_role: Option<String>,
     /// Whether load balancers tell the gateway by the PROXY protocol where connections
     /// come from.

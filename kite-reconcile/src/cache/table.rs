@@ -444,8 +444,13 @@ impl<K: Object> Table<K> {
     /// What is held.
     pub(super) fn held(&self) -> Held {
         let (objects, packed_bytes) = self.shelf.size();
+        let reach = self.reach.read();
         let written = self.written.read();
-        let unshown = written.iter().filter_map(|(key, one)| {
+        // What lies where nothing is watched is never shown.
+        let watched = written
+            .iter()
+            .filter(|(key, _)| reach.covers(key.namespace.as_deref(), Some(&key.name)));
+        let unshown = watched.filter_map(|(key, one)| {
             let stored = self.stored(key).ok()?;
             one.unshown(stored.as_deref())
         });
@@ -471,6 +476,11 @@ impl<K: Object> Table<K> {
             let verdict = one.beside(stored.as_deref());
             !matches!(verdict, Verdict::Confirmed) && !one.is_ancient()
         });
+    }
+
+    /// Forgets what was written where nothing is watched any more.
+    pub(super) fn forget_written(&self, is_there: impl Fn(&ObjectKey) -> bool) {
+        self.written.write().retain(|key, _| !is_there(key));
     }
 
     /// The object as the watch has shown it.

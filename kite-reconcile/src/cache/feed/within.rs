@@ -72,6 +72,7 @@ impl<K: Object> Feeder<K> {
         for key in self.keys_in(place) {
             is_mended |= self.drop_one(&key, &mut touched);
         }
+        self.table.forget_written(|key| place.has(key));
         is_mended
     }
 
@@ -89,7 +90,7 @@ impl<K: Object> Feeder<K> {
         let stored = self.table.stored(key).ok().flatten();
         if let Some(old) = &stored {
             self.filler.apply(&Event::Delete(K::clone(old)));
-            self.index(Some(&**old), None);
+            self.index(Some(old), None);
         }
         self.table.has_ended();
         let hidden = self.unhide(key);

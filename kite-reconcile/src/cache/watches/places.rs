@@ -11,10 +11,7 @@ use futures::{
     stream::{BoxStream, SelectAll, unfold},
 };
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kite_core::{
-    cluster::{Lenient, Object, ObjectKey},
-    names,
-};
+use kite_core::cluster::{Lenient, Object, ObjectKey};
 use kube::{Api, Client, ResourceExt as _, core::NamespaceResourceScope, runtime::watcher};
 use rand::RngExt as _;
 use tokio::{
@@ -63,8 +60,9 @@ fn open<K: Object<Scope = NamespaceResourceScope>>(
 }
 
 impl super::Watches {
-    /// Watches kind `K`, if it is watched at all, only in users' namespaces with a
-    /// `RoleBinding` of the name `role`, which gives the right to, and these objects.
+    /// Watches kind `K`, if it is watched at all, only in namespaces with a `RoleBinding`
+    /// of the name `role`, which gives the right to, and beside them these objects, whose
+    /// own namespaces are not among those.
     pub(crate) fn confine<K: Object<Scope = NamespaceResourceScope>>(
         &mut self,
         role: &str,
@@ -74,6 +72,8 @@ impl super::Watches {
             return;
         }
         let beside: BTreeSet<_> = beside.into_iter().map(Place::Object).collect();
+        let apart = beside.iter().map(|it| it.namespace().to_owned());
+        let apart: BTreeSet<String> = apart.collect();
         let places = watch::Sender::new(beside);
         let given = Given {
             places: places.subscribe(),
@@ -81,7 +81,13 @@ impl super::Watches {
             open: open::<K>,
         };
         let role = role.to_owned();
-        self.listen::<RoleBinding>(move |binding| follow_binding(&places, &role, binding));
+        self.listen::<RoleBinding>(move |binding| {
+            let namespace = binding.namespace().unwrap_or_default();
+            if binding.name_any() == role && !apart.contains(&namespace) {
+                let is_leaving = binding.metadata.deletion_timestamp.is_some();
+                follow_binding(&places, namespace, is_leaving);
+            }
+        });
         let feed = self.feed::<K>();
         feed.feeder.confine();
         feed.given = Some(given);
@@ -89,12 +95,7 @@ impl super::Watches {
 }
 
 /// Takes in that a binding is there, or is going.
-fn follow_binding(places: &watch::Sender<BTreeSet<Place>>, role: &str, binding: &RoleBinding) {
-    let namespace = binding.namespace().unwrap_or_default();
-    if binding.name_any() != role || names::user_of_namespace(&namespace).is_none() {
-        return;
-    }
-    let is_leaving = binding.metadata.deletion_timestamp.is_some();
+fn follow_binding(places: &watch::Sender<BTreeSet<Place>>, namespace: String, is_leaving: bool) {
     let place = Place::Namespace(namespace);
     places.send_if_modified(|places| {
         if is_leaving {
