@@ -34,6 +34,11 @@ pub struct Settings {
     /// What Kite's other processes may do in users' namespaces, where it is the
     /// controller that gives them that.
     pub grants: Vec<Grant>,
+    /// The `ClusterRole` by which the controller itself may read and write Secrets, if it
+    /// may so only in namespaces with a `RoleBinding` of this name (in users' namespaces
+    /// one of `grants` makes it): then it watches each of these, and beside them the
+    /// Secrets of the platform that it has to know. None where it may in the whole cluster.
+    pub own_role: Option<String>,
     /// Whether load balancers tell the gateway by the PROXY protocol where connections
     /// come from.
     pub proxied: bool,
@@ -54,6 +59,7 @@ impl Default for Settings {
             namespace: names::PLATFORM_NAMESPACE.to_owned(),
             walls: Walls::default(),
             grants: Vec::new(),
+            own_role: None,
             proxied: false,
             pod_security: PodSecurity::default(),
             overhead: Overhead::default(),
@@ -80,6 +86,14 @@ impl Settings {
     #[must_use]
     pub fn with_grants(mut self, grants: impl IntoIterator<Item = Grant>) -> Self {
         self.grants = grants.into_iter().collect();
+        self
+    }
+
+    /// With Secrets that may be read and written where this role is bound, and nowhere
+    /// else.
+    #[must_use]
+    pub fn with_own_role(mut self, role: impl Into<String>) -> Self {
+        self.own_role = Some(role.into());
         self
     }
 

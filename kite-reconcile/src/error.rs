@@ -108,9 +108,11 @@ impl Error {
     }
 
     /// Whether the API server said no to an object, so that a person should
-    /// read why: it is invalid, or a quota or policy forbids it.
+    /// read why: it is invalid, or a quota or policy forbids it. That the account lacks
+    /// a right is nothing of the object's, and passes where the right is being given.
     pub(crate) fn refusal(&self) -> Option<&ClusterError> {
         match self {
+            Self::Cluster(error) if lacks_right(error) => None,
             Self::Cluster(
                 error @ (ClusterError::Invalid { .. } | ClusterError::Forbidden { .. }),
             ) => Some(error),
@@ -121,5 +123,40 @@ impl Error {
             | Self::OutdatedCrd { .. }
             | Self::Panicked { .. } => None,
         }
+    }
+}
+
+/// Whether the account may not do this at all, as Kubernetes' authorizers say it.
+fn lacks_right(error: &ClusterError) -> bool {
+    let ClusterError::Forbidden { status, .. } = error else {
+        return false;
+    };
+    let said = [" cannot ", " resource ", " in API group "];
+    said.iter().all(|words| status.message.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_the_account_may_not_do_is_told_only_if_it_stays_so() {
+        let told = |message: &str, is_persistent| {
+            let error = Error::Cluster(ClusterError::Forbidden {
+                operation: "get Secret a/b".to_owned(),
+                status: Box::new(Status {
+                    code: 403,
+                    ..Status::failure(message, "Forbidden")
+                }),
+            });
+            error.reason_to_tell(is_persistent)
+        };
+        let right = r#"secrets "b" is forbidden: User "kite" cannot get resource "secrets" in API group "" in the namespace "a""#;
+        assert_eq!(told(right, false), None);
+        assert_eq!(told(right, true), Some("Failing"));
+        let quota = r#"secrets "b" is forbidden: exceeded quota: kite"#;
+        assert_eq!(told(quota, false), Some("Refused"));
     }
 }

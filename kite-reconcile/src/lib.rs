@@ -86,6 +86,7 @@ pub mod claims;
 mod configured;
 mod context;
 mod drive;
+mod ending;
 mod error;
 pub mod events;
 pub mod health;

@@ -7,6 +7,7 @@
 use std::{collections::HashSet, convert::Infallible, fmt, sync::Arc};
 
 use futures::{StreamExt as _, stream::BoxStream};
+use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
     cluster::{Cluster, ClusterError, Object, ObjectKey},
     crd::{KiteImage, KitePlatform, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer},
@@ -202,7 +203,7 @@ async fn drive_platforms<C: Cluster>(
 /// Runs the watches, and on what they show the controllers, until `shutdown` and
 /// the controllers have ended.
 async fn watching<C, F, Fut>(
-    watches: Watches,
+    mut watches: Watches,
     context: &Context<C>,
     shutdown: CancellationToken,
     controllers: F,
@@ -211,6 +212,9 @@ async fn watching<C, F, Fut>(
     F: FnOnce(Arc<Context<CachedCluster<C>>>) -> Fut,
     Fut: Future<Output = ()>,
 {
+    if let Some(role) = &context.settings.own_role {
+        watches.confine::<Secret>(role, platform::secrets(&context.settings.namespace));
+    }
     let (caches, watches) = watches.build();
     let health = context.health.clone();
     let _counted = context.metrics.count_caches(caches.clone());

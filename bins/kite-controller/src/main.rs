@@ -15,6 +15,7 @@ use kite_reconcile::{
 use kite_render::{install::Process, namespace::PodSecurity};
 use mimalloc::MiMalloc;
 use prometheus_client::registry::Registry;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Watches of thousands of objects are mostly allocation; the C library's
 /// allocator takes half as long again, and keeps what it was once given.
@@ -50,9 +51,10 @@ struct Cli {
     /// `KitePlatform`'s conditions tell.
     #[arg(long, env = "KITE_PROXIED")]
     proxied: bool,
-    /// Give the gateway's and the API's `ServiceAccounts` their rights in each user's
-    /// namespace, and so in no other: by the `ClusterRoles` kite-gateway-users
-    /// and kite-api-users.
+    /// Give Kite's `ServiceAccounts` their rights in each user's namespace, and so in no
+    /// other: by the `ClusterRoles` kite-gateway-users, kite-api-users, and
+    /// kite-controller-users for this controller's own over Secrets, which it then watches
+    /// namespace by namespace.
     #[arg(long, env = "KITE_GRANTS")]
     grants: bool,
     /// What the Pod Security admission of Kubernetes demands of pods in users'
@@ -166,6 +168,19 @@ fn identity() -> String {
     format!("{host}_{}", uuid::Uuid::new_v4())
 }
 
+/// Lets this process have as many files open as it may. Each user's Secrets have a watch,
+/// which is a connection, and many machines begin a process with a thousand.
+fn open_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, most) {
+        tracing::warn!(%error, "no more files can be open at once than were allowed");
+    }
+}
+
 fn main() -> ExitCode {
     kite_process::exit_code(run(&Cli::parse()))
 }
@@ -173,6 +188,7 @@ fn main() -> ExitCode {
 #[tokio::main]
 async fn run(cli: &Cli) -> anyhow::Result<()> {
     cli.logs.init("info")?;
+    open_many_files();
     let election = cli.election.election(&cli.namespace)?;
     let shutdown = kite_process::on_signal()?;
     let admin = Admin::bind(cli.admin_listen).await?;
@@ -207,6 +223,7 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     if cli.grants {
         let granted = Process::ALL.into_iter();
         settings = settings.with_grants(granted.filter_map(|it| it.grant(&cli.namespace)));
+        settings.own_role = Process::Controller.role_for_users().map(str::to_owned);
     }
     settings.proxied = cli.proxied;
     if cli.terminals {

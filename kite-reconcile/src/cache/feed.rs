@@ -1,5 +1,7 @@
 //! How a cache comes to know what it knows.
 
+mod within;
+
 use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;

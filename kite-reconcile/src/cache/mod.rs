@@ -23,6 +23,10 @@
 //! kind is not installed, is read by requests. So is every kind that was not
 //! registered: whoever embeds reconcilers may do without caches.
 //!
+//! Secrets may be watched in some namespaces only, each by a watch of its own (see
+//! [`Settings::own_role`](crate::Settings)): what is in any other namespace is read by
+//! requests, and so is what is in all of them.
+//!
 //! Versions are compared as numbers, which Kubernetes promises since 1.35 for
 //! resourceVersions of one resource, and which holds of every API server on
 //! etcd. Of an object whose version is no number nothing is remembered.
@@ -35,6 +39,7 @@ mod index;
 pub(crate) mod kinds;
 pub(crate) mod memo;
 mod packed;
+mod reach;
 pub(crate) mod reading;
 mod retry;
 mod shelf;
@@ -44,6 +49,8 @@ mod tests;
 #[cfg(test)]
 mod watch_tests;
 pub(crate) mod watches;
+#[cfg(test)]
+mod within_tests;
 mod written;
 
 use std::{

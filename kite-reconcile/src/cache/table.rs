@@ -14,7 +14,7 @@ use kube::{
     ResourceExt as _,
     api::{ListParams, ObjectMeta},
 };
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
     index::Index,
     memo::{Versions, digest},
     packed::Unreadable,
+    reach::Reach,
     shelf::Shelf,
     written::{Doubt, Verdict, Written},
 };
@@ -69,6 +70,8 @@ pub(super) struct Table<K: Object> {
     pub(super) narrow: fn(&mut K),
     /// Whether the first list is complete.
     pub(super) filled: watch::Sender<bool>,
+    /// Where all is known then.
+    pub(super) reach: RwLock<Reach>,
     /// Objects that the watch has shown and that cannot be read. They are not on
     /// the shelf.
     pub(super) unreadable: RwLock<HashMap<ObjectKey, Hidden<K>>>,
@@ -104,6 +107,7 @@ impl<K: Object> Table<K> {
             index,
             narrow,
             filled: watch::Sender::new(false),
+            reach: RwLock::new(Reach::Everywhere),
             unreadable: RwLock::default(),
             written: RwLock::default(),
             noted: AtomicU64::new(0),
@@ -118,8 +122,27 @@ impl<K: Object> Table<K> {
         *self.filled.borrow()
     }
 
+    /// Whether reads of this namespace and name are answered from what was shown; of all
+    /// names, and in all namespaces, where none is given. What is known there is not
+    /// dropped while the answer is held.
+    fn reaches(
+        &self,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Option<RwLockReadGuard<'_, Reach>> {
+        let reach = self.reach.read();
+        (self.is_filled() && reach.covers(namespace, name)).then_some(reach)
+    }
+
+    fn reaches_key(&self, key: &ObjectKey) -> Option<RwLockReadGuard<'_, Reach>> {
+        self.reaches(key.namespace.as_deref(), Some(&key.name))
+    }
+
     pub(super) fn known(&self, key: &ObjectKey) -> Known<K> {
-        if !self.is_filled() || self.unreadable.read().contains_key(key) {
+        let Some(_reach) = self.reaches_key(key) else {
+            return Known::Ask;
+        };
+        if self.unreadable.read().contains_key(key) {
             return Known::Ask;
         }
         // Before the shelf is looked at: what is shown meanwhile is still among
@@ -153,9 +176,9 @@ impl<K: Object> Table<K> {
 
     /// What the query finds.
     pub(super) fn find_all(&self, query: &Query) -> Found<K> {
-        if !self.is_filled() {
+        let Some(_reach) = self.reaches(query.namespace.as_deref(), None) else {
             return Found::Ask;
-        }
+        };
         // First, as in `known`.
         let written = self.written.read();
         let Ok(candidates) = self.candidates(query) else {
@@ -400,9 +423,12 @@ impl<K: Object> Table<K> {
         self.complete.fetch_max(newest, Ordering::SeqCst);
     }
 
-    /// Whether reads are answered with all that happened up to this version.
+    /// Whether reads are answered with all that happened up to this version. Of several
+    /// watches one may have come further than another: then that is never certain.
     pub(super) fn is_complete_to(&self, version: u64) -> bool {
-        self.is_filled() && self.complete.load(Ordering::SeqCst) >= version
+        self.is_filled()
+            && self.reach.read().is_everywhere()
+            && self.complete.load(Ordering::SeqCst) >= version
     }
 
     fn settle(&self, key: &ObjectKey, is_settled: impl Fn(&Written<K>) -> bool) {
@@ -418,8 +444,13 @@ impl<K: Object> Table<K> {
     /// What is held.
     pub(super) fn held(&self) -> Held {
         let (objects, packed_bytes) = self.shelf.size();
+        let reach = self.reach.read();
         let written = self.written.read();
-        let unshown = written.iter().filter_map(|(key, one)| {
+        // What lies where nothing is watched is never shown.
+        let watched = written
+            .iter()
+            .filter(|(key, _)| reach.covers(key.namespace.as_deref(), Some(&key.name)));
+        let unshown = watched.filter_map(|(key, one)| {
             let stored = self.stored(key).ok()?;
             one.unshown(stored.as_deref())
         });
@@ -447,6 +478,11 @@ impl<K: Object> Table<K> {
         });
     }
 
+    /// Forgets what was written where nothing is watched any more.
+    pub(super) fn forget_written(&self, is_there: impl Fn(&ObjectKey) -> bool) {
+        self.written.write().retain(|key, _| !is_there(key));
+    }
+
     /// The object as the watch has shown it.
     pub(super) fn stored(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Unreadable> {
         let found = self.shelf.get(key);
@@ -471,8 +507,9 @@ impl<K: Object> Table<K> {
     /// The versions of what the query finds, if they can be told without a look
     /// at the objects.
     fn versions_of_all(&self, query: &Query) -> Option<u64> {
+        let _reach = self.reaches(query.namespace.as_deref(), None)?;
         let is_plain = self.written.read().is_empty() && self.unreadable.read().is_empty();
-        if !self.is_filled() || !query.labels.is_empty() || !is_plain {
+        if !query.labels.is_empty() || !is_plain {
             return None;
         }
         let keys = self.index.as_ref().and_then(|index| index.narrow(query));
@@ -492,12 +529,14 @@ impl<K: Object> Versions for Table<K> {
     fn of(&self, key: &ObjectKey) -> Option<u64> {
         let is_plain =
             !self.written.read().contains_key(key) && !self.unreadable.read().contains_key(key);
-        if is_plain && self.is_filled() {
+        let reach = self.reaches_key(key);
+        if is_plain && reach.is_some() {
             return match self.shelf.version_if_there(key) {
                 Some(version) => version,
                 None => Some(0),
             };
         }
+        drop(reach);
         match self.known(key) {
             Known::There {
                 object,

@@ -1,5 +1,7 @@
-//! One watch for each kind, for the whole process: it fills the kind's cache and
-//! triggers every controller that listens to the kind.
+//! One watch for each kind, for the whole process, or for each place where it may be
+//! read: it fills the kind's cache and triggers every controller that listens to the kind.
+
+mod places;
 
 use std::{
     any::{Any, TypeId},
@@ -30,6 +32,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::places::Given;
 use super::{Builder, Caches, Feeder, kinds::Kind, retry::Retry};
 use crate::{
     health::{Health, is_optional},
@@ -97,6 +100,11 @@ impl Watches {
         self.mended.0.lock().push(Box::new(listener));
     }
 
+    /// Whether objects of kind `K` are watched.
+    fn has<K: Object>(&self) -> bool {
+        self.feeds.contains_key(&TypeId::of::<K>())
+    }
+
     #[allow(clippy::expect_used, reason = "a feed stands under its own type")]
     fn feed<K: Object>(&mut self) -> &mut Feed<K> {
         let Self {
@@ -115,6 +123,7 @@ impl Watches {
                 listeners: Vec::new(),
                 mended: mended.clone(),
                 tried: watch::Sender::new(false),
+                given: None,
             })
         });
         let feed: &mut dyn Any = feed.as_any();
@@ -204,7 +213,12 @@ struct Feed<K: Object> {
     listeners: Vec<Tell<K>>,
     mended: Mended,
     tried: watch::Sender<bool>,
+    /// Where it is watched, if not everywhere.
+    given: Option<Given<K>>,
 }
+
+/// What a watch tells of, each object read by itself or not.
+type Events<K> = BoxStream<'static, Result<watcher::Event<Lenient<K>>, watcher::Error>>;
 
 /// Who hears that an object is gone that could not be read, or can be read now:
 /// whom it may concern cannot be seen in it.
@@ -250,6 +264,10 @@ impl<K: Object> Run for Feed<K> {
     }
 
     async fn run(mut self: Box<Self>, health: Health, shutdown: CancellationToken) {
+        if let Some(given) = self.given.take() {
+            self.follow_places(given, &health, &shutdown).await;
+            return;
+        }
         while !shutdown.is_cancelled() {
             self.follow(&health, &shutdown).await;
         }
@@ -334,7 +352,7 @@ impl<K: Object> Feed<K> {
         }
     }
 
-    fn events(&self) -> BoxStream<'static, Result<watcher::Event<Lenient<K>>, watcher::Error>> {
+    fn events(&self) -> Events<K> {
         let (client, config) = (self.client.clone(), self.config.clone());
         if self.is_lenient {
             let api = Api::<Lenient<K>>::all(client);

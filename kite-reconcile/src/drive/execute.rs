@@ -15,6 +15,7 @@ use crate::{
     cache::live,
     claims,
     context::Context,
+    ending::goes_with_namespace,
     kept,
     objects::AnyObject,
     plan::{Outcome, Step},
@@ -151,7 +152,16 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             Done::outcome(Outcome::RestartAsked)
         }
         Step::Delete(object, propagation) => {
-            let left = object.remove(cluster, propagation.clone()).await?;
+            let left = match object.remove(cluster, propagation.clone()).await {
+                Err(error) if matches!(object, AnyObject::Secret(_)) => {
+                    let namespace = object.metadata().namespace.as_deref();
+                    if !goes_with_namespace(cluster, namespace, &error).await {
+                        return Err(error.into());
+                    }
+                    None
+                }
+                removed => removed?,
+            };
             Done::outcome(left_of(object, left))
         }
         Step::DeleteUnchanged(object) => {

@@ -74,6 +74,13 @@ pub struct Observed {
     pub nodes: BTreeSet<String>,
 }
 
+/// The Secrets of the platform whose names are fixed. That of a certificate is named by
+/// the settings.
+pub(crate) fn secrets(namespace: &str) -> [ObjectKey; 2] {
+    [names::GATEWAY_HOST_KEY_SECRET, names::OIDC_SECRET]
+        .map(|name| ObjectKey::namespaced(namespace, name))
+}
+
 /// The reconciler of the platform.
 pub(crate) struct Platforms;
 

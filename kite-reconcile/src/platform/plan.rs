@@ -28,7 +28,7 @@ use kube::{
     api::{ObjectMeta, PropagationPolicy},
 };
 
-use super::{Observed, clients, host_keys::host_keys, references, unread};
+use super::{Observed, Reference, Referent, clients, host_keys::host_keys, references, unread};
 use crate::{
     Error,
     context::Settings,
@@ -93,13 +93,20 @@ pub fn plan(
         },
         steps: [gateway.steps, web.steps].concat(),
         conditions: conditions.into_iter().chain(seen_clients).collect(),
-        again: if seen.has_namespace {
+        again: if seen.has_namespace && !awaits_untold(seen, settings) {
             RESYNC
         } else {
             // Nothing tells of a namespace that comes.
             SOON
         },
     })
+}
+
+/// Whether a Secret is missing of which nothing tells when it comes, since not all of
+/// them are watched.
+fn awaits_untold(seen: &Observed, settings: &Settings) -> bool {
+    let is_secret = |it: &Reference| it.kind == Referent::Secret;
+    settings.own_role.is_some() && seen.missing.iter().any(is_secret)
 }
 
 /// Somebody's finalizer still holds the platform; what it owns goes after it.

@@ -128,7 +128,12 @@ async fn is_there<C: Cluster>(cluster: &C, of: &Reference) -> Result<bool, Clust
     Ok(match of.kind {
         Referent::Namespace => cluster.find::<Namespace>(&of.key).await?.is_some(),
         Referent::Gateway => cluster.find::<Gateway>(&of.key).await?.is_some(),
-        Referent::Secret => cluster.find::<Secret>(&of.key).await?.is_some(),
+        Referent::Secret => match cluster.find::<Secret>(&of.key).await {
+            Ok(found) => found.is_some(),
+            // Nothing is said of what one may not look at.
+            Err(ClusterError::Forbidden { .. }) => true,
+            Err(error) => return Err(error),
+        },
         // The controller may list these, and read none by its name.
         Referent::StorageClass => is_listed::<StorageClass, C>(cluster, &of.key).await?,
         Referent::IngressClass => is_listed::<IngressClass, C>(cluster, &of.key).await?,

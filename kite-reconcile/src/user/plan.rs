@@ -96,8 +96,8 @@ pub fn plan(
     })
 }
 
-/// What is known of a user stands: the walls, which do not depend on the spec, are kept
-/// as they should be, and nothing else is changed.
+/// What is known of a user stands: the walls, and the rights of Kite's processes, which do
+/// not depend on the spec, are kept as they should be, and nothing else is changed.
 fn plan_unreadable(
     user: &User<'_>,
     seen: &Observed,
@@ -109,6 +109,7 @@ fn plan_unreadable(
     let stored = seen.namespace.as_ref();
     if stored.is_some_and(|it| standing(&it.metadata, &desired.metadata) == Standing::Ours) {
         want_walls(&mut steps, user, seen, settings);
+        want_grants(&mut steps, user, seen, settings);
     }
     let old = user.object.status.clone().unwrap_or_default();
     Plan {
@@ -174,10 +175,7 @@ fn steps(user: &User<'_>, seen: &Observed, settings: &Settings) -> (Vec<Step>, N
     let given = quota::Given::to(&seen.vms);
     let quota = quota::resource_quota(user, &given, &seen.overhead(settings));
     want(&mut steps, &quota, seen.quota.as_ref());
-    for grant in &settings.grants {
-        let binding = grant::binding(user, grant);
-        want(&mut steps, &binding, seen.grant(&grant.role));
-    }
+    want_grants(&mut steps, user, seen, settings);
     // Nobody is told that the namespace is there before its walls stand.
     let condition = if steps.is_empty() {
         let message = format!("namespace {name} stands with its walls and quota");
@@ -225,6 +223,14 @@ fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings:
                 want(steps, &policy, stored);
             }
         }
+    }
+}
+
+/// What Kite's processes may do in the namespace, the controller itself among them.
+fn want_grants(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings: &Settings) {
+    for grant in &settings.grants {
+        let binding = grant::binding(user, grant);
+        want(steps, &binding, seen.grant(&grant.role));
     }
 }
 
@@ -340,6 +346,8 @@ fn next_of_deletion(
             let given = quota::Given::to(&seen.vms);
             let closed = quota::closed(user, &given, &seen.overhead(settings));
             want(&mut steps, &closed, seen.quota.as_ref());
+            // Nor do VMs go without the rights to take away what is theirs.
+            want_grants(&mut steps, user, seen, settings);
         }
         want_walls(&mut steps, user, seen, settings);
         if !steps.is_empty() {

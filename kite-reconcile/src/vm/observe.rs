@@ -29,6 +29,7 @@ use crate::{
     cache::{live, reading::read_since},
     claims::Claims,
     configured,
+    ending::goes_with_namespace,
     objects::AnyObject,
     plan::Outcome,
     platform,
@@ -168,8 +169,8 @@ impl Observed {
             unless(deleting, image(cluster, &object.spec.image)),
         )?;
         let (key_secret, cloud_init, disk, mut machine, mut instance) = try_join!(
-            find(cluster, own(names::ssh_key_secret(vm.name))),
-            find(cluster, own(names::cloud_init_secret(vm.name))),
+            secret(cluster, own(names::ssh_key_secret(vm.name)), deleting),
+            secret(cluster, own(names::cloud_init_secret(vm.name)), deleting),
             find::<DataVolume, C>(cluster, own(names::disk(vm.name))),
             find(cluster, own(vm.name.to_owned())),
             async {
@@ -484,9 +485,29 @@ async fn left_certificate<C: Cluster>(
     vm: &Vm<'_>,
 ) -> Result<Option<Secret>, ClusterError> {
     let key = || ObjectKey::namespaced(vm.namespace, names::certificate_secret(vm.name));
-    match find::<Secret, C>(cluster, key()).await? {
-        Some(_) => live(find(cluster, key())).await,
+    match secret(cluster, key(), true).await? {
+        Some(_) => live(secret(cluster, key(), true)).await,
         None => Ok(None),
+    }
+}
+
+/// A Secret of the VM. Of one that goes nothing is there that may not be read any more
+/// because the namespace ends.
+async fn secret<C: Cluster>(
+    cluster: &C,
+    key: ObjectKey,
+    deleting: bool,
+) -> Result<Option<Secret>, ClusterError> {
+    match cluster.find(&key).await {
+        Err(error) if deleting => {
+            let namespace = key.namespace.as_deref();
+            if goes_with_namespace(cluster, namespace, &error).await {
+                Ok(None)
+            } else {
+                Err(error)
+            }
+        }
+        found => found,
     }
 }
 

@@ -34,6 +34,7 @@ mod races;
 mod requests;
 mod restarts;
 mod schedules;
+mod secrets;
 mod sizes;
 mod stage;
 mod stale;

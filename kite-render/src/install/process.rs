@@ -53,7 +53,7 @@ impl Process {
     /// there.
     pub const fn role_for_users(self) -> Option<&'static str> {
         match self {
-            Self::Controller => None,
+            Self::Controller => Some("kite-controller-users"),
             Self::Gateway => Some("kite-gateway-users"),
             Self::Api => Some("kite-api-users"),
         }

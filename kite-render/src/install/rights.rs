@@ -134,6 +134,19 @@ fn controller() -> Vec<Right> {
             ["create"],
             "the story of an object, in `kubectl describe`",
         ),
+        own(
+            CORE,
+            "secrets",
+            ["get"],
+            "whether the certificate is there that the settings name, by whatever name; and the two below",
+        ),
+        own(
+            CORE,
+            "secrets",
+            ["list", "watch"],
+            "the gateway's host key, whose public half users are told; whether the secrets of sign-in providers are there",
+        )
+        .named([names::GATEWAY_HOST_KEY_SECRET, names::OIDC_SECRET]),
         own(LEASES, "leases", ["create"], "the election's Lease"),
         own(
             LEASES,
@@ -219,16 +232,20 @@ fn of_users() -> Vec<Right> {
             RBAC,
             ["rolebindings"],
             READ,
-            "what the gateway and the API may do there",
+            "what Kite's processes may do there, itself among them",
         )
         .and(["create", "patch"]),
         cluster(
             RBAC,
             ["clusterroles"],
             ["bind"],
-            "the same; these two roles and no others",
+            "the same; these three roles and no others",
         )
-        .named(["kite-gateway-users", "kite-api-users"]),
+        .named([
+            "kite-controller-users",
+            "kite-gateway-users",
+            "kite-api-users",
+        ]),
         cluster(
             CORE,
             ["nodes"],
@@ -247,11 +264,11 @@ fn of_users() -> Vec<Right> {
 /// The controller's rights on what a VM or an image gets.
 fn of_machines() -> Vec<Right> {
     vec![
-        cluster(
+        users(
             CORE,
             ["secrets"],
             READ,
-            "VMs' keys and cloud-init, made and watched in all namespaces; what cert-manager leaves behind",
+            "VMs' keys and cloud-init, whether certificates are there, what cert-manager leaves behind; one watch for each user",
         )
         .and(["create", "patch", "delete"]),
         cluster(CORE, ["services"], READ, "ways to VMs and to the gateway").and([

@@ -477,7 +477,7 @@ async fn what_the_controller_writes_is_kites() {
             refused(made, "kite-writes");
         }
     }
-    // Rights: of its own two processes, in users' namespaces.
+    // Rights: of Kite's own processes, in users' namespaces.
     let binding = |role: &str, account: &str, namespace: &str| -> RoleBinding {
         serde_json::from_value(json!({
             "metadata": {"name": format!("{role}-{account}")},
@@ -488,6 +488,16 @@ async fn what_the_controller_writes_is_kites() {
     };
     for (place, binding, may) in [
         (HOME, binding("kite-api-users", "kite-api", "kite"), true),
+        (
+            HOME,
+            binding("kite-controller-users", "kite-controller", "kite"),
+            true,
+        ),
+        (
+            "default",
+            binding("kite-controller-users", "kite-controller", "kite"),
+            false,
+        ),
         ("kite", binding("kite-api-users", "kite-api", "kite"), false),
         (HOME, binding("kite-api-users", "default", HOME), false),
         (HOME, binding("cluster-admin", "kite-api", "kite"), false),

@@ -139,7 +139,12 @@ fn no_process_has_a_right_that_makes_more_of_it() {
             // The controller gives others what it need not have itself.
             if verb == "bind" {
                 let names = rule.resource_names.as_deref().unwrap();
-                assert_eq!(names, ["kite-gateway-users", "kite-api-users"], "{role}");
+                let users = [
+                    "kite-controller-users",
+                    "kite-gateway-users",
+                    "kite-api-users",
+                ];
+                assert_eq!(names, users, "{role}");
             }
         }
         for resource in rule.resources.iter().flatten() {
@@ -163,13 +168,18 @@ fn secrets_are_read_by_name_or_in_users_namespaces() {
             .collect()
     };
     let mut plain = readers(&Installation::default());
-    assert!(plain.remove("ClusterRole kite-controller").is_some());
+    let of_controller = plain.remove("ClusterRole kite-controller-users").unwrap();
+    let all = ["get", "list", "watch", "create", "patch", "delete"];
+    assert_eq!(of_controller, all);
+    // A certificate has the name that the settings give it.
+    let of_controller = plain.remove("Role kite-controller").unwrap();
+    assert_eq!(of_controller, ["get"]);
     let of_gateway = plain.remove("ClusterRole kite-gateway-users").unwrap();
     assert_eq!(of_gateway, ["get"]);
     assert_eq!(plain, BTreeMap::new());
     let everything = readers(&everything());
     assert_eq!(everything["ClusterRole kite-api-users"], ["get"]);
-    assert_eq!(everything.len(), 3, "{everything:?}");
+    assert_eq!(everything.len(), 4, "{everything:?}");
 }
 
 /// What only the controller binds is bound to nobody everywhere.
@@ -179,7 +189,7 @@ fn roles_for_users_namespaces_are_bound_by_the_controller_only() {
         .iter()
         .filter_map(|it| it.role_for_users())
         .collect();
-    assert_eq!(users.len(), 2);
+    assert_eq!(users.len(), 3);
     for (name, installation) in all() {
         for manifest in installation.manifests() {
             let role = match &manifest {

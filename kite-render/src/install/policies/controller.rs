@@ -1,5 +1,5 @@
-//! How far the controller reaches: its rights hold in the whole cluster, since it makes
-//! namespaces and watches all of them; what it writes is Kite's.
+//! How far the controller reaches: its rights hold in the whole cluster but for Secrets,
+//! since it makes namespaces and watches all of them; what it writes is Kite's.
 
 use kite_core::{cdi::DATA_IMPORT_CRON_LABEL, crd, labels, names};
 
@@ -123,7 +123,7 @@ pub(super) fn reach(namespace: &str) -> Policy {
                      has(object.subjects) && object.subjects.all(it, it.kind == 'ServiceAccount' && \
                      it.name in {accounts} && it.namespace == '{namespace}'))"
                 ),
-                "subjects: the controller gives the gateway and the API their rights in users' \
+                "subjects: the controller gives Kite's own processes their rights in users' \
                  namespaces, and nobody else any",
             ),
         ],

@@ -55,7 +55,10 @@ impl Asked {
     pub fn is_refused(&self) -> bool {
         // CDI calls a disk invalid that may not be cloned.
         let by_cdi = self.code == 422 && self.resource == "datavolumes.cdi.kubevirt.io";
-        (self.code == 403 || by_cdi) && (!self.is_late || self.process == Process::Controller)
+        // A watch of Secrets may be begun again before its end is known.
+        let goes_with_namespace =
+            self.is_late && (self.process != Process::Controller || self.resource == "secrets");
+        (self.code == 403 || by_cdi) && !goes_with_namespace
     }
 }
 

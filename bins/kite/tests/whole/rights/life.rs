@@ -320,6 +320,14 @@ fn web(platform: &Platform, boss: &str) {
     exposed(json!({"certificate": {"clusterIssuer": "own"}}));
     platform.curl_ok(200, "GET", path, Some(boss), None);
     exposed(json!({"certificate": {"clusterIssuer": null}}));
+    // One that is brought is looked for by the name that it is said to have.
+    exposed(json!({"certificate": {"secretName": "brought"}}));
+    let of_settings = "jsonpath={.status.conditions[?(@.type==\"ResolvedRefs\")].message}";
+    eventually("it is missed", || {
+        let seen = platform.kubectl_ok(&["get", "kiteplatform", "default", "-o", of_settings]);
+        seen.contains("brought").then_some(()).ok_or(seen)
+    });
+    exposed(json!({"certificate": {"secretName": null}}));
 
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new([DOMAIN.to_owned()]).unwrap();

@@ -96,6 +96,32 @@ fn secrets_beyond_their_reach_are_refused() {
     }
 }
 
+#[test]
+fn the_controller_reads_secrets_of_users_and_few_others() {
+    let installation = installation();
+    let stage = Stage::installed(&installation, None);
+    stage.give_a_namespace(&installation, "ann");
+    let me = Process::Controller;
+    for (namespace, name, expected) in [
+        ("kite-user-ann", "web-ssh-key", 404),
+        // The settings may name it.
+        ("kite", "a-certificate", 404),
+        ("kube-system", "bootstrap-token", 403),
+        ("default", "credentials", 403),
+        ("kite-images", "credentials", 403),
+        // It is called like a user's, and nothing is bound there.
+        ("kite-user-bob", "web-ssh-key", 403),
+    ] {
+        let code = stage.get_secret(me, namespace, name);
+        assert_eq!(code, expected, "{namespace}/{name}");
+    }
+    assert_eq!(stage.list_secrets(me, "kite-user-ann"), 200);
+    for namespace in ["kube-system", "kite", "kite-images", ""] {
+        let code = stage.list_secrets(me, namespace);
+        assert_eq!(code, 403, "lists {namespace:?}");
+    }
+}
+
 /// How many rights are taken away in one run, unless all are.
 const SLICE: usize = 3;
 
@@ -110,7 +136,7 @@ fn without_any_one_right_something_is_refused() {
     let (within, needed): (Vec<_>, Vec<_>) = granted
         .iter()
         .partition(|atom| atom.is_asked_within().is_some());
-    assert_eq!(within.len(), 5, "{within:?}");
+    assert_eq!(within.len(), 6, "{within:?}");
     let (step, most) = match std::env::var_os("KITE_SWEEP") {
         Some(_) => (1, needed.len()),
         None => (needed.len() / SLICE, SLICE),
