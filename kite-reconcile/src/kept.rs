@@ -117,7 +117,7 @@ mod tests {
         KiteReservation::new(name, spec)
     }
 
-    fn names(over: Vec<KiteReservation>) -> Vec<String> {
+    fn names(over: &[KiteReservation]) -> Vec<String> {
         over.iter().map(KiteReservation::name_any).collect()
     }
 
@@ -130,7 +130,7 @@ mod tests {
             claim("later", "a", Some(3)),
         ];
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(2);
-        assert_eq!(names(over(claims, now)), ["now", "past"]);
+        assert_eq!(names(&over(claims, now)), ["now", "past"]);
     }
 
     #[test]
@@ -140,6 +140,6 @@ mod tests {
         let mut claims: Vec<_> = many.collect();
         claims.push(claim("of-another", "b", Some(1)));
         claims.push(claim("held", "a", None));
-        assert_eq!(names(over(claims, Timestamp::UNIX_EPOCH)), ["c0"]);
+        assert_eq!(names(&over(claims, Timestamp::UNIX_EPOCH)), ["c0"]);
     }
 }

@@ -263,7 +263,7 @@ pub trait ClusterExt: Cluster {
             Err(ClusterError::NotFound { .. }) => Ok(None),
             Err(conflict @ ClusterError::Conflict { .. }) => {
                 let left = self.find::<K>(&key).await?;
-                if left.as_ref().and_then(|left| left.uid()).as_ref() == Some(&uid) {
+                if left.as_ref().and_then(kube::ResourceExt::uid).as_ref() == Some(&uid) {
                     return Err(conflict);
                 }
                 Ok(left)

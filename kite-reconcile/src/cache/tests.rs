@@ -488,8 +488,8 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
         (found.unwrap().items.len(), requests)
     };
     *it.next.lock() = Fate::Lost;
-    let lost = it.cached.remove(&a, PropagationPolicy::Background).await;
-    lost.unwrap_err();
+    let gone = PropagationPolicy::Background;
+    it.cached.remove(&a, gone.clone()).await.unwrap_err();
     assert_eq!(list(&it, "b").await, (1, 0), "it cannot be among these");
     assert_eq!(list(&it, "a").await, (0, 1), "asked once");
     assert_eq!(list(&it, "a").await, (0, 0), "and believed");
@@ -499,8 +499,7 @@ async fn a_deletion_is_in_doubt_until_it_is_shown_and_only_where_it_matters() {
         .await
         .unwrap()
         .unwrap();
-    let lost = it.cached.remove(&b, PropagationPolicy::Background).await;
-    lost.unwrap_err();
+    it.cached.remove(&b, gone).await.unwrap_err();
     it.hears(Event::Delete(b));
     assert_eq!(list(&it, "b").await, (0, 0), "shown");
     it.hears(Event::Delete(a));

@@ -1,10 +1,10 @@
 //! Carries the steps of a plan out, one request or two for each.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::{api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
     cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
-    crd::{KEPT_FOR, Kept},
+    crd::{KEPT_FOR, Kept, KiteReservation},
     kubevirt::{self, VirtualMachine, VirtualMachineInstance},
 };
 use kube::ResourceExt as _;
@@ -13,7 +13,7 @@ use super::Reconciler;
 use crate::{
     Error,
     cache::live,
-    claims,
+    claims::{self, ClaimState},
     context::Context,
     ending::goes_with_namespace,
     kept,
@@ -34,6 +34,76 @@ pub(super) enum Done<K> {
 impl<K> Done<K> {
     fn outcome(outcome: Outcome) -> Self {
         Self::Outcome(Box::new(outcome))
+    }
+}
+
+/// Gives a name back, which is kept for the user of this uid, as far as there is room.
+async fn keep<C: Cluster>(
+    claim: &KiteReservation,
+    user_uid: Option<String>,
+    context: &Context<C>,
+) -> Result<ClaimState, Error> {
+    let cluster = &context.cluster;
+    if kept::is_full(cluster, claim, user_uid.as_deref()).await? {
+        claims::give_up(cluster, claim).await?;
+        return Ok(ClaimState::Free);
+    }
+    let over = (context.clock)().saturating_add(KEPT_FOR);
+    let over = over.unwrap_or(Timestamp::MAX);
+    // No finer than other times of the API.
+    let until = Timestamp::from_second(over.as_second()).unwrap_or(over);
+    let kept = Kept {
+        until: Time(until),
+        user_uid,
+    };
+    let state = claims::keep(cluster, context.settings.manager, claim, kept).await?;
+    if matches!(&state, ClaimState::Kept(claim) if claim.spec.kept.is_none()) {
+        return Err(outdated_crd("spec.kept"));
+    }
+    Ok(state)
+}
+
+/// Notes that what an offer stands for was had.
+async fn fulfil<C: Cluster>(
+    claim: &KiteReservation,
+    context: &Context<C>,
+) -> Result<ClaimState, Error> {
+    let manager = context.settings.manager;
+    let state = claims::fulfil(&context.cluster, manager, claim).await?;
+    // A CRD that does not know the field has it dropped.
+    if matches!(&state, ClaimState::Mine(claim) if !claim.spec.fulfilled) {
+        return Err(outdated_crd("spec.fulfilled"));
+    }
+    Ok(state)
+}
+
+/// Has a disk's claim grow, which may be refused.
+async fn grow<C: Cluster>(
+    claim: &PersistentVolumeClaim,
+    context: &Context<C>,
+) -> Result<Outcome, Error> {
+    let manager = context.settings.manager;
+    let grown = context.cluster.apply(manager, claim).await;
+    match grown.map_err(Error::from) {
+        Ok(grown) => Ok(Outcome::Stored(grown.into())),
+        Err(error) => match error.refusal() {
+            Some(refusal) => Ok(Outcome::GrowthRefused(refusal.to_string())),
+            None => Err(error),
+        },
+    }
+}
+
+/// Makes a way to a VM, which may be refused.
+async fn expose<C: Cluster>(desired: &AnyObject, context: &Context<C>) -> Result<Outcome, Error> {
+    let manager = context.settings.manager;
+    match desired.apply(&context.cluster, manager).await {
+        Ok(stored) => Ok(Outcome::Stored(stored)),
+        Err(
+            refusal @ (ClusterError::Invalid { .. }
+            | ClusterError::Forbidden { .. }
+            | ClusterError::NotFound { .. }),
+        ) => Ok(Outcome::ExposureRefused(refusal.to_string())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -80,27 +150,10 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
         }
         Step::Unclaim(claim) => {
             claims::give_up(cluster, claim).await?;
-            Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
-        }
-        Step::Keep(claim, user_uid)
-            if kept::is_full(cluster, claim, user_uid.as_deref()).await? =>
-        {
-            claims::give_up(cluster, claim).await?;
-            Done::outcome(Outcome::claimed(claim, claims::ClaimState::Free))
+            Done::outcome(Outcome::claimed(claim, ClaimState::Free))
         }
         Step::Keep(claim, user_uid) => {
-            let over = (context.clock)().saturating_add(KEPT_FOR);
-            let over = over.unwrap_or(Timestamp::MAX);
-            // No finer than other times of the API.
-            let until = Timestamp::from_second(over.as_second()).unwrap_or(over);
-            let kept = Kept {
-                until: Time(until),
-                user_uid: user_uid.clone(),
-            };
-            let state = claims::keep(cluster, context.settings.manager, claim, kept).await?;
-            if matches!(&state, claims::ClaimState::Kept(claim) if claim.spec.kept.is_none()) {
-                return Err(outdated_crd("spec.kept"));
-            }
+            let state = keep(claim, user_uid.clone(), context).await?;
             Done::outcome(Outcome::claimed(claim, state))
         }
         Step::TakeBack(kept, wanted) => {
@@ -109,11 +162,7 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             Done::outcome(Outcome::claimed(wanted, state))
         }
         Step::Fulfil(claim) => {
-            let state = claims::fulfil(cluster, context.settings.manager, claim).await?;
-            // A CRD that does not know the field has it dropped.
-            if matches!(&state, claims::ClaimState::Mine(claim) if !claim.spec.fulfilled) {
-                return Err(outdated_crd("spec.fulfilled"));
-            }
+            let state = fulfil(claim, context).await?;
             Done::outcome(Outcome::claimed(claim, state))
         }
         Step::CreateKeys(template) => {
@@ -124,29 +173,8 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             let manager = context.settings.manager;
             Done::outcome(Outcome::Stored(desired.apply(cluster, manager).await?))
         }
-        Step::Grow(claim) => {
-            let manager = context.settings.manager;
-            let grown = cluster.apply(manager, &**claim).await.map_err(Error::from);
-            match grown {
-                Ok(grown) => Done::outcome(Outcome::Stored(grown.into())),
-                Err(error) => match error.refusal() {
-                    Some(refusal) => Done::outcome(Outcome::GrowthRefused(refusal.to_string())),
-                    None => return Err(error),
-                },
-            }
-        }
-        Step::Expose(desired) => {
-            let manager = context.settings.manager;
-            match desired.apply(cluster, manager).await {
-                Ok(stored) => Done::outcome(Outcome::Stored(stored)),
-                Err(
-                    refusal @ (ClusterError::Invalid { .. }
-                    | ClusterError::Forbidden { .. }
-                    | ClusterError::NotFound { .. }),
-                ) => Done::outcome(Outcome::ExposureRefused(refusal.to_string())),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Step::Grow(claim) => Done::outcome(grow(claim, context).await?),
+        Step::Expose(desired) => Done::outcome(expose(desired, context).await?),
         Step::Restart { machine, instance } => {
             restart(cluster, machine, instance).await?;
             Done::outcome(Outcome::RestartAsked)

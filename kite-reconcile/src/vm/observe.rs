@@ -150,21 +150,11 @@ impl Observed {
     pub async fn read<C: Cluster>(object: &KiteVirtualMachine, cluster: &C) -> Result<Self, Error> {
         let vm = Vm::of(object)?;
         let deleting = object.metadata.deletion_timestamp.is_some();
-        let held_by = labels::for_vm(vm.namespace, vm.name);
         let own = |name: String| ObjectKey::namespaced(vm.namespace, name);
 
         let (platform, (owner, claims), image) = try_join!(
             platform::find(cluster),
-            Box::pin(async {
-                let owner = owner(cluster, vm.namespace).await?;
-                // Of a user who came after the VM it is not: it was an earlier one's.
-                let was_there =
-                    |it: &&KiteUser| it.creation_timestamp() <= object.creation_timestamp();
-                let user_uid = owner.as_ref().filter(was_there).and_then(ResourceExt::uid);
-                let wanted = reservation::of_vm(&vm);
-                let claims = Claims::observe(cluster, wanted, &held_by, user_uid).await?;
-                Ok::<_, ClusterError>((owner, claims))
-            }),
+            Box::pin(owner_and_claims(cluster, &vm)),
             // A VM goes whatever it is.
             unless(deleting, image(cluster, &object.spec.image)),
         )?;
@@ -173,15 +163,7 @@ impl Observed {
             secret(cluster, own(names::cloud_init_secret(vm.name)), deleting),
             find::<DataVolume, C>(cluster, own(names::disk(vm.name))),
             find(cluster, own(vm.name.to_owned())),
-            async {
-                let instance = find(cluster, own(vm.name.to_owned()));
-                // Which one a restart is to end may not be known from an old view.
-                if super::restart::is_new(object) {
-                    live(instance).await
-                } else {
-                    instance.await
-                }
-            },
+            instance(cluster, own(vm.name.to_owned()), object),
         )?;
         let stays = |disk: &DataVolume| disk.metadata.deletion_timestamp.is_none();
         let is_next = deleting && disk.as_ref().is_some_and(stays);
@@ -387,6 +369,36 @@ async fn look_for_disk<C: Cluster>(
         return live(async { try_join!(find(cluster, key()), find(cluster, key())) }).await;
     }
     Ok((found, claim))
+}
+
+/// Whose the VM is, and how the names stand that it wants and holds.
+async fn owner_and_claims<C: Cluster>(
+    cluster: &C,
+    vm: &Vm<'_>,
+) -> Result<(Option<KiteUser>, Claims), ClusterError> {
+    let owner = owner(cluster, vm.namespace).await?;
+    // Of a user who came after the VM it is not: it was an earlier one's.
+    let made = vm.object.creation_timestamp();
+    let was_there = |it: &&KiteUser| it.creation_timestamp() <= made;
+    let user_uid = owner.as_ref().filter(was_there).and_then(ResourceExt::uid);
+    let held_by = labels::for_vm(vm.namespace, vm.name);
+    let wanted = reservation::of_vm(vm);
+    let claims = Claims::observe(cluster, wanted, &held_by, user_uid).await?;
+    Ok((owner, claims))
+}
+
+/// The running machine. Which one a restart is to end may not be known from an old view.
+async fn instance<C: Cluster>(
+    cluster: &C,
+    key: ObjectKey,
+    object: &KiteVirtualMachine,
+) -> Result<Option<VirtualMachineInstance>, ClusterError> {
+    let instance = find(cluster, key);
+    if super::restart::is_new(object) {
+        live(instance).await
+    } else {
+        instance.await
+    }
 }
 
 /// The offer that the VM names, where it is to be looked at.

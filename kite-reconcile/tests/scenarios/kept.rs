@@ -24,7 +24,7 @@ const BOB: &str = "kite-user-bob";
 fn wanting(namespace: &str, name: &str) -> KiteVirtualMachine {
     let mut vm = vm_named(name);
     vm.metadata.namespace = Some(namespace.to_owned());
-    vm.spec.ssh_id = "id-web".to_owned();
+    "id-web".clone_into(&mut vm.spec.ssh_id);
     vm.spec.domain_prefix = Some("shop".to_owned());
     vm
 }
@@ -196,11 +196,11 @@ async fn beyond_a_number_names_are_free_at_once() {
             .await;
         world.settle().await;
     }
-    let held = world.held().await;
-    let kept = held.iter().filter(|claim| claim.spec.kept.is_some());
+    let all = world.all::<KiteReservation>().await;
+    let kept = all.iter().filter(|claim| claim.spec.kept.is_some());
     assert_eq!(kept.count(), 50);
     let mut heir = wanting(BOB, "heir");
-    heir.spec.ssh_id = "heir".to_owned();
+    "heir".clone_into(&mut heir.spec.ssh_id);
     heir.spec.domain_prefix = Some("label-58".to_owned());
     world.create(heir).await;
     world.settle().await;

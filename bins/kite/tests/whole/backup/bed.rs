@@ -271,6 +271,7 @@ pub(crate) fn lasting(backup: &Value) -> BTreeMap<String, Value> {
             "/spec/sealedHash",
             "/spec/createdBy/uid",
             "/spec/holder/uid",
+            "/spec/kept/userUid",
             "/metadata/ownerReferences/0/uid",
         ] {
             if let Some(value) = object.pointer_mut(path) {

@@ -197,6 +197,12 @@ fn comes_back(bed: &Bed, before: &Value, had: &Had) {
     assert_eq!(code, Some(0), "{rows:#?}");
     assert_eq!(changes(&rows, "unchanged").len(), rows.len(), "{rows:#?}");
     assert_eq!(lasting(&bed.backup("after.json")), lasting(before));
+    // What is kept for her is kept for who she is now.
+    let ann = bed.get(&["kiteuser", "ann"])["metadata"]["uid"].clone();
+    let claims = bed.get(&["kitereservations"])["items"].clone();
+    let mut claims = claims.as_array().unwrap().iter();
+    let kept = claims.find(|it| !it["spec"]["kept"].is_null()).unwrap();
+    assert_eq!(kept["spec"]["kept"]["userUid"], ann, "{kept:#}");
     assert_eq!(bed.keys(), had.keys);
 
     let ann = bed.sign_in("ann", Some(&code_of(had)));
