@@ -214,10 +214,13 @@ fn delete(platform: &Platform, token: &str, ssh_id: &str) {
             Err(rest.join(", "))
         }
     });
-    let reservation = platform.kubectl(&["get", "kitereservation", &format!("ssh-id.{ssh_id}")]);
-    assert!(
-        !reservation.status.success(),
-        "the login name is free again: {}",
-        show(&reservation)
+    // Nobody holds the login name, and nobody but its former owner gets it.
+    let name = format!("ssh-id.{ssh_id}");
+    let kept = "jsonpath={.spec.kept.userUid}";
+    let uid = "jsonpath={.metadata.uid}";
+    assert_eq!(
+        platform.kubectl_ok(&["get", "kitereservation", &name, "-o", kept]),
+        platform.kubectl_ok(&["get", "kiteuser", "ann", "-o", uid]),
+        "the login name is kept for its owner"
     );
 }

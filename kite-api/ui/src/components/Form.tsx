@@ -137,7 +137,8 @@ export function Form(props: Props) {
     const enter = () => begin(element);
     // What has the focus from the start may have it already.
     if (element.contains(document.activeElement)) enter();
-    const input = ({ target }: Event) => target instanceof Element && correct(nameOf(target));
+    // Not at once: what is drawn before React hears of it puts the field's old text back.
+    const input = ({ target }: Event) => void (target instanceof Element && setTimeout(() => correct(nameOf(target))));
     element.addEventListener("focusin", enter);
     element.addEventListener("input", input);
     return () => {
