@@ -22,6 +22,9 @@ interface FieldProps extends Omit<TextFieldProps, "children" | "className"> {
   inputProps?: Record<string, string>;
 }
 
+/** Marks an input that has lost what was typed in it. */
+export const LOST = "data-lost";
+
 /** What an end was before, as an attribute of its input: it may be over. */
 export const BEFORE = "data-before";
 

@@ -11,7 +11,7 @@ import { baseField, isProblemOf, ProblemError, sentence, type FieldError } from 
 import { begin, contentOf, settle } from "../lib/edited";
 import { refusalsNow, refusalText } from "../lib/refusals";
 import { useErrorText } from "./errors";
-import { BEFORE } from "./Field";
+import { BEFORE, LOST } from "./Field";
 import { Corrected, FieldErrors } from "./field-errors";
 import { Button } from "./Button";
 import { Notice } from "./Notice";
@@ -30,8 +30,9 @@ interface Seen {
   /** Is not written as it should be; the API may know better what is wrong. */
   odd: readonly FieldError[];
   /** Some of it must not be sent, whatever the API says to it: what the browser cannot
-   * read, such as half of a date, would be sent as if the field were empty; and an end
-   * that is over ends what it is set for, which an older API takes as it is. */
+   * read, such as half of a date, would be sent as if the field were empty, and so would
+   * what was lost; and an end that is over ends what it is set for, which an older API
+   * takes as it is. */
   isUnfit: boolean;
 }
 
@@ -47,6 +48,7 @@ function look(form: HTMLFormElement, t: Translate): Seen {
   const isEnd = (input: (typeof inputs)[number]) => input.type === "datetime-local";
   const isPast = (input: (typeof inputs)[number]) =>
     isEnd(input) && isOver(input.value) && input.value !== input.getAttribute(BEFORE);
+  const isLost = (input: (typeof inputs)[number]) => input.hasAttribute(LOST) && isEmpty(input);
   const isOdd = ({ validity }: (typeof inputs)[number]) =>
     validity.patternMismatch || validity.typeMismatch || validity.badInput || validity.rangeOverflow;
   const oddness = (input: (typeof inputs)[number]) => {
@@ -58,7 +60,7 @@ function look(form: HTMLFormElement, t: Translate): Seen {
     odd: inputs
       .filter((input) => isOdd(input) || isPast(input))
       .map((input) => ({ field: input.name, message: oddness(input) })),
-    isUnfit: inputs.some((input) => input.validity.badInput || input.validity.rangeOverflow || isPast(input)),
+    isUnfit: inputs.some((input) => input.validity.badInput || input.validity.rangeOverflow || isPast(input) || isLost(input)),
   };
 }
 

@@ -5,7 +5,7 @@ import { useContext, useEffect, useState, type ComponentProps } from "react";
 import { useT } from "../i18n";
 import { Button } from "./Button";
 import { useIsOver } from "../lib/over";
-import { Field } from "./Field";
+import { Field, LOST } from "./Field";
 import { Corrected } from "./field-errors";
 
 /** 16 characters that nobody takes for each other: 80 bits. */
@@ -53,7 +53,7 @@ export function PasswordField({ generates = false, onValue, ...rest }: Props) {
       value={value}
       onChange={setValue}
       {...rest}
-      {...(isLost ? { isRequired: true, hint: t("password.lost") } : {})}
+      {...(isLost ? { isRequired: true, hint: t("password.lost"), inputProps: { [LOST]: "" } } : {})}
       after={
         <>
           {generates && (

@@ -1,21 +1,21 @@
 // Which path shows which page. Every page but the way in is loaded when it is
 // first asked for.
 
-import { lazy, Suspense, useEffect } from "react";
+import { lazy, Suspense, useEffect, type ReactNode } from "react";
 import { Route, Routes } from "react-router";
 import { onFactorMissing, onSignedOut } from "../api/client";
 import { useProofWanted } from "../api/proof";
 import { keys, queries } from "../api/queries";
 import { keepFocus } from "../lib/keep-focus";
-import { Bootstrap } from "../pages/entrance/Bootstrap";
 import { SignIn } from "../pages/entrance/SignIn";
-import { SignUp } from "../pages/entrance/SignUp";
 import { Banner } from "./Banner";
 import { AdminOnly, SignedIn } from "./Gate";
 import { Layout } from "./Layout";
 
-const ProofDialog = lazy(() => import("./ProofDialog"));
-const Proved = lazy(() => import("../pages/entrance/Proved"));
+const Bootstrap = lazy(async () => ({ default: (await import("./rare")).Bootstrap }));
+const SignUp = lazy(async () => ({ default: (await import("./rare")).SignUp }));
+const ProofDialog = lazy(async () => ({ default: (await import("./rare")).ProofDialog }));
+const Proved = lazy(async () => ({ default: (await import("./rare")).Proved }));
 const VmsPage = lazy(() => import("../pages/vms/VmsPage"));
 const VmPage = lazy(() => import("../pages/vm/VmPage"));
 const OffersPage = lazy(() => import("../pages/offers/OffersPage"));
@@ -29,6 +29,9 @@ const AdminOffersPage = lazy(() => import("../pages/admin/OffersPage"));
 const InvitesPage = lazy(() => import("../pages/admin/InvitesPage"));
 const PlatformPage = lazy(() => import("../pages/admin/PlatformPage"));
 const NotFound = lazy(() => import("../pages/NotFound"));
+
+/** A page without the frame of the others, which has to be loaded. */
+const Rare = ({ page }: { page: ReactNode }) => <Suspense fallback={null}>{page}</Suspense>;
 
 export function App() {
   useEffect(() => onSignedOut(() => queries.setQueryData(keys.me, null)), []);
@@ -45,16 +48,9 @@ export function App() {
       )}
       <Routes>
         <Route path="/sign-in" element={<SignIn />} />
-        <Route path="/sign-up" element={<SignUp />} />
-        <Route path="/bootstrap" element={<Bootstrap />} />
-        <Route
-          path="/proved"
-          element={
-            <Suspense fallback={null}>
-              <Proved />
-            </Suspense>
-          }
-        />
+        <Route path="/sign-up" element={<Rare page={<SignUp />} />} />
+        <Route path="/bootstrap" element={<Rare page={<Bootstrap />} />} />
+        <Route path="/proved" element={<Rare page={<Proved />} />} />
         <Route
           element={
             <SignedIn>

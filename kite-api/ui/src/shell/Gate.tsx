@@ -10,9 +10,9 @@ import { useT } from "../i18n";
 import { hasEdits } from "../lib/edited";
 import { Over } from "../lib/over";
 import { isLeaving } from "./leaving";
-import { SignInAgain } from "./SignInAgain";
 
 const FactorSetup = lazy(() => import("./FactorSetup"));
+const SignInAgain = lazy(async () => ({ default: (await import("./rare")).SignInAgain }));
 
 /** What the way in is told. */
 export interface EntranceState {
@@ -66,7 +66,11 @@ export function SignedIn({ children }: { children: ReactNode }) {
             )}
           </Account>
         </Over>
-        {isOver && <SignInAgain me={account} onDiscard={() => setKept(false)} />}
+        {isOver && (
+          <Suspense fallback={null}>
+            <SignInAgain me={account} onDiscard={() => setKept(false)} />
+          </Suspense>
+        )}
       </>
     );
   }
