@@ -16,7 +16,7 @@ use super::{
     invite::look_at,
     open_sign_up::{mark, mark_email, require_room, take_turn},
     password::StoredPassword,
-    password_rule::{Owner as PasswordOwner, fault, read_password},
+    password_rule::{Owner as PasswordOwner, fault, is_long, read_password},
     permit::make_account,
     shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
     sign_in::{COOKIE_MEANING, SignedIn, find_by_username, greet, let_in, too_many},
@@ -332,6 +332,7 @@ pub(crate) async fn create_user(
         // Before anything is hashed for nothing.
         require_room(state).await?;
     }
+    let is_long = password.as_deref().is_some_and(is_long);
     let hash = state.passwords().hash_if_any(password).await?;
     spec.credential = hash.as_ref().map(names::credential);
     let mut user = KiteUser::new(&username, spec);
@@ -348,7 +349,7 @@ pub(crate) async fn create_user(
         stamp.mark(&mut user);
     }
     let password = match &hash {
-        Some(hash) => Some(StoredPassword::make(state, &username, hash).await?),
+        Some(hash) => Some(StoredPassword::make(state, &username, hash, is_long).await?),
         None => None,
     };
     let created = match state.cluster().create(&user).await {
