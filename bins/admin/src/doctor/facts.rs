@@ -14,7 +14,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_core::{
-    crd::{KitePlatform, KitePlatformSpec},
+    crd::{KiteImage, KitePlatform, KitePlatformSpec},
     names,
 };
 use kube::{
@@ -104,6 +104,8 @@ pub struct Facts {
     pub gateway: Seen<DynamicObject>,
     /// The `ClusterIssuer` that the platform names.
     pub issuer: Seen<DynamicObject>,
+    /// Kite's golden images.
+    pub images: Seen<Vec<KiteImage>>,
     /// Kite's settings.
     pub platform: Seen<KitePlatform>,
     /// Which of them cannot be read, and why: they are not known then.
@@ -172,6 +174,7 @@ impl Facts {
             deployments: in_namespace(client, namespace).await,
             stateful_sets: in_namespace(client, namespace).await,
             names: resolve(settings).await,
+            images: all(client).await,
             platform,
             unread_settings,
             rights: of_any(client, namespace).await,
@@ -196,6 +199,7 @@ impl Facts {
             gateways: Seen::Absent,
             gateway: Seen::Absent,
             issuer: Seen::Absent,
+            images: Seen::Absent,
             platform: Seen::Absent,
             unread_settings: None,
             gateway_service: Seen::Absent,
