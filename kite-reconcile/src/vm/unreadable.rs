@@ -67,6 +67,10 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualM
 
 fn ready(vm: &Vm<'_>, seen: &Observed, why: &str) -> NewCondition {
     let mut ready = unreadable(READY, "the VM", why);
+    if why.contains("spec.expiresAt") {
+        let end = "it does not expire, for nobody knows its end, and stays on or off as it is";
+        ready.message = format!("{}; {end}", ready.message);
+    }
     if let Some(hold) = Hold::told(vm, seen) {
         ready.message = format!("{}; besides, {}", ready.message, hold.ready().message);
     }
