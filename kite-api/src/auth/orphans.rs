@@ -71,8 +71,12 @@ async fn look(state: &ApiState, now: Timestamp) -> Result<(), Problem> {
             if !is_old(&password, now) || user.is_some_and(|user| names(&user, &name)) {
                 continue;
             }
-            if before.contains(&name) {
-                remove(state, &password).await?;
+            // One of which nothing can be found out keeps none of the others.
+            if before.contains(&name)
+                && let Err(problem) = remove(state, &password).await
+            {
+                let why = problem.detail();
+                tracing::warn!(why, password = name, "stays until the next look");
             }
             seen.insert(name);
         }

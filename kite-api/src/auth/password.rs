@@ -93,7 +93,15 @@ impl StoredPassword {
     ) -> Result<Self, Problem> {
         let seal = Seal::of_cluster(state).await?;
         let password = sealed(&seal, user, &names::credential(hash), hash)?;
-        Ok(Self(state.cluster().create(&password).await?))
+        match state.cluster().create(&password).await {
+            // The request was sent twice, and its first answer lost: no other hash has this
+            // name.
+            Err(ClusterError::AlreadyExists { .. }) => {
+                let key = ObjectKey::of(&password);
+                Ok(Self(state.cluster().get(&key).await?))
+            }
+            made => Ok(Self(made?)),
+        }
     }
 
     /// Stores a hash that somebody has written into the account called `user`. It may be
@@ -130,9 +138,23 @@ impl StoredPassword {
         ))
     }
 
-    /// Removes it, where nothing came of the write that names it.
+    /// Removes it, where nothing came of the write that names it: unless the account does
+    /// name it, or nobody can say. A client may have sent the write twice, and have been
+    /// refused because the first was done.
     pub(super) async fn forget(self, state: &ApiState) {
-        remove(state, &self.0).await;
+        let key = ObjectKey::cluster(&self.0.spec.user);
+        match state.cluster().find::<KiteUser>(&key).await {
+            Ok(user) if !user.as_ref().is_some_and(|user| self.is_of(user)) => {
+                remove(state, &self.0).await;
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "a password that may be over stays"),
+        }
+    }
+
+    /// Whether the account names it. Of one that cannot be read nobody can say.
+    pub(super) fn is_of(&self, user: &KiteUser) -> bool {
+        user.spec.unreadable.is_some() || user.spec.credential.as_ref() == Some(&self.id())
     }
 
     /// The name by which the account is to name it.

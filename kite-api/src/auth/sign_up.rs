@@ -352,7 +352,14 @@ pub(crate) async fn create_user(
         None => None,
     };
     let created = match state.cluster().create(&user).await {
-        Err(ClusterError::AlreadyExists { .. }) => Err(taken("username", &username)),
+        Err(ClusterError::AlreadyExists { .. }) => {
+            let key = ObjectKey::cluster(&username);
+            let there = state.cluster().find::<KiteUser>(&key).await?;
+            // The request was sent twice, and its first answer lost.
+            let is_ours = |it: &KiteUser| password.as_ref().is_some_and(|own| own.is_of(it));
+            let there = there.filter(|it| it.spec.unreadable.is_none() && is_ours(it));
+            there.ok_or_else(|| taken("username", &username))
+        }
         created => created.map_err(|error| form.blame(error)),
     };
     let created = match password {

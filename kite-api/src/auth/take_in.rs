@@ -7,10 +7,13 @@ use kite_core::{
     crd::KiteUser,
 };
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::password::{StoredPassword, forget_password};
-use crate::{problem::Problem, state::ApiState};
+use crate::{
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+};
 
 /// Takes in the hash that is in `user`, if one is, nobody has written the account since,
 /// and the time for it has come: the account as it is then. Its sessions go on.
@@ -25,18 +28,21 @@ pub(super) async fn take_in(
     };
     let key = ObjectKey::of(user);
     let stored = StoredPassword::keep(state, &key.name, hash).await?;
-    let patch = json!({
-        "metadata": { "uid": user.uid(), "resourceVersion": user.resource_version() },
-        "spec": stored.fields(),
-    });
-    let edited = state
-        .cluster()
-        .edit::<KiteUser>(FieldManager::API, &key, &patch);
-    let edited = match edited.await {
-        Ok(edited) => edited,
-        // The next sweep sees what was written.
-        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    // The name first, and by itself: a CRD of an earlier version drops it, and the hash
+    // would be gone with nothing in its place.
+    let named = json!({ "credential": stored.id() });
+    let Some(named) = edit(state, user, &named).await? else {
+        return Ok(None);
+    };
+    if !stored.is_of(&named) {
+        return Err(Problem::new(
+            ProblemKind::Internal,
+            "KiteUser has no field spec.credential in this cluster: apply Kite's CRDs \
+             (kite crds | kubectl apply -f -)",
+        ));
+    }
+    let Some(edited) = edit(state, &named, &json!({ "passwordHash": null })).await? else {
+        return Ok(None);
     };
     state.caches().users.caught_up_with(&edited).await;
     if user.spec.credential.as_ref() != Some(&stored.id()) {
@@ -44,6 +50,28 @@ pub(super) async fn take_in(
     }
     tracing::info!(user = key.name, "took in the hash of a password");
     Ok(Some(edited))
+}
+
+/// Changes fields of the account, unless somebody has written it since: the next sweep
+/// sees what.
+async fn edit(
+    state: &ApiState,
+    user: &KiteUser,
+    spec: &Value,
+) -> Result<Option<KiteUser>, Problem> {
+    let patch = json!({
+        "metadata": { "uid": user.uid(), "resourceVersion": user.resource_version() },
+        "spec": spec,
+    });
+    let key = ObjectKey::of(user);
+    let edited = state
+        .cluster()
+        .edit::<KiteUser>(FieldManager::API, &key, &patch);
+    match edited.await {
+        Ok(edited) => Ok(Some(edited)),
+        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Takes in all that there are. Several replicas may do so at a time.

@@ -19,9 +19,10 @@ use kite_fake::fault::{Call, Fault, Faults, Plan};
 use kube::{
     ResourceExt as _,
     api::{ListParams, PropagationPolicy},
+    client::retry::RetryPolicy,
 };
 use serde_json::{Value, json};
-use tower::Layer as _;
+use tower::{Layer as _, retry::RetryLayer};
 
 use crate::{
     gate::Gate,
@@ -220,6 +221,45 @@ async fn wherever_a_change_breaks_off_one_of_both_passwords_signs_in() {
             let answer = sign_in(&world.router, "ann", password).await;
             assert_eq!(answer.status, expected, "{fault:?}: {answer:?}");
         }
+    }
+}
+
+/// Clients of Kubernetes send a write again that was answered by 504, though it may have
+/// been done: what answers the second says nothing of the first.
+#[tokio::test]
+async fn a_write_that_is_sent_twice_loses_no_password() {
+    for (verb, path, body) in [
+        (
+            "create",
+            SIGN_UP,
+            json!({"username": "bob", "password": NEW}),
+        ),
+        (
+            "patch",
+            OWN,
+            json!({"currentPassword": PASSWORD, "newPassword": NEW}),
+        ),
+    ] {
+        let world = World::new().await;
+        let made = json!({"username": "ann", "password": PASSWORD});
+        let made = world.post(SIGN_UP, "", made).await;
+        let plan = Plan::first("account", Fault::Timeout, move |call| {
+            call.plural == "kiteusers" && call.verb == verb && call.subresource.is_empty()
+        });
+        let faults = Faults::new(plan);
+        let service = faults.layer("kite-api").layer(world.fake.service());
+        let twice = RetryLayer::new(RetryPolicy::server_retry()).layer(service);
+        let client = kube::Client::new(twice, "default");
+        let state = ApiState::builder(client).build().await.unwrap();
+        state.synced().await;
+        let asked = request(Method::POST, path, made.text("/token"), Some(body));
+        let answer = send(&router(state), asked).await;
+        assert!(faults.unfired().is_empty(), "{path}");
+        let name = if path == OWN { "ann" } else { "bob" };
+        let now = user(&world, name).await;
+        world.state.caches().users.caught_up_with(&now).await;
+        let known = sign_in(&world.router, name, NEW).await;
+        assert_eq!(known.status, 200, "{path}: {answer:?}, {known:?}");
     }
 }
 
