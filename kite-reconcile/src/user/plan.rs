@@ -346,10 +346,12 @@ fn next_of_deletion(
             let given = quota::Given::to(&seen.vms);
             let closed = quota::closed(user, &given, &seen.overhead(settings));
             want(&mut steps, &closed, seen.quota.as_ref());
+        }
+        want_walls(&mut steps, user, seen, settings);
+        if ours == Some(Standing::Ours) {
             // Nor do VMs go without the rights to take away what is theirs.
             want_grants(&mut steps, user, seen, settings);
         }
-        want_walls(&mut steps, user, seen, settings);
         if !steps.is_empty() {
             return (steps, "the walls of the namespace to be in order");
         }

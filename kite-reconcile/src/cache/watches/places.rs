@@ -162,8 +162,11 @@ impl<K: Object> Feed<K> {
                     }
                     let wanted = given.places.borrow_and_update().clone();
                     self.move_to(&wanted, &given, &lists, &mut watched, &mut told);
-                    if let Some(untried) = &mut untried {
-                        untried.retain(|place| wanted.contains(place));
+                    match &mut untried {
+                        Some(untried) => untried.retain(|place| wanted.contains(place)),
+                        // What could not be watched is not to be watched any more.
+                        None if !wanted.iter().any(is_namespace) => health.watching::<K>(),
+                        None => {}
                     }
                 }
                 Some((place, what)) = told.next() => {
