@@ -296,8 +296,9 @@ impl Problem {
         })
     }
 
-    /// Whether what was asked for was refused, and so was not done. Of a fault nobody
-    /// knows what came of it.
+    /// Whether what was asked for was refused. Of a fault nobody knows what came of it; and
+    /// a client that sends a request twice hears the refusal of the second, though the first
+    /// may have been done.
     pub(crate) fn is_refusal(&self) -> bool {
         self.kind.status().is_client_error()
     }

@@ -151,43 +151,31 @@ impl Input for PlatformEdit {
     }
 }
 
-/// Networks in CIDR notation.
-#[derive(JsonSchema)]
-#[schemars(transparent)]
-struct Networks(Vec<String>);
+/// Lists of texts, each with what is expected where something else is sent.
+macro_rules! lists {
+    ($($(#[$meaning:meta])* $name:ident, $expected:literal;)*) => { $(
+        $(#[$meaning])*
+        #[derive(JsonSchema)]
+        #[schemars(transparent)]
+        struct $name(Vec<String>);
 
-impl Field for Networks {
-    const EXPECTED: &'static str = "a list of networks such as [\"198.51.100.0/24\"]";
+        impl Field for $name {
+            const EXPECTED: &'static str = $expected;
 
-    fn parse(value: &Value) -> Option<Self> {
-        Vec::parse(value).map(Self)
-    }
+            fn parse(value: &Value) -> Option<Self> {
+                Vec::parse(value).map(Self)
+            }
+        }
+    )* };
 }
 
-/// Addresses of nameservers.
-#[derive(JsonSchema)]
-#[schemars(transparent)]
-struct Nameservers(Vec<String>);
-
-impl Field for Nameservers {
-    const EXPECTED: &'static str = "a list of addresses such as [\"192.0.2.53\"]";
-
-    fn parse(value: &Value) -> Option<Self> {
-        Vec::parse(value).map(Self)
-    }
-}
-
-/// Labels below the base domain.
-#[derive(JsonSchema)]
-#[schemars(transparent)]
-struct Labels(Vec<String>);
-
-impl Field for Labels {
-    const EXPECTED: &'static str = "a list of labels such as [\"www\", \"login\"]";
-
-    fn parse(value: &Value) -> Option<Self> {
-        Vec::parse(value).map(Self)
-    }
+lists! {
+    /// Networks in CIDR notation.
+    Networks, "a list of networks such as [\"198.51.100.0/24\"]";
+    /// Addresses of nameservers.
+    Nameservers, "a list of addresses such as [\"192.0.2.53\"]";
+    /// Labels below the base domain.
+    Labels, "a list of labels such as [\"www\", \"login\"]";
 }
 
 /// Reads what of an object is changed.

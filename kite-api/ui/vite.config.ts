@@ -1,5 +1,6 @@
 // Built by kite-api's build.rs; `npm run dev` serves it for work on it.
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { createRequire } from "node:module";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import optimizeLocales from "@react-aria/optimize-locales-plugin";
@@ -31,7 +32,14 @@ function precompress(): Plugin {
   };
 }
 
+/** The build of the router without what it says to developers only: its package names the
+ * other one for everybody. */
+const router = createRequire(import.meta.url)
+  .resolve("react-router")
+  .replace(/development\/index\.m?js$/, "production/index.mjs");
+
 export default defineConfig(async ({ command }) => ({
+  resolve: { alias: command === "build" ? [{ find: /^react-router$/, replacement: router }] : [] },
   // React's plugin is for the dev server alone: esbuild compiles JSX by itself.
   plugins: [
     ...(command === "serve" ? [(await import("@vitejs/plugin-react")).default()] : []),

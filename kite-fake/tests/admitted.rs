@@ -114,7 +114,13 @@ fn kind<K: CustomResourceExt + DeserializeOwned>(
         read,
     };
     assert!(is_admitted(&kind, &kind.base), "{name}: {}", kind.base);
-    assert!(kind.paths.len() > 1, "{name}");
+    let fields = kind.json["properties"]["spec"]["properties"].as_object();
+    let fields: Vec<_> = fields.unwrap().keys().collect();
+    assert!(fields.len() > 1, "{name}");
+    for field in fields {
+        let is_reached = kind.paths.iter().any(|path| path.get(1) == Some(field));
+        assert!(is_reached, "{name}: nothing is tried in spec.{field}");
+    }
     kind
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kite_core::{
     cluster::{Cluster, ClusterError, ObjectKey},
     crd::KiteReservation,
+    labels,
 };
 use kube::{
     ResourceExt as _,
@@ -64,8 +65,10 @@ pub(crate) async fn is_full<C: Cluster>(
     user_uid: Option<&str>,
 ) -> Result<bool, ClusterError> {
     let namespace = claim.spec.holder.namespace.as_deref().unwrap_or_default();
-    let all = ListParams::default();
-    let found = cluster.list::<KiteReservation>(None, &all).await?;
+    // What is kept is labelled as it was when it was held.
+    let there = format!("{}={namespace}", labels::VM_NAMESPACE);
+    let there = ListParams::default().labels(&there);
+    let found = cluster.list::<KiteReservation>(None, &there).await?;
     let is_theirs = |it: &&KiteReservation| {
         it.spec.kept.is_some() && it.spec.kept_from(namespace, user_uid).is_none()
     };

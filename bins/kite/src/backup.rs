@@ -38,8 +38,8 @@ pub(crate) struct BackupOptions {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Also keep Secrets that nobody can make anew: the key by which passwords and second
-    /// factors are sealed, the gateway's host key, secrets of sign-in providers, the certificate, and
-    /// the keys of all VMs. Whoever has the file can then read all of that.
+    /// factors are sealed, the gateway's host key, secrets of sign-in providers, the
+    /// certificate, and the keys of all VMs. Whoever has the file can then read all of that.
     #[arg(long)]
     with_secrets: bool,
     /// Namespace in which Kite runs.

@@ -36,6 +36,7 @@ mod sweep;
 mod take_in;
 mod throttle;
 mod token;
+mod unchanged;
 
 pub use self::{caller::Caller, kept_token::SEALED_TOKENS, principal::Principal, seal::Seal};
 pub(crate) use self::{

@@ -14,7 +14,7 @@ use kite_core::{
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Map, Value, json};
 
-use super::{seal::Seal, second_factor::write};
+use super::{seal::Seal, unchanged::edit_unchanged};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -27,7 +27,7 @@ pub(super) async fn known_hash(
     user: Option<&KiteUser>,
 ) -> Result<Option<PasswordHash>, Problem> {
     let id = user.and_then(|user| user.spec.credential());
-    let id = id.unwrap_or_else(|| state.passwords().nobodys());
+    let id = id.unwrap_or_else(|| state.passwords().nobodys().into());
     let key = ObjectKey::cluster(id);
     let password = state.cluster().find::<KitePassword>(&key).await?;
     let seal = Seal::if_any(state).await?;
@@ -127,7 +127,7 @@ impl StoredPassword {
             // Sealed anew in any case: no key may open it any more, and a sweep that is
             // about to remove it sees that it is needed.
             let spec = json!({ "sealedHash": password.spec.sealed_hash });
-            if write(state, &there, spec).await? {
+            if edit_unchanged(state, &there, &spec).await?.is_some() {
                 return Ok(Self(there));
             }
             break;

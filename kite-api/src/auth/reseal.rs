@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{
     Caller,
     seal::{Renewal, Seal},
-    second_factor::write,
+    unchanged::edit_unchanged,
 };
 use crate::{
     policy::{Action, Whose},
@@ -122,7 +122,8 @@ impl Sealed for KitePassword {
 }
 
 /// Makes another key, and seals all second factors and passwords with it. Nobody is signed
-/// out, and codes and passwords go on to fit. What breaks it off is gone on with by the same request.
+/// out, and codes and passwords go on to fit. What breaks it off is gone on with by the same
+/// request.
 pub(super) async fn rotate_seal_key(
     State(state): State<ApiState>,
     caller: Caller,
@@ -222,7 +223,8 @@ async fn reseal_one<K: Sealed>(
         let Renewal::Sealed(sealed) = &renewal else {
             return Ok(renewal);
         };
-        if write(state, &object, json!({ (K::FIELD): sealed })).await? {
+        let spec = json!({ (K::FIELD): sealed });
+        if edit_unchanged(state, &object, &spec).await?.is_some() {
             return Ok(renewal);
         }
         // A code of it was used, or it went.

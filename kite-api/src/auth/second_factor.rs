@@ -4,15 +4,15 @@
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, ObjectKey},
     crd::{KiteSecondFactor, KiteSecondFactorSpec, KiteUser},
     names,
 };
 use kube::{Resource as _, ResourceExt as _, api::PropagationPolicy};
-use serde_json::{Value, json};
+use serde_json::json;
 use totp_rs::{Builder, Secret, Totp};
 
-use super::{Client, seal::Seal, sign_in::too_many, token::random};
+use super::{Client, seal::Seal, sign_in::too_many, token::random, unchanged::edit_unchanged};
 use crate::{
     audit::note,
     problem::{FieldError, Problem, ProblemKind},
@@ -122,7 +122,7 @@ pub(crate) async fn confirm(
     }
     let hashes: Vec<_> = codes.iter().map(|code| names::fingerprint(code)).collect();
     let spec = json!({ "confirmed": true, "lastStep": step, "recoveryCodes": hashes });
-    if !write(state, &factor, spec).await? {
+    if edit_unchanged(state, &factor, &spec).await?.is_none() {
         return Err(meanwhile());
     }
     Ok(codes.iter().map(|code| in_groups(code)).collect())
@@ -199,7 +199,7 @@ async fn use_code(state: &ApiState, user: &KiteUser, code: &str) -> Result<bool,
                 None => return Ok(false),
             }
         };
-        if write(state, &factor, spec).await? {
+        if edit_unchanged(state, &factor, &spec).await?.is_some() {
             return Ok(true);
         }
     }
@@ -221,28 +221,6 @@ async fn step_of(
         .check(code, now)
         .and_then(|step| i64::try_from(step).ok());
     Ok(step.filter(|step| *step > factor.spec.last_step))
-}
-
-/// Writes what changed of an object, if nobody else wrote since.
-pub(super) async fn write<K: Object>(
-    state: &ApiState,
-    object: &K,
-    spec: Value,
-) -> Result<bool, Problem> {
-    let patch = json!({
-        "metadata": { "uid": object.uid(), "resourceVersion": object.resource_version() },
-        "spec": spec,
-    });
-    let key = ObjectKey::of(object);
-    match state
-        .cluster()
-        .edit::<K>(FieldManager::API, &key, &patch)
-        .await
-    {
-        Ok(_) => Ok(true),
-        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn totp(secret: &[u8], account: &str) -> Result<Totp, Problem> {

@@ -89,7 +89,7 @@ fn spec(
     KiteSessionSpec {
         user: user.name_any(),
         user_uid: user.uid().unwrap_or_default(),
-        credential: user.spec.credential(),
+        credential: user.spec.credential().map(Into::into),
         identity: entry.identity.map(names::identity),
         expires_at: Time(expires_at),
         epoch: state.platform().session_epoch,

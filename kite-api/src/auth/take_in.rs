@@ -2,14 +2,14 @@
 //! from a repository, or that an earlier version kept there: they are put out of sight of
 //! who may read accounts.
 
-use kite_core::{
-    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
-    crd::KiteUser,
-};
+use kite_core::crd::KiteUser;
 use kube::ResourceExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::password::{StoredPassword, forget_password};
+use super::{
+    password::{StoredPassword, forget_password},
+    unchanged::edit_unchanged,
+};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -26,12 +26,13 @@ pub(super) async fn take_in(
     let Some(hash) = hash.filter(|_| is_sound && state.takes_in()) else {
         return Ok(None);
     };
-    let key = ObjectKey::of(user);
-    let stored = StoredPassword::keep(state, &key.name, hash).await?;
+    let name = user.name_any();
+    let stored = StoredPassword::keep(state, &name, hash).await?;
     // The name first, and by itself: a CRD of an earlier version drops it, and the hash
     // would be gone with nothing in its place.
     let named = json!({ "credential": stored.id() });
-    let Some(named) = edit(state, user, &named).await? else {
+    // Where somebody has written the account since, the next sweep sees what.
+    let Some(named) = edit_unchanged(state, user, &named).await? else {
         return Ok(None);
     };
     if !stored.is_of(&named) {
@@ -41,37 +42,16 @@ pub(super) async fn take_in(
              (kite crds | kubectl apply -f -)",
         ));
     }
-    let Some(edited) = edit(state, &named, &json!({ "passwordHash": null })).await? else {
+    let without = json!({ "passwordHash": null });
+    let Some(edited) = edit_unchanged(state, &named, &without).await? else {
         return Ok(None);
     };
     state.caches().users.caught_up_with(&edited).await;
     if user.spec.credential.as_ref() != Some(&stored.id()) {
         forget_password(state, user).await;
     }
-    tracing::info!(user = key.name, "took in the hash of a password");
+    tracing::info!(user = name, "took in the hash of a password");
     Ok(Some(edited))
-}
-
-/// Changes fields of the account, unless somebody has written it since: the next sweep
-/// sees what.
-async fn edit(
-    state: &ApiState,
-    user: &KiteUser,
-    spec: &Value,
-) -> Result<Option<KiteUser>, Problem> {
-    let patch = json!({
-        "metadata": { "uid": user.uid(), "resourceVersion": user.resource_version() },
-        "spec": spec,
-    });
-    let key = ObjectKey::of(user);
-    let edited = state
-        .cluster()
-        .edit::<KiteUser>(FieldManager::API, &key, &patch);
-    match edited.await {
-        Ok(edited) => Ok(Some(edited)),
-        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Takes in all that there are. Several replicas may do so at a time.

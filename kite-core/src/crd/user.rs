@@ -1,5 +1,7 @@
 //! `KiteUser`: an account and the namespace that belongs to it.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -110,9 +112,11 @@ impl KiteUserSpec {
 
     /// Which password it is that signs the user in: a session tells by it whether it
     /// began with that one. A hash that is here is the newer word.
-    pub fn credential(&self) -> Option<String> {
-        let by_hash = self.password_hash.as_ref().map(names::credential);
-        by_hash.or_else(|| self.credential.clone())
+    pub fn credential(&self) -> Option<Cow<'_, str>> {
+        match &self.password_hash {
+            Some(hash) => Some(Cow::Owned(names::credential(hash))),
+            None => self.credential.as_deref().map(Cow::Borrowed),
+        }
     }
 
     /// Whether somebody can sign in to it, and is an administrator then.
@@ -260,10 +264,10 @@ mod tests {
         assert_eq!(spec.credential(), None);
         spec.credential = Some("0".repeat(32));
         assert!(spec.has_password());
-        assert_eq!(spec.credential(), Some("0".repeat(32)));
+        assert_eq!(spec.credential(), Some("0".repeat(32).into()));
         let hash = PasswordHash::from_phc("$2b$04$x");
         spec.password_hash = Some(hash.clone());
-        assert_eq!(spec.credential(), Some(names::credential(&hash)));
+        assert_eq!(spec.credential(), Some(names::credential(&hash).into()));
         spec.credential = None;
         assert!(spec.has_password());
     }

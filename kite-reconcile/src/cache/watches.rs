@@ -281,12 +281,29 @@ const BLIND: Duration = Duration::from_secs(30);
 /// long an attempt hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// When a watch failed first and last, since it worked.
+#[derive(Default)]
+struct Failing(Option<(Instant, Instant)>);
+
+impl Failing {
+    /// It fails by this again: for how long it has been failing.
+    fn again(&mut self, error: &watcher::Error) -> Duration {
+        let may_have_run = !matches!(error, watcher::Error::WatchStartFailed(_));
+        let now = Instant::now();
+        let since = self
+            .0
+            .filter(|(_, last)| !may_have_run || now - *last < SILENCE);
+        let first = since.map_or(now, |(first, _)| first);
+        self.0 = Some((first, now));
+        now - first
+    }
+}
+
 impl<K: Object> Feed<K> {
     /// Follows a watch until `shutdown`, or until it has to be begun anew.
     async fn follow(&mut self, health: &Health, shutdown: &CancellationToken) {
         let mut is_running = false;
-        // When it failed first and last.
-        let mut failing: Option<(Instant, Instant)> = None;
+        let mut failing = Failing::default();
         let events = self.events().take_until(shutdown.cancelled());
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
@@ -295,7 +312,7 @@ impl<K: Object> Feed<K> {
                     let is_complete = matches!(event, watcher::Event::InitDone);
                     let is_change =
                         matches!(event, watcher::Event::Apply(_) | watcher::Event::Delete(_));
-                    failing = None;
+                    failing = Failing::default();
                     self.take_in(event);
                     if is_complete {
                         self.tried.send_replace(true);
@@ -307,7 +324,6 @@ impl<K: Object> Feed<K> {
                 }
                 Err(error) => {
                     let is_absent = is_not_installed::<K>(&error);
-                    let may_have_run = !matches!(error, watcher::Error::WatchStartFailed(_));
                     let wait = self.retry.after(is_absent);
                     let kind = K::kind(&());
                     if is_forbidden(&error) {
@@ -337,12 +353,8 @@ impl<K: Object> Feed<K> {
                         () = sleep(wait) => {}
                         () = shutdown.cancelled() => {}
                     }
-                    let now = Instant::now();
-                    let first = failing
-                        .filter(|(_, last)| !may_have_run || now - *last < SILENCE)
-                        .map_or(now, |(first, _)| first);
-                    failing = Some((first, now));
-                    if now - first >= BLIND && !is_absent && self.feeder.is_believed() {
+                    let is_blind = failing.again(&error) >= BLIND;
+                    if is_blind && !is_absent && self.feeder.is_believed() {
                         // Only a list tells for certain that all is known again.
                         self.feeder.lost();
                         return;
@@ -365,13 +377,15 @@ impl<K: Object> Feed<K> {
     }
 
     fn take_in(&mut self, event: watcher::Event<Lenient<K>>) {
+        self.change(|feeder, tell| feeder.apply_lenient(event, tell));
+    }
+
+    /// Has the cache changed, and tells whom that concerns. `change` gives whether an object
+    /// that could not be read is gone, or can be read now.
+    fn change(&mut self, change: impl FnOnce(&mut Feeder<K>, &dyn Fn(&K)) -> bool) {
         let listeners = &self.listeners;
-        let is_mended = self.feeder.apply_lenient(event, |object| {
-            for tell in listeners {
-                tell(object);
-            }
-        });
-        if is_mended {
+        let tell = |object: &K| listeners.iter().for_each(|tell| tell(object));
+        if change(&mut self.feeder, &tell) {
             self.mended.tell();
         }
     }

@@ -1,7 +1,5 @@
 //! The objects that settings of the platform name, and which of them are not there.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::{
     core::v1::{Namespace, Secret},
     networking::v1::IngressClass,
@@ -147,10 +145,9 @@ async fn is_listed<K: Object, C: Cluster>(
 ) -> Result<bool, ClusterError> {
     match cluster.list::<K>(None, &ListParams::default()).await {
         Ok(found) => {
-            let unreadable = found.unreadable.iter().map(|it| &it.meta.name);
-            let names: BTreeSet<_> = found.items.iter().map(|it| &it.meta().name).collect();
-            let mut all = names.into_iter().chain(unreadable);
-            Ok(all.any(|name| name.as_ref() == Some(&key.name)))
+            let unreadable = found.unreadable.iter().map(|it| &it.meta);
+            let mut all = found.items.iter().map(K::meta).chain(unreadable);
+            Ok(all.any(|it| it.name.as_ref() == Some(&key.name)))
         }
         // The kind is not installed.
         Err(ClusterError::NotFound { .. }) => Ok(false),

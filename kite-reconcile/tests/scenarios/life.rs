@@ -88,9 +88,14 @@ async fn a_settled_world_is_not_written_to() {
         assert!(errors.is_empty(), "{errors:?}");
     }
     assert_eq!(world.writes(), Vec::<String>::new());
-    let reads = world.reads();
+    // What the settings name is looked at once for each setting, beside all else.
+    let is_named = |read: &&String| {
+        ["list StorageClass *", "get Namespace kite-images"].contains(&read.as_str())
+    };
+    let (named, reads): (Vec<_>, Vec<_>) = world.reads().into_iter().partition(|it| is_named(&it));
+    assert_eq!(named.len(), 3 * 2, "{named:#?}");
     assert!(
-        reads.len() <= 3 * 35,
+        reads.len() <= 3 * 33,
         "a settled pass without caches over one user, image and VM stays small: {reads:#?}"
     );
 }

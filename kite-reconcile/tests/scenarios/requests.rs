@@ -198,9 +198,9 @@ async fn a_vm_costs_its_objects_and_four_requests_more() {
     }
 }
 
-/// Each of its objects is deleted or given back by one request, and what is not there any more is
-/// asked for once: before the names are free. Before the disk goes, only what could write
-/// to it is.
+/// Each of its objects is deleted, or its name given back, by one request; what is not there
+/// any more is asked for once, before the names are free. Before the disk goes, only what
+/// could write to it is.
 #[tokio::test(start_paused = true)]
 async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left() {
     for rules in [Rules::instant(), Rules::demo()] {

@@ -102,10 +102,11 @@ function listen(sink: Sink, of: Sessions | null, { onEnd, onRefused, onNews }: E
   };
 }
 
-/** Takes news while the page is visible. */
-export function useLiveNews(sink: Sink): void {
+/** Takes news while the page is visible, and the session is not over. */
+export function useLiveNews(sink: Sink, isOver: boolean): void {
   const of = sessions.use();
   useEffect(() => {
+    if (isOver) return;
     let stop: (() => void) | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let calm: ReturnType<typeof setTimeout> | undefined;
@@ -153,5 +154,5 @@ export function useLiveNews(sink: Sink): void {
       document.removeEventListener("visibilitychange", follow);
       pause();
     };
-  }, [sink, of]);
+  }, [sink, of, isOver]);
 }

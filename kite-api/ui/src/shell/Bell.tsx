@@ -4,7 +4,7 @@ import { useNotices } from "../api/queries";
 import { Button } from "../components/Button";
 import { useT } from "../i18n";
 
-const NoticesDialog = lazy(async () => ({ default: (await import("./rare")).NoticesDialog }));
+const NoticesDialog = lazy(() => import("./NoticesDialog"));
 
 /** Tells how much there is that the account's owner has not seen, and shows it. */
 export function Bell() {

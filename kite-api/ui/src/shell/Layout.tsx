@@ -1,7 +1,7 @@
 import { ModalOverlay, Modal } from "react-aria-components/Modal";
 import { Dialog } from "react-aria-components/Dialog";
 import MenuIcon from "lucide-react/icons/menu";
-import { Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { Link, Outlet, useLocation } from "react-router";
 import { useLiveNews, type Sink } from "../api/live";
 import { keys, queries } from "../api/queries";
@@ -46,8 +46,7 @@ export function Layout() {
   const main = useRef<HTMLElement>(null);
   const close = useCallback(() => setOpen(false), []);
   const isOver = useIsOver();
-  // Another one of each session: who has signed in again hears of news again.
-  useLiveNews(useMemo(() => ({ ...SINK, isOf: isOver }), [isOver]));
+  useLiveNews(SINK, isOver);
 
   const shown = useRef(location.pathname);
   useEffect(() => {

@@ -4,6 +4,5 @@
 export { Bootstrap } from "../pages/entrance/Bootstrap";
 export { SignUp } from "../pages/entrance/SignUp";
 export { default as Proved } from "../pages/entrance/Proved";
-export { default as NoticesDialog } from "./NoticesDialog";
 export { default as ProofDialog } from "./ProofDialog";
 export { SignInAgain } from "./SignInAgain";

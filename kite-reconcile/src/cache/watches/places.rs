@@ -16,11 +16,11 @@ use kube::{Api, Client, ResourceExt as _, core::NamespaceResourceScope, runtime:
 use rand::RngExt as _;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
-    time::{Instant, sleep},
+    time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{BLIND, Events, Feed, SILENCE, all_read, is_forbidden, is_unreadable};
+use super::{BLIND, Events, Failing, Feed, all_read, is_forbidden, is_unreadable};
 use crate::{
     cache::{reach::Place, retry::Retry},
     health::Health,
@@ -213,15 +213,7 @@ impl<K: Object> Feed<K> {
             if let Some(watched) = watched.remove(&place) {
                 watched.stop.cancel();
             }
-            let listeners = &self.listeners;
-            let is_mended = self.feeder.leave(&place, |object| {
-                for tell in listeners {
-                    tell(object);
-                }
-            });
-            if is_mended {
-                self.mended.tell();
-            }
+            self.change(|feeder, tell| feeder.leave(&place, tell));
             tracing::debug!(kind = %K::kind(&()), ?place, "not watched any more");
         }
         for place in wanted {
@@ -237,7 +229,7 @@ impl<K: Object> Feed<K> {
                 events: None,
                 retry: Retry::default(),
                 wait: None,
-                failing: None,
+                failing: Failing::default(),
                 lists: Arc::clone(lists),
                 listing: None,
             };
@@ -269,15 +261,7 @@ impl<K: Object> Feed<K> {
             watcher::Event::InitDone => {
                 let listed = std::mem::take(&mut watched.coming);
                 let is_first = !std::mem::replace(&mut watched.is_listed, true);
-                let listeners = &self.listeners;
-                let is_mended = self.feeder.list_in(place, listed, is_first, |object| {
-                    for tell in listeners {
-                        tell(object);
-                    }
-                });
-                if is_mended {
-                    self.mended.tell();
-                }
+                self.change(|feeder, tell| feeder.list_in(place, listed, is_first, tell));
                 if is_namespace(place) {
                     health.watching::<K>();
                 }
@@ -338,8 +322,7 @@ struct Attempt<K> {
     retry: Retry,
     /// How long nothing is asked, since it has just failed.
     wait: Option<std::time::Duration>,
-    /// When it failed first and last.
-    failing: Option<(Instant, Instant)>,
+    failing: Failing,
     lists: Arc<Semaphore>,
     /// Held while a list comes in.
     listing: Option<OwnedSemaphorePermit>,
@@ -362,7 +345,7 @@ impl<K: Object> Attempt<K> {
             Ok(event) => {
                 // Before each list it says that it begins.
                 if !matches!(event, watcher::Event::Init) {
-                    self.failing = None;
+                    self.failing = Failing::default();
                 }
                 if matches!(event, watcher::Event::InitDone) {
                     self.listing = None;
@@ -376,15 +359,8 @@ impl<K: Object> Attempt<K> {
     fn failed(&mut self, error: watcher::Error) -> Told<K> {
         self.listing = None;
         self.wait = Some(self.retry.after(false));
-        let may_have_run = !matches!(error, watcher::Error::WatchStartFailed(_));
-        let now = Instant::now();
-        let first = self
-            .failing
-            .filter(|(_, last)| !may_have_run || now - *last < SILENCE)
-            .map_or(now, |(first, _)| first);
-        self.failing = Some((first, now));
         let has_no_list = matches!(error, watcher::Error::InitialListFailed(_));
-        let is_lost = has_no_list || now - first >= BLIND;
+        let is_lost = self.failing.again(&error) >= BLIND || has_no_list;
         if is_unreadable(&error) {
             // Which object it is shows when each is read by itself.
             self.is_lenient = true;
