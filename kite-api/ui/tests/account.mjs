@@ -227,6 +227,12 @@ const an_administrator_signs_everybody_out = async () => {
       await there.goto("/");
       await heading(there, "Virtual machines");
       await scene({ user: "ann" }, async (page) => {
+        // The answer comes after the news of what it did.
+        await page.route("**/api/v1/admin/sign-out-everyone", async (route) => {
+          const answer = await route.fetch();
+          if (answer.ok()) await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+          await route.fulfill({ response: answer });
+        });
         await page.goto("/admin/platform");
         await button(page, "Sign everybody out…").click();
         const question = page.getByRole("dialog", { name: "Sign everybody out?" });

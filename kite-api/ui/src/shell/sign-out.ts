@@ -2,18 +2,14 @@ import { useMutation } from "@tanstack/react-query";
 import { signOut } from "../api/calls";
 import { keys, queries } from "../api/queries";
 import { useToastError } from "../components/Toasts";
-import { setLeaving } from "./leaving";
+import { leave } from "./leaving";
 
 /** Ends the session of this browser; what then is nobody is the page's to show. */
 export function useSignOut() {
   const toastError = useToastError();
   return useMutation({
-    mutationFn: signOut,
-    onMutate: () => setLeaving(true),
+    mutationFn: () => leave(signOut),
     onSuccess: () => queries.setQueryData(keys.me, null),
-    onError: (error) => {
-      setLeaving(false);
-      toastError(error);
-    },
+    onError: toastError,
   });
 }

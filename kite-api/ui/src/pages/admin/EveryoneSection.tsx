@@ -7,6 +7,7 @@ import { Confirm } from "../../components/Confirm";
 import { Section } from "../../components/Page";
 import { Switch } from "../../components/Switch";
 import { useT } from "../../i18n";
+import { leave } from "../../shell/leaving";
 
 /** Ends every session there is, for when they may be known to others. */
 export function EveryoneSection() {
@@ -27,7 +28,7 @@ export function EveryoneSection() {
         isOpen={asking}
         onClose={() => setAsking(false)}
         send={async (data) => {
-          await calls.signOutEveryone(data.has("tokens"));
+          await leave(() => calls.signOutEveryone(data.has("tokens")));
           tellSignedOut();
         }}
       >
