@@ -24,7 +24,7 @@ pub use self::builder::{ApiStateBuilder, BuildError};
 use crate::{
     audit::{ApiAudit, Audited},
     auth::{
-        Lookups, NotedUses, Orphans, Passwords, SWEEP_INTERVAL, SeenFactors, Throttle,
+        Lookups, NotedUses, Orphans, Passwords, Replicas, SWEEP_INTERVAL, SeenFactors, Throttle,
         oidc::Providers, sweep,
     },
     budget::{Budget, OwnersBudget},
@@ -78,8 +78,7 @@ pub(crate) struct Inner {
     noted_uses: NotedUses,
     seen_factors: SeenFactors,
     orphans: Orphans,
-    /// Since when this process is there.
-    begun: Instant,
+    replicas: Replicas,
     event_places: Places,
     creations: Turns,
     /// When somebody last looked for the bootstrap Secret, and whether it was there.
@@ -247,10 +246,9 @@ impl ApiState {
         &self.inner.orphans
     }
 
-    /// Whether hashes of passwords are taken out of accounts by now. Not at once: a
-    /// replica of the version before, which an upgrade is about to end, knows no others.
-    pub(crate) fn takes_in(&self) -> bool {
-        self.inner.begun.elapsed() >= self.settings().take_in_after
+    /// What is known of replicas of earlier versions.
+    pub(crate) fn replicas(&self) -> &Replicas {
+        &self.inner.replicas
     }
 
     /// Which VMs are being created at the moment.

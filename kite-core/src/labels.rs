@@ -24,6 +24,9 @@ pub const COMPONENT_SSH_KEY: &str = "ssh-key";
 pub const COMPONENT_ACCESS: &str = "access";
 /// Value of [`COMPONENT`] on the Lease by which a process shows that it is there.
 pub const COMPONENT_HEARTBEAT: &str = "heartbeat";
+/// Value of [`COMPONENT`] on the Lease by which a replica of the API says that it knows
+/// passwords by their `KitePassword`; one of an earlier version has none.
+pub const COMPONENT_KEEPS_PASSWORDS: &str = "keeps-passwords";
 /// Id of the process that carries a connection, on the connection's object and on
 /// the process's heartbeat.
 pub const INSTANCE: &str = "hy3ons.github.io/instance";

@@ -21,8 +21,10 @@ use subtle::ConstantTimeEq as _;
 
 use super::{
     Client,
+    password::has_way_in,
     password_rule::ADMIN_PASSWORD,
     permit::{Permit, make_account},
+    session::require_epoch,
     sign_in::{COOKIE_MEANING, SignedIn, greet, too_many},
     sign_up::{NewAccount, read_account},
 };
@@ -51,22 +53,33 @@ pub(crate) async fn is_open(state: &ApiState) -> Result<bool, Problem> {
         return Ok(open);
     }
     let secret = state.cluster().find::<Secret>(&secret_key(state)).await?;
-    let open = secret.is_some_and(|secret| {
-        token_of(&secret).is_some() && administrator(state, &secret).is_none()
-    });
+    let open = match secret.filter(|secret| token_of(secret).is_some()) {
+        Some(secret) => administrator(state, &secret).await?.is_none(),
+        None => false,
+    };
     state.note_bootstrap(open);
     Ok(open)
 }
 
 /// An administrator who is there already, and not by this very token. Then it is too late
 /// for it, whoever has put it there: it makes the first one.
-fn administrator(state: &ApiState, secret: &Secret) -> Option<Arc<KiteUser>> {
-    state.caches().users.find(|user| {
+async fn administrator(
+    state: &ApiState,
+    secret: &Secret,
+) -> Result<Option<Arc<KiteUser>>, Problem> {
+    let all = state.caches().users.list(|user| {
         let made_by = user.annotations().get(Secret::MADE_BY);
         user.spec.can_administrate()
             && user.metadata.deletion_timestamp.is_none()
             && made_by.is_none_or(|it| Some(it) != secret.metadata.uid.as_ref())
-    })
+    });
+    for user in all {
+        // A password that is lost is nobody's way in.
+        if !user.spec.identities.is_empty() || has_way_in(state, &user).await? {
+            return Ok(Some(user));
+        }
+    }
+    Ok(None)
 }
 
 /// The first administrator.
@@ -143,7 +156,7 @@ pub(super) async fn bootstrap(
         }));
     }
     attempt.succeeded();
-    if let Some(there) = administrator(&state, &secret) {
+    if let Some(there) = administrator(&state, &secret).await? {
         state.note_bootstrap(false);
         return Err(Problem::new(
             ProblemKind::BootstrapClosed,
@@ -154,6 +167,8 @@ pub(super) async fn bootstrap(
         ));
     }
 
+    // Before the token is used up: nobody could be signed in with what it makes.
+    require_epoch(&state)?;
     let spec = KiteUserSpec {
         email: account.email,
         access_level: AccessLevel::Admin,

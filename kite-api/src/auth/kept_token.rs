@@ -38,7 +38,7 @@ pub(crate) async fn sealed_token<K: Object>(
     let Some(sealed) = object.annotations().get(annotation) else {
         return Ok(None);
     };
-    let seal = Seal::of_cluster(state).await?;
-    let token = seal.open(&object.name_any(), sealed).ok();
+    let seal = Seal::if_any(state).await?;
+    let token = seal.and_then(|seal| seal.open(&object.name_any(), sealed).ok());
     Ok(token.and_then(|token| String::from_utf8(token).ok()))
 }

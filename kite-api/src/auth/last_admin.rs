@@ -14,6 +14,7 @@ use kite_core::{
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::{Map, Value, json};
 
+use super::password::has_way_in;
 use crate::{
     audit::carried,
     problem::{Problem, ProblemKind},
@@ -149,19 +150,28 @@ pub(crate) async fn write(
 /// replicas may be about to lower one each.
 async fn has_other(state: &ApiState, than: &KiteUser, way: WayIn) -> Result<bool, Problem> {
     let platform = state.platform_now().await?;
-    let can_come_in = |user: &KiteUser| {
-        let spec = &user.spec;
-        let has_way = way == WayIn::Elsewhere
-            || spec.has_password()
-            || spec.identities.iter().any(|it| leads_in(&platform, it));
-        spec.may_come_in() && user.metadata.deletion_timestamp.is_none() && has_way
-    };
     let everybody = state.cluster().list(None, &ListParams::default()).await?;
-    Ok(everybody.items.iter().any(|user: &KiteUser| {
+    let is_other = |user: &&KiteUser| {
         user.spec.access_level == AccessLevel::Admin
             && user.uid() != than.uid()
-            && can_come_in(user)
-    }))
+            && user.spec.may_come_in()
+            && user.metadata.deletion_timestamp.is_none()
+    };
+    let others: Vec<&KiteUser> = everybody.items.iter().filter(is_other).collect();
+    let has_way = |user: &KiteUser| {
+        let mut identities = user.spec.identities.iter();
+        way == WayIn::Elsewhere || identities.any(|it| leads_in(&platform, it))
+    };
+    if others.iter().any(|user| has_way(user)) {
+        return Ok(true);
+    }
+    for user in others {
+        // A password that is lost is nobody's way in.
+        if has_way_in(state, user).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether there is a provider at which somebody signs in by this identity.

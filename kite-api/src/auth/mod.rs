@@ -1,5 +1,6 @@
 //! Who is calling: sessions, passwords, sign-in and what guards it.
 
+mod alike;
 pub(crate) mod bootstrap;
 mod caller;
 pub(crate) mod cookie;
@@ -38,8 +39,8 @@ mod throttle;
 mod token;
 mod unchanged;
 
-pub use self::{caller::Caller, kept_token::SEALED_TOKENS, principal::Principal, seal::Seal};
 pub(crate) use self::{
+    alike::Replicas,
     caller::{Client, address_in, check_socket_origin},
     demand::{SeenFactors, require_own_factor},
     everyone::new_epoch,
@@ -63,3 +64,4 @@ pub(crate) use self::{
     throttle::{Limits, Throttle},
     token::random_token,
 };
+pub use self::{caller::Caller, kept_token::SEALED_TOKENS, principal::Principal, seal::Seal};

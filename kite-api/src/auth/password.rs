@@ -14,7 +14,7 @@ use kite_core::{
 use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::{Map, Value, json};
 
-use super::{seal::Seal, unchanged::edit_unchanged};
+use super::{alike::has_older, seal::Seal, unchanged::edit_unchanged};
 use crate::{
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -53,6 +53,22 @@ pub(super) async fn known_hash(
     Ok(hash)
 }
 
+/// Whether `user` has a password that is there and can be opened.
+pub(super) async fn has_way_in(state: &ApiState, user: &KiteUser) -> Result<bool, Problem> {
+    if user.spec.password_hash.is_some() {
+        return Ok(true);
+    }
+    let Some(id) = &user.spec.credential else {
+        return Ok(false);
+    };
+    let key = ObjectKey::cluster(id);
+    let Some(password) = state.cluster().find::<KitePassword>(&key).await? else {
+        return Ok(false);
+    };
+    let seal = Seal::if_any(state).await?;
+    Ok(seal.is_some_and(|seal| open(&seal, &user.name_any(), &password).is_some()))
+}
+
 /// Whether the account still names the password that it does in this replica's copy of it.
 async fn is_named(state: &ApiState, user: &KiteUser) -> Result<bool, Problem> {
     let now = state
@@ -82,7 +98,11 @@ fn sealed(seal: &Seal, user: &str, id: &str, hash: &PasswordHash) -> Result<Kite
 }
 
 /// A password that is there for an account which does not name it yet.
-pub(crate) struct StoredPassword(KitePassword);
+pub(crate) struct StoredPassword {
+    object: KitePassword,
+    /// The hash, where it is to be in the account as well.
+    shown: Option<PasswordHash>,
+}
 
 impl StoredPassword {
     /// Stores the hash of a new password of the account called `user`.
@@ -92,15 +112,24 @@ impl StoredPassword {
         hash: &PasswordHash,
     ) -> Result<Self, Problem> {
         let seal = Seal::of_cluster(state).await?;
+        let shown = has_older(state).await.then(|| hash.clone());
         let password = sealed(&seal, user, &names::credential(hash), hash)?;
-        match state.cluster().create(&password).await {
+        let object = match state.cluster().create(&password).await {
             // The request was sent twice, and its first answer lost: no other hash has this
             // name.
             Err(ClusterError::AlreadyExists { .. }) => {
                 let key = ObjectKey::of(&password);
-                Ok(Self(state.cluster().get(&key).await?))
+                state.cluster().get(&key).await?
             }
-            made => Ok(Self(made?)),
+            made => made?,
+        };
+        Ok(Self { object, shown })
+    }
+
+    fn sealed_only(object: KitePassword) -> Self {
+        Self {
+            object,
+            shown: None,
         }
     }
 
@@ -116,7 +145,7 @@ impl StoredPassword {
             let password = sealed(&seal, user, &id, hash)?;
             match state.cluster().create(&password).await {
                 Err(ClusterError::AlreadyExists { .. }) => {}
-                made => return Ok(Self(made?)),
+                made => return Ok(Self::sealed_only(made?)),
             }
             let key = ObjectKey::cluster(&id);
             let there: KitePassword = state.cluster().get(&key).await?;
@@ -128,7 +157,7 @@ impl StoredPassword {
             // about to remove it sees that it is needed.
             let spec = json!({ "sealedHash": password.spec.sealed_hash });
             if edit_unchanged(state, &there, &spec).await?.is_some() {
-                return Ok(Self(there));
+                return Ok(Self::sealed_only(there));
             }
             break;
         }
@@ -142,10 +171,10 @@ impl StoredPassword {
     /// name it, or nobody can say. A client may have sent the write twice, and have been
     /// refused because the first was done.
     pub(super) async fn forget(self, state: &ApiState) {
-        let key = ObjectKey::cluster(&self.0.spec.user);
+        let key = ObjectKey::cluster(&self.object.spec.user);
         match state.cluster().find::<KiteUser>(&key).await {
             Ok(user) if !user.as_ref().is_some_and(|user| self.is_of(user)) => {
-                remove(state, &self.0).await;
+                remove(state, &self.object).await;
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "a password that may be over stays"),
@@ -159,14 +188,21 @@ impl StoredPassword {
 
     /// The name by which the account is to name it.
     pub(super) fn id(&self) -> String {
-        self.0.name_any()
+        self.object.name_any()
+    }
+
+    /// Its hash, for an account that is about to be made, where replicas of an earlier
+    /// version are to know it.
+    pub(super) fn shown(&self) -> Option<PasswordHash> {
+        self.shown.clone()
     }
 
     /// What makes it the password of the account, in one write of its spec.
     pub(crate) fn fields(&self) -> Map<String, Value> {
         Map::from_iter([
             ("credential".to_owned(), json!(self.id())),
-            ("passwordHash".to_owned(), Value::Null),
+            // Without one the hash that may be there goes.
+            ("passwordHash".to_owned(), json!(self.shown)),
         ])
     }
 

@@ -96,6 +96,7 @@ pub(super) async fn make_account<P: Permit>(
         stamp.mark(&mut user);
     }
     let stored = StoredPassword::make(state, &username, &hash).await?;
+    user.spec.password_hash = stored.shown();
     let created = state.cluster().create(&user).await;
     // What came of other faults the sweep finds out.
     let refused = matches!(

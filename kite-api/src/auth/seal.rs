@@ -10,9 +10,13 @@ use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, ObjectKey},
+    crd::{KitePassword, KiteSecondFactor},
     names,
 };
-use kube::{ResourceExt as _, api::ObjectMeta};
+use kube::{
+    ResourceExt as _,
+    api::{ListParams, ObjectMeta},
+};
 use serde_json::json;
 
 use super::token::random;
@@ -54,7 +58,7 @@ impl std::fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// With the keys of this cluster. One is made if there is none.
+    /// With the keys of this cluster. One is made if there is none, and nothing is sealed.
     pub(super) async fn of_cluster(state: &ApiState) -> Result<Self, Problem> {
         Self::of_secret(&Self::secret_of(state).await?)
     }
@@ -66,11 +70,18 @@ impl Seal {
         Ok(secret.and_then(|secret| Self::of_secret(&secret).ok()))
     }
 
-    /// The Secret with the keys of this cluster, which is made if there is none.
+    /// The Secret with the keys of this cluster, which is made if there is none and nothing
+    /// is sealed yet: another key in place of a lost one would open nothing, and stand in
+    /// the way of the one that comes back.
     pub(super) async fn secret_of(state: &ApiState) -> Result<Secret, Problem> {
         let key = state.own_key(names::SEAL_SECRET);
         if let Some(secret) = state.cluster().find::<Secret>(&key).await? {
             return Ok(secret);
+        }
+        if is_anything_sealed(state).await? {
+            // The first key may have been made, and used, just now.
+            let made = state.cluster().find::<Secret>(&key).await?;
+            return made.ok_or_else(|| lost(&key));
         }
         Ok(match state.cluster().create(&fresh(&key)?).await {
             Err(ClusterError::AlreadyExists { .. }) => state.cluster().get(&key).await?,
@@ -184,6 +195,34 @@ fn key_of(bytes: &[u8]) -> Result<RandomizedNonceKey, Problem> {
         tracing::error!("the Secret {name} has a key that is not {KEY_BYTES} bytes, or none");
         broken()
     })
+}
+
+/// Whether there are passwords or second factors that some key has sealed.
+async fn is_anything_sealed(state: &ApiState) -> Result<bool, Problem> {
+    let one = ListParams::default().limit(1);
+    let passwords = state.cluster().list::<KitePassword>(None, &one).await?;
+    if !passwords.items.is_empty() || !passwords.unreadable.is_empty() {
+        return Ok(true);
+    }
+    let factors = state.cluster().list::<KiteSecondFactor>(None, &one).await?;
+    Ok(!factors.items.is_empty() || !factors.unreadable.is_empty())
+}
+
+fn lost(key: &ObjectKey) -> Problem {
+    tracing::error!(
+        secret = %key,
+        "the key is gone by which passwords and second factors are sealed, and none is made in \
+         its place: put the Secret back, as with kite restore; if it is lost for good, see \
+         \"Where the key is lost\" in docs/operating.md"
+    );
+    Problem::new(
+        ProblemKind::Unavailable,
+        format!(
+            "the key of passwords and second factors is gone, so none can be set: the operator \
+             puts the Secret {} back in Kite's namespace, as with kite restore",
+            key.name
+        ),
+    )
 }
 
 fn fresh(at: &ObjectKey) -> Result<Secret, Problem> {

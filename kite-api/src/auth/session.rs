@@ -53,14 +53,20 @@ pub(crate) struct Entry<'a> {
     pub(crate) identity: Option<&'a Identity>,
 }
 
+/// That a session can be opened at all: while it cannot be read which epoch it is, one
+/// would be over when that is mended, or be of an epoch that is over. Whoever makes an
+/// account for somebody to sign in to asks first.
+pub(super) fn require_epoch(state: &ApiState) -> Result<(), Problem> {
+    require_read(&state.platform(), "sessionEpoch")
+}
+
 /// Signs `user` in.
 pub(crate) async fn open_session(
     state: &ApiState,
     user: &KiteUser,
     entry: Entry<'_>,
 ) -> Result<NewSession, Problem> {
-    // It would be over when that is mended, or be of an epoch that is over.
-    require_read(&state.platform(), "sessionEpoch")?;
+    require_epoch(state)?;
     let now = Timestamp::now();
     let expires_at = now + state.settings().session_lifetime;
     let (name, tokens, hashes) = if entry.as_cookie {

@@ -18,6 +18,7 @@ use super::{
     password::StoredPassword,
     password_rule::{Owner as PasswordOwner, fault, read_password},
     permit::make_account,
+    session::require_epoch,
     shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
     sign_in::{COOKIE_MEANING, SignedIn, find_by_username, greet, let_in, too_many},
 };
@@ -131,6 +132,7 @@ pub(super) async fn sign_up(
     Sent { input, mut form }: Sent<Joining>,
 ) -> Result<Created<SignedIn>, Problem> {
     require_open(&state, form.peek::<String>("invite").is_some()).await?;
+    require_epoch(&state)?;
     let Joining { account, invite } = form.finish_with(input)?;
     note(|notes| notes.sign_in("sign-up", Some(&account.username)));
     let stamp = once.stamp_of_anybody(&form);
@@ -351,6 +353,7 @@ pub(crate) async fn create_user(
         Some(hash) => Some(StoredPassword::make(state, &username, hash).await?),
         None => None,
     };
+    user.spec.password_hash = password.as_ref().and_then(StoredPassword::shown);
     let created = match state.cluster().create(&user).await {
         Err(ClusterError::AlreadyExists { .. }) => {
             let key = ObjectKey::cluster(&username);

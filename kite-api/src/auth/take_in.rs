@@ -7,6 +7,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{
+    alike::are_alike,
     password::{StoredPassword, forget_password},
     unchanged::edit_unchanged,
 };
@@ -16,16 +17,20 @@ use crate::{
 };
 
 /// Takes in the hash that is in `user`, if one is, nobody has written the account since,
-/// and the time for it has come: the account as it is then. Its sessions go on.
+/// and no replica of an earlier version needs it: the account as it is then. Its sessions
+/// go on.
 pub(super) async fn take_in(
     state: &ApiState,
     user: &KiteUser,
 ) -> Result<Option<KiteUser>, Problem> {
     let is_sound = user.spec.unreadable.is_none() && user.metadata.deletion_timestamp.is_none();
     let hash = user.spec.password_hash.as_ref();
-    let Some(hash) = hash.filter(|_| is_sound && state.takes_in()) else {
+    let Some(hash) = hash.filter(|_| is_sound) else {
         return Ok(None);
     };
+    if !are_alike(state).await {
+        return Ok(None);
+    }
     let name = user.name_any();
     let stored = StoredPassword::keep(state, &name, hash).await?;
     // The name first, and by itself: a CRD of an earlier version drops it, and the hash
@@ -56,6 +61,10 @@ pub(super) async fn take_in(
 
 /// Takes in all that there are. Several replicas may do so at a time.
 pub(super) async fn take_in_all(state: &ApiState) {
+    // Asked also where there is nothing to take in: it has to be so for some minutes.
+    if !are_alike(state).await {
+        return;
+    }
     let users = &state.caches().users;
     for user in users.list(|user| user.spec.password_hash.is_some()) {
         if let Err(problem) = take_in(state, &user).await {

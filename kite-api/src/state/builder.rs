@@ -12,13 +12,13 @@ use kite_core::{
 };
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::sync::Semaphore;
 
 use super::{ApiState, Inner, Settings, background, once_filled};
 use crate::{
     audit::{ApiAudit, Audited, LogRequests},
     auth::{
-        Limits, Lookups, NotedUses, Orphans, Passwords, SeenFactors, Throttle,
+        Limits, Lookups, NotedUses, Orphans, Passwords, Replicas, SeenFactors, Throttle,
         oidc::{Providers, Reach},
     },
     budget::{Budget, OwnersBudget},
@@ -38,8 +38,8 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const ACCESS_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// How long a proof of who one is counts unless told otherwise.
 const PROOF_LIFETIME: Duration = Duration::from_secs(10 * 60);
-/// How long hashes of passwords stay in accounts after a replica has begun, unless told
-/// otherwise: longer than an upgrade takes.
+/// How long hashes of passwords stay in accounts while no replica of an earlier version is
+/// seen, unless told otherwise: an upgrade may be about to be taken back.
 const TAKE_IN_AFTER: Duration = Duration::from_secs(10 * 60);
 /// Wrong bodies that are shown to the API server at a time.
 const TRIALS: usize = 8;
@@ -165,9 +165,9 @@ impl ApiStateBuilder {
         self
     }
 
-    /// How long hashes that others write into accounts (`passwordHash`) stay there after
-    /// this has begun: it takes them in from then on (10 minutes). Replicas of the version
-    /// before know passwords by no others.
+    /// How long no replica of an earlier version may have been seen before hashes are taken
+    /// out of accounts (`passwordHash`), where others wrote them (10 minutes). Such replicas
+    /// know passwords by no others.
     pub fn take_in_after(mut self, age: Duration) -> Self {
         self.settings.take_in_after = age;
         self
@@ -279,7 +279,7 @@ impl ApiStateBuilder {
             noted_uses: NotedUses::default(),
             seen_factors: SeenFactors::default(),
             orphans: Orphans::default(),
-            begun: Instant::now(),
+            replicas: Replicas::default(),
             event_places: Places::default(),
             creations: Turns::default(),
             bootstrap_seen: Mutex::default(),

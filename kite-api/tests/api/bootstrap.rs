@@ -162,11 +162,15 @@ async fn where_there_is_an_administrator_no_token_makes_another() {
     let world = World::new().await;
     world.bootstrap_secret().await;
     // One who cannot sign in is none.
-    let mut spec = KiteUserSpec::new("nobody");
-    spec.access_level = AccessLevel::Admin;
-    let nobody = KiteUser::new("nobody", spec);
-    let nobody = world.cluster.create(&nobody).await.unwrap();
-    world.state.caches().users.caught_up_with(&nobody).await;
+    // So is one whose password is not there.
+    for (name, credential) in [("nobody", None), ("lost", Some("0".repeat(32)))] {
+        let mut spec = KiteUserSpec::new(name);
+        spec.access_level = AccessLevel::Admin;
+        spec.credential = credential;
+        let nobody = KiteUser::new(name, spec);
+        let nobody = world.cluster.create(&nobody).await.unwrap();
+        world.state.caches().users.caught_up_with(&nobody).await;
+    }
     assert!(open(&world).await);
     assert_eq!(world.post(PATH, "", body("root")).await.status, 201);
 

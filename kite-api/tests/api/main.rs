@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod account;
+mod alike;
 mod audit;
 mod bad_input;
 mod bootstrap;
@@ -19,6 +20,7 @@ mod invites;
 mod kept_passwords;
 mod lists;
 mod lookups;
+mod lost_passwords;
 mod notices;
 mod offers;
 mod oidc;

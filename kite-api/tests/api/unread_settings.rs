@@ -1,8 +1,8 @@
 //! A `KitePlatform` of which not all can be read: it opens nothing that it had closed.
 
 use kite_core::{
-    cluster::ObjectKey,
-    crd::{AccessLevel, KitePlatform},
+    cluster::{ClusterExt as _, ObjectKey},
+    crd::{AccessLevel, KitePlatform, KiteUser},
     names,
 };
 use kube::{
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     demand::set_up,
     intake::lax,
-    world::{Answer, PASSWORD, World},
+    world::{Answer, PASSWORD, TOKEN, World},
 };
 
 const ME: &str = "/api/v1/me";
@@ -129,6 +129,15 @@ async fn a_setting_itself_that_cannot_be_read_is_the_strictest_it_can_be() {
     let refused = odd.sign_in("ann").await;
     let detail = refused.is_problem(503, "unavailable").text("/detail");
     assert!(detail.contains("sessionEpoch") && detail.contains("kubectl"));
+    // Nor is an account made that nobody could be signed in to, or a token used up.
+    world.bootstrap_secret().await;
+    odd.sign_up("max").await.is_problem(503, "unavailable");
+    let first = json!({"token": TOKEN, "username": "max", "password": PASSWORD});
+    let refused = world.post("/api/v1/auth/bootstrap", "", first).await;
+    refused.is_problem(503, "unavailable");
+    let key = ObjectKey::cluster("max");
+    let made = world.cluster.find::<KiteUser>(&key).await.unwrap();
+    assert!(made.is_none() && world.find_bootstrap_secret().await.is_some());
     assert_eq!(world.get(VMS, &token).await.status, 200);
     odd.write(json!({"sessionEpoch": 0}), None).await;
     assert_eq!(world.get(ME, &ann).await.status, 200, "it was not ended");

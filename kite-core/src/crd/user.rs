@@ -105,7 +105,8 @@ impl KiteUserSpec {
         }
     }
 
-    /// Whether the user has a password.
+    /// Whether the user has a password, for all that the account says: the one that it
+    /// names may be lost.
     pub fn has_password(&self) -> bool {
         self.credential.is_some() || self.password_hash.is_some()
     }
@@ -119,7 +120,8 @@ impl KiteUserSpec {
         }
     }
 
-    /// Whether somebody can sign in to it, and is an administrator then.
+    /// Whether somebody can sign in to it, and is an administrator then. Where that is
+    /// grave, it is looked whether the password is there.
     pub fn can_administrate(&self) -> bool {
         let can_sign_in = self.has_password() || !self.identities.is_empty();
         self.access_level == AccessLevel::Admin && self.may_come_in() && can_sign_in

@@ -451,6 +451,13 @@ fn api() -> Vec<Right> {
             ["list", "create", "patch", "delete"],
             "that the API is there, and whether gateways are, whose connections are over otherwise",
         ),
+        own(
+            CORE,
+            "pods",
+            ["list"],
+            "whether replicas of an earlier version serve, which know passwords by the hash in \
+             the account",
+        ),
     ]);
     rights
 }

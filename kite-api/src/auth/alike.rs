@@ -1,0 +1,247 @@
+//! Whether replicas of an earlier version serve, which know passwords by the hash in the
+//! account and by nothing else.
+//!
+//! A replica that knows more says so by a Lease, which is its pod's and goes with it: one
+//! of an earlier version has none. Where there are no pods of the API, as where it runs
+//! outside of the cluster, there are none of an earlier version either, for all that is
+//! known.
+
+use std::{collections::HashSet, time::Duration};
+
+use k8s_openapi::{
+    api::{
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::Pod,
+    },
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use kite_core::{
+    cluster::{Cluster as _, ClusterError},
+    labels, names,
+};
+use kube::{
+    Resource as _, ResourceExt as _,
+    api::{ListParams, ObjectMeta},
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::state::ApiState;
+
+/// How long it is believed what was last seen.
+const BELIEVED: Duration = Duration::from_secs(20);
+/// What was seen so long ago says nothing of the time since.
+const GAP: Duration = Duration::from_secs(5 * 60);
+
+/// What is known of the replicas.
+#[derive(Debug, Default)]
+pub(crate) struct Replicas(Mutex<Known>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// When it was looked last.
+    looked: Option<Instant>,
+    /// Since when each look has found that all know passwords as this one does.
+    alike_since: Option<Instant>,
+    /// Whether one of an earlier version was seen since they last were alike for long, or
+    /// nobody could ever say.
+    has_older: bool,
+    /// Whether a look has ever told something.
+    has_seen: bool,
+}
+
+impl Known {
+    /// Takes in what a look at `now` found: whether there is one of an earlier version.
+    fn note(&mut self, found: Option<bool>, now: Instant) {
+        let is_gap = self.looked.is_none_or(|looked| now - looked > GAP);
+        self.looked = Some(now);
+        match found {
+            Some(false) => {
+                if is_gap || self.alike_since.is_none() {
+                    self.alike_since = Some(now);
+                }
+            }
+            Some(true) => {
+                self.alike_since = None;
+                self.has_older = true;
+            }
+            None => {
+                self.alike_since = None;
+                self.has_older |= !self.has_seen;
+            }
+        }
+        self.has_seen |= found.is_some();
+    }
+
+    fn are_alike(&self, age: Duration, now: Instant) -> bool {
+        self.alike_since.is_some_and(|since| now - since >= age)
+    }
+}
+
+/// Whether all replicas have known passwords as this one does for some minutes: then
+/// hashes may go out of accounts.
+pub(super) async fn are_alike(state: &ApiState) -> bool {
+    let age = state.settings().take_in_after;
+    look(state).await.are_alike(age, Instant::now())
+}
+
+/// Whether a new password is to be in its account as well, since a replica of an earlier
+/// version knows it by nothing else.
+pub(super) async fn has_older(state: &ApiState) -> bool {
+    let known = look(state).await;
+    known.has_older && !known.are_alike(state.settings().take_in_after, Instant::now())
+}
+
+/// Looks, unless somebody just has.
+async fn look(state: &ApiState) -> Known {
+    let before = *state.replicas().0.lock();
+    if before.looked.is_some_and(|at| at.elapsed() < BELIEVED) {
+        return before;
+    }
+    let found = match older(state).await {
+        Ok(None) => Some(false),
+        Ok(Some(pod)) => {
+            if before.alike_since.is_some() || before.looked.is_none() {
+                tracing::info!(
+                    pod,
+                    "a replica of an earlier version serves, or one that is just starting: \
+                     hashes of passwords stay in accounts"
+                );
+            }
+            Some(true)
+        }
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "nobody can say whether replicas of an earlier version serve, so hashes of \
+                 passwords stay in accounts: the role kite-api needs `list` of pods in Kite's \
+                 namespace"
+            );
+            None
+        }
+    };
+    let mut known = state.replicas().0.lock();
+    known.note(found, Instant::now());
+    if known.are_alike(state.settings().take_in_after, Instant::now()) {
+        known.has_older = false;
+    }
+    *known
+}
+
+/// A pod of the API that does not say that it knows passwords as this one does. Says so of
+/// this one.
+async fn older(state: &ApiState) -> Result<Option<String>, ClusterError> {
+    let namespace = &state.settings().namespace;
+    let cluster = state.cluster();
+    let of_api = format!("{}={}", labels::APP_NAME, names::API_SERVICE);
+    let params = ListParams::default().labels(&of_api);
+    let mut pods = cluster
+        .list::<Pod>(Some(namespace.clone()), &params)
+        .await?;
+    pods.items.retain(|pod| !is_over(pod));
+    if pods.items.is_empty() {
+        return Ok(None);
+    }
+    let saying = format!(
+        "{}={}",
+        labels::COMPONENT,
+        labels::COMPONENT_KEEPS_PASSWORDS
+    );
+    let params = ListParams::default().labels(&saying);
+    let leases = cluster
+        .list::<Lease>(Some(namespace.clone()), &params)
+        .await?;
+    let mut alike: HashSet<String> = leases.items.iter().flat_map(owners).collect();
+    let own = state.instance().server();
+    if let Some(own) = pods.items.iter().find(|it| own == Some(&*it.name_any()))
+        && let Some(uid) = own.uid().filter(|uid| !alike.contains(uid))
+    {
+        match cluster.create(&saying_so(namespace, own, &uid)).await {
+            Ok(_) | Err(ClusterError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        alike.insert(uid);
+    }
+    let mut pods = pods.items.into_iter();
+    let older = pods.find(|pod| pod.uid().is_none_or(|uid| !alike.contains(&uid)));
+    Ok(older.map(|pod| pod.name_any()))
+}
+
+/// Whether nothing in it runs any more. One that is being ended still serves.
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+fn owners(lease: &Lease) -> Vec<String> {
+    let owners = lease.metadata.owner_references.iter().flatten();
+    owners.map(|owner| owner.uid.clone()).collect()
+}
+
+/// That the replica in `pod` knows passwords as this one does.
+fn saying_so(namespace: &str, pod: &Pod, uid: &str) -> Lease {
+    let label = (
+        labels::COMPONENT.to_owned(),
+        labels::COMPONENT_KEEPS_PASSWORDS.to_owned(),
+    );
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(names::heartbeat(uid)),
+            namespace: Some(namespace.to_owned()),
+            labels: Some([label].into()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: Pod::api_version(&()).into_owned(),
+                kind: Pod::kind(&()).into_owned(),
+                name: pod.name_any(),
+                uid: uid.to_owned(),
+                controller: None,
+                block_owner_deletion: None,
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(pod.name_any()),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGE: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn only_looks_without_a_gap_show_that_all_are_alike() {
+        let begun = Instant::now();
+        let after = |minutes: u64| begun + Duration::from_secs(60 * minutes);
+        let mut known = Known::default();
+        known.note(Some(true), begun);
+        assert!(known.has_older);
+        for minute in 1..=11 {
+            known.note(Some(false), after(minute));
+            assert_eq!(known.are_alike(AGE, after(minute)), minute == 11);
+        }
+        // Nobody knows what was there meanwhile.
+        known.note(Some(false), after(30));
+        assert!(!known.are_alike(AGE, after(30)));
+        known.note(Some(false), after(35));
+        known.note(Some(false), after(40));
+        assert!(known.are_alike(AGE, after(40)));
+        known.note(None, after(41));
+        assert!(!known.are_alike(AGE, after(41)));
+    }
+
+    #[test]
+    fn what_could_never_be_seen_may_be_there() {
+        let mut known = Known::default();
+        known.note(None, Instant::now());
+        assert!(known.has_older);
+        // It was seen before: then a look that fails is no reason to show hashes.
+        let mut known = Known::default();
+        known.note(Some(false), Instant::now());
+        known.note(None, Instant::now());
+        assert!(!known.has_older);
+    }
+}
