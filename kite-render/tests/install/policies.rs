@@ -500,6 +500,17 @@ async fn what_the_controller_writes_is_kites() {
         ),
         ("kite", binding("kite-api-users", "kite-api", "kite"), false),
         (HOME, binding("kite-api-users", "default", HOME), false),
+        // Nor does one of them get another's.
+        (
+            HOME,
+            binding("kite-controller-users", "kite-api", "kite"),
+            false,
+        ),
+        (
+            HOME,
+            binding("kite-gateway-users", "kite-controller", "kite"),
+            false,
+        ),
         (HOME, binding("cluster-admin", "kite-api", "kite"), false),
     ] {
         let bindings: Api<RoleBinding> = Api::namespaced(as_controller(), place);

@@ -29,6 +29,16 @@ const ALSO_OF_IMAGES: [(&str, &[&str]); 1] = [(
     &["datavolumes", "dataimportcrons", "datasources"],
 )];
 
+/// Which role each process may be given, as a list of roles and accounts with a space
+/// between: none gets another's.
+fn pairs(namespace: &str) -> String {
+    let grants = Process::ALL.iter().filter_map(|it| it.grant(namespace));
+    let pairs: Vec<_> = grants
+        .map(|it| format!("{} {}", it.role, it.account))
+        .collect();
+    list(&pairs)
+}
+
 /// What the controller writes is in users' namespaces, but for what it makes for the
 /// platform and for images.
 pub(super) fn reach(namespace: &str) -> Policy {
@@ -72,12 +82,7 @@ pub(super) fn reach(namespace: &str) -> Policy {
         "request.resource.resource == 'datasources' && request.operation == 'DELETE' && \
          has(oldObject.metadata.labels) && '{DATA_IMPORT_CRON_LABEL}' in oldObject.metadata.labels"
     );
-    let grants: Vec<_> = Process::ALL
-        .iter()
-        .filter_map(|it| it.grant(namespace))
-        .collect();
-    let roles = list(grants.iter().map(|it| &it.role));
-    let accounts = list(grants.iter().map(|it| &it.account));
+    let pairs = pairs(namespace);
     let rule = |expression: String, message: &str| (expression, message.to_owned());
     Policy {
         name: "kite-writes",
@@ -119,9 +124,10 @@ pub(super) fn reach(namespace: &str) -> Policy {
             rule(
                 format!(
                     "request.resource.resource != 'rolebindings' || request.operation == 'DELETE' \
-                     || (object.roleRef.kind == 'ClusterRole' && object.roleRef.name in {roles} && \
-                     has(object.subjects) && object.subjects.all(it, it.kind == 'ServiceAccount' && \
-                     it.name in {accounts} && it.namespace == '{namespace}'))"
+                     || (object.roleRef.kind == 'ClusterRole' && has(object.subjects) && \
+                     object.subjects.all(it, it.kind == 'ServiceAccount' && \
+                     it.namespace == '{namespace}' && (object.roleRef.name + ' ' + it.name) in \
+                     {pairs}))"
                 ),
                 "subjects: the controller gives Kite's own processes their rights in users' \
                  namespaces, and nobody else any",
