@@ -5,9 +5,33 @@
 //! with the namespace all the same.
 
 use k8s_openapi::api::core::v1::Namespace;
-use kite_core::cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey};
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    crd::KiteUser,
+    names,
+};
 
 use crate::cache::live;
+
+/// Whether a request was refused for want of a right in a namespace that is no user's:
+/// nobody binds the role there that gives the right, unless an administrator of the cluster
+/// does. The API server itself is asked whether there is such a user.
+pub(crate) async fn is_out_of_reach<C: Cluster>(
+    cluster: &C,
+    namespace: Option<&str>,
+    error: &ClusterError,
+) -> bool {
+    let (ClusterError::Forbidden { .. }, Some(namespace)) = (error, namespace) else {
+        return false;
+    };
+    match names::user_of_namespace(namespace) {
+        Some(user) => {
+            let user = live(cluster.find::<KiteUser>(&ObjectKey::cluster(user))).await;
+            matches!(user, Ok(None))
+        }
+        None => true,
+    }
+}
 
 /// Whether a request was refused for want of a right in a namespace that ends, or has
 /// ended: what it was about goes with it. The API server itself is asked for that.

@@ -33,7 +33,10 @@ pub use self::{
     plan::plan,
     references::{Reference, Referent},
 };
-pub(crate) use self::{references::names_it, unread::find};
+pub(crate) use self::{
+    references::names_it,
+    unread::{find, find_as_it_is, waits},
+};
 use crate::{
     Error,
     context::{Context, Settings},

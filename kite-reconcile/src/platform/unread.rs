@@ -15,10 +15,9 @@ use crate::plan::Plan;
 const RESYNC: Duration = Duration::from_secs(600);
 
 /// The platform, if there is one. [`ClusterError::Unreadable`] while not all of its
-/// settings can be read: walls and VMs stay as they are then.
+/// settings can be read: what rests on them stays as it is then.
 pub(crate) async fn find<C: Cluster>(cluster: &C) -> Result<Option<KitePlatform>, ClusterError> {
-    let key = ObjectKey::cluster(names::PLATFORM);
-    let found = cluster.find::<KitePlatform>(&key).await?;
+    let found = find_as_it_is(cluster).await?;
     match found.as_ref().and_then(|it| it.spec.unreadable.clone()) {
         None => Ok(found),
         Some(why) => Err(ClusterError::Unreadable {
@@ -26,6 +25,26 @@ pub(crate) async fn find<C: Cluster>(cluster: &C) -> Result<Option<KitePlatform>
             message: format!("it cannot be read: {why}; mend the field that is named"),
         }),
     }
+}
+
+/// The platform with stand-ins for what cannot be read of it: for who makes nothing from
+/// these, and has other things to do meanwhile.
+pub(crate) async fn find_as_it_is<C: Cluster>(
+    cluster: &C,
+) -> Result<Option<KitePlatform>, ClusterError> {
+    let key = ObjectKey::cluster(names::PLATFORM);
+    cluster.find::<KitePlatform>(&key).await
+}
+
+/// The condition `type_` of something that waits for settings of which `why` says what
+/// cannot be read.
+pub(crate) fn waits(type_: &'static str, why: &str) -> NewCondition {
+    let message = format!(
+        "the platform's settings cannot be read: {why}; mend the field that is named (kubectl \
+         edit kiteplatform {}); until then nothing is made or changed by them",
+        names::PLATFORM
+    );
+    NewCondition::new(type_, false, "Unreadable", message)
 }
 
 /// What to do about a platform of which `why` says what cannot be read: what stands is

@@ -61,6 +61,9 @@ pub struct Observed {
     pub blocked: BTreeSet<String>,
     /// Ranges of addresses of the cluster itself: of nodes, pods and the API server.
     pub cluster: BTreeSet<String>,
+    /// What of the platform's settings cannot be read: walls that stand are left as they are
+    /// then, for what they rest on here are stand-ins.
+    pub unread: Option<String>,
     /// Nameservers that VMs ask because the platform names them.
     pub nameservers: Vec<String>,
     /// Whether a VM runs in the namespace that was started to ask the cluster's DNS; only
@@ -114,7 +117,8 @@ impl Reconciler for Users {
         let all = ListParams::default();
         let api_server = ListParams::default().labels(&labels::of_api_server());
         let (platform, images, nodes, servers, claims, namespace, policies, quota, vms) = try_join!(
-            platform::find(cluster),
+            // Walls that stand, and users who go, do not wait for settings to be mended.
+            platform::find_as_it_is(cluster),
             cluster.list::<KiteImage>(None, &all),
             cluster.list::<Node>(None, &all),
             cluster.list::<EndpointSlice>(Some(API_SERVER_NAMESPACE.to_owned()), &api_server),
@@ -155,6 +159,7 @@ impl Reconciler for Users {
                 .collect(),
             exposure: platform.exposure,
             now: Timestamp::default(),
+            unread: platform.unreadable,
             blocked: platform.blocked_networks.into_iter().collect(),
             nameservers: platform.nameservers,
             cluster: walls::addresses(&nodes)

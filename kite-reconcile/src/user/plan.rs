@@ -21,8 +21,9 @@ use crate::{
     matches::is_applied,
     objects::AnyObject,
     plan::{Plan, Step},
+    platform,
     standing::{Needed, Standing, guarded, needed, standing},
-    unreadable::unreadable,
+    unreadable::{as_before, unreadable},
 };
 
 /// When to look at a user again that waits for nothing.
@@ -46,7 +47,20 @@ pub fn plan(
         return Ok(plan_deletion(&user, seen, settings));
     }
     if let Some(why) = &object.spec.unreadable {
-        return Ok(plan_unreadable(&user, seen, settings, why));
+        let told = vec![unreadable(READY, "the account", why)];
+        return Ok(plan_kept(&user, seen, settings, UserPhase::Failed, told));
+    }
+    if let Some(why) = &seen.unread {
+        let old = object.status.as_ref();
+        let phase = old.and_then(|status| status.phase);
+        let phase = phase.unwrap_or(UserPhase::Pending);
+        let mut told = vec![platform::waits(READY, why)];
+        let conditions = old.map(|status| status.conditions.as_slice());
+        told.extend(as_before(
+            conditions.unwrap_or_default(),
+            [RESERVED, NAMESPACE_READY],
+        ));
+        return Ok(plan_kept(&user, seen, settings, phase, told));
     }
     let (steps, namespace) = steps(&user, seen, settings);
     let reserved = reserved(&user, seen);
@@ -96,13 +110,15 @@ pub fn plan(
     })
 }
 
-/// What is known of a user stands: the walls, and the rights of Kite's processes, which do
-/// not depend on the spec, are kept as they should be, and nothing else is changed.
-fn plan_unreadable(
+/// What is known of a user stands, while the account or the platform's settings cannot be
+/// read: the walls, and the rights of Kite's processes, which do not depend on the spec, are
+/// kept as they should be, and nothing else is changed.
+fn plan_kept(
     user: &User<'_>,
     seen: &Observed,
     settings: &Settings,
-    why: &str,
+    phase: UserPhase,
+    conditions: Vec<NewCondition>,
 ) -> Plan<KiteUserStatus> {
     let mut steps = Vec::new();
     let desired = namespace::namespace(user, settings.pod_security);
@@ -115,12 +131,12 @@ fn plan_unreadable(
     Plan {
         steps,
         status: KiteUserStatus {
-            phase: Some(UserPhase::Failed),
+            phase: Some(phase),
             usage: Some(usage(&seen.vms)),
             conditions: Vec::new(),
             ..old
         },
-        conditions: vec![unreadable(READY, "the account", why)],
+        conditions,
         again: RESYNC,
     }
 }
@@ -215,6 +231,9 @@ fn want_walls(steps: &mut Vec<Step>, user: &User<'_>, seen: &Observed, settings:
             }
             // Nothing new can be made in it.
             (_, None) if is_ending => {}
+            // By stand-ins one is made where none is, which are strict; what stands has
+            // what the settings said.
+            _ if seen.unread.is_some() && stored.is_some() => {}
             (left, held) => {
                 if left.is_some() && held.is_none() {
                     // Held by others only: the API server takes no finalizer for it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kite_core::{
     cluster::Object,
-    conditions::NewCondition,
+    conditions::{self, NewCondition},
     crd::{KiteVirtualMachine, KiteVirtualMachineStatus, VmPhase, vm_condition},
     labels::VM_FINALIZER,
     names,
@@ -23,6 +23,9 @@ use crate::{
 
 /// Annotation in which cert-manager says for which Certificate it made a Secret.
 const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
+
+/// Why a VM that goes leaves something behind.
+const SECRETS_LEFT: &str = "SecretsLeft";
 
 /// When to look again at what is on its way out; most of it is watched too.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
@@ -53,7 +56,20 @@ pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &St
 /// What to do about a VM that is to go.
 pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatus> {
     let (steps, waiting_for) = next(vm, seen);
-    let message = format!("waiting for {} to go", waiting_for.unwrap_or("nothing"));
+    let mut message = format!("waiting for {} to go", waiting_for.unwrap_or("nothing"));
+    let reason = if seen.are_secrets_out_of_reach {
+        message = format!(
+            "{message}; the namespace {namespace} is no user's, and the controller may not see \
+             Secrets there: those of the VM stay ({keys}, {user_data}), and an administrator of \
+             the cluster deletes them",
+            namespace = vm.namespace,
+            keys = names::ssh_key_secret(vm.name),
+            user_data = names::cloud_init_secret(vm.name),
+        );
+        SECRETS_LEFT
+    } else {
+        "Deleting"
+    };
     let old = vm.object.status.clone().unwrap_or_default();
     Plan {
         steps,
@@ -67,7 +83,7 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
         conditions: vec![NewCondition::new(
             vm_condition::READY,
             false,
-            "Deleting",
+            reason,
             message,
         )],
         again: LOOK_AGAIN,
@@ -127,6 +143,9 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
             return (Vec::new(), Some("its running instance"));
         }
     }
+    if seen.are_secrets_out_of_reach && !is_left_told(vm) {
+        return (vec![Step::Tell], Some("its Secrets to be told of"));
+    }
     let mut steps = seen.claims.release();
     steps.extend(offer::unfulfilled(vm, seen).cloned().map(Step::Unclaim));
     // Whoever may edit the VM may have taken it off: what is the VM's goes all the
@@ -137,6 +156,13 @@ fn next(vm: &Vm<'_>, seen: &Observed) -> (Vec<Step>, Option<&'static str>) {
         return (steps, None);
     }
     (steps, Some("the finalizers of others"))
+}
+
+/// Whether it stands in the VM's status that its Secrets stay.
+fn is_left_told(vm: &Vm<'_>) -> bool {
+    let status = vm.object.status.as_ref();
+    let told = status.and_then(|it| conditions::find(&it.conditions, vm_condition::READY));
+    told.is_some_and(|told| told.reason == SECRETS_LEFT)
 }
 
 /// Whether something of the VM is still there.
@@ -210,6 +236,7 @@ fn certificate(vm: &Vm<'_>, seen: &Observed) -> Left {
         annotations.and_then(|all| all.get(CERTIFICATE_NAME)) == Some(&name)
             // The one that the platform names is everybody's.
             && seen.platform.exposure.certificate.secret_name.as_ref() != Some(&name)
+            && !seen.platform.is_unread("exposure")
     };
     match seen.certificate.as_ref().filter(is_its) {
         Some(secret) if secret.metadata.deletion_timestamp.is_some() => Left::Leaving,

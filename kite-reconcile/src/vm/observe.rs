@@ -29,7 +29,7 @@ use crate::{
     cache::{live, reading::read_since},
     claims::Claims,
     configured,
-    ending::goes_with_namespace,
+    ending::{goes_with_namespace, is_out_of_reach},
     objects::AnyObject,
     plan::Outcome,
     platform,
@@ -77,6 +77,9 @@ pub struct Observed {
     pub image: ImageSeen,
     /// Who has the VM's login name and domain.
     pub claims: Claims,
+    /// Whether its Secrets may not be seen since it is in no user's namespace; only looked
+    /// at when it goes.
+    pub are_secrets_out_of_reach: bool,
     /// Secret with the VM's keys.
     pub key_secret: Option<Secret>,
     /// Secret with the guest's user data.
@@ -153,7 +156,8 @@ impl Observed {
         let own = |name: String| ObjectKey::namespaced(vm.namespace, name);
 
         let (platform, (owner, claims), image) = try_join!(
-            platform::find(cluster),
+            // What goes, or is switched off, does not wait for settings to be mended.
+            platform::find_as_it_is(cluster),
             Box::pin(owner_and_claims(cluster, &vm)),
             // A VM goes whatever it is.
             unless(deleting, image(cluster, &object.spec.image)),
@@ -165,6 +169,9 @@ impl Observed {
             find(cluster, own(vm.name.to_owned())),
             instance(cluster, own(vm.name.to_owned()), object),
         )?;
+        let are_secrets_out_of_reach = deleting
+            && owner.is_none()
+            && is_refused(cluster, own(names::ssh_key_secret(vm.name))).await;
         let stays = |disk: &DataVolume| disk.metadata.deletion_timestamp.is_none();
         let is_next = deleting && disk.as_ref().is_some_and(stays);
         let mut is_surely_off = false;
@@ -227,6 +234,7 @@ impl Observed {
             siblings_are_current: false,
             image,
             claims,
+            are_secrets_out_of_reach,
             key_secret,
             cloud_init,
             disk,
@@ -504,7 +512,8 @@ async fn left_certificate<C: Cluster>(
 }
 
 /// A Secret of the VM. Of one that goes nothing is there that may not be read any more
-/// because the namespace ends.
+/// because the namespace ends, or that may never be because it is no user's: a VM does not
+/// stay for ever for what is not to be cleared away.
 async fn secret<C: Cluster>(
     cluster: &C,
     key: ObjectKey,
@@ -513,13 +522,23 @@ async fn secret<C: Cluster>(
     match cluster.find(&key).await {
         Err(error) if deleting => {
             let namespace = key.namespace.as_deref();
-            if goes_with_namespace(cluster, namespace, &error).await {
+            if goes_with_namespace(cluster, namespace, &error).await
+                || is_out_of_reach(cluster, namespace, &error).await
+            {
                 Ok(None)
             } else {
                 Err(error)
             }
         }
         found => found,
+    }
+}
+
+/// Whether a Secret may not be seen for want of a right that nobody gives.
+async fn is_refused<C: Cluster>(cluster: &C, key: ObjectKey) -> bool {
+    match cluster.find::<Secret>(&key).await {
+        Ok(_) => false,
+        Err(error) => is_out_of_reach(cluster, key.namespace.as_deref(), &error).await,
     }
 }
 

@@ -73,6 +73,9 @@ pub fn plan(
     if let Some(why) = &object.spec.unreadable {
         return Ok(unreadable::plan(&vm, seen, why));
     }
+    if let Some(why) = &seen.platform.unreadable {
+        return Ok(unreadable::plan_beside(&vm, seen, why));
+    }
     let mut obstacles = Vec::new();
     let (mut steps, share) = steps(&vm, seen, &mut obstacles)?;
     let told = object.status.as_ref().and_then(|it| it.asking.as_ref());

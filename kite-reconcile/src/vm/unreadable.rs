@@ -1,11 +1,18 @@
-//! A VM whose spec cannot be read: it stays as it is, and is switched off when it has
-//! to be. Nothing is made for it, and nothing of it is deleted unless it is.
+//! A VM whose spec, or whose platform's settings, cannot be read: it stays as it is, and is
+//! switched off when it has to be. Nothing is made for it, and nothing of it is deleted
+//! unless it is.
 
 use std::time::Duration;
 
 use kite_core::{
     conditions::NewCondition,
-    crd::{KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase, vm_condition::READY},
+    crd::{
+        KiteVirtualMachine, KiteVirtualMachineStatus, PowerState, VmPhase,
+        vm_condition::{
+            ACCESSIBLE, DISK_READY, EXPOSED, IDLE, IMAGE_READY, OFFER_CLAIMED, READY, RESERVED,
+            RESTART_REQUIRED, VIRTUAL_MACHINE_READY,
+        },
+    },
     kubevirt::VirtualMachine,
 };
 use kite_render::{Vm, machine};
@@ -20,15 +27,61 @@ use super::{
 };
 use crate::{
     plan::{Plan, Step},
+    platform,
     standing::{Standing, guarded, standing},
-    unreadable::unreadable,
+    unreadable::{as_before, unreadable},
 };
 
 /// When to look again though nothing changes.
 const RESYNC: Duration = Duration::from_secs(600);
 
+/// What is said of a VM beside `Ready` and its end.
+const OTHERS: [&str; 9] = [
+    RESERVED,
+    IMAGE_READY,
+    DISK_READY,
+    VIRTUAL_MACHINE_READY,
+    RESTART_REQUIRED,
+    EXPOSED,
+    IDLE,
+    ACCESSIBLE,
+    OFFER_CLAIMED,
+];
+
 /// What to do about a VM of which `why` says what cannot be read.
 pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualMachineStatus> {
+    kept(vm, seen, unreadable(READY, "the VM", why), VmPhase::Failed)
+}
+
+/// What to do about a sound VM while, as `why` says, not all of the platform's settings can
+/// be read: what its own spec and its owner's ask for, as far as nothing is made for it.
+pub(super) fn plan_beside(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    why: &str,
+) -> Plan<KiteVirtualMachineStatus> {
+    let old = vm.object.status.as_ref().and_then(|status| status.phase);
+    let phase = old.unwrap_or(VmPhase::Pending);
+    let mut plan = kept(vm, seen, platform::waits(READY, why), phase);
+    let status = vm.object.status.as_ref();
+    let told = status.map(|status| status.conditions.as_slice());
+    plan.conditions
+        .extend(as_before(told.unwrap_or_default(), OTHERS));
+    // All that it says of its end can be read.
+    if Expiry::of(vm.object, seen.now).is_some_and(|expiry| expiry.is_due()) {
+        plan.steps = vec![Step::DeleteSelf];
+    }
+    plan
+}
+
+/// Leaves the VM as it is, unless it has to be off. `ready`: what it says of itself;
+/// `unmade`: the phase of one without a machine.
+fn kept(
+    vm: &Vm<'_>,
+    seen: &Observed,
+    ready: NewCondition,
+    unmade: VmPhase,
+) -> Plan<KiteVirtualMachineStatus> {
     let expiry = Expiry::of(vm.object, seen.now);
     let machine = seen.machine.as_ref().filter(|machine| {
         standing(&machine.metadata, &vm.metadata(vm.name.to_owned())) == Standing::Ours
@@ -37,7 +90,7 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualM
     let power = power(vm, seen);
     let phase = match machine {
         Some(_) => judge(power, disk, seen).phase,
-        None => VmPhase::Failed,
+        None => unmade,
     };
     let is_on = seen.instance.is_some() && phase != VmPhase::Stopped;
     let status = KiteVirtualMachineStatus {
@@ -51,7 +104,7 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualM
         conditions: Vec::new(),
         ..vm.object.status.clone().unwrap_or_default()
     };
-    let mut conditions = vec![ready(vm, seen, why)];
+    let mut conditions = vec![beside_hold(vm, seen, ready)];
     conditions.extend(expiry.as_ref().map(Expiry::condition));
     Plan {
         steps: machine
@@ -65,8 +118,7 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualM
     }
 }
 
-fn ready(vm: &Vm<'_>, seen: &Observed, why: &str) -> NewCondition {
-    let mut ready = unreadable(READY, "the VM", why);
+fn beside_hold(vm: &Vm<'_>, seen: &Observed, mut ready: NewCondition) -> NewCondition {
     if let Some(hold) = Hold::told(vm, seen) {
         ready.message = format!("{}; besides, {}", ready.message, hold.ready().message);
     }
@@ -85,7 +137,14 @@ fn switch_off(vm: &Vm<'_>, seen: &Observed, stored: &VirtualMachine) -> Step {
         ..*vm
     };
     let mut desired = machine::virtual_machine_for(&vm, hardware(seen), PowerState::Off);
-    machine::ask(&mut desired, &seen.platform.nameservers);
+    if seen.platform.unreadable.is_none() {
+        machine::ask(&mut desired, &seen.platform.nameservers);
+    } else {
+        // Whom it asks for names is not changed by what stands for settings.
+        let (asks, asked) = (&mut desired.spec.template.spec, &stored.spec.template.spec);
+        asks.dns_policy.clone_from(&asked.dns_policy);
+        asks.dns_config.clone_from(&asked.dns_config);
+    }
     Step::Apply(guarded(&desired, Some(stored)).into())
 }
 

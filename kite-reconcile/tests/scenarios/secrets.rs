@@ -10,6 +10,7 @@ use k8s_openapi::api::{
 use kite_core::{
     cluster::{Cluster as _, ClusterExt as _, KubeCluster, Object, ObjectKey},
     crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+    labels::VM_FINALIZER,
 };
 use kite_fake::{
     FakeCluster,
@@ -259,6 +260,34 @@ async fn vms_go_from_a_namespace_that_ends_without_a_right_over_their_secrets() 
     let _: KiteUser = it.delete("", "ann").await;
     it.gone::<KiteUser>("", "ann").await;
     it.gone::<Namespace>("", ANN).await;
+    it.end().await;
+}
+
+/// As from a version, or an installation, that let VMs be anywhere: nobody gives the
+/// controller a right over Secrets there.
+#[tokio::test(start_paused = true)]
+async fn a_vm_in_a_namespace_that_is_no_users_goes_and_says_what_it_leaves() {
+    let it = Installed::start().await;
+    let elsewhere = "elsewhere";
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(elsewhere.to_owned());
+    it.cluster.create(&namespace).await.unwrap();
+    let mut vm = vm_named("web");
+    vm.metadata.namespace = Some(elsewhere.to_owned());
+    // The last is somebody's who wants to see how it goes.
+    vm.metadata.finalizers = Some(vec![VM_FINALIZER.to_owned(), "test/last".to_owned()]);
+    it.cluster.create(&vm).await.unwrap();
+    let _: KiteVirtualMachine = it.delete(elsewhere, "web").await;
+    it.until(elsewhere, "web", |vm: Option<&KiteVirtualMachine>| {
+        vm.is_some_and(|vm| vm.finalizers() == ["test/last"])
+    })
+    .await;
+    let vm: KiteVirtualMachine = it.find(elsewhere, "web").await.unwrap();
+    let status = vm.status.unwrap();
+    let ready = status.conditions.iter().find(|it| it.type_ == "Ready");
+    let ready = ready.unwrap();
+    assert_eq!(ready.reason, "SecretsLeft");
+    assert!(ready.message.contains("web-ssh-key"), "{}", ready.message);
     it.end().await;
 }
 

@@ -303,6 +303,47 @@ async fn users_images_and_offers_that_cannot_be_read_say_so_and_can_be_deleted()
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_to_end_ends_though_a_setting_cannot_be_read() {
+    let world = World::with_ann().await;
+    for name in ["web", "off", "gone"] {
+        world.create(vm_named(name)).await;
+    }
+    world.settle().await;
+    let platforms = raw::<KitePlatform>(&world.cluster).await;
+    change(&platforms, "default", json!({"gateway": 22})).await;
+    let passes = async || {
+        for _ in 0..10 {
+            world.pass().await;
+            tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        }
+    };
+    let off = world.vm("off").await;
+    let edit = json!({"spec": {"powerState": "Off"}});
+    world.edit(&off, edit).await;
+    world.delete(&world.vm("gone").await).await;
+    passes().await;
+    assert_eq!(run_strategy(&world, "off").await, "Halted");
+    assert_eq!(run_strategy(&world, "web").await, "Always");
+    let gone = world.find::<KiteVirtualMachine>(ANN, "gone").await;
+    assert_eq!(gone, None);
+    assert_eq!(world.find::<DataVolume>(ANN, "gone-disk").await, None);
+
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    let edit = json!({"spec": {"suspended": true}});
+    world.edit(&ann, edit).await;
+    passes().await;
+    assert_eq!(run_strategy(&world, "web").await, "Halted");
+    assert!(says(&world.vm("web").await).1.contains("suspended"));
+    // The user goes, with all that is theirs.
+    let ann = world.find::<KiteUser>("", "ann").await.unwrap();
+    world.delete(&ann).await;
+    for _ in 0..3 {
+        passes().await;
+    }
+    assert_eq!(world.find::<KiteUser>("", "ann").await, None);
+}
+
 /// What keeps VMs apart, and what is exposed.
 async fn walls_and_doors(world: &World) -> serde_json::Value {
     let walls = world.all::<NetworkPolicy>().await;
