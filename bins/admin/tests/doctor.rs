@@ -704,6 +704,34 @@ async fn whom_vms_ask_for_names_is_told() {
 }
 
 #[tokio::test]
+async fn vms_that_nobody_may_keep_in_order_are_named_with_what_to_do() {
+    let fake = with_kite(&json!({}), &json!({})).await;
+    let mut facts = facts(&fake).await;
+    assert!(judge(&facts, &aim()).find("vmsElsewhere").is_none());
+    let vm = |namespace: &str| -> DynamicObject {
+        let metadata = json!({"name": "web", "namespace": namespace});
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    };
+    facts.vms = Seen::Known(vec![vm("kite-user-ann"), vm("elsewhere"), vm("bound")]);
+    let binding = json!({
+        "metadata": {"name": "kite-controller-users", "namespace": "bound"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                    "name": "kite-controller-users"},
+    });
+    facts.own_bindings = Seen::Known(vec![serde_json::from_value(binding).unwrap()]);
+    let report = judge(&facts, &aim());
+    let finding = report.find("vmsElsewhere").unwrap();
+    assert_eq!(finding.state, State::Warning);
+    assert!(finding.message.contains("elsewhere/web"), "{finding:?}");
+    for other in ["kite-user-ann", "bound/"] {
+        assert!(!finding.message.contains(other), "{finding:?}");
+    }
+    let remedy = finding.remedy.as_deref().unwrap();
+    let bind = "kubectl -n elsewhere create rolebinding kite-controller-users";
+    assert!(remedy.contains(bind), "{remedy}");
+}
+
+#[tokio::test]
 async fn kinds_of_another_version_are_told() {
     let fake = with_kite(&json!({}), &json!({})).await;
     let mut facts = facts(&fake).await;

@@ -85,11 +85,18 @@ pub(crate) async fn backup(options: BackupOptions) -> anyhow::Result<ExitCode> {
         print_json(&json!({
             "file": options.file,
             "withSecrets": kept.with_secrets,
+            "withoutPassword": backup::without_password(&kept),
             "objects": kept.entries.iter().map(row).collect::<Vec<_>>(),
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
     lines.line(&format!("{} objects are kept", kept.entries.len()));
+    for user in backup::without_password(&kept) {
+        lines.line(&format!(
+            "WARNING: the password of {user} is NOT in it, since it is not there or changes all \
+             the time: take another backup, or give {user} another password"
+        ));
+    }
     if !kept.with_secrets {
         lines.line(
             "Secrets are NOT in it: elsewhere passwords and second factors cannot be restored, \

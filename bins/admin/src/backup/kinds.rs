@@ -9,6 +9,9 @@ use kite_core::crd::{
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use serde_json::{Map, Value};
 
+/// Annotation of a password that was found as it was kept: when. It is written so that who
+/// is about to clear the password away sees that it is needed.
+pub(super) const SEEN_AT: &str = "hy3ons.github.io/restore-seen-at";
 /// What `kubectl apply` leaves in annotations.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -140,8 +143,8 @@ pub(super) fn essence(kind: Kind, object: &DynamicObject) -> DynamicObject {
     let metadata = &object.metadata;
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
     // What is sealed for a repeated request would open elsewhere what it opens here.
-    let is_left_out =
-        |name: &str| [LAST_APPLIED, FORMER_UID].contains(&name) || SEALED_TOKENS.contains(&name);
+    let own = [LAST_APPLIED, FORMER_UID, SEEN_AT];
+    let is_left_out = |name: &str| own.contains(&name) || SEALED_TOKENS.contains(&name);
     annotations.retain(|name, _| !is_left_out(name));
     let mut owners = metadata.owner_references.clone().unwrap_or_default();
     // A Secret comes back before its VM, and the controller takes it up by its labels.

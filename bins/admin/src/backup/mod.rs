@@ -25,6 +25,7 @@ mod write;
 pub use self::{
     document::{Backup, Entry, ReadError},
     outcome::Outcome,
+    password::without_password,
     restore::{NotInstalled, Options, Scope, require_installed, restore},
     selection::{Only, SelectError, Selection},
     take::{Reading, take},

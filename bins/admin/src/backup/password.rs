@@ -1,10 +1,20 @@
 //! Users and their passwords: one that does not come back is named by nobody.
 
+use std::collections::BTreeSet;
+
 use kite_core::{names, password::PasswordHash};
-use kube::{Api, ResourceExt as _, api::DynamicObject};
+use kube::{Api, Client, ResourceExt as _, api::DynamicObject};
 use serde_json::Value;
 
-use super::{document::Entry, kinds::Kind, restore::Restoring};
+use super::{
+    Error,
+    document::{Backup, Entry},
+    kinds::Kind,
+    outcome::Outcome,
+    restore::Restoring,
+    take::entry,
+};
+use crate::install::ObjectName;
 
 impl Restoring<'_> {
     /// Has a user name no password that is not there, but that which they have by now, if
@@ -54,6 +64,30 @@ impl Restoring<'_> {
         Ok(found.is_some_and(|it| it.data["spec"]["user"] == user))
     }
 
+    /// What is told of the password that a user comes back without, where nothing else
+    /// tells of it: it is not among what was kept.
+    pub(super) fn tell_password(&self, user: &Entry) -> Option<(ObjectName, Outcome)> {
+        if !self.without_password.contains(&user.former_uid) {
+            return None;
+        }
+        let wanted = named(&user.object)?;
+        let mut kept = self.backup.entries.iter();
+        if kept.any(|it| owned(&it.object).as_ref() == Some(&wanted)) {
+            return None;
+        }
+        let (user, id) = wanted;
+        let password = ObjectName {
+            kind: Kind::Password.resource().kind,
+            namespace: None,
+            name: id,
+        };
+        let outcome = Outcome::failed(
+            format!("it is not in the backup, so {user} comes back without a password"),
+            format!("an administrator gives {user} another password"),
+        );
+        Some((password, outcome))
+    }
+
     /// A user who is back as they are: perhaps without the password.
     pub(super) fn as_back(&self, entry: &Entry) -> DynamicObject {
         let mut user = entry.object.clone();
@@ -66,6 +100,65 @@ impl Restoring<'_> {
     }
 }
 
+/// How often it is looked anew for passwords that change while they are read.
+const ATTEMPTS: usize = 5;
+
+/// Reads passwords that `entries` name and do not have: they were set after the list of
+/// passwords was read. A user who has another one by now is read anew.
+pub(super) async fn catch_up(client: &Client, entries: &mut Vec<Entry>) -> Result<(), Error> {
+    for _ in 0..ATTEMPTS {
+        let missing = missing(entries);
+        if missing.is_empty() {
+            break;
+        }
+        for (user, id) in missing {
+            let found = read(client, Kind::Password, &id).await?;
+            if let Some(found) = found.filter(|it| it.data["spec"]["user"] == *user) {
+                entries.push(entry(Kind::Password, found));
+                continue;
+            }
+            let now = read(client, Kind::User, &user).await?;
+            let is_it = |it: &&mut Entry| {
+                Kind::of(&it.object) == Some(Kind::User) && it.object.name_any() == user
+            };
+            if let (Some(now), Some(kept)) = (now, entries.iter_mut().find(is_it)) {
+                *kept = entry(Kind::User, now);
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn read(client: &Client, kind: Kind, name: &str) -> Result<Option<DynamicObject>, Error> {
+    let resource = kind.resource();
+    let object = ObjectName {
+        kind: resource.kind.clone(),
+        namespace: None,
+        name: name.to_owned(),
+    };
+    let found = object.api(client, &resource).get_opt(name).await;
+    let found = found.map_err(|error| Error::of(object, error))?;
+    Ok(found.filter(|it| it.metadata.deletion_timestamp.is_none()))
+}
+
+/// Passwords that users name and that are not among `entries`: whose, and their names.
+fn missing(entries: &[Entry]) -> Vec<(String, String)> {
+    let owned: BTreeSet<_> = entries.iter().filter_map(|it| owned(&it.object)).collect();
+    let named = entries.iter().filter_map(|it| {
+        // A hash in the account is the newer word, and all that is needed.
+        let by_hash = &it.object.data["spec"]["passwordHash"];
+        named(&it.object).filter(|_| by_hash.is_null())
+    });
+    named.filter(|it| !owned.contains(it)).collect()
+}
+
+/// Users whose password is not in `backup`, though they name one: they would come back
+/// without it.
+pub fn without_password(backup: &Backup) -> Vec<String> {
+    let missing = missing(&backup.entries).into_iter();
+    missing.map(|(user, _)| user).collect()
+}
+
 /// Whose a password is, and what it is called.
 pub(super) fn owned(password: &DynamicObject) -> Option<(String, String)> {
     let user = password.data["spec"]["user"].as_str()?;
@@ -76,4 +169,47 @@ pub(super) fn owned(password: &DynamicObject) -> Option<(String, String)> {
 pub(super) fn named(user: &DynamicObject) -> Option<(String, String)> {
     let id = user.data["spec"]["credential"].as_str()?;
     (Kind::of(user) == Some(Kind::User)).then(|| (user.name_any(), id.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    fn kept(kind: &str, name: &str, spec: &Value) -> Entry {
+        let object = json!({
+            "apiVersion": "hy3ons.github.io/v1", "kind": kind,
+            "metadata": {"name": name}, "spec": spec,
+        });
+        Entry {
+            former_uid: format!("uid-of-{name}"),
+            object: serde_json::from_value(object).unwrap(),
+        }
+    }
+
+    #[test]
+    fn whose_password_was_not_read_is_named() {
+        let backup = Backup {
+            namespace: "kite".to_owned(),
+            with_secrets: false,
+            entries: vec![
+                kept("KitePassword", "a1", &json!({"user": "ann"})),
+                kept("KitePassword", "c1", &json!({"user": "eve"})),
+                kept("KiteUser", "ann", &json!({"credential": "a1"})),
+                // It was changed while it was read.
+                kept("KiteUser", "bob", &json!({"credential": "b2"})),
+                // That is somebody else's.
+                kept("KiteUser", "joe", &json!({"credential": "c1"})),
+                kept(
+                    "KiteUser",
+                    "new",
+                    &json!({"credential": "d1", "passwordHash": "$2b$"}),
+                ),
+                kept("KiteUser", "sso", &json!({})),
+            ],
+        };
+        assert_eq!(without_password(&backup), ["bob", "joe"]);
+    }
 }

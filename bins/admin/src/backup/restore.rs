@@ -126,6 +126,12 @@ pub async fn restore(
             restoring.is_administered = true;
         }
         told(&name, &outcome);
+        if kind == Kind::User
+            && outcome.is_back()
+            && let Some((name, outcome)) = restoring.tell_password(entry)
+        {
+            told(&name, &outcome);
+        }
     }
     for (name, outcome) in restoring.tell_offers().await {
         told(&name, &outcome);
@@ -454,6 +460,9 @@ impl Restoring<'_> {
                 Outcome::Unchanged
             }
         };
+        if kind == Kind::Password && outcome == Outcome::Unchanged && !self.options.dry_run {
+            self.keep(&there).await?;
+        }
         self.note(entry, &there);
         let missing = missing_truths(&wanted, &there);
         if let Some(status) = missing

@@ -14,7 +14,7 @@ use super::{
     admit::{KeptSecret, is_used},
     document::{Backup, Entry},
     kinds::{Kind, essence},
-    password::{named, owned},
+    password::{catch_up, named, owned},
 };
 use crate::install::ObjectName;
 
@@ -52,6 +52,7 @@ pub async fn take(
     // Whoever is gone holds nothing any more but what is used up, or kept for its owner.
     entries
         .retain(|it| Kind::of(&it.object) != Some(Kind::Reservation) || is_of(&it.object, &known));
+    catch_up(client, &mut entries).await?;
     let named: BTreeSet<_> = entries.iter().filter_map(|it| named(&it.object)).collect();
     // A password that nobody names is about to be swept up.
     entries.retain(|it| owned(&it.object).is_none_or(|it| named.contains(&it)));
@@ -102,7 +103,7 @@ async fn list(client: &Client, kind: Kind) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-fn entry(kind: Kind, mut object: DynamicObject) -> Entry {
+pub(super) fn entry(kind: Kind, mut object: DynamicObject) -> Entry {
     let resource = kind.resource();
     // Objects of lists do not say it.
     object.types = Some(TypeMeta {

@@ -7,7 +7,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    kinds::{FORMER_UID, Kind},
+    kinds::{FORMER_UID, Kind, SEEN_AT},
     restore::Restoring,
 };
 
@@ -69,6 +69,23 @@ impl Restoring<'_> {
             ..PatchParams::default()
         };
         let api = self.api(kind, seen);
+        api.patch(&seen.name_any(), &params, &patch).await?;
+        Ok(())
+    }
+
+    /// Notes on a password that is there that it is needed: the API may be about to clear
+    /// it away, which it does of what nobody has written since it looked.
+    pub(super) async fn keep(&self, seen: &DynamicObject) -> Result<(), kube::Error> {
+        let now = jiff::Timestamp::now().to_string();
+        let patch = Patch::Merge(json!({
+            "metadata": {
+                "uid": seen.uid(),
+                "resourceVersion": seen.resource_version(),
+                "annotations": { SEEN_AT: now },
+            },
+        }));
+        let api = self.api(Kind::Password, seen);
+        let params = PatchParams::default();
         api.patch(&seen.name_any(), &params, &patch).await?;
         Ok(())
     }

@@ -9,6 +9,7 @@ use k8s_openapi::{
         apps::v1::{DaemonSet, Deployment, StatefulSet},
         core::v1::{Node, Pod, Service},
         networking::v1::IngressClass,
+        rbac::v1::RoleBinding,
         storage::v1::StorageClass,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -17,6 +18,7 @@ use kite_core::{
     crd::{KitePlatform, KitePlatformSpec},
     names,
 };
+use kite_render::install::Process;
 use kube::{
     Api, Client, Resource,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
@@ -34,6 +36,8 @@ use crate::causes::causes;
 const PODS: u32 = 500;
 
 const GATEWAY: (&str, &str, &str) = ("gateway.networking.k8s.io", "v1", "Gateway");
+
+const VM: (&str, &str, &str) = (kite_core::crd::GROUP, "v1", "KiteVirtualMachine");
 
 /// What became of a question to the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,6 +122,10 @@ pub struct Facts {
     pub deployments: Seen<Vec<Deployment>>,
     /// The same where they keep something, such as recordings.
     pub stateful_sets: Seen<Vec<StatefulSet>>,
+    /// VMs, wherever they are.
+    pub vms: Seen<Vec<DynamicObject>>,
+    /// Bindings of the role by which the controller has Secrets, wherever they are.
+    pub own_bindings: Seen<Vec<RoleBinding>>,
     /// What names of the platform resolve to.
     pub names: BTreeMap<String, Resolved>,
     /// Whether whoever asks may do what installing takes.
@@ -171,6 +179,8 @@ impl Facts {
             dns_services: in_namespace(client, DNS_NAMESPACE).await,
             deployments: in_namespace(client, namespace).await,
             stateful_sets: in_namespace(client, namespace).await,
+            vms: dynamic(client, VM).await,
+            own_bindings: own_bindings(client).await,
             names: resolve(settings).await,
             platform,
             unread_settings,
@@ -203,6 +213,8 @@ impl Facts {
             dns_services: Seen::Absent,
             deployments: Seen::Absent,
             stateful_sets: Seen::Absent,
+            vms: Seen::Absent,
+            own_bindings: Seen::Absent,
             names: BTreeMap::new(),
             rights: Vec::new(),
         }
@@ -315,6 +327,15 @@ async fn balanced(client: &Client) -> Seen<Vec<Service>> {
     let services = Api::<Service>::all(client.clone());
     let balanced = ListParams::default().fields("spec.type=LoadBalancer");
     Seen::of(services.list(&balanced).await.map(|list| list.items))
+}
+
+async fn own_bindings(client: &Client) -> Seen<Vec<RoleBinding>> {
+    let Some(role) = Process::Controller.role_for_users() else {
+        return Seen::Absent;
+    };
+    let bindings = Api::<RoleBinding>::all(client.clone());
+    let of_role = ListParams::default().fields(&format!("metadata.name={role}"));
+    Seen::of(bindings.list(&of_role).await.map(|list| list.items))
 }
 
 async fn gateway(client: &Client, settings: Option<&KitePlatformSpec>) -> Seen<DynamicObject> {

@@ -1,5 +1,7 @@
 //! What of Kite is there.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::{
     api::apps::v1::{Deployment, StatefulSet},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -7,7 +9,9 @@ use k8s_openapi::{
 use kite_core::{
     conditions,
     crd::{self, platform_condition},
+    names,
 };
+use kite_render::install::Process;
 use kube::ResourceExt as _;
 
 use super::{
@@ -19,6 +23,8 @@ use super::{
 
 /// What Kite's processes are called.
 const PROCESSES: [&str; 3] = ["kite-controller", "kite-gateway", "kite-api"];
+/// So many VMs are named at most.
+const NAMED: usize = 10;
 /// What to do where nothing is installed.
 const INSTALL: &str = "kite install --profile PROFILE: kite install --help tells which there are";
 /// What to do where an installation lacks something.
@@ -75,6 +81,56 @@ fn schema_of(definition: &CustomResourceDefinition) -> Vec<(String, Option<serde
     versions
         .map(|it| (it.name.clone(), it.schema.as_ref().and_then(schema)))
         .collect()
+}
+
+/// VMs in namespaces that are no user's, where nobody has given the controller its role: it
+/// may not see their Secrets, and neither makes them nor clears away after them.
+pub(super) fn vms_elsewhere(facts: &Facts, aim: &Aim) -> Option<Finding> {
+    let (vms, bindings) = (facts.vms.known()?, facts.own_bindings.known()?);
+    let bound: BTreeSet<_> = bindings
+        .iter()
+        .filter_map(kube::ResourceExt::namespace)
+        .collect();
+    let elsewhere: Vec<_> = vms
+        .iter()
+        .filter_map(|vm| Some((vm.namespace()?, vm.name_any())))
+        .filter(|(namespace, _)| {
+            names::user_of_namespace(namespace).is_none() && !bound.contains(namespace)
+        })
+        .collect();
+    let (first, _) = elsewhere.first()?;
+    let named = elsewhere.iter().take(NAMED);
+    let named: Vec<_> = named.map(|(space, vm)| format!("{space}/{vm}")).collect();
+    let more = elsewhere.len().saturating_sub(NAMED);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let home = &aim.namespace;
+    let binds: Vec<_> = Process::ALL
+        .into_iter()
+        .filter_map(|it| Some((it.name(), it.role_for_users()?)))
+        .map(|(account, role)| {
+            format!(
+                "kubectl -n {first} create rolebinding {role} --clusterrole={role} \
+                 --serviceaccount={home}:{account}"
+            )
+        })
+        .collect();
+    Some(Finding::of(
+        "vmsElsewhere",
+        State::Warning,
+        format!(
+            "{}{more} are in namespaces that are no user's, where Kite's processes have no rights \
+             over Secrets: these VMs are not kept in order any more",
+            named.join(", ")
+        ),
+        format!(
+            "delete them, or bind the roles in each of these namespaces: {}",
+            binds.join("; ")
+        ),
+    ))
 }
 
 /// Whether Kite's processes run, and what the platform says of itself.

@@ -66,5 +66,6 @@ pub fn judge(facts: &Facts, aim: &Aim) -> Report {
     findings.push(rights::rights(facts));
     findings.push(installed::custom_resources(facts));
     findings.extend(installed::processes(facts, aim));
+    findings.extend(installed::vms_elsewhere(facts, aim));
     Report::new(findings)
 }

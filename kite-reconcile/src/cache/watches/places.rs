@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::{
@@ -113,6 +114,22 @@ struct Watched<K> {
     coming: Vec<Lenient<K>>,
     /// Whether a list was complete already.
     is_listed: bool,
+    /// Since when it is refused for want of a right, and whether that was told.
+    refused: Option<(Instant, bool)>,
+}
+
+/// How long a place may be refused before it is worth a word: a right that is just being
+/// given, or goes with its namespace, is there or not wanted any more by then.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+
+impl<K> Watched<K> {
+    /// Takes in that the right is missing: whether that is to be told now. It is told once.
+    fn is_refusal_to_tell(&mut self) -> bool {
+        let (since, is_told) = self.refused.get_or_insert((Instant::now(), false));
+        let is_to_tell = !*is_told && since.elapsed() >= REFUSED_FOR;
+        *is_told |= is_to_tell;
+        is_to_tell
+    }
 }
 
 /// What came of a watch.
@@ -245,6 +262,7 @@ impl<K: Object> Feed<K> {
                 stop,
                 coming: Vec::new(),
                 is_listed: false,
+                refused: None,
             };
             watched.insert(place.clone(), new);
         }
@@ -253,7 +271,9 @@ impl<K: Object> Feed<K> {
     fn hear(&mut self, place: &Place, watched: &mut Watched<K>, what: Told<K>, health: &Health) {
         let event = match what {
             Told::Event(event) => event,
-            Told::Failed { error, is_lost } => return self.failed(place, &error, is_lost, health),
+            Told::Failed { error, is_lost } => {
+                return self.failed(place, watched, &error, is_lost, health);
+            }
         };
         match event {
             watcher::Event::Init => watched.coming.clear(),
@@ -261,6 +281,7 @@ impl<K: Object> Feed<K> {
             watcher::Event::InitDone => {
                 let listed = std::mem::take(&mut watched.coming);
                 let is_first = !std::mem::replace(&mut watched.is_listed, true);
+                watched.refused = None;
                 self.change(|feeder, tell| feeder.list_in(place, listed, is_first, tell));
                 if is_namespace(place) {
                     health.watching::<K>();
@@ -272,13 +293,27 @@ impl<K: Object> Feed<K> {
 
     /// Where one namespace of several cannot be watched, what is there is read by
     /// requests; where none can, it is told.
-    fn failed(&self, place: &Place, error: &watcher::Error, is_lost: bool, health: &Health) {
+    fn failed(
+        &self,
+        place: &Place,
+        watched: &mut Watched<K>,
+        error: &watcher::Error,
+        is_lost: bool,
+        health: &Health,
+    ) {
         let kind = K::kind(&());
         let was_known = self.feeder.knows(place);
         if is_lost {
             self.feeder.lost_in(place);
         }
-        if is_forbidden(error) && !was_known {
+        if is_forbidden(error) && !was_known && watched.is_refusal_to_tell() {
+            tracing::warn!(
+                %kind, ?place, %error,
+                "may not be watched for more than a minute, so that each look at it there is a \
+                 request that is refused: see whether the RoleBinding there names the controller's \
+                 account and its role is there"
+            );
+        } else if is_forbidden(error) && !was_known {
             // The right has just been given, or just been taken with its namespace.
             tracing::debug!(%kind, ?place, %error, "may not be watched, will be tried again");
         } else {
@@ -321,7 +356,7 @@ struct Attempt<K> {
     events: Option<Events<K>>,
     retry: Retry,
     /// How long nothing is asked, since it has just failed.
-    wait: Option<std::time::Duration>,
+    wait: Option<Duration>,
     failing: Failing,
     lists: Arc<Semaphore>,
     /// Held while a list comes in.
@@ -370,5 +405,29 @@ impl<K: Object> Attempt<K> {
             self.events = None;
         }
         Told::Failed { error, is_lost }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_stays_refused_is_told_of_once() {
+        let mut watched = Watched::<Secret> {
+            stop: CancellationToken::new(),
+            coming: Vec::new(),
+            is_listed: false,
+            refused: None,
+        };
+        assert!(!watched.is_refusal_to_tell());
+        tokio::time::advance(REFUSED_FOR / 2).await;
+        assert!(!watched.is_refusal_to_tell());
+        tokio::time::advance(REFUSED_FOR / 2).await;
+        assert!(watched.is_refusal_to_tell());
+        tokio::time::advance(REFUSED_FOR).await;
+        assert!(!watched.is_refusal_to_tell());
     }
 }
