@@ -106,6 +106,10 @@ pub struct Held {
     /// How long ago the oldest of the versions was answered that the watch should have
     /// shown and has not; zero if there is none.
     pub longest_unshown: Duration,
+    /// Of a kind that is not watched everywhere: how many places are to be watched.
+    pub places_wanted: usize,
+    /// In how many of them all is known; reads of the others are requests.
+    pub places_known: usize,
 }
 
 impl fmt::Debug for Caches {

@@ -46,6 +46,8 @@ pub(super) struct Within {
     namespaces: HashSet<String>,
     /// Few.
     objects: HashSet<ObjectKey>,
+    /// How many places are to be known.
+    wanted: usize,
 }
 
 impl Reach {
@@ -67,6 +69,24 @@ impl Reach {
             key.namespace.as_deref() == Some(namespace) && Some(key.name.as_str()) == name
         };
         known.namespaces.contains(namespace) || known.objects.iter().any(is_it)
+    }
+
+    /// How many places are to be known, and how many are; none where it is not by places.
+    pub(super) fn places(&self) -> (usize, usize) {
+        match self {
+            Self::Everywhere => (0, 0),
+            Self::Within(known) => {
+                let there = known.namespaces.len() + known.objects.len();
+                (known.wanted, there)
+            }
+        }
+    }
+
+    /// So many places are to be known from now on.
+    pub(super) fn want(&mut self, places: usize) {
+        if let Self::Within(known) = self {
+            known.wanted = places;
+        }
     }
 
     /// Whether all is known of everything.

@@ -462,6 +462,8 @@ impl<K: Object> Table<K> {
             unreadable: self.unreadable.read().len(),
             remembered: written.len(),
             longest_unshown,
+            places_wanted: reach.places().0,
+            places_known: reach.places().1,
         }
     }
 

@@ -35,7 +35,7 @@ impl CacheCensus {
 
 type Figure = fn(&Held) -> usize;
 
-const FIGURES: [(&str, &str, Figure); 5] = [
+const FIGURES: [(&str, &str, Figure); 7] = [
     (
         "kite_cache_objects",
         "Objects that are cached, by kind",
@@ -60,6 +60,16 @@ const FIGURES: [(&str, &str, Figure); 5] = [
         "kite_cache_unconfirmed_seconds",
         "Age of the oldest written version that no watch has shown yet, or 0",
         |held| usize::try_from(held.longest_unshown.as_secs()).unwrap_or(usize::MAX),
+    ),
+    (
+        "kite_cache_places_wanted",
+        "Places, such as namespaces, in which a kind is to be watched that is not everywhere",
+        |held| held.places_wanted,
+    ),
+    (
+        "kite_cache_places_known",
+        "Those of them that are watched: reads of the others are requests",
+        |held| held.places_known,
     ),
 ];
 

@@ -15,6 +15,11 @@ impl<K: Object> Feeder<K> {
         *self.table.reach.write() = Reach::nowhere();
     }
 
+    /// So many places are to be listed.
+    pub(in crate::cache) fn want(&self, places: usize) {
+        self.table.reach.write().want(places);
+    }
+
     /// The places that were there first were listed, or could not be: reads of the
     /// others are requests, and nobody waits any more.
     pub(in crate::cache) fn begin(&self) {

@@ -221,6 +221,7 @@ impl<K: Object> Feed<K> {
         watched: &mut HashMap<Place, Watched<K>>,
         told: &mut AllTold<K>,
     ) {
+        self.feeder.want(wanted.len());
         let left: Vec<_> = watched
             .keys()
             .filter(|place| !wanted.contains(*place))
