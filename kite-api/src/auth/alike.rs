@@ -48,6 +48,8 @@ struct Known {
     has_older: bool,
     /// Whether a look has ever told something.
     has_seen: bool,
+    /// Whether the last one could not.
+    has_failed: bool,
 }
 
 impl Known {
@@ -71,6 +73,7 @@ impl Known {
             }
         }
         self.has_seen |= found.is_some();
+        self.has_failed = found.is_none();
     }
 
     fn are_alike(&self, age: Duration, now: Instant) -> bool {
@@ -109,6 +112,11 @@ async fn look(state: &ApiState) -> Known {
                 );
             }
             Some(true)
+        }
+        // It is asked again and again.
+        Err(error) if before.has_failed => {
+            tracing::debug!(%error, "replicas of an earlier version still cannot be seen");
+            None
         }
         Err(error) => {
             tracing::warn!(

@@ -119,7 +119,7 @@ impl StoredPassword {
             // name.
             Err(ClusterError::AlreadyExists { .. }) => {
                 let key = ObjectKey::of(&password);
-                state.cluster().get(&key).await?
+                state.cluster().get::<KitePassword>(&key).await?
             }
             made => made?,
         };

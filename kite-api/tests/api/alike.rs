@@ -8,7 +8,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kite_api::{ApiState, router};
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, ObjectKey},
+    cluster::{Cluster as _, ObjectKey},
     connections::Instance,
     crd::{AccessLevel, KiteUser},
     labels, names,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     audit::note,
-    auth::{Client, caller::find_user, is_open, sign_in::open_in_browser},
+    auth::{Client, caller::find_user, is_open, session::require_epoch, sign_in::open_in_browser},
     problem::Problem,
     state::ApiState,
     web::{Found, Named},
@@ -150,6 +150,8 @@ async fn sign_in(
 ) -> Result<Vec<HeaderValue>, Failure> {
     let provider = find_provider(state, name).await?;
     let person = prove(state, &provider, flow, returned).await?;
+    // Before it makes an account that nobody could be signed in to.
+    require_epoch(state)?;
     let user = account_of(state, &provider, &person, client).await?;
     tracing::info!(
         user = user.spec.username,
