@@ -150,7 +150,8 @@ pub(crate) async fn write(
 /// replicas may be about to lower one each.
 async fn has_other(state: &ApiState, than: &KiteUser, way: WayIn) -> Result<bool, Problem> {
     let platform = state.platform_now().await?;
-    let everybody = state.cluster().list(None, &ListParams::default()).await?;
+    let all = ListParams::default();
+    let everybody = state.cluster().list::<KiteUser>(None, &all).await?;
     let is_other = |user: &&KiteUser| {
         user.spec.access_level == AccessLevel::Admin
             && user.uid() != than.uid()

@@ -326,7 +326,7 @@ async fn what_is_to_end_ends_though_a_setting_cannot_be_read() {
     assert_eq!(run_strategy(&world, "off").await, "Halted");
     assert_eq!(run_strategy(&world, "web").await, "Always");
     let gone = world.find::<KiteVirtualMachine>(ANN, "gone").await;
-    assert_eq!(gone, None);
+    assert!(gone.is_none());
     assert_eq!(world.find::<DataVolume>(ANN, "gone-disk").await, None);
 
     let ann = world.find::<KiteUser>("", "ann").await.unwrap();
