@@ -167,7 +167,8 @@ async fn see(
     caller: Caller,
     Sent { input, mut form }: Sent<NoticesSeen>,
 ) -> Result<Done, Problem> {
-    caller.require(Action::UseAccount, Whose::Own)?;
+    // They may be the only trace of a session that was taken.
+    caller.require(Action::PutAwayNotices, Whose::Own)?;
     let NoticesSeen { until } = form.finish_with(input)?;
     let user = caller.user();
     // What is still to come was seen by nobody.

@@ -21,6 +21,8 @@ pub enum Action {
     ManageIdentities,
     /// See, make and end one's API tokens.
     ManageTokens,
+    /// Say that one has seen what one is told of one's account.
+    PutAwayNotices,
     /// See the catalogue of images.
     SeeImages,
     /// See the offers that one can claim.
@@ -75,7 +77,7 @@ pub enum Action {
 
 impl Action {
     /// Every action, in the order of the documentation.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::UseAccount,
         Self::EditAccount,
         Self::EditAccountKeys,
@@ -83,6 +85,7 @@ impl Action {
         Self::ManageSecondFactor,
         Self::ManageIdentities,
         Self::ManageTokens,
+        Self::PutAwayNotices,
         Self::SeeImages,
         Self::SeeOffers,
         Self::SeeVm,
@@ -120,6 +123,7 @@ impl Action {
             Self::ManageSecondFactor => "manage the second factor of an account",
             Self::ManageIdentities => "link or unlink sign-in providers",
             Self::ManageTokens => "manage API tokens",
+            Self::PutAwayNotices => "put notices away",
             Self::SeeImages => "see images",
             Self::SeeOffers => "see offers",
             Self::SeeVm => "see the VM",
@@ -182,7 +186,9 @@ impl Whose {
 pub fn allows(who: AccessLevel, action: Action, whose: Whose) -> bool {
     use AccessLevel::{Admin, Manager, ReadOnly, User};
     match (action, whose) {
-        (Action::UseAccount | Action::ManageTokens, whose) => whose == Whose::Own,
+        (Action::UseAccount | Action::ManageTokens | Action::PutAwayNotices, whose) => {
+            whose == Whose::Own
+        }
         (Action::EditAccount, whose) => whose == Whose::Own && who >= User,
         (Action::EditAccountKeys, whose) => who >= if whose == Whose::Own { User } else { Admin },
         (Action::ChangePassword | Action::ManageSecondFactor | Action::ManageIdentities, whose) => {
@@ -248,7 +254,7 @@ mod tests {
     ];
 
     /// One character per level in ascending order, one word per [`Whose`].
-    const EXPECTED: [(Action, &str); 32] = [
+    const EXPECTED: [(Action, &str); 33] = [
         (Action::UseAccount, "RUMA ---- ---- ---- ----"),
         (Action::EditAccount, "-UMA ---- ---- ---- ----"),
         (Action::EditAccountKeys, "-UMA ---A ---A ---A ---A"),
@@ -256,6 +262,7 @@ mod tests {
         (Action::ManageSecondFactor, "RUMA ---A ---A ---A ---A"),
         (Action::ManageIdentities, "RUMA ---A ---A ---A ---A"),
         (Action::ManageTokens, "RUMA ---- ---- ---- ----"),
+        (Action::PutAwayNotices, "RUMA ---- ---- ---- ----"),
         (Action::SeeImages, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeOffers, "RUMA RUMA RUMA RUMA RUMA"),
         (Action::SeeVm, "RUMA --MA --MA --MA --MA"),

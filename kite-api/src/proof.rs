@@ -38,7 +38,8 @@ impl Deed {
 ///
 /// - Everything below `admin/` that changes something.
 /// - How one signs in, and what opens the account or VMs without signing in.
-/// - Consoles of others' VMs.
+/// - What takes away the notices that tell of such a session.
+/// - Whatever is done to others' VMs: made, changed, switched, entered or deleted.
 pub fn needed(action: Action, whose: Whose, deed: Deed) -> bool {
     if deed.access == Access::Read {
         return false;
@@ -53,20 +54,22 @@ pub fn needed(action: Action, whose: Whose, deed: Deed) -> bool {
         | Action::ManageSecondFactor
         | Action::ManageIdentities
         | Action::ManageTokens
+        | Action::PutAwayNotices
         | Action::GiveVmAccess
         | Action::EditVmAccess => true,
-        Action::OpenConsole => matches!(whose, Whose::Other(_)),
+        // A terminal of one's own ends with the session that opened it.
+        Action::OpenConsole
+        | Action::CreateVm
+        | Action::PowerVm
+        | Action::EditVm
+        | Action::EndVmSession
+        | Action::DeleteVm => matches!(whose, Whose::Other(_)),
         Action::UseAccount
         | Action::SeeImages
         | Action::SeeOffers
         | Action::SeeVm
-        | Action::CreateVm
-        | Action::PowerVm
-        | Action::EditVm
         | Action::SeeVmSessions
-        | Action::EndVmSession
         | Action::ReplayVmSession
-        | Action::DeleteVm
         | Action::ManageOffers
         | Action::SeeUsers
         | Action::CreateUser
@@ -93,6 +96,8 @@ pub enum Asks {
     For(&'static [&'static str]),
     /// When it is about somebody else's VM.
     ForOthers,
+    /// When it is about somebody else's VM, or the body has one of these fields.
+    ForOthersOr(&'static [&'static str]),
     /// Where the account has a second factor: the body has the password, and one that
     /// fits is the proof otherwise.
     BesidePassword,
@@ -106,6 +111,9 @@ impl Asks {
             Self::Always => "always".to_owned(),
             Self::For(fields) => format!("with {}", fields.join(", ")),
             Self::ForOthers => "for VMs of others".to_owned(),
+            Self::ForOthersOr(fields) => {
+                format!("for VMs of others, and with {}", fields.join(", "))
+            }
             Self::BesidePassword => {
                 "where the account has a second factor; otherwise the password in the body is \
                  the proof"
@@ -154,18 +162,18 @@ pub const OPERATIONS: [(&str, Asks); 41] = [
     ("beginSecondFactor", Asks::BesidePassword),
     ("confirmSecondFactor", Asks::Always),
     ("claimOffer", Asks::For(VM_ACCESS)),
-    ("createVm", Asks::For(VM_ACCESS)),
-    ("deleteVm", Asks::Never),
+    ("createVm", Asks::ForOthersOr(VM_ACCESS)),
+    ("deleteVm", Asks::ForOthers),
     (
         "editVm",
-        Asks::For(&["sshPublicKeys", "sshPassword", "sshLogin", "domainPrefix"]),
+        Asks::ForOthersOr(&["sshPublicKeys", "sshPassword", "sshLogin", "domainPrefix"]),
     ),
     ("openConsole", Asks::ForOthers),
-    ("restartVm", Asks::Never),
-    ("endVmSession", Asks::Never),
-    ("startVm", Asks::Never),
-    ("stopVm", Asks::Never),
-    ("seeNotices", Asks::Never),
+    ("restartVm", Asks::ForOthers),
+    ("endVmSession", Asks::ForOthers),
+    ("startVm", Asks::ForOthers),
+    ("stopVm", Asks::ForOthers),
+    ("seeNotices", Asks::Always),
 ];
 
 /// When the operation with this id asks; never where it only looks.

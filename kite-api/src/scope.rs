@@ -30,9 +30,8 @@ impl Access {
 }
 
 /// The least scope that lets a token do `action`; none where no token may: what
-/// makes tokens, ends sessions, changes how somebody signs in, opens a console or
-/// shows what was recorded of one
-/// needs somebody who has signed in.
+/// makes tokens, ends sessions, changes how somebody signs in, puts notices away, opens
+/// a console or shows what was recorded of one needs somebody who has signed in.
 pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
     match (action, access) {
         (Action::SeeImages | Action::SeeOffers | Action::SeeVm | Action::SeeVmSessions, _) => {
@@ -69,6 +68,7 @@ pub fn needed(action: Action, access: Access) -> Option<TokenScope> {
             | Action::OpenConsole
             | Action::ReplayVmSession
             | Action::ManageTokens
+            | Action::PutAwayNotices
             | Action::SignOutEveryone,
             _,
         ) => None,

@@ -107,6 +107,21 @@ async fn what_opens_the_account_is_told_until_it_is_seen_on_every_replica() {
 }
 
 #[tokio::test]
+async fn a_session_in_other_hands_puts_no_notice_away() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    sign_in_by(&world, "Mozilla/5.0 Firefox/140.0").await;
+    world.age_proofs().await;
+    see(&world, &ann).await.is_problem(403, "proof-required");
+    assert_eq!(kinds(&world, &ann).await, ["SignIn"]);
+    let proof = json!({"password": PASSWORD});
+    let proved = world.post("/api/v1/auth/prove", &ann, proof).await;
+    assert_eq!(proved.status, 200, "{proved:?}");
+    assert_eq!(see(&world, &ann).await.status, 204);
+    assert_eq!(kinds(&world, &ann).await, [""; 0]);
+}
+
+#[tokio::test]
 async fn a_vm_that_ends_soon_is_told_of_again_when_its_end_is_another() {
     let world = World::new().await;
     let ann = world.user("ann", AccessLevel::User).await;

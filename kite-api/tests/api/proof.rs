@@ -90,6 +90,18 @@ fn the_document_says_what_asks() {
     }
 }
 
+#[test]
+fn what_takes_the_password_for_the_proof_has_a_test_of_its_own() {
+    let beside = OPERATIONS.iter();
+    let beside = beside.filter(|(_, asks)| *asks == Asks::BesidePassword);
+    let beside: Vec<_> = beside.map(|(id, _)| *id).collect();
+    // Of the first in `oidc::linking`, of the others below.
+    assert_eq!(
+        beside,
+        ["linkIdentity", "changePassword", "beginSecondFactor"]
+    );
+}
+
 /// Somebody who has signed in an hour ago, and may do everything.
 async fn an_hour_later() -> (World, String) {
     let world = World::new().await;
@@ -125,9 +137,9 @@ async fn an_old_session_is_asked_for_a_proof_by_what_the_table_says() {
             Asks::Never => vec![("", body, false)],
             Asks::Always => vec![("", body, true)],
             Asks::ForOthers => vec![("?owner=ann", body.clone(), true), ("", body, false)],
-            // The password is the proof: that is another test.
+            // The password is the proof: those are other tests.
             Asks::BesidePassword => continue,
-            Asks::For(fields) => {
+            Asks::For(fields) | Asks::ForOthersOr(fields) => {
                 let mut plain = body.unwrap();
                 for field in fields {
                     plain.as_object_mut().unwrap().remove(*field);
@@ -143,7 +155,10 @@ async fn an_old_session_is_asked_for_a_proof_by_what_the_table_says() {
                     };
                     ("", Some(body), true)
                 });
-                with.chain([("", Some(plain.clone()), false)]).collect()
+                let own = [("", Some(plain.clone()), false)];
+                let of_others = matches!(of_operation(id), Asks::ForOthersOr(_))
+                    .then(|| ("?owner=ann", Some(plain.clone()), true));
+                with.chain(of_others).chain(own).collect()
             }
         };
         for (query, body, is_asked) in expected {
@@ -164,7 +179,7 @@ async fn an_old_session_is_asked_for_a_proof_by_what_the_table_says() {
             }
         }
     }
-    assert!(asked.len() > 18, "{asked:?}");
+    assert!(asked.len() > 24, "{asked:?}");
     // Nothing of it was done.
     let users = world.get("/api/v1/admin/users", &root).await;
     assert_eq!(users.names(), ["ann", "root"]);

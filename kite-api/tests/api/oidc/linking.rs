@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Provider, come_back, get, location, me, settings_of, sign_in, user, world};
 use crate::{
+    demand::set_up,
     gate::Gate,
     refresh::Jar,
     world::{Answer, PASSWORD, World, send},
@@ -187,6 +188,44 @@ async fn linking_asks_for_the_password_and_a_browser() {
         provider.requests.load(std::sync::atomic::Ordering::Relaxed),
         0
     );
+}
+
+#[tokio::test]
+async fn an_old_session_links_nothing_that_its_owner_does_not_prove() {
+    let (world, provider) = world().await;
+    let token = world.user("bob", AccessLevel::User).await;
+    let mut jar = browser(&world, "bob").await;
+    let right = json!({"provider": "staff", "password": PASSWORD});
+    let wrong = json!({"provider": "staff", "password": "wrong horse"});
+    world.age_proofs().await;
+    let refused = ask_to_link(&world, &mut jar, wrong.clone()).await;
+    refused.is_problem(401, "wrong-credentials");
+    // Where there is no second factor, the password that is sent is the proof.
+    let begun = ask_to_link(&world, &mut jar, right.clone()).await;
+    assert_eq!(begun.status, 200, "{begun:?}");
+
+    let app = set_up(&world, &token).await;
+    world.age_proofs().await;
+    let refused = ask_to_link(&world, &mut jar, wrong).await;
+    refused.is_problem(401, "wrong-credentials");
+    let refused = ask_to_link(&world, &mut jar, right.clone()).await;
+    refused.is_problem(403, "proof-required");
+    let evidence = json!({"password": PASSWORD, "code": app.code(1)});
+    let prove = jar.request(Method::POST, "/api/v1/auth/prove", Some(evidence));
+    let proved = send(&world.router, prove).await;
+    assert_eq!(proved.status, 200, "{proved:?}");
+    let begun = ask_to_link(&world, &mut jar, right).await;
+    assert_eq!(begun.status, 200, "{begun:?}");
+
+    // Who has no password has to have come from the provider a moment ago.
+    let (mut ann, done) = sign_in(&world, &provider).await;
+    location(&done);
+    let more = json!({"provider": "staff"});
+    let begun = ask_to_link(&world, &mut ann, more.clone()).await;
+    assert_eq!(begun.status, 200, "{begun:?}");
+    world.age_proofs().await;
+    let refused = ask_to_link(&world, &mut ann, more).await;
+    refused.is_problem(403, "proof-required");
 }
 
 #[tokio::test]
