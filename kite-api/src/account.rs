@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use crate::{
     auth::{
         COOKIE_MEANING, Caller, Client, EMAIL_UNVERIFIED, PASSWORD, PasswordOwner, SignedIn,
-        StoredPassword, belongs_to, end_session, end_sessions_but, greet, is_open, new_epoch,
-        prove_password, proved_until, read_password, require_free_email, sessions_of,
+        StoredPassword, belongs_to, end_session, end_sessions_but, greet, is_long, is_open,
+        new_epoch, prove_password, proved_until, read_password, require_free_email, sessions_of,
     },
     key_dates,
     openapi::about,
@@ -263,8 +263,9 @@ async fn change_password(
     } = form.finish_with(input)?;
     let current = current.unwrap_or_default();
     prove_password(&state, &caller, &client, "currentPassword", current).await?;
+    let is_long = is_long(&new);
     let hash = state.passwords().hash(new).await?;
-    let password = StoredPassword::make(&state, &user.name_any(), &hash).await?;
+    let password = StoredPassword::make(&state, &user.name_any(), &hash, is_long).await?;
     let mut spec = password.fields();
     if !keep_tokens {
         spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));

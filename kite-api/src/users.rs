@@ -23,7 +23,7 @@ pub(crate) use self::view::UserView;
 use crate::{
     auth::{
         Caller, EMAIL_UNVERIFIED, Maker, PASSWORD, PasswordOwner, StoredPassword, create_user,
-        end_sessions_of, forget_password,
+        end_sessions_of, forget_password, has_long_password, is_long,
         last_admin::{Lowered, lower, lowers},
         new_epoch, read_password, remove_factor, require_free_email,
     },
@@ -371,6 +371,7 @@ async fn patch(
     if let Some(level) = access_level {
         if level != user.spec.access_level {
             caller.require(Action::SetAccessLevel, whose)?;
+            require_long_password(&state, &user, level, password.is_some()).await?;
         }
         spec.insert("accessLevel".to_owned(), json!(level));
     }
@@ -385,6 +386,7 @@ async fn patch(
     if ends_tokens {
         spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));
     }
+    let is_long = password.as_deref().is_some_and(is_long);
     let hash = state.passwords().hash_if_any(password).await?;
     if let Some(Value::String(email)) = spec.get("email") {
         require_free_email(&state, email, user.uid().as_deref()).await?;
@@ -393,7 +395,7 @@ async fn patch(
     let is_edited = !spec.is_empty() || hash.is_some();
     let edited = match hash {
         Some(hash) => {
-            let password = StoredPassword::make(&state, &name, &hash).await?;
+            let password = StoredPassword::make(&state, &name, &hash, is_long).await?;
             spec.append(&mut password.fields());
             let written = write(&state, &caller, &user, condition, spec, notes, form).await;
             password.settle(&state, Some(&user), written).await?
@@ -413,6 +415,27 @@ async fn patch(
         tracing::info!(by = caller.name(), user = name, "edited a user");
     }
     Ok(answer(&edited))
+}
+
+/// Refuses to make somebody an administrator whose password may be shorter than one's has
+/// to be: a new one was looked at, and who has none signs in elsewhere.
+async fn require_long_password(
+    state: &ApiState,
+    user: &KiteUser,
+    level: AccessLevel,
+    has_new: bool,
+) -> Result<(), Problem> {
+    let keeps_one = !has_new && user.spec.has_password();
+    if level != AccessLevel::Admin || !keeps_one || has_long_password(state, user).await? {
+        return Ok(());
+    }
+    Err(Problem::field(
+        Conflict,
+        "accessLevel",
+        "Admin",
+        "takes a password of at least 12 characters, and the account's is not known to have \
+         them: send a new one as password along with it, or have its owner set one first",
+    ))
 }
 
 /// Changes fields of an account, but never those of the last administrator so that there

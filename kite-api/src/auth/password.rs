@@ -93,8 +93,23 @@ fn sealed(seal: &Seal, user: &str, id: &str, hash: &PasswordHash) -> Result<Kite
     let spec = KitePasswordSpec {
         user: user.to_owned(),
         sealed_hash: seal.seal(&place, hash.as_str().as_bytes())?,
+        long: false,
     };
     Ok(KitePassword::new(id, spec))
+}
+
+/// Whether the password of `user` is known to be as long as an administrator's must be:
+/// that is noted when it is set, as a hash does not tell.
+pub(crate) async fn has_long_password(state: &ApiState, user: &KiteUser) -> Result<bool, Problem> {
+    // A hash that somebody has written into the account counts before the other.
+    let id = user.spec.credential.as_ref();
+    let Some(id) = id.filter(|_| user.spec.password_hash.is_none()) else {
+        return Ok(false);
+    };
+    let key = ObjectKey::cluster(id);
+    let password = state.cluster().find::<KitePassword>(&key).await?;
+    let password = password.filter(|it| it.spec.user == user.name_any());
+    Ok(password.is_some_and(|it| it.spec.long))
 }
 
 /// A password that is there for an account which does not name it yet.
@@ -105,15 +120,18 @@ pub(crate) struct StoredPassword {
 }
 
 impl StoredPassword {
-    /// Stores the hash of a new password of the account called `user`.
+    /// Stores the hash of a new password of the account called `user`, and whether the
+    /// password [is long](super::password_rule::is_long).
     pub(crate) async fn make(
         state: &ApiState,
         user: &str,
         hash: &PasswordHash,
+        is_long: bool,
     ) -> Result<Self, Problem> {
         let seal = Seal::of_cluster(state).await?;
         let shown = has_older(state).await.then(|| hash.clone());
-        let password = sealed(&seal, user, &names::credential(hash), hash)?;
+        let mut password = sealed(&seal, user, &names::credential(hash), hash)?;
+        password.spec.long = is_long;
         let object = match state.cluster().create(&password).await {
             // The request was sent twice, and its first answer lost: no other hash has this
             // name.

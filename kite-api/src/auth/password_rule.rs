@@ -42,6 +42,11 @@ pub(crate) fn read_password(
     }
 }
 
+/// Whether `password` has as many characters as an administrator's must have.
+pub(crate) fn is_long(password: &str) -> bool {
+    normalized(password).chars().count() >= ADMIN_PASSWORD.least
+}
+
 /// What is wrong with `password`, if something is.
 pub(super) fn fault(password: &str, owner: &Owner<'_>) -> Option<String> {
     let Bounds { least, most } = match owner.level {

@@ -22,6 +22,7 @@ use super::{
     Client,
     open_sign_up::mark_email,
     password::{StoredPassword, forget_password},
+    password_rule::is_long,
     sign_in::let_in,
     sign_up::{check_free, taken, without_code},
 };
@@ -95,7 +96,7 @@ pub(super) async fn make_account<P: Permit>(
     if let Some(stamp) = stamp {
         stamp.mark(&mut user);
     }
-    let stored = StoredPassword::make(state, &username, &hash).await?;
+    let stored = StoredPassword::make(state, &username, &hash, is_long(&password)).await?;
     user.spec.password_hash = stored.shown();
     let created = state.cluster().create(&user).await;
     // What came of other faults the sweep finds out.

@@ -16,7 +16,7 @@ use super::{
     invite::look_at,
     open_sign_up::{mark, mark_email, require_room, take_turn},
     password::StoredPassword,
-    password_rule::{Owner as PasswordOwner, fault, read_password},
+    password_rule::{Owner as PasswordOwner, fault, is_long, read_password},
     permit::make_account,
     session::require_epoch,
     shape::{NO_ADDRESS, NO_USERNAME, is_address, is_username},
@@ -334,6 +334,7 @@ pub(crate) async fn create_user(
         // Before anything is hashed for nothing.
         require_room(state).await?;
     }
+    let is_long = password.as_deref().is_some_and(is_long);
     let hash = state.passwords().hash_if_any(password).await?;
     spec.credential = hash.as_ref().map(names::credential);
     let mut user = KiteUser::new(&username, spec);
@@ -350,7 +351,7 @@ pub(crate) async fn create_user(
         stamp.mark(&mut user);
     }
     let password = match &hash {
-        Some(hash) => Some(StoredPassword::make(state, &username, hash).await?),
+        Some(hash) => Some(StoredPassword::make(state, &username, hash, is_long).await?),
         None => None,
     };
     user.spec.password_hash = password.as_ref().and_then(StoredPassword::shown);

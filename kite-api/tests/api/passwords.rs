@@ -131,17 +131,53 @@ async fn an_administrator_takes_a_longer_one() {
         .post("/api/v1/admin/users", &root, new("Manager"))
         .await;
     assert_eq!(made.status, 201, "{made:?}");
-    // Raised with it, and once raised with the next one.
+    // Raised with it, and once raised with the next one. A password of which only a hash is
+    // known may be short.
     let path = "/api/v1/admin/users/bob";
     let both = json!({"accessLevel": "Admin", "password": eleven});
     let refused = world.patch(path, &root, both).await;
     assert_eq!(refused.is_problem(422, "invalid").fields(), ["password"]);
-    let raised = world
-        .patch(path, &root, json!({"accessLevel": "Admin"}))
-        .await;
+    let raise = json!({"accessLevel": "Admin"});
+    let refused = world.patch(path, &root, raise.clone()).await;
+    refused.is_problem(409, "conflict");
+    assert_eq!(refused.fields(), ["accessLevel"]);
+    let both = json!({"accessLevel": "Admin", "password": "kw7-bat!kw7-"});
+    let raised = world.patch(path, &root, both).await;
     assert_eq!(raised.status, 200, "{raised:?}");
     let refused = world.patch(path, &root, json!({"password": eleven})).await;
     refused.is_problem(422, "invalid");
+
+    // However it was set, its length is known; of no other one.
+    let path = "/api/v1/admin/users/eve";
+    let refused = world.patch(path, &root, raise.clone()).await;
+    refused.is_problem(409, "conflict");
+    let set = async |password: &str| {
+        let body = json!({"password": password});
+        world.patch(path, &root, body).await.status
+    };
+    assert_eq!(set("kw7-bat!kw7-").await, 200);
+    assert_eq!(set(eleven).await, 200);
+    let refused = world.patch(path, &root, raise.clone()).await;
+    refused.is_problem(409, "conflict");
+    let eve = world
+        .post(
+            "/api/v1/auth/sign-in",
+            "",
+            json!({"username": "eve", "password": eleven}),
+        )
+        .await;
+    let own = json!({"currentPassword": eleven, "newPassword": "kw7-bat!kw7-"});
+    let changed = world
+        .post("/api/v1/me/password", eve.text("/token"), own)
+        .await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let raised = world.patch(path, &root, raise.clone()).await;
+    assert_eq!(raised.status, 200, "{raised:?}");
+    let body = json!({"username": "uma", "password": PASSWORD});
+    let made = world.post("/api/v1/auth/sign-up", "", body).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let raised = world.patch("/api/v1/admin/users/uma", &root, raise).await;
+    assert_eq!(raised.status, 200, "{raised:?}");
 
     // By an invite, too, which keeps good.
     let invite = world

@@ -31,6 +31,10 @@ pub struct KitePasswordSpec {
     /// the name of this object ([`KitePassword::place`]).
     #[schemars(length(min = 1, max = 1024))]
     pub sealed_hash: String,
+    /// Whether the password had at least twelve characters when it was set, as an
+    /// administrator's has to. Absent where only its hash was known, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub long: bool,
 }
 
 impl KitePassword {
