@@ -236,6 +236,9 @@ fn own_kind(call: &Call) -> Option<(&'static str, &'static str, &'static str)> {
         "eviction" => Some(("policy", "v1", "Eviction")),
         "binding" => Some(("", "v1", "Binding")),
         "token" => Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        "attach" => Some(("", "v1", "PodAttachOptions")),
+        "exec" => Some(("", "v1", "PodExecOptions")),
+        "portforward" => Some(("", "v1", "PodPortForwardOptions")),
         _ => None,
     }
 }

@@ -45,10 +45,16 @@ impl ApiServer {
             Subresource::Token => self.token(call).map(Some),
             Subresource::Eviction => self.evict(call).map(Some),
             Subresource::Binding => self.bind(call).map(Some),
-            Subresource::Unsupported { name, .. } => Err(Status::unsupported(&format!(
-                "{}/{name}: it needs a kubelet or a network",
-                call.resource.plural
-            ))),
+            Subresource::Unsupported { name, .. } => {
+                // What would come of it is not there, but who may is known.
+                if matches!(name, "attach" | "exec" | "portforward" | "proxy") {
+                    self.ask_policies(call, "CONNECT", Some(&json!({})), None)?;
+                }
+                Err(Status::unsupported(&format!(
+                    "{}/{name}: it needs a kubelet or a network",
+                    call.resource.plural
+                )))
+            }
         }
     }
 

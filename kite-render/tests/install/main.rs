@@ -5,8 +5,10 @@
 mod alerts;
 mod applied;
 mod clones;
+mod doors;
 mod pods;
 mod policies;
 mod rendered;
 mod rights;
 mod stage;
+mod tenant;

@@ -12,7 +12,7 @@ use kite_core::{
     },
     labels,
 };
-use kite_fake::FakeCluster;
+use kite_fake::{FakeCluster, actors::kubevirt_definitions};
 use kite_render::{
     User,
     install::{Process, Profile},
@@ -30,17 +30,17 @@ use serde_json::{Value, json};
 
 use crate::stage::{apply_all, builder};
 
-const ADMIN: &str = "boss";
-const HOME: &str = "kite-user-ann";
+pub const ADMIN: &str = "boss";
+pub const HOME: &str = "kite-user-ann";
 
-struct Stage {
-    cluster: FakeCluster,
+pub struct Stage {
+    pub cluster: FakeCluster,
 }
 
 impl Stage {
     /// An installation with a user, and a VM of hers.
-    async fn new() -> Self {
-        let cluster = builder().build().unwrap();
+    pub async fn new() -> Self {
+        let cluster = builder().crds(kubevirt_definitions()).build().unwrap();
         apply_all(&cluster.client(), &Profile::Plain.installation()).await;
         let stage = Self { cluster };
         let controller = Process::Controller.username("kite");
@@ -68,7 +68,7 @@ impl Stage {
     }
 
     /// Objects in the user's namespace, as somebody sees them.
-    fn of<K>(&self, who: &str) -> Api<K>
+    pub fn of<K>(&self, who: &str) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
@@ -82,7 +82,7 @@ impl Stage {
     }
 }
 
-async fn merge<K>(objects: &Api<K>, name: &str, patch: &Value) -> Result<(), String>
+pub async fn merge<K>(objects: &Api<K>, name: &str, patch: &Value) -> Result<(), String>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -91,7 +91,7 @@ where
     text(patched.map(drop))
 }
 
-fn vm() -> KiteVirtualMachine {
+pub fn vm() -> KiteVirtualMachine {
     let (memory, disk) = ("1Gi".parse().unwrap(), "10Gi".parse().unwrap());
     let mut vm = KiteVirtualMachine::new(
         "web",
@@ -105,7 +105,7 @@ fn vm() -> KiteVirtualMachine {
 }
 
 #[track_caller]
-fn refused<T>(done: Result<T, String>, by: &str) {
+pub fn refused<T>(done: Result<T, String>, by: &str) {
     let error = done.err().unwrap_or_default();
     assert!(
         error.contains(&format!("ValidatingAdmissionPolicy '{by}'")),
@@ -113,7 +113,7 @@ fn refused<T>(done: Result<T, String>, by: &str) {
     );
 }
 
-fn text<T>(done: Result<T, kube::Error>) -> Result<T, String> {
+pub fn text<T>(done: Result<T, kube::Error>) -> Result<T, String> {
     done.map_err(|error| error.to_string())
 }
 
@@ -193,9 +193,9 @@ async fn walls_are_written_by_the_controller_only() {
         .unwrap();
 }
 
-const KUBEVIRT: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
+pub const KUBEVIRT: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
 
-fn pod(name: &str) -> Pod {
+pub fn pod(name: &str) -> Pod {
     serde_json::from_value(json!({
         "metadata": {"name": name},
         "spec": {"containers": [{"name": "compute", "image": "registry.test/launcher:1"}]},

@@ -8,7 +8,7 @@ use kite_core::{
 use kite_render::install::Process;
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -98,6 +98,32 @@ async fn who_does_not_carry_a_session_writes_nothing_of_it_but_that_it_is_to_end
     let gateway = world.sessions_as(&Process::Gateway.username("kite"));
     let more = json!({"recordings": ["a.cast", "b.cast"], "ended": ended});
     edit(&gateway, "c-a-1", more).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_does_not_keep_a_session_does_not_take_it_away() {
+    let world = world().await;
+    let params = PostParams::default();
+    let gateway = world.sessions_as(&Process::Gateway.username("kite"));
+    for number in [1, 2, 3] {
+        let session = session(number, &json!({}));
+        gateway.create(&params, &session).await.unwrap();
+    }
+    let gone = DeleteParams::default();
+    for who in OTHERS {
+        let sessions = world.sessions_as(who);
+        let refused = sessions.delete("c-a-1", &gone).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("kite-connections"), "{who}: {refused}");
+    }
+    let api = world.sessions_as(&Process::Api.username("kite"));
+    api.delete("c-a-1", &gone).await.unwrap();
+    // With the namespace, and by an administrator of the cluster.
+    let cluster = "system:serviceaccount:kube-system:namespace-controller";
+    let cluster = world.sessions_as(cluster);
+    cluster.delete("c-a-2", &gone).await.unwrap();
+    let masters: Api<KiteConnection> = Api::namespaced(world.client.clone(), NAMESPACE);
+    masters.delete("c-a-3", &gone).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,11 +2,11 @@
 
 use kite_core::crd;
 
-use super::{Policy, Process, usernames};
+use super::{ADMINISTRATORS, CLUSTER, Policy, Process, in_one_of, usernames};
 
 /// Sessions in VMs are written by whoever carries them, the gateway and the API. Others
 /// may say that one is to end, and nothing else: what tells who was in a VM must not be
-/// made up by who was.
+/// made up by who was, nor taken away.
 pub(super) fn connections(namespace: &str) -> Policy {
     let by = usernames(&[Process::Gateway, Process::Api], namespace);
     let only_end = "dyn(object.spec).all(it, it == 'end' || \
@@ -17,7 +17,7 @@ pub(super) fn connections(namespace: &str) -> Policy {
         about: vec![(
             crd::GROUP,
             vec!["kiteconnections"],
-            vec!["CREATE", "UPDATE"],
+            vec!["CREATE", "UPDATE", "DELETE"],
         )],
         when: vec![(
             "by-others",
@@ -30,8 +30,18 @@ pub(super) fn connections(namespace: &str) -> Policy {
                     .to_owned(),
             ),
             (
-                format!("request.operation == 'CREATE' || ({only_end})"),
+                format!("request.operation != 'UPDATE' || ({only_end})"),
                 "of a session in a VM others may set spec.end, and nothing else".to_owned(),
+            ),
+            // It goes with its namespace, too.
+            (
+                format!(
+                    "request.operation != 'DELETE' || {CLUSTER} || {}",
+                    in_one_of(ADMINISTRATORS)
+                ),
+                "sessions in VMs are evidence: Kite removes them after 30 days, and administrators \
+                 of the cluster may"
+                    .to_owned(),
             ),
         ],
     }

@@ -1,12 +1,13 @@
 //! `ValidatingAdmissionPolicies`: rules about writes that no CRD can have, since they
 //! ask who writes, or what the namespace is, or are about kinds that are not Kite's.
 //!
-//! They bind administrators, too: what they refuse is a mistake, or an attack with
+//! Nearly all bind administrators, too: what they refuse is a mistake, or an attack with
 //! somebody's rights. Who has to do it all the same deletes the policy's binding first,
-//! which says so in the audit log.
+//! which says so in the audit log. The others say that they do not.
 
 mod connections;
 mod controller;
+mod doors;
 mod platform;
 mod tenants;
 
@@ -45,6 +46,9 @@ pub(super) fn manifests(installation: &Installation) -> Vec<Manifest> {
         finalizers(namespace),
         tenants::walls(namespace),
         tenants::pods(&installation.operators),
+        doors::launchers(&installation.operators),
+        doors::machines(namespace, &installation.operators),
+        doors::routes(namespace, &installation.operators),
         namespaces(),
         platform::settings(namespace),
         controller::reach(namespace),
@@ -83,6 +87,35 @@ const OBJECT: &str = "(request.operation == 'DELETE' ? oldObject : object)";
 const CLUSTER: &str = "(has(request.userInfo.groups) && \
                        'system:serviceaccounts:kube-system' in request.userInfo.groups || \
                        request.userInfo.username == 'system:kube-controller-manager')";
+
+/// Groups of those who may do everything in a cluster, as common ones call them.
+const ADMINISTRATORS: [&str; 3] = [
+    "system:masters",
+    "kubeadm:cluster-admins",
+    "system:cluster-admins",
+];
+
+/// Whether somebody is in one of these groups.
+fn in_one_of<T: std::fmt::Display>(groups: impl IntoIterator<Item = T>) -> String {
+    format!(
+        "(has(request.userInfo.groups) && request.userInfo.groups.exists(it, it in {}))",
+        list(groups)
+    )
+}
+
+/// Whether it is `KubeVirt` or CDI, which are in these namespaces.
+fn in_operators(operators: &[String]) -> String {
+    let groups = operators.iter();
+    in_one_of(groups.map(|it| format!("system:serviceaccounts:{it}")))
+}
+
+/// Whether a field of an object's metadata stays as it was.
+fn keeps(field: &str) -> String {
+    format!(
+        "has(object.metadata.{field}) == has(oldObject.metadata.{field}) && \
+         (!has(object.metadata.{field}) || object.metadata.{field} == oldObject.metadata.{field})"
+    )
+}
 
 /// Texts as a list of an expression.
 fn list<T: std::fmt::Display>(texts: impl IntoIterator<Item = T>) -> String {
@@ -150,13 +183,7 @@ fn namespaces() -> Policy {
 
 /// The gateway switches VMs on, and changes nothing else of them.
 fn gateway(namespace: &str) -> Policy {
-    let same = |field: &str| {
-        format!(
-            "has(object.metadata.{field}) == has(oldObject.metadata.{field}) && \
-             (!has(object.metadata.{field}) || object.metadata.{field} == oldObject.metadata.{field})"
-        )
-    };
-    let metadata = ["labels", "annotations", "finalizers", "ownerReferences"].map(same);
+    let metadata = ["labels", "annotations", "finalizers", "ownerReferences"].map(keeps);
     let message = "the SSH gateway may set spec.powerState to On, and nothing else".to_owned();
     let spec = "dyn(object.spec).all(it, it == 'powerState' || \
                 (it in dyn(oldObject.spec) && dyn(object.spec)[it] == dyn(oldObject.spec)[it])) && \

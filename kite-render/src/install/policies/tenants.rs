@@ -1,7 +1,7 @@
 //! What nobody does in users' namespaces, also where people have `kubectl` there: open
 //! the walls, or run something beside VMs.
 
-use super::{CLUSTER, OBJECT, Policy, list, not_by_controller, of_a_user};
+use super::{CLUSTER, OBJECT, Policy, in_operators, list, not_by_controller, of_a_user};
 use crate::walls;
 
 /// Policies for the network of common plugins, which add up with those of Kubernetes.
@@ -54,8 +54,6 @@ pub(super) fn walls(namespace: &str) -> Policy {
 /// Pods in users' namespaces are those of VMs and disks, which `KubeVirt` and CDI make,
 /// and so is all that pods are made from. `operators` are the namespaces of these two.
 pub(super) fn pods(operators: &[String]) -> Policy {
-    let groups = operators.iter();
-    let groups = list(groups.map(|it| format!("system:serviceaccounts:{it}")));
     let images = |of: &str, which: &str| {
         let field = format!("{of}.spec.{which}");
         format!("(has({field}) ? {field}.map(it, it.image) : [])")
@@ -92,10 +90,7 @@ pub(super) fn pods(operators: &[String]) -> Policy {
             ("not-the-cluster", format!("!{CLUSTER}")),
             (
                 "not-kubevirt-or-cdi",
-                format!(
-                    "!(has(request.userInfo.groups) && \
-                     request.userInfo.groups.exists(it, it in {groups}))"
-                ),
+                format!("!{}", in_operators(operators)),
             ),
         ],
         rules: vec![(
