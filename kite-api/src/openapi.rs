@@ -312,6 +312,8 @@ pub(crate) fn signed_in(ctx: &mut GenContext, operation: &mut Operation) {
             ProblemKind::Forbidden,
             ProblemKind::SecondFactorMissing,
             ProblemKind::CrossOrigin,
+            // Answers that are not read hold memory, and one account may hold so much.
+            ProblemKind::TooManyRequests,
         ],
     );
 }

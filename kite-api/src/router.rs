@@ -23,7 +23,7 @@ use crate::{
     state::ApiState,
     tokens, totp, users, vms,
     web::{
-        layers,
+        held, layers,
         query::{self, Queries},
         written,
     },
@@ -125,6 +125,8 @@ fn surround(router: Router<ApiState>, state: ApiState, names: Operations) -> Rou
         .layer(from_fn(layers::require_text))
         .layer(CatchPanicLayer::custom(layers::answer_panic))
         .layer(from_fn_with_state(state.clone(), layers::limit_time))
+        // Inside of what notes whose request it is.
+        .layer(from_fn_with_state(state.clone(), held::hold))
         .layer(from_fn_with_state(audited, audit))
         .layer(from_fn_with_state(state.clone(), layers::secure))
         .layer(from_fn_with_state(state.clone(), layers::trace))

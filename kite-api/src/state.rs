@@ -75,6 +75,7 @@ pub(crate) struct Inner {
     trials: Semaphore,
     bodies: Budget,
     streams: OwnersBudget,
+    answers: OwnersBudget,
     noted_uses: NotedUses,
     seen_factors: SeenFactors,
     orphans: Orphans,
@@ -224,6 +225,11 @@ impl ApiState {
     /// The memory for consoles and streams of events.
     pub(crate) fn streams(&self) -> &OwnersBudget {
         &self.inner.streams
+    }
+
+    /// The memory for answers that are not read yet.
+    pub(crate) fn answers(&self) -> &OwnersBudget {
+        &self.inner.answers
     }
 
     /// Places for bodies that are shown to the API server.

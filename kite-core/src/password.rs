@@ -45,6 +45,9 @@ const ARGON2_MOST_WORK: u64 = 3 * 65_536;
 /// Highest bcrypt cost that is verified: 2^12 rounds take about a quarter of a second.
 const BCRYPT_MAX_COST: u32 = 12;
 
+/// About what bcrypt works on, and what is refused.
+const BCRYPT_MEMORY: usize = 4096;
+
 /// A password's hash. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -125,6 +128,17 @@ impl PasswordHash {
         work > ARGON2_MOST_WORK || ARGON2_MOST.iter().any(|(name, most)| of(name) > *most)
     }
 
+    /// Bytes of memory that [`verify`](Self::verify) works on.
+    pub fn memory(&self) -> usize {
+        if self.0.starts_with("$2") || self.is_too_costly() {
+            return BCRYPT_MEMORY;
+        }
+        let kibibytes = self.argon2().and_then(|hash| hash.params.get_decimal("m"));
+        // Where they are not told, argon2 takes its own.
+        let kibibytes = kibibytes.unwrap_or(argon2::Params::DEFAULT_M_COST);
+        usize::try_from(kibibytes).map_or(usize::MAX, |it| it.saturating_mul(1024))
+    }
+
     fn argon2(&self) -> Option<argon2::password_hash::phc::PasswordHash> {
         let is_meant = self.0.starts_with("$argon2id$");
         let parsed = argon2::password_hash::phc::PasswordHash::new(&self.0);
@@ -175,6 +189,19 @@ mod tests {
             PasswordHash::create("correct horse").unwrap(),
             "salted"
         );
+    }
+
+    #[test]
+    fn a_hash_tells_how_much_memory_it_takes() {
+        let of = |text: &str| PasswordHash::from_phc(text).memory();
+        let hash = PasswordHash::create("correct horse").unwrap();
+        assert_eq!(hash.memory(), 19 << 20);
+        let parameters = hash.as_str().split('$').nth(3).unwrap();
+        let with = |other: &str| of(&hash.as_str().replace(parameters, other));
+        assert_eq!(with("m=65536,t=3,p=1"), 64 << 20);
+        // It is not hashed at all.
+        assert_eq!(with("m=4194304,t=3,p=1"), BCRYPT_MEMORY);
+        assert_eq!(of("$2b$04$x"), BCRYPT_MEMORY);
     }
 
     #[test]

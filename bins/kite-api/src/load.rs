@@ -39,8 +39,8 @@ pub(crate) struct LoadArgs {
     )]
     body_memory_mib: u32,
     /// Memory for consoles and streams of events together, in MiB: half a MiB for each
-    /// console. Together with --body-memory-mib it is at most half of what the process may
-    /// have, and both are less where that is not enough.
+    /// console. Together with --body-memory-mib and --answer-memory-mib it is at most half
+    /// of what the process may have, and all three are less where that is not enough.
     #[arg(
         long,
         env = "KITE_STREAM_MEMORY_MIB",
@@ -49,6 +49,35 @@ pub(crate) struct LoadArgs {
         value_parser = clap::value_parser!(u32).range(2..=65536)
     )]
     stream_memory_mib: u32,
+    /// Memory for answers of 16 KiB and more until they are read, in MiB, of which one
+    /// account has a quarter at most.
+    #[arg(
+        long,
+        env = "KITE_ANSWER_MEMORY_MIB",
+        value_name = "MIB",
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(8..=65536)
+    )]
+    answer_memory_mib: u32,
+    /// Memory for the hashes of passwords that are worked on at a time, in MiB: 19 for one
+    /// that Kite made. At most an eighth of what the process may have.
+    #[arg(
+        long,
+        env = "KITE_PASSWORD_MEMORY_MIB",
+        value_name = "MIB",
+        default_value_t = 128,
+        value_parser = clap::value_parser!(u32).range(1..=65536)
+    )]
+    password_memory_mib: u32,
+}
+
+/// Bytes that things may hold.
+#[derive(Debug, PartialEq, Eq)]
+struct Memory {
+    bodies: usize,
+    streams: usize,
+    answers: usize,
+    passwords: usize,
 }
 
 impl LoadArgs {
@@ -64,24 +93,39 @@ impl LoadArgs {
 
     /// Sets up the API as the options say.
     pub(crate) fn set_up(&self, builder: ApiStateBuilder) -> ApiStateBuilder {
-        let (bodies, streams) = self.memory(memory_limit());
-        tracing::debug!(bodies, streams, "memory for requests");
+        let memory = self.memory(memory_limit());
+        tracing::debug!(?memory, "memory for requests");
         builder
             .trusted_proxies(self.trusted_proxies)
-            .body_memory(bodies)
-            .stream_memory(streams)
+            .body_memory(memory.bodies)
+            .stream_memory(memory.streams)
+            .answer_memory(memory.answers)
+            .password_memory(memory.passwords)
     }
 
-    /// Bytes for bodies, and for streams, where the process may have `limit`.
-    fn memory(&self, limit: Option<u64>) -> (usize, usize) {
-        let wanted = [self.body_memory_mib, self.stream_memory_mib].map(|it| u64::from(it) << 20);
+    /// What there is for each where the process may have `limit`.
+    fn memory(&self, limit: Option<u64>) -> Memory {
+        let mebibytes = |it: u32| u64::from(it) << 20;
+        let wanted = [
+            self.body_memory_mib,
+            self.stream_memory_mib,
+            self.answer_memory_mib,
+        ]
+        .map(mebibytes);
         let all: u64 = wanted.iter().sum();
         let roof = limit.map_or(all, |limit| limit / 2).min(all);
-        let scaled = wanted.map(|it| {
+        let [bodies, streams, answers] = wanted.map(|it| {
             let scaled = u128::from(it) * u128::from(roof) / u128::from(all);
             usize::try_from(scaled).unwrap_or(usize::MAX)
         });
-        (scaled[0], scaled[1])
+        let passwords = mebibytes(self.password_memory_mib);
+        let passwords = limit.map_or(passwords, |limit| passwords.min(limit / 8));
+        Memory {
+            bodies,
+            streams,
+            answers,
+            passwords: usize::try_from(passwords).unwrap_or(usize::MAX),
+        }
     }
 }
 
@@ -107,13 +151,25 @@ mod tests {
     #[test]
     fn half_of_what_the_process_may_have_is_the_roof() {
         let load = args(&[]);
-        assert_eq!(load.memory(None), (64 << 20, 288 << 20));
-        assert_eq!(load.memory(Some(1 << 30)), (64 << 20, 288 << 20));
-        let (bodies, streams) = load.memory(Some(352 << 20));
-        assert_eq!((bodies, streams), (32 << 20, 144 << 20));
+        let usual = Memory {
+            bodies: 64 << 20,
+            streams: 288 << 20,
+            answers: 64 << 20,
+            passwords: 128 << 20,
+        };
+        assert_eq!(load.memory(None), usual);
+        assert_eq!(load.memory(Some(1 << 30)), usual);
+        let half = Memory {
+            bodies: 32 << 20,
+            streams: 144 << 20,
+            answers: 32 << 20,
+            passwords: 52 << 20,
+        };
+        assert_eq!(load.memory(Some(416 << 20)), half);
         let load = args(&["--body-memory-mib", "4096"]);
-        let (bodies, streams) = load.memory(Some(1 << 30));
-        assert!(bodies + streams <= 512 << 20, "{bodies} {streams}");
+        let some = load.memory(Some(1 << 30));
+        let all = some.bodies + some.streams + some.answers;
+        assert!(all <= 512 << 20, "{some:?}");
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Notes {
         });
     }
 
+    /// The account of whom it is, as far as it is known.
+    pub(crate) fn account(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
     /// The account of whom it is, where nothing else has told.
     pub(crate) fn came_in(&mut self, user: &str) {
         self.user.get_or_insert_with(|| user.to_owned());

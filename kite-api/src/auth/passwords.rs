@@ -13,12 +13,23 @@ use crate::{
 /// Requests that run or wait, for each hash that may run: who would wait for longer is
 /// told so at once.
 const PLACES: usize = 32;
+/// Hashes that are looked for in the cluster at a time.
+const LOOKUPS: usize = 32;
+/// What memory is counted in, so that counts fit a semaphore's.
+const UNIT: usize = 1 << 20;
 
 /// A bounded pool that hashes and verifies passwords. argon2id takes tens of
-/// milliseconds and 19 MiB for each, so only a few run at once and only so many
-/// may wait.
+/// milliseconds and 19 MiB for each, and up to 64 where a hash was made elsewhere: so only
+/// a few run at once, as many as there is memory for, and only so many may wait.
 pub(crate) struct Passwords {
     running: Arc<Semaphore>,
+    /// Mebibytes that those which run work on.
+    memory: Arc<Semaphore>,
+    /// All of them.
+    most: usize,
+    /// What a new hash works on.
+    own: usize,
+    lookups: Semaphore,
     /// Places of those that run and those that wait.
     waiting: Semaphore,
     hashing: Hashing,
@@ -28,14 +39,26 @@ pub(crate) struct Passwords {
 }
 
 impl Passwords {
-    /// A pool that runs `concurrency` hashes at once.
-    pub(crate) async fn new(concurrency: usize, hashing: Hashing) -> Result<Self, Problem> {
+    /// A pool that runs `concurrency` hashes at once, on `memory` bytes: fewer where those
+    /// are not enough for as many, and always one.
+    pub(crate) async fn new(
+        concurrency: usize,
+        memory: usize,
+        hashing: Hashing,
+    ) -> Result<Self, Problem> {
         let dummy = run(|| PasswordHash::create("nobody has this password"))
             .await?
             .map_err(|error| internal(&error))?;
+        let own = dummy.memory();
+        let concurrency = concurrency.min(memory / own.max(1)).max(1);
+        let most = (memory / UNIT).clamp(1, Semaphore::MAX_PERMITS);
         Ok(Self {
-            running: Arc::new(Semaphore::new(concurrency.max(1))),
-            waiting: Semaphore::new(concurrency.max(1) * PLACES),
+            running: Arc::new(Semaphore::new(concurrency)),
+            memory: Arc::new(Semaphore::new(most)),
+            most,
+            own,
+            lookups: Semaphore::new(LOOKUPS),
+            waiting: Semaphore::new(concurrency * PLACES),
             hashing,
             dummy,
         })
@@ -43,7 +66,7 @@ impl Passwords {
 
     /// Hashes a new password.
     pub(crate) async fn hash(&self, password: String) -> Result<PasswordHash, Problem> {
-        self.bounded(move || PasswordHash::create(&password))
+        self.bounded(self.own, move || PasswordHash::create(&password))
             .await?
             .map_err(|error| internal(&error))
     }
@@ -60,18 +83,23 @@ impl Passwords {
     }
 
     /// Whether `password` is the one behind the hash that `known` finds. Without a hash
-    /// the answer is no, and takes as long. It is looked for by no more at a time than
-    /// may wait.
+    /// the answer is no, and takes as long. It is looked for before there is a place to
+    /// wait in, by so many at a time: an API server that is slow takes no places from
+    /// those who need none of it.
     pub(crate) async fn verify(
         &self,
         known: impl Future<Output = Result<Option<PasswordHash>, Problem>>,
         password: String,
     ) -> Result<bool, Problem> {
+        let known = {
+            let _lookup = self.lookup()?;
+            known.await?
+        };
         let _place = self.place()?;
-        let known = known.await?;
         let is_known = known.is_some();
         let hash = known.unwrap_or_else(|| self.dummy.clone());
-        let fits = self.run(move || hash.verify(&password)).await?;
+        let memory = hash.memory();
+        let fits = self.run(memory, move || hash.verify(&password)).await?;
         Ok(fits && is_known)
     }
 
@@ -82,10 +110,11 @@ impl Passwords {
 
     async fn bounded<T: Send + 'static>(
         &self,
+        memory: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
         let _place = self.place()?;
-        self.run(work).await
+        self.run(memory, work).await
     }
 
     fn busy(&self) -> Problem {
@@ -97,25 +126,43 @@ impl Passwords {
         .retry_after(std::time::Duration::from_secs(2))
     }
 
+    /// Leave to look for a hash. Nobody looks for what there is no place for.
+    fn lookup(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        if self.waiting.available_permits() == 0 {
+            return Err(self.busy());
+        }
+        self.lookups.try_acquire().map_err(|_| self.busy())
+    }
+
     /// A place among those that run or wait.
     fn place(&self) -> Result<SemaphorePermit<'_>, Problem> {
         self.waiting.try_acquire().map_err(|_| self.busy())
     }
 
-    /// Runs this when its turn comes. Whoever asks has a place.
+    /// Runs this, which works on `memory` bytes, when its turn comes. Whoever asks has a
+    /// place.
     async fn run<T: Send + 'static>(
         &self,
+        memory: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
         let permit = Arc::clone(&self.running)
             .acquire_owned()
             .await
             .map_err(|_| self.busy())?;
-        // The permit goes along: a request that was given up does not make room
+        // What takes more than there is runs alone. Those who wait get theirs in order, so
+        // that what is dear is not passed by for ever by what is cheap.
+        let weight = memory.div_ceil(UNIT).clamp(1, self.most);
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        let memory = Arc::clone(&self.memory)
+            .acquire_many_owned(weight)
+            .await
+            .map_err(|_| self.busy())?;
+        // The permits go along: a request that was given up does not make room
         // while its hash still runs.
         let hashing = self.hashing.clone();
         run(move || {
-            let _permit = permit;
+            let _permits = (permit, memory);
             // It goes before the permit does: no more are counted than have one.
             let _begun = hashing.begin();
             work()
@@ -139,158 +186,4 @@ fn internal(error: &dyn std::error::Error) -> Problem {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::{
-        future::{Ready, ready},
-        sync::mpsc,
-    };
-
-    use axum::response::IntoResponse as _;
-    use http::{StatusCode, header};
-    use parking_lot::Mutex;
-    use prometheus_client::{encoding::text::encode, registry::Registry};
-    use tokio::task::JoinHandle;
-
-    use super::*;
-    use crate::metrics::Metrics;
-
-    /// A pool, and work for it that goes on until it is let go: hashes that take as long
-    /// as the test wants.
-    struct Pool {
-        passwords: Arc<Passwords>,
-        metrics: Metrics,
-        hold: Option<mpsc::Sender<()>>,
-        held: Arc<Mutex<mpsc::Receiver<()>>>,
-    }
-
-    impl Pool {
-        async fn new(concurrency: usize) -> Self {
-            let metrics = Metrics::default();
-            let passwords = Passwords::new(concurrency, metrics.hashing().clone());
-            let (hold, let_go) = mpsc::channel();
-            Self {
-                passwords: Arc::new(passwords.await.unwrap()),
-                metrics,
-                hold: Some(hold),
-                held: Arc::new(Mutex::new(let_go)),
-            }
-        }
-
-        fn begin(&self) -> JoinHandle<Result<(), Problem>> {
-            let (passwords, held) = (Arc::clone(&self.passwords), Arc::clone(&self.held));
-            let work = move || while held.lock().recv().is_ok() {};
-            tokio::spawn(async move { passwords.bounded(work).await })
-        }
-
-        fn let_go(&mut self) {
-            self.hold = None;
-        }
-
-        fn metric(&self, name: &str) -> usize {
-            let mut registry = Registry::default();
-            self.metrics.register(&mut registry);
-            let mut text = String::new();
-            encode(&mut text, &registry).unwrap();
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.unwrap().trim().parse().unwrap()
-        }
-
-        async fn until(&self, what: &str, check: impl Fn(&Self) -> bool) {
-            for _ in 0..1000 {
-                if check(self) {
-                    return;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-            panic!("never: {what}");
-        }
-    }
-
-    type Known = Ready<Result<Option<PasswordHash>, Problem>>;
-
-    fn nobody() -> Known {
-        ready(Ok(None))
-    }
-
-    fn somebody(hash: &PasswordHash) -> Known {
-        ready(Ok(Some(hash.clone())))
-    }
-
-    const RUNNING: &str = "kite_api_passwords_hashing ";
-    const MOST: &str = "kite_api_passwords_hashing_most ";
-    const REFUSED: &str = "kite_api_passwords_refused_total ";
-
-    #[tokio::test]
-    async fn only_so_many_run_so_many_wait_and_the_rest_comes_again() {
-        let mut pool = Pool::new(2).await;
-        let begun: Vec<_> = (0..2 * PLACES).map(|_| pool.begin()).collect();
-        pool.until("two run", |pool| pool.metric(RUNNING) == 2)
-            .await;
-        pool.until("all places are taken", |pool| {
-            pool.passwords.waiting.available_permits() == 0
-        })
-        .await;
-        for refused in [
-            pool.passwords.hash("horse".to_owned()).await.err(),
-            pool.passwords
-                .verify(nobody(), "horse".to_owned())
-                .await
-                .err(),
-        ] {
-            let refused = refused.unwrap();
-            assert_eq!(refused.kind(), ProblemKind::Unavailable);
-            let answer = refused.into_response();
-            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-            assert_eq!(answer.headers()[header::RETRY_AFTER], "2");
-        }
-        assert_eq!(pool.metric(REFUSED), 2);
-        pool.let_go();
-        for work in begun {
-            work.await.unwrap().unwrap();
-        }
-        // Neither more at once, nor fewer than may.
-        assert_eq!((pool.metric(MOST), pool.metric(RUNNING)), (2, 0));
-        let hash = pool.passwords.hash("correct horse".to_owned()).await;
-        let hash = hash.unwrap();
-        let fits = pool
-            .passwords
-            .verify(somebody(&hash), "correct horse".to_owned());
-        assert!(fits.await.unwrap());
-    }
-
-    #[tokio::test]
-    async fn a_request_that_was_given_up_makes_no_room_while_its_hash_runs() {
-        let mut pool = Pool::new(1).await;
-        let given_up = pool.begin();
-        pool.until("it runs", |pool| pool.metric(RUNNING) == 1)
-            .await;
-        given_up.abort();
-        assert!(given_up.await.unwrap_err().is_cancelled());
-        let next = pool.begin();
-        pool.until("the next one waits for it alone", |pool| {
-            pool.passwords.waiting.available_permits() == PLACES - 1
-        })
-        .await;
-        assert_eq!(pool.passwords.running.available_permits(), 0);
-        assert_eq!(pool.metric(RUNNING), 1);
-        pool.let_go();
-        next.await.unwrap().unwrap();
-        assert_eq!((pool.metric(MOST), pool.metric(RUNNING)), (1, 0));
-    }
-
-    #[tokio::test]
-    async fn nobody_has_the_dummy_password() {
-        let passwords = Passwords::new(1, Hashing::default()).await.unwrap();
-        assert!(
-            !passwords
-                .verify(nobody(), "nobody has this password".to_owned())
-                .await
-                .unwrap()
-        );
-        let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
-        let verify = |text: &str| passwords.verify(somebody(&hash), text.to_owned());
-        assert!(verify("correct horse").await.unwrap());
-        assert!(!verify("wrong horse").await.unwrap());
-    }
-}
+mod tests;

@@ -20,15 +20,18 @@ pub(crate) struct OwnersBudget {
     /// What each account holds.
     held: Arc<Mutex<HashMap<String, usize>>>,
     most: usize,
+    /// What somebody reads who holds too much.
+    refusal: &'static str,
 }
 
 impl OwnersBudget {
-    /// For who is signed in.
-    pub(crate) fn new(bytes: usize) -> Self {
+    /// For who is signed in. However few `bytes` there are, one account may have `least`.
+    pub(crate) fn new(bytes: usize, least: usize, refusal: &'static str) -> Self {
         Self {
-            all: Budget::signed_in(bytes),
+            all: Budget::signed_in(bytes.max(least)),
             held: Arc::default(),
-            most: bytes / PART,
+            most: (bytes / PART).max(least),
+            refusal,
         }
     }
 
@@ -37,31 +40,50 @@ impl OwnersBudget {
     pub(crate) fn take(&self, owner: &str, bytes: usize) -> Result<OwnersShare, Problem> {
         let mut held = self.held.lock();
         let has = held.get(owner).copied().unwrap_or_default();
-        if has > 0 && has + bytes > self.most {
-            return Err(Problem::new(
-                ProblemKind::TooManyRequests,
-                "the account holds as much of this server's memory as one may, for its consoles \
-                 and streams of events: close one and try again",
-            )
-            .retry_after(RETRY_AFTER));
-        }
+        self.require(has, bytes)?;
         let share = self.all.take(Party::SignedIn, bytes)?;
         held.insert(owner.to_owned(), has + bytes);
         Ok(OwnersShare {
-            _share: share,
-            held: Arc::clone(&self.held),
+            share,
+            budget: self.clone(),
             owner: owner.to_owned(),
             bytes,
         })
+    }
+
+    /// Refuses `bytes` more to an account that has so many of others.
+    fn require(&self, has: usize, bytes: usize) -> Result<(), Problem> {
+        if has == 0 || has + bytes <= self.most {
+            return Ok(());
+        }
+        Err(Problem::new(ProblemKind::TooManyRequests, self.refusal).retry_after(RETRY_AFTER))
     }
 }
 
 /// What an account holds of an [`OwnersBudget`]; dropping it gives it back.
 pub(crate) struct OwnersShare {
-    _share: Share,
-    held: Arc<Mutex<HashMap<String, usize>>>,
+    share: Share,
+    budget: OwnersBudget,
     owner: String,
     bytes: usize,
+}
+
+impl OwnersShare {
+    /// Holds `bytes` from now on. Where that is more and too much, it stays as it was.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Problem> {
+        let mut held = self.budget.held.lock();
+        let has = held.get(&self.owner).copied().unwrap_or_default();
+        let others = has.saturating_sub(self.bytes);
+        if bytes > self.bytes {
+            self.budget.require(others, bytes)?;
+            self.share.grow(bytes - self.bytes)?;
+        } else {
+            self.share.shrink_to(bytes);
+        }
+        self.bytes = bytes;
+        held.insert(self.owner.clone(), others + bytes);
+        Ok(())
+    }
 }
 
 impl fmt::Debug for OwnersShare {
@@ -75,7 +97,7 @@ impl fmt::Debug for OwnersShare {
 
 impl Drop for OwnersShare {
     fn drop(&mut self) {
-        let mut held = self.held.lock();
+        let mut held = self.budget.held.lock();
         if let Some(has) = held.get_mut(&self.owner) {
             *has = has.saturating_sub(self.bytes);
             if *has == 0 {
@@ -92,7 +114,7 @@ mod tests {
 
     #[test]
     fn one_account_has_a_part_and_leaves_the_rest_to_others() {
-        let budget = OwnersBudget::new(100);
+        let budget = OwnersBudget::new(100, 1, "too much");
         let first = budget.take("ann", 20).unwrap();
         let refused = budget.take("ann", 6).unwrap_err();
         assert_eq!(refused.kind(), ProblemKind::TooManyRequests);
@@ -108,5 +130,34 @@ mod tests {
         assert_eq!(refused.kind(), ProblemKind::Unavailable);
         drop(large);
         assert_eq!(budget.held.lock().len(), 1, "bob's alone");
+    }
+
+    #[test]
+    fn a_share_that_turns_out_otherwise_is_counted_as_it_is() {
+        let budget = OwnersBudget::new(100, 1, "too much");
+        let other = budget.take("ann", 5).unwrap();
+        let mut share = budget.take("ann", 10).unwrap();
+        share.resize(20).unwrap();
+        assert!(share.resize(21).is_err());
+        assert!(budget.take("ann", 1).is_err());
+        share.resize(2).unwrap();
+        drop(budget.take("ann", 18).unwrap());
+        drop((share, other));
+        assert!(budget.held.lock().is_empty());
+        assert!(budget.take("bob", 100).is_ok(), "all is there again");
+    }
+
+    #[test]
+    fn however_little_there_is_an_account_has_the_least() {
+        let budget = OwnersBudget::new(40, 30, "too much");
+        let _first = budget.take("ann", 10).unwrap();
+        let second = budget.take("ann", 20).unwrap();
+        assert!(budget.take("ann", 1).is_err());
+        drop(second);
+        drop(
+            OwnersBudget::new(2, 30, "too much")
+                .take("ann", 30)
+                .unwrap(),
+        );
     }
 }

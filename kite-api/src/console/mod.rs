@@ -72,7 +72,7 @@ const MESSAGE_LIMIT: usize = 256 * 1024;
 /// Bytes that are read ahead of a WebSocket.
 const READ_AHEAD: usize = 16 * 1024;
 /// Bytes that a console holds at most: a message each way.
-const CONSOLE_MEMORY: usize = 2 * MESSAGE_LIMIT;
+pub(crate) const CONSOLE_MEMORY: usize = 2 * MESSAGE_LIMIT;
 
 /// What of a VM is shown.
 #[derive(

@@ -25,11 +25,14 @@ use crate::{
     caches::Caches,
     capacity,
     connections::{self, Recordings},
-    console::{ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets, Terminals},
+    console::{
+        CONSOLE_MEMORY, ConsoleAudit, ConsoleLimits, Consoles, LogConsoles, MemoryTickets,
+        Terminals,
+    },
     events::Places,
     metrics::Metrics,
     problem::Problem,
-    web::Turns,
+    web::{PAGE_MEMORY, Turns},
 };
 
 /// How long a session lasts unless told otherwise.
@@ -49,6 +52,13 @@ const BODY_MEMORY: usize = 64 << 20;
 /// Bytes that consoles and streams of events may hold together unless told otherwise:
 /// half a MiB for each of 512 consoles, and as much as 64 more for events.
 const STREAM_MEMORY: usize = 288 << 20;
+/// Bytes that answers may hold together until they are read, unless told otherwise.
+const ANSWER_MEMORY: usize = 64 << 20;
+/// Bytes that all hashes of passwords may work on at a time, unless told otherwise.
+const PASSWORD_MEMORY: usize = 128 << 20;
+/// Bytes of the memory for streams that one account may have, however little there is: a
+/// console, and the news of the page that shows it.
+const LEAST_STREAMS: usize = CONSOLE_MEMORY + (256 << 10);
 
 /// Why the API could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +74,8 @@ pub struct ApiStateBuilder {
     reach: Reach,
     body_memory: usize,
     stream_memory: usize,
+    answer_memory: usize,
+    password_memory: usize,
     consoles: ConsoleLimits,
     terminals: Option<Arc<dyn Terminals>>,
     console_audit: Arc<dyn ConsoleAudit>,
@@ -93,6 +105,8 @@ impl ApiStateBuilder {
             reach: Reach::default(),
             body_memory: BODY_MEMORY,
             stream_memory: STREAM_MEMORY,
+            answer_memory: ANSWER_MEMORY,
+            password_memory: PASSWORD_MEMORY,
             consoles: ConsoleLimits::default(),
             terminals: None,
             console_audit: Arc::new(LogConsoles),
@@ -173,7 +187,8 @@ impl ApiStateBuilder {
         self
     }
 
-    /// How many passwords are hashed at once (the number of processors).
+    /// How many passwords are hashed at once (the number of processors), where there is
+    /// [memory](Self::password_memory) for as many.
     pub fn hashing_concurrency(mut self, count: usize) -> Self {
         self.hashing = count;
         self
@@ -200,6 +215,22 @@ impl ApiStateBuilder {
     /// ones are refused.
     pub fn stream_memory(mut self, bytes: usize) -> Self {
         self.stream_memory = bytes;
+        self
+    }
+
+    /// Bytes that answers of 16 KiB and more may hold together until they are read (64 MiB),
+    /// and of them one account's a quarter. Further ones are refused. Less than 8 MiB count
+    /// as those.
+    pub fn answer_memory(mut self, bytes: usize) -> Self {
+        self.answer_memory = bytes;
+        self
+    }
+
+    /// Bytes that the hashes of passwords may work on at a time (128 MiB): one that Kite
+    /// made takes 19 MiB, and none more than 64. Others wait for their turn; there is
+    /// always one.
+    pub fn password_memory(mut self, bytes: usize) -> Self {
+        self.password_memory = bytes;
         self
     }
 
@@ -247,7 +278,8 @@ impl ApiStateBuilder {
     /// [`ApiState::synced`]. Needs a tokio runtime.
     pub async fn build(self) -> Result<ApiState, BuildError> {
         let metrics = Metrics::default();
-        let passwords = Passwords::new(self.hashing, metrics.hashing().clone())
+        let hashing = metrics.hashing().clone();
+        let passwords = Passwords::new(self.hashing, self.password_memory, hashing)
             .await
             .map_err(|problem: Problem| BuildError(problem.detail().to_owned()))?;
         let caches = Arc::new(Caches::start(&self.client));
@@ -275,7 +307,19 @@ impl ApiStateBuilder {
             lookups: Lookups::default(),
             trials: Semaphore::new(TRIALS),
             bodies: Budget::shared(self.body_memory),
-            streams: OwnersBudget::new(self.stream_memory),
+            streams: OwnersBudget::new(
+                self.stream_memory,
+                LEAST_STREAMS,
+                "the account holds as much of this server's memory as one may, for its consoles \
+                 and streams of events: close one and try again",
+            ),
+            answers: OwnersBudget::new(
+                self.answer_memory,
+                // Whatever there is, a page fits.
+                2 * PAGE_MEMORY,
+                "the account holds as much of this server's memory as one may, for answers that \
+                 it has not read: read them, or ask for fewer at a time",
+            ),
             noted_uses: NotedUses::default(),
             seen_factors: SeenFactors::default(),
             orphans: Orphans::default(),

@@ -6,16 +6,17 @@ use aide::{
     generate::GenContext,
     openapi::{self, Operation, StatusCode as DocumentedStatus},
 };
-use axum::{
-    Json,
-    response::{IntoResponse, Response},
-};
+use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::openapi::{Common, json_response, may_have, response_header};
+use super::held;
+use crate::{
+    openapi::{Common, json_response, may_have, response_header},
+    problem::{Problem, ProblemKind},
+};
 
 /// Header of an answer that repeats an earlier one.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -86,7 +87,17 @@ impl<T, const STATUS: u16> Answer<T, STATUS> {
 
 impl<T: Serialize, const STATUS: u16> IntoResponse for Answer<T, STATUS> {
     fn into_response(self) -> Response {
-        let mut response = Json(self.body).into_response();
+        let mut response = match serde_json::to_vec(&self.body) {
+            Ok(body) => held::response(body),
+            Err(error) => {
+                tracing::error!(%error, "an answer cannot be written");
+                let detail = "the answer could not be written: the operator finds the cause in \
+                              the log";
+                return Problem::new(ProblemKind::Internal, detail).into_response();
+            }
+        };
+        // What it was made of is not needed any more.
+        drop(self.body);
         *response.status_mut() = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);

@@ -8,6 +8,7 @@ mod field;
 mod form;
 mod found;
 pub(crate) mod header;
+pub(crate) mod held;
 mod input;
 mod json;
 pub(crate) mod layers;
@@ -40,7 +41,7 @@ pub(crate) use self::{
     input::{Input, Sent},
     nested::{Listed, Partial},
     once::{Once, Stamp},
-    paging::{Items, Page},
+    paging::{Items, PAGE_MEMORY, Page},
     precondition::{IfMatch, delete, edit, edit_noting, tag_of},
     shape::{CURSOR, DAY, LINE, day},
     shown::Shown,

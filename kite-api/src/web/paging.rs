@@ -8,13 +8,16 @@ use http::request::Parts;
 use kite_core::cluster::{Object, ObjectKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use super::CURSOR;
 use crate::problem::{Problem, ProblemKind};
 
 /// Items of a page unless asked otherwise.
 const USUAL: usize = 100;
+/// Bytes of a page beyond which it ends, though fewer items are on it than were asked for:
+/// a thousand that are as usual are less, and nobody's keys make an answer of any size.
+pub(crate) const PAGE_MEMORY: usize = 4 << 20;
 
 /// A page of a list.
 #[derive(Serialize, JsonSchema)]
@@ -68,12 +71,16 @@ impl Page {
 
     /// Cuts the page out of all objects that are wanted, which are in the order
     /// of their keys.
-    pub(crate) fn cut<K: Object, T>(&self, all: &[Arc<K>], view: impl Fn(&K) -> T) -> Items<T> {
+    pub(crate) fn cut<K: Object, T: Serialize>(
+        &self,
+        all: &[Arc<K>],
+        view: impl Fn(&K) -> T,
+    ) -> Items<T> {
         self.cut_by(all, Arc::as_ref, |object| view(object))
     }
 
     /// The same of anything that has an object in it.
-    pub(crate) fn cut_by<I, K: Object, T>(
+    pub(crate) fn cut_by<I, K: Object, T: Serialize>(
         &self,
         all: &[I],
         object: impl Fn(&I) -> &K,
@@ -83,7 +90,7 @@ impl Page {
     }
 
     /// The same of anything that is in the order of such texts.
-    pub(crate) fn cut_along<I, T>(
+    pub(crate) fn cut_along<I, T: Serialize>(
         &self,
         all: &[I],
         place: impl Fn(&I) -> String,
@@ -94,9 +101,19 @@ impl Page {
         });
         let limit = self.limit.map_or(USUAL, usize::from);
         let page = &all[start..all.len().min(start + limit)];
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        for item in page {
+            if bytes >= PAGE_MEMORY {
+                break;
+            }
+            let item = view(item);
+            bytes += length(&item);
+            items.push(item);
+        }
+        let page = &page[..items.len()];
         let is_last = start + page.len() == all.len();
         Items {
-            items: page.iter().map(view).collect(),
+            items,
             total: all.len(),
             next: page
                 .last()
@@ -104,6 +121,27 @@ impl Page {
                 .map(|last| URL_SAFE_NO_PAD.encode(place(last))),
         }
     }
+}
+
+/// How long an item is as JSON, of which nothing is kept.
+fn length(item: &impl Serialize) -> usize {
+    struct Count(usize);
+
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    // What cannot be written fails where it is.
+    let _ = serde_json::to_writer(&mut count, item);
+    count.0
 }
 
 /// Where an object stands in a list, in the order of caches: by namespace, then
