@@ -151,7 +151,7 @@ async fn events(
     }
     let place = state.event_places().take(&caller.name())?;
     let Caller(principal) = caller;
-    let feed = Feed::new(state, principal, &scope);
+    let feed = Feed::new(state, principal, &scope)?;
     Ok(News(stream(feed, place).boxed()))
 }
 

@@ -27,6 +27,7 @@ use crate::{
     images::ImageView,
     offers::{self, OfferView},
     policy::{self, Action, Whose},
+    problem::{Problem, ProblemKind},
     state::ApiState,
     users::UserView,
     vms::VmView,
@@ -34,6 +35,8 @@ use crate::{
 
 /// Longest sleep, lest a session of many years overflows a timer.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 3600);
+/// Bytes of the JSON of a VM, an image, an offer or an account, about, without its keys.
+const OF_OBJECT: usize = 2048;
 
 /// An event that waits to be sent, and what it holds.
 struct Told {
@@ -65,7 +68,12 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(state: ApiState, principal: Principal, scope: &Scope) -> Self {
+    /// Refused where there is no memory for what it says first.
+    pub(super) fn new(
+        state: ApiState,
+        principal: Principal,
+        scope: &Scope,
+    ) -> Result<Self, Problem> {
         // First listen, then look: nothing is missed in between.
         let caches = state.caches();
         let (vms, images, offers) = (
@@ -94,8 +102,8 @@ impl Feed {
             sending: None,
             is_over: false,
         };
-        feed.tell_all();
-        feed
+        feed.tell_all()?;
+        Ok(feed)
     }
 
     /// The next event; `None` when the stream is over.
@@ -148,9 +156,8 @@ impl Feed {
             Ok(text) => text,
             Err(error) => return tracing::error!(%error, name, "an event cannot be written"),
         };
-        // As text, and as what is sent.
         let owner = self.principal.name();
-        match self.state.streams().take(&owner, 2 * text.len()) {
+        match self.state.streams().take(&owner, held_by(text.len())) {
             Ok(share) => self.waiting.push_back(Told {
                 event: Event::default().event(name).data(text),
                 share,
@@ -161,25 +168,47 @@ impl Feed {
     }
 
     /// Everything as it is now, instead of what was still to be said.
-    fn tell_all(&mut self) {
+    ///
+    /// Its share of the memory is taken before anything is made of it, by what it will
+    /// about be: who has no share, and asks again and again, costs little.
+    fn tell_all(&mut self) -> Result<(), Problem> {
         self.waiting.clear();
         // First these: what changes until the VMs are looked at is told of once more.
         self.suspended = self.suspended_now();
         let caches = self.state.caches();
         let images = caches.images.list(|_| true);
         let offers = offers::open_to(&self.state, &self.principal);
+        let vms = caches.vms.list(|vm| self.follows(vm));
+        let me = self.principal.user();
+        let keys = vms.iter().map(|vm| &vm.spec.ssh_public_keys);
+        let length = (vms.len() + images.len() + offers.len() + 1) * OF_OBJECT
+            + keys.map(|keys| length_of(keys)).sum::<usize>()
+            // An account tells them twice: as they are, and with when they came.
+            + 2 * length_of(&me.spec.ssh_public_keys);
+        let owner = self.principal.name();
+        let mut share = self.state.streams().take(&owner, held_by(length))?;
         let snapshot = Snapshot {
-            vms: caches
-                .vms
-                .list(|vm| self.follows(vm))
+            vms: vms
                 .iter()
                 .map(|vm| VmView::among(&caches.users, vm))
                 .collect(),
             images: images.iter().map(|image| ImageView::of(image)).collect(),
             offers: offers.iter().map(|offer| OfferView::of(offer)).collect(),
-            me: UserView::of(self.principal.user()),
+            me: UserView::of(me),
         };
-        self.tell("snapshot", &snapshot);
+        let text = serde_json::to_string(&snapshot).map_err(|error| {
+            tracing::error!(%error, "what a stream says first cannot be written");
+            Problem::new(
+                ProblemKind::Internal,
+                "the news could not be written: the operator finds the cause in the log",
+            )
+        })?;
+        share.resize(held_by(text.len()))?;
+        self.waiting.push_back(Told {
+            event: Event::default().event("snapshot").data(text),
+            share,
+        });
+        Ok(())
     }
 
     fn follows(&self, vm: &KiteVirtualMachine) -> bool {
@@ -363,7 +392,9 @@ impl Feed {
     fn news<K>(&mut self, change: Result<Change<K>, RecvError>) -> Option<Change<K>> {
         match change {
             Ok(Change::All) | Err(RecvError::Lagged(_)) => {
-                self.tell_all();
+                // Without it the stream ends: whoever reads it connects again, and is refused
+                // with when to try next.
+                self.is_over |= self.tell_all().is_err();
                 None
             }
             Ok(change) => Some(change),
@@ -394,6 +425,15 @@ impl Feed {
             self.is_over = true;
         }
     }
+}
+
+/// Bytes that an event of this length holds: as text, and as what is sent.
+fn held_by(length: usize) -> usize {
+    2 * length
+}
+
+fn length_of(keys: &[String]) -> usize {
+    keys.iter().map(String::len).sum()
 }
 
 /// The next change of a session in a VM; never where none is followed.
