@@ -1,5 +1,5 @@
-//! Who asks for much holds no more of the server's memory than it gives, and somebody who
-//! is signed in is answered beside it.
+//! Who asks for much holds no more of the server's memory than it gives; somebody who is
+//! signed in is answered beside it, and others sign in.
 //!
 //! What is measured is the process's resident memory, so the clients of the flood are in
 //! another one.
@@ -24,7 +24,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use self::floods::{
-    BEGUN, OF_HTTP1, Stage, ask_for_console, ask_for_news, begun_frame, resident, start_flood, whom,
+    BEGUN, OF_HTTP1, Stage, ask_for_console, ask_for_news, assert_not_slowed, begun_frame,
+    median_of, resident, start_flood, whom,
 };
 
 /// For bodies, and for streams.
@@ -151,16 +152,31 @@ async fn a_flood_takes_no_more_memory_than_there_is_for_it() {
     let stage = Stage::new(|builder| builder.body_memory(BUDGET).stream_memory(BUDGET)).await;
     let ann = stage.sign_in("ann").await;
     stage.answers(&ann).await;
+    let quiet = median_of(20, async || stage.answers(&ann).await).await;
+    let quiet_in = median_of(5, async || stage.sign_in_at_last("bob").await).await;
     let before = resident();
 
     let mut flood = start_flood(stage.address, &ann).await;
     let bound = BUDGET + BUDGET + (HTTP1 + 32) * OF_HTTP1 + HTTP2_SERVED * OF_HTTP2;
     let mut most = 0;
-    for _ in 0..20 {
+    let beside = median_of(20, async || {
         stage.answers(&ann).await;
         most = most.max(resident().saturating_sub(before));
+    })
+    .await;
+    let beside_in = median_of(5, async || {
+        stage.sign_in_at_last("bob").await;
+        most = most.max(resident().saturating_sub(before));
+    })
+    .await;
+    for _ in 0..10 {
         tokio::time::sleep(Duration::from_millis(100)).await;
+        most = most.max(resident().saturating_sub(before));
     }
+    // The flood has the processors, too: it is as large as the machine lets it be.
+    let (answer, login) = (Duration::from_millis(20), Duration::from_millis(100));
+    assert_not_slowed("an answer", beside, quiet, answer, 50);
+    assert_not_slowed("a sign-in", beside_in, quiet_in, login, 50);
     eprintln!("grew by {} MiB of {}", most >> 20, bound >> 20);
     assert!(most < bound, "{} MiB of {}", most >> 20, bound >> 20);
     flood.kill().await.unwrap();

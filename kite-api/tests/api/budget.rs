@@ -1,13 +1,19 @@
-//! Bodies of strangers take no more memory than they may, and leave room for others.
+//! Bodies of strangers, and what nobody reads, take no more memory than they may, and leave
+//! room for others.
 
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures::{StreamExt as _, future::join_all, stream};
 use http::{Method, Request, header};
-use kite_core::crd::AccessLevel;
+use kite_core::{
+    cluster::Cluster as _,
+    crd::{AccessLevel, KiteVirtualMachine, KiteVirtualMachineSpec},
+    names,
+};
 use serde_json::json;
 use tokio::sync::watch;
+use tower::ServiceExt as _;
 
 use crate::world::{World, request, send};
 
@@ -91,4 +97,72 @@ async fn a_stranger_s_body_that_does_not_come_is_given_up_before_the_request_is(
         refused.text("/detail").contains("within 10 seconds"),
         "{refused:?}"
     );
+}
+
+/// A VM whose keys are a quarter of a megabyte.
+async fn large_vm(world: &World, owner: &str) {
+    let mut spec = KiteVirtualMachineSpec::new(
+        1,
+        "1Gi".parse().unwrap(),
+        "5Gi".parse().unwrap(),
+        "debian-12",
+        format!("{owner}-web"),
+    );
+    let keys = (0..31).map(|n| format!("ssh-ed25519 AAAA {n:0>8000}"));
+    spec.ssh_public_keys = keys.collect();
+    let mut vm = KiteVirtualMachine::new("web", spec);
+    vm.metadata.namespace = Some(names::user_namespace(owner));
+    let made = world.cluster.create(&vm).await.unwrap();
+    world.state.caches().vms.caught_up_with(&made).await;
+}
+
+#[tokio::test]
+async fn answers_that_are_not_read_hold_an_account_s_part_and_no_more() {
+    let world = World::with(|builder| builder.answer_memory(32 << 20)).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let bob = world.user("bob", AccessLevel::User).await;
+    large_vm(&world, "ann").await;
+    large_vm(&world, "bob").await;
+    let ask = |method: Method| {
+        let asked = request(method, "/api/v1/vms", &ann, None);
+        world.router.clone().oneshot(asked)
+    };
+    let mut unread = Vec::new();
+    let refused = loop {
+        let answer = ask(Method::GET).await.unwrap();
+        if answer.status() != 200 {
+            break answer;
+        }
+        unread.push(answer);
+        assert!(unread.len() < 100, "there is no end");
+    };
+    assert_eq!(refused.status(), 429);
+    assert!(refused.headers().contains_key(header::RETRY_AFTER));
+    // A quarter of 32 MiB.
+    assert!((30..=34).contains(&unread.len()), "{}", unread.len());
+    // What is small is answered, and so is what is not sent, and others are.
+    assert_eq!(world.get("/api/v1/me", &ann).await.status, 200);
+    assert_eq!(ask(Method::HEAD).await.unwrap().status(), 200);
+    assert_eq!(world.get("/api/v1/vms", &bob).await.status, 200);
+    drop(unread);
+    let answer = world.get("/api/v1/vms", &ann).await;
+    assert_eq!(answer.names(), ["web"]);
+}
+
+#[tokio::test]
+async fn news_for_which_there_is_no_memory_are_refused() {
+    let world = World::with(|builder| builder.stream_memory(2 << 20)).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    large_vm(&world, "ann").await;
+    let ask = || {
+        let asked = request(Method::GET, "/api/v1/events", &ann, None);
+        world.router.clone().oneshot(asked)
+    };
+    let unread = ask().await.unwrap();
+    assert_eq!(unread.status(), 200);
+    let refused = ask().await.unwrap();
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()[header::RETRY_AFTER], "5");
+    drop(unread);
+    assert_eq!(ask().await.unwrap().status(), 200);
 }

@@ -3,7 +3,12 @@
 
 #![allow(dead_code, reason = "each flood needs some of it")]
 
-use std::{fs, net::SocketAddr, process::Stdio, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -43,7 +48,7 @@ pub const OF_HTTP1: usize = 64 * 1024;
 pub const BEGUN: &str = "the flood has begun";
 pub const PASSWORD: &str = "correct horse battery";
 /// How long anything may take before a test gives up: long, for a slow and busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Where the flood is told whom to flood.
 const WHOM: &str = "KITE_TEST_FLOOD";
 /// Bytes that a terminal prints at a time.
@@ -54,6 +59,28 @@ pub fn resident() -> usize {
     let line = text.lines().find(|it| it.starts_with("VmRSS:")).unwrap();
     let kilobytes = line.split_whitespace().nth(1).unwrap();
     kilobytes.parse::<usize>().unwrap() * 1024
+}
+
+/// How long it takes what somebody does, in the middle of so many times.
+pub async fn median_of(times: usize, mut task: impl AsyncFnMut()) -> Duration {
+    let mut all = Vec::new();
+    for _ in 0..times {
+        let started = Instant::now();
+        timeout(PATIENCE, task()).await.expect("it never ends");
+        all.push(started.elapsed());
+    }
+    all.sort_unstable();
+    all[all.len() / 2]
+}
+
+/// Asserts that something takes at most so many times as long as it did beside nobody. What
+/// is as good as nothing, `floor`, is not measured: machines are noisy.
+pub fn assert_not_slowed(what: &str, beside: Duration, quiet: Duration, floor: Duration, by: u32) {
+    eprintln!("{what}: {beside:?} beside the flood, {quiet:?} beside nobody");
+    assert!(
+        beside < quiet.max(floor) * by,
+        "{what}: {beside:?} beside the flood, {quiet:?} beside nobody"
+    );
 }
 
 /// A server over a cluster in memory with the accounts of ann and bob.
@@ -115,6 +142,30 @@ impl Stage {
         let (status, answer) = ask(self.address, head, &body).await;
         assert_eq!(status, 200, "{answer}");
         answer["token"].as_str().unwrap().to_owned()
+    }
+
+    /// The same for somebody who tries again when told to.
+    pub async fn sign_in_at_last(&self, name: &str) {
+        let body = json!({"username": name, "password": PASSWORD}).to_string();
+        let head = "POST /api/v1/auth/sign-in HTTP/1.1";
+        loop {
+            let (status, answer) = ask(self.address, head, &body).await;
+            if status == 200 {
+                return;
+            }
+            assert_eq!(status, 503, "{answer}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// An account whose password's hash is this.
+    pub async fn account(&self, name: &str, hash: PasswordHash) {
+        let spec = KiteUserSpec {
+            password_hash: Some(hash),
+            ..KiteUserSpec::new(name)
+        };
+        let user = KiteUser::new(name, spec);
+        self.cluster.create(&user).await.unwrap();
     }
 
     /// The namespace in which an account's VMs are.
