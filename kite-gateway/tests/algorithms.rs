@@ -5,12 +5,9 @@ mod common;
 
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use common::{Bed, Trusting, run, text};
 use russh::keys::{Algorithm, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey};
-use russh::{Preferred, kex};
 
 async fn with_options(bed: &Bed, options: &[&str]) -> Output {
     let mut client = bed.with_key("ssh");
@@ -160,48 +157,4 @@ async fn ssh_audit_finds_nothing_that_fails() {
     for warning in warnings {
         assert!(warning.contains("post-quantum"), "{warning}");
     }
-}
-
-/// Strangers ask for the key exchange that costs most, beside somebody who is logged
-/// in: how long a keystroke takes, beside what it takes without them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn handshakes_of_strangers_hold_up_no_session() {
-    let bed = Bed::new().await;
-    let _guest = bed.machine("web").await;
-    let mut session = bed.session("web", "cat").await;
-    let quiet = session.slowest_echo(40).await;
-    let over = Arc::new(AtomicBool::new(false));
-    let config = Arc::new(russh::client::Config {
-        preferred: Preferred {
-            kex: [kex::DH_G18_SHA512, kex::CURVE25519].as_slice().into(),
-            ..Preferred::DEFAULT
-        },
-        ..russh::client::Config::default()
-    });
-    let strangers: Vec<_> = (0..3)
-        .map(|_| {
-            let (over, config, address) = (over.clone(), config.clone(), bed.address);
-            tokio::spawn(async move {
-                let mut handshakes = 0;
-                while !over.load(Ordering::Relaxed) {
-                    let connecting = russh::client::connect(config.clone(), address, Trusting);
-                    handshakes += usize::from(connecting.await.is_ok());
-                }
-                handshakes
-            })
-        })
-        .collect();
-    let started = Instant::now();
-    let mut slowest = Duration::ZERO;
-    while started.elapsed() < Duration::from_secs(3) {
-        slowest = slowest.max(session.slowest_echo(5).await);
-    }
-    over.store(true, Ordering::Relaxed);
-    let mut handshakes = 0;
-    for stranger in strangers {
-        handshakes += stranger.await.unwrap();
-    }
-    eprintln!("{handshakes} handshakes; slowest keystroke {slowest:?}, beside nobody {quiet:?}");
-    assert!(handshakes > 0, "nobody attacked");
-    assert!(slowest < quiet.max(Duration::from_millis(50)) * 50);
 }

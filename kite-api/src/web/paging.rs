@@ -173,3 +173,26 @@ impl OperationInput for Page {
         Query::<PageQuery>::operation_input(ctx, operation);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_page_ends_before_it_is_of_any_size_and_the_next_goes_on() {
+        let text = "x".repeat(1 << 20);
+        let all: Vec<String> = (0..10).map(|n| format!("{n}{text}")).collect();
+        let (mut page, mut lengths) = (Page::default(), Vec::new());
+        loop {
+            let items = page.cut_along(&all, Clone::clone, Clone::clone);
+            assert_eq!(items.total, 10);
+            lengths.push(items.items.len());
+            let Some(next) = items.next else {
+                break;
+            };
+            page.after = Some(URL_SAFE_NO_PAD.decode(next).unwrap());
+        }
+        assert_eq!(lengths, [4, 4, 2]);
+    }
+}
