@@ -1,5 +1,7 @@
 //! [`Feed`]: what one stream has still to say.
 
+mod owners;
+
 use std::{
     collections::{BTreeSet, VecDeque},
     time::Duration,
@@ -8,7 +10,7 @@ use std::{
 use axum::response::sse::Event;
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Object, ObjectKey},
+    cluster::Object,
     crd::{
         AccessLevel, KiteConnection, KiteImage, KitePlatform, KiteSession, KiteToken, KiteUser,
         KiteVirtualMachine, KiteVirtualMachineOffer,
@@ -311,50 +313,6 @@ impl Feed {
         }
         if !self.is_over {
             self.owners_changed(change);
-        }
-    }
-
-    /// Names of the accounts that are suspended.
-    fn suspended_now(&self) -> BTreeSet<String> {
-        let users = &self.state.caches().users;
-        let suspended = users.list(|user| user.spec.suspended);
-        suspended.iter().map(|user| user.name_any()).collect()
-    }
-
-    /// The VMs of who was suspended or let in again are others than it was told.
-    fn owners_changed(&mut self, change: &Result<Change<KiteUser>, RecvError>) {
-        let owners = match change {
-            Ok(Change::Seen(key)) => [key.name.clone()].into(),
-            Ok(Change::Gone(user)) => [user.name_any()].into(),
-            Ok(Change::All) | Err(_) => &self.suspended | &self.suspended_now(),
-        };
-        for owner in owners {
-            self.owner_changed(owner);
-        }
-    }
-
-    fn owner_changed(&mut self, owner: String) {
-        let namespace = names::user_namespace(&owner);
-        if self.namespace.as_ref().is_some_and(|own| *own != namespace) {
-            return;
-        }
-        let caches = self.state.caches();
-        let user = caches.users.get(&ObjectKey::cluster(&owner));
-        let is_news = if user.is_some_and(|user| user.spec.suspended) {
-            self.suspended.insert(owner)
-        } else {
-            self.suspended.remove(&owner)
-        };
-        if !is_news {
-            return;
-        }
-        let vms = caches.vms.list_shown(Some(&namespace), |_| true);
-        let vms: Vec<_> = vms
-            .iter()
-            .map(|(vm, _)| VmView::among(&caches.users, vm))
-            .collect();
-        for vm in &vms {
-            self.tell("vm", vm);
         }
     }
 
