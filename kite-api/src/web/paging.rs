@@ -185,7 +185,7 @@ mod tests {
         let all: Vec<String> = (0..10).map(|n| format!("{n}{text}")).collect();
         let (mut page, mut lengths) = (Page::default(), Vec::new());
         loop {
-            let items = page.cut_along(&all, Clone::clone, Clone::clone);
+            let items = page.cut_along(&all, String::clone, String::clone);
             assert_eq!(items.total, 10);
             lengths.push(items.items.len());
             let Some(next) = items.next else {

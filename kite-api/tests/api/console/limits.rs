@@ -66,6 +66,16 @@ async fn of_all() {
 }
 
 #[tokio::test]
+async fn of_memory_of_which_there_is_enough_for_one() {
+    let stage = Stage::with(|builder| builder.stream_memory(1)).await;
+    // Beside the news of the page that shows it.
+    let _news = crate::events::News::of(&stage.world, "/api/v1/events", &stage.ann).await;
+    let _open = stage.open("Serial").await;
+    let refused = Client::connect(stage.address, &stage.ann).await.err();
+    assert_eq!(refused, Some(429));
+}
+
+#[tokio::test]
 async fn of_time() {
     for (idle, longest, why) in [(50, 60_000, "nothing was done"), (60_000, 50, "as long as")] {
         let limits = ConsoleLimits {

@@ -276,6 +276,8 @@ const said = {
   "the API is starting: try again in a moment": "서버가 시작하는 중입니다. 잠시 뒤에 다시 시도하세요.",
   "a fault of Kite itself: the operator finds it in the log under this request's id": "Kite에 오류가 생겼습니다. 운영자가 로그에서 이 요청의 ID로 찾을 수 있습니다.",
   "this server holds as much for others as it may: try again shortly": "서버가 처리 중인 요청이 너무 많습니다. 잠시 뒤에 다시 시도하세요.",
+  "the account holds as much of this server's memory as one may, for its consoles and streams of events: close one and try again": "이 계정의 콘솔과 열린 페이지가 서버의 메모리를 너무 많이 차지합니다. 하나를 닫고 다시 시도하세요.",
+  "the account holds as much of this server's memory as one may, for answers that it has not read: read them, or ask for fewer at a time": "이 계정으로 보낸 응답이 서버에 너무 많이 남아 있습니다. 잠시 뒤에 다시 시도하거나 한 번에 더 적게 요청하세요.",
   "the body was not complete within {seconds} seconds: send it at once": "보낸 내용이 {seconds}초 안에 다 오지 않았습니다. 한 번에 보내세요.",
   "the body has more than {most} bytes: send less": "보낸 내용이 {most}바이트를 넘습니다. 줄여서 보내세요.",
   "the account has {most} streams of events open: close one": "이 계정으로 열린 페이지가 너무 많습니다({most}개). 하나를 닫으세요.",
