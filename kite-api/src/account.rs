@@ -19,6 +19,7 @@ use crate::{
         new_epoch, prove_password, proved_until, read_password, require_free_email, sessions_of,
     },
     key_dates,
+    notices::note_edit,
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
@@ -178,6 +179,7 @@ async fn patch(
         let is_unverified = email.is_string().then_some("true");
         notes.insert(EMAIL_UNVERIFIED.to_owned(), json!(is_unverified));
     }
+    notes.append(&mut note_edit(user, &spec));
     let cache = &state.caches().users;
     let spec = Value::from(spec);
     let edited = edit_noting(&state, cache, user, &condition, &spec, &notes, &form).await?;
@@ -270,10 +272,11 @@ async fn change_password(
     if !keep_tokens {
         spec.insert("tokenEpoch".to_owned(), json!(new_epoch()));
     }
+    let mut notes = key_dates::note_password();
+    notes.append(&mut note_edit(user, &spec));
     let spec = Value::from(spec);
     let cache = &state.caches().users;
     let anyhow = IfMatch::default();
-    let notes = key_dates::note_password();
     let edited = edit_noting(&state, cache, user, &anyhow, &spec, &notes, &form).await;
     let edited = password.settle(&state, Some(user), edited).await?;
     tracing::info!(user = caller.name(), "changed the own password");

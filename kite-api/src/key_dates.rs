@@ -1,7 +1,7 @@
 //! Since when an account has its keys and its password, in annotations of the account:
 //! one for each, so that two who write at once do not take each other's away.
 //!
-//! What was put there by others than the API has no date.
+//! What others than the API put there has the date on which that was found.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ const PASSWORD: &str = "hy3ons.github.io/password-since";
 pub(crate) struct KeyView {
     /// The key as `authorized_keys` has it.
     public_key: String,
-    /// Since when it is there. Absent where it was put there by others than this API, or
-    /// before this was noted.
+    /// Since when it is there: where others than this API put it there, since that was
+    /// found. Absent where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     added_at: Option<String>,
@@ -66,6 +66,11 @@ fn keys_at(user: Option<&KiteUser>, keys: &[String], now: Timestamp) -> Map<Stri
     notes
 }
 
+/// What is noted of a key that others have put there.
+pub(crate) fn note_key(key: &str, now: Timestamp) -> (String, Value) {
+    (name_of(key), json!(now.to_string()))
+}
+
 /// What is noted when an account gets a password now.
 pub(crate) fn note_password() -> Map<String, Value> {
     password_at(Timestamp::now())
@@ -96,13 +101,6 @@ pub(crate) fn keys_of(user: &KiteUser) -> Vec<KeyView> {
         added_at: time_in(user.annotations(), &name_of(key)).map(|at| at.to_string()),
     };
     keys.map(view).collect()
-}
-
-/// The keys of `user` whose dates are known, with them.
-pub(crate) fn dates_of(user: &KiteUser) -> Vec<(String, Timestamp)> {
-    let keys = user.spec.ssh_public_keys.iter();
-    let dated = |key: &String| Some((key.clone(), time_in(user.annotations(), &name_of(key))?));
-    keys.filter_map(dated).collect()
 }
 
 /// Since when `user` has the password; nothing where that is not known.

@@ -1,10 +1,21 @@
 //! What the owner of an account should know of, until they have seen it.
 //!
-//! Nearly nothing is stored for it: API tokens, keys, places of sign-ins and VMs have their
-//! dates, and the account has a mark up to which its owner has seen them. So nothing is
-//! told twice, and no crash loses a notice.
+//! | Module | What |
+//! |---|---|
+//! | [`store`] | how notices are kept, in annotations of what they are about |
+//! | [`told`] | what was told of last: what differs from it is news |
+//! | [`expiry`] | what is told of the end of a VM |
+//! | [`write`] | what is written by itself |
+//!
+//! A notice is there by the same write as what it tells of, or before that, and stays until
+//! somebody has named it by its id: so none is lost to a crash, or with what it is about.
 
-use std::time::Duration;
+mod expiry;
+mod store;
+mod told;
+mod write;
+
+use std::sync::Arc;
 
 use aide::axum::{
     ApiRouter,
@@ -14,39 +25,34 @@ use axum::extract::State;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
     crd::{KiteUser, KiteVirtualMachine},
     names,
 };
 use kube::ResourceExt as _;
 use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+pub(crate) use self::{
+    expiry::note_vm_edit,
+    told::{note_edit, note_new, note_new_vm},
+    write::{find_out, tell_ahead},
+};
+use self::{
+    expiry::{is_seen, is_told, of_vm},
+    store::{Record, Seen, applied, id_of, more, stored},
+    told::{found, found_of_vm},
+};
 use crate::{
-    auth::{Caller, is_token_of, is_valid, places_of, tokens_of},
-    key_dates,
+    auth::Caller,
     openapi::about,
     policy::{Action, Whose},
-    problem::Problem,
+    problem::{Problem, ProblemKind},
     state::ApiState,
     web::{Answer, Done, Form, Input, Sent},
 };
 
 const TAG: &str = "me";
-
-/// The annotation that tells up to when the owner has seen notices.
-const SEEN: &str = "hy3ons.github.io/notices-seen";
-/// The annotation that tells since when the quota is what it is.
-const QUOTA: &str = "hy3ons.github.io/quota-since";
-/// The annotation that tells since when there is a second factor, or none any more.
-const FACTOR: &str = "hy3ons.github.io/factor-since";
-/// The annotation of a VM that tells since when it has its end.
-const END: &str = "hy3ons.github.io/end-since";
-/// How long before its end a VM is told of.
-const AHEAD: Duration = Duration::from_secs(24 * 3600);
-/// Most notices that are told at once: the newest.
-const MOST: usize = 50;
 
 /// The paths below `/me/notices`.
 pub(crate) fn routes() -> ApiRouter<ApiState> {
@@ -62,13 +68,18 @@ pub(crate) fn routes() -> ApiRouter<ApiState> {
             "/me/notices/seen",
             post_with(
                 see,
-                about(TAG, "seeNotices", "Note that one has seen notices", &[]),
+                about(
+                    TAG,
+                    "seeNotices",
+                    "Note that one has seen notices",
+                    &[ProblemKind::Conflict],
+                ),
             ),
         )
 }
 
 /// What a notice is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum NoticeKind {
     /// Somebody signed in from a browser or an address that the account was not seen at.
     SignIn,
@@ -76,6 +87,10 @@ pub(crate) enum NoticeKind {
     Token,
     /// A key was added that opens all VMs.
     Key,
+    /// The account was linked with somebody at a sign-in provider, who may sign in to it.
+    Identity,
+    /// A VM has another key or password with which one may log in to it.
+    VmAccess,
     /// The account has another password.
     Password,
     /// A second factor was set up, or taken away.
@@ -100,8 +115,8 @@ pub(crate) struct NoticeView {
     /// Since when it is so.
     #[schemars(extend("format" = "date-time"))]
     at: String,
-    /// What it is about by name: the token, the key, the VM, or what the client called
-    /// itself.
+    /// What it is about by name: the token, the key, the VM, where the sign-in provider is,
+    /// or what the client called itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     /// The network that somebody signed in from.
@@ -111,20 +126,17 @@ pub(crate) struct NoticeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     until: Option<String>,
-    #[serde(skip)]
-    when: Timestamp,
 }
 
 impl NoticeView {
-    fn new(kind: NoticeKind, of: &str, when: Timestamp) -> Self {
+    fn of((id, record): (String, Record)) -> Self {
         Self {
-            id: names::fingerprint(&format!("{kind:?}\n{of}\n{when}")),
-            kind,
-            at: when.to_string(),
-            name: (!of.is_empty()).then(|| of.to_owned()),
-            network: None,
-            until: None,
-            when,
+            id,
+            kind: record.kind,
+            at: record.at.to_string(),
+            name: record.name,
+            network: record.network,
+            until: record.until.map(|until| until.to_string()),
         }
     }
 }
@@ -135,29 +147,48 @@ impl NoticeView {
 pub(crate) struct Notices {
     /// The newest first.
     items: Vec<NoticeView>,
+    /// At least so many more there were, of which no more than that is known: of each kind
+    /// some are kept.
+    more: u32,
 }
 
 /// `GET /api/v1/me/notices`
 async fn list(State(state): State<ApiState>, caller: Caller) -> Result<Answer<Notices>, Problem> {
     caller.require(Action::UseAccount, Whose::Own)?;
-    let items = unseen(&state, caller.user(), Timestamp::now());
-    Ok(Answer::new(Notices { items }))
+    Ok(Answer::new(unseen(&state, caller.user(), Timestamp::now())))
 }
 
-/// Up to which notice one has seen them.
+/// What one has seen.
 pub(crate) struct NoticesSeen {
-    until: Time,
+    ids: Vec<String>,
+    more: Option<u32>,
+    until: Option<Time>,
 }
 
 impl Input for NoticesSeen {
     const NAME: &'static str = "NoticesSeen";
-    const MEANING: &'static [(&'static str, &'static str)] = &[(
-        "until",
-        "The time of the newest notice that was seen. What is later stays.",
-    )];
+    const MEANING: &'static [(&'static str, &'static str)] = &[
+        (
+            "ids",
+            "The ids of the notices that were seen. All others stay.",
+        ),
+        (
+            "more",
+            "How many more there were when one was told so: these are put away, too.",
+        ),
+        (
+            "until",
+            "For clients that name no ids: the time of the newest notice that was seen. All up \
+             to then are put away, whether they were shown or not.",
+        ),
+    ];
 
     fn read(form: &mut Form) -> Option<Self> {
-        form.required("until").map(|until| Self { until })
+        Some(Self {
+            ids: form.optional("ids").unwrap_or_default(),
+            more: form.optional("more"),
+            until: form.optional("until"),
+        })
     }
 }
 
@@ -169,140 +200,58 @@ async fn see(
 ) -> Result<Done, Problem> {
     // They may be the only trace of a session that was taken.
     caller.require(Action::PutAwayNotices, Whose::Own)?;
-    let NoticesSeen { until } = form.finish_with(input)?;
-    let user = caller.user();
-    // What is still to come was seen by nobody.
-    let until = until.0.min(Timestamp::now());
-    if seen_until(user).is_some_and(|seen| seen >= until) {
-        return Ok(Done::default());
-    }
-    let patch = json!({
-        "metadata": { "uid": user.uid(), "annotations": { SEEN: until.to_string() } },
-    });
-    let key = ObjectKey::of(user.as_ref());
-    let edited = state
-        .cluster()
-        .edit(FieldManager::API, &key, &patch)
-        .await?;
-    state.caches().users.caught_up_with(&edited).await;
+    let NoticesSeen { ids, more, until } = form.finish_with(input)?;
+    let seen = Seen {
+        ids: ids.into_iter().collect(),
+        more: more.unwrap_or_default(),
+        // What is still to come was seen by nobody.
+        until: until.map(|until| until.0.min(Timestamp::now())),
+    };
+    write::see(&state, caller.user(), &seen).await?;
     Ok(Done::default())
 }
 
-fn time_in<K: kube::ResourceExt>(object: &K, name: &str) -> Option<Timestamp> {
-    object.annotations().get(name)?.parse().ok()
-}
-
-fn seen_until(user: &KiteUser) -> Option<Timestamp> {
-    time_in(user, SEEN)
-}
-
-/// What `user` has not seen by `now`, the newest first.
-fn unseen(state: &ApiState, user: &KiteUser, now: Timestamp) -> Vec<NoticeView> {
+/// The VMs of `user` that are not being deleted.
+fn vms_of(state: &ApiState, user: &KiteUser) -> Vec<Arc<KiteVirtualMachine>> {
     let namespace = names::user_namespace(&user.name_any());
-    let vms = state.caches().vms.list_shown(Some(&namespace), |vm| {
-        vm.spec.expires_at.is_some() && vm.metadata.deletion_timestamp.is_none()
-    });
-    let mut notices = of_account(user);
-    notices.extend(of_tokens(state, user));
-    notices.extend(vms.iter().filter_map(|(vm, _)| of_vm(vm, now)));
-    let seen = seen_until(user);
-    notices.retain(|it| it.when <= now && seen.is_none_or(|seen| it.when > seen));
-    notices.sort_by(|a, b| b.when.cmp(&a.when).then(a.id.cmp(&b.id)));
-    notices.truncate(MOST);
-    notices
+    let is_there = |vm: &KiteVirtualMachine| vm.metadata.deletion_timestamp.is_none();
+    let vms = state.caches().vms.list_shown(Some(&namespace), is_there);
+    vms.into_iter().map(|(vm, _)| vm).collect()
 }
 
-/// What the account itself tells.
-fn of_account(user: &KiteUser) -> Vec<NoticeView> {
-    let mut notices = Vec::new();
-    for (_, place) in places_of(user) {
-        // Making an account is no news to whoever has just done so.
-        if !place.is_first {
-            let client = place.client.as_deref().unwrap_or_default();
-            let mut notice = NoticeView::new(NoticeKind::SignIn, client, place.at);
-            notice.network = place.network;
-            notices.push(notice);
-        }
+/// What `user` has not seen by `now`. What others wrote is found here, too, and written
+/// down by the next sweep.
+fn unseen(state: &ApiState, user: &KiteUser, now: Timestamp) -> Notices {
+    let vms = vms_of(state, user);
+    let vms: Vec<&KiteVirtualMachine> = vms.iter().map(AsRef::as_ref).collect();
+    let there = applied(user.annotations(), &found(user, now));
+    let mut notices = stored(&there);
+    notices.retain(|(_, record)| is_told(record, &vms, now));
+    let mut beyond = more(&there);
+    for vm in &vms {
+        let there = applied(vm.annotations(), &found_of_vm(vm, now));
+        notices.append(&mut stored(&there));
+        beyond = beyond.saturating_add(more(&there));
+        notices.extend(of_vm(vm, now).filter(|(id, _)| !is_seen(vm, id)));
     }
-    for (key, at) in key_dates::dates_of(user) {
-        notices.push(NoticeView::new(NoticeKind::Key, &key, at));
+    notices.sort_by(|(a, one), (b, other)| other.at.cmp(&one.at).then(a.cmp(b)));
+    Notices {
+        items: notices.into_iter().map(NoticeView::of).collect(),
+        more: beyond,
     }
-    for (kind, at) in [
-        (NoticeKind::Password, key_dates::password_since(user)),
-        (NoticeKind::SecondFactor, time_in(user, FACTOR)),
-        (NoticeKind::Quota, time_in(user, QUOTA)),
-    ] {
-        if let Some(at) = at {
-            notices.push(NoticeView::new(kind, "", at));
-        }
-    }
-    notices
 }
 
-fn of_tokens(state: &ApiState, user: &KiteUser) -> Vec<NoticeView> {
-    let platform = state.platform();
-    let mut tokens = tokens_of(state, user);
-    tokens.retain(|token| is_valid(token) && is_token_of(token, user, &platform));
-    let notices = tokens.iter().filter_map(|token| {
-        let made = token.creation_timestamp()?.0;
-        Some(NoticeView::new(NoticeKind::Token, &token.spec.name, made))
-    });
-    notices.collect()
-}
-
-/// What is told of the end of a VM.
-fn of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Option<NoticeView> {
-    let end = vm.spec.expires_at.as_ref()?.0;
-    let name = vm.name_any();
-    let status = vm.status.as_ref();
-    if let Some(expiry) = status.and_then(|status| status.expiry.as_ref()) {
-        let mut notice = NoticeView::new(NoticeKind::VmDeleted, &name, expiry.expired_at.0);
-        notice.until = Some(expiry.delete_at.0.to_string());
-        return Some(notice);
-    }
-    // One that was given its end a moment ago is told of then, and not before.
-    let since = time_in(vm, END).or_else(|| Some(vm.creation_timestamp()?.0));
-    let when = since.map_or(end - AHEAD, |since| since.max(end - AHEAD));
-    if when > now {
-        return None;
-    }
-    let mut notice = NoticeView::new(NoticeKind::VmExpires, &name, when);
-    notice.until = Some(end.to_string());
-    Some(notice)
-}
-
-fn since_now(annotation: &str) -> Map<String, Value> {
-    Map::from_iter([(annotation.to_owned(), json!(Timestamp::now().to_string()))])
-}
-
-/// Notes what an account that is about to be made has from its beginning, which is no news.
-pub(crate) fn note_new(user: &mut KiteUser) {
-    let now = Timestamp::now();
-    key_dates::note_new(user, now);
-    let annotations = user.annotations_mut();
-    annotations.insert(SEEN.to_owned(), now.to_string());
-}
-
-/// What is noted when an account gets another quota.
-pub(crate) fn note_quota() -> Map<String, Value> {
-    since_now(QUOTA)
-}
-
-/// What is noted when a VM gets another end.
-pub(crate) fn note_end() -> Map<String, Value> {
-    since_now(END)
-}
-
-/// Notes that the second factor of `user` is another, or gone. That stands where this
-/// fails.
-pub(crate) async fn note_factor(state: &ApiState, user: &KiteUser) {
-    let patch = json!({
-        "metadata": { "uid": user.uid(), "annotations": since_now(FACTOR) },
-    });
-    let key = ObjectKey::of(user);
-    let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
-    match edited {
-        Ok(edited) => state.caches().users.caught_up_with(&edited).await,
-        Err(error) => tracing::warn!(%error, "a change of a second factor is not noted"),
-    }
+/// Adds to `notes`, which are about to be written to `user`, that somebody has signed in
+/// from a new place, which is called `place`: with which client, and in which network.
+pub(crate) fn put_sign_in(
+    user: &KiteUser,
+    notes: &mut Map<String, Value>,
+    place: &str,
+    (client, network): (&str, Option<String>),
+    now: Timestamp,
+) {
+    let mut record = Record::new(NoticeKind::SignIn, client, now);
+    record.network = network;
+    let id = id_of(NoticeKind::SignIn, place);
+    store::put(user.annotations(), notes, &id, &record);
 }

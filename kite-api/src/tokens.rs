@@ -20,6 +20,7 @@ use crate::{
         API_TOKEN, Caller, end_token, is_token_of, is_valid, new_token, seal_token, sealed_token,
         tokens_of,
     },
+    notices::{NoticeKind, tell_ahead},
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
@@ -217,13 +218,23 @@ async fn create(
         };
         return made.ok_or(refused);
     }
-    let made = match (state.cluster().create(&object).await, &stamp) {
-        (Err(ClusterError::AlreadyExists { .. }), Some(stamp)) => {
-            let made = repeated(&state, user, stamp, &object).await?;
-            return made.ok_or_else(|| taken(&name));
+    // Who makes one, uses it and ends it is told of, too.
+    let told = tell_ahead(&state, user, NoticeKind::Token, &name).await?;
+    let made = match state.cluster().create(&object).await {
+        Ok(made) => made,
+        // Nobody knows what came of it.
+        Err(error @ ClusterError::Unavailable { .. }) => return Err(form.blame(error)),
+        Err(error) => {
+            told.withdraw(&state).await;
+            return match (error, &stamp) {
+                (ClusterError::AlreadyExists { .. }, Some(stamp)) => {
+                    let made = repeated(&state, user, stamp, &object).await?;
+                    made.ok_or_else(|| taken(&name))
+                }
+                (ClusterError::AlreadyExists { .. }, None) => Err(taken(&name)),
+                (error, _) => Err(form.blame(error)),
+            };
         }
-        (Err(ClusterError::AlreadyExists { .. }), None) => return Err(taken(&name)),
-        (made, _) => made.map_err(|error| form.blame(error))?,
     };
     state.caches().tokens.caught_up_with(&made).await;
     tracing::info!(user = caller.name(), token = name, "made an API token");

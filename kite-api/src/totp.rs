@@ -13,7 +13,6 @@ use crate::{
         Caller, Client, Evidence, confirm, enrol, find_factor, prove_password, remove_factor,
         require_second_factor, verify_password,
     },
-    notices::note_factor,
     openapi::about,
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
@@ -167,7 +166,6 @@ async fn confirm_it(
     caller.require(Action::ManageSecondFactor, Whose::Own)?;
     let Code(code) = form.finish_with(input)?;
     let recovery_codes = confirm(&state, caller.user(), &client, &code).await?;
-    note_factor(&state, caller.user()).await;
     tracing::info!(user = caller.name(), "has a second factor");
     Ok(Answer::new(RecoveryCodes { recovery_codes }))
 }
@@ -204,7 +202,6 @@ async fn remove(
             "the account has no second factor",
         ));
     }
-    note_factor(&state, caller.user()).await;
     tracing::info!(user = caller.name(), "removed the second factor");
     Ok(Done::default())
 }

@@ -29,7 +29,7 @@ use crate::{
     },
     key_dates,
     lookup::present,
-    notices::{note_factor, note_quota},
+    notices::note_edit,
     openapi::about,
     policy::{Action, Whose},
     problem::{
@@ -361,9 +361,6 @@ async fn patch(
     if password.is_some() {
         notes.append(&mut key_dates::note_password());
     }
-    if spec.contains_key("quota") || access_level.is_some_and(|it| it != user.spec.access_level) {
-        notes.append(&mut note_quota());
-    }
     if spec.contains_key("email") {
         // Whoever manages accounts answers for it.
         notes.insert(EMAIL_UNVERIFIED.to_owned(), Value::Null);
@@ -405,7 +402,6 @@ async fn patch(
     };
     // Only now: what refuses the rest refuses this, too.
     if remove_second_factor && remove_factor(&state, &edited).await? {
-        note_factor(&state, &edited).await;
         tracing::warn!(by = caller.name(), user = name, "removed a second factor");
     }
     if ends_sessions {
@@ -446,9 +442,10 @@ async fn write(
     user: &Arc<KiteUser>,
     condition: IfMatch,
     spec: Map<String, Value>,
-    notes: Map<String, Value>,
+    mut notes: Map<String, Value>,
     form: Form,
 ) -> Result<KiteUser, Problem> {
+    notes.append(&mut note_edit(user, &spec));
     let is_lowered = lowers(user, &spec);
     let writing = {
         let (state, user, spec) = (state.clone(), Arc::clone(user), spec.clone().into());

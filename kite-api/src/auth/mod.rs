@@ -53,7 +53,6 @@ pub(crate) use self::{
     password_rule::{Owner as PasswordOwner, PASSWORD, is_long, read_password},
     passwords::Passwords,
     personal::{NotedUses, end_token, is_token_of, is_valid, new_token, tokens_of},
-    places::places_of,
     prove::{Evidence, prove_password, proved_until, verify_password},
     routes::routes,
     second_factor::{confirm, enrol, find_factor, remove_factor, require_second_factor},

@@ -2,13 +2,14 @@
 //!
 //! A place that an account was not seen at before is worth a notice to its owner. The
 //! places are annotations of the account, the newest of them only: one write for each new
-//! place, and none for one that is known.
+//! place, and none for one that is known. The notice is there by the same write, and stays
+//! when the place is forgotten.
 
 use std::net::IpAddr;
 
 use jiff::Timestamp;
 use kite_core::{
-    cluster::{Cluster as _, FieldManager, ObjectKey},
+    cluster::{Cluster as _, ClusterError, FieldManager, ObjectKey},
     crd::KiteUser,
     names,
 };
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Client;
-use crate::state::ApiState;
+use crate::{notices::put_sign_in, problem::Problem, state::ApiState};
 
 /// Begins the name of an annotation that has a place.
 const PLACE: &str = "hy3ons.github.io/place-";
@@ -28,20 +29,11 @@ const MOST: usize = 16;
 /// Most characters of what a client calls itself.
 const MOST_CLIENT: usize = 200;
 
-/// Where somebody signed in for the first time.
+/// Where somebody signed in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Place {
-    /// When.
-    pub(crate) at: Timestamp,
-    /// What the client called itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) client: Option<String>,
-    /// The network that it came from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) network: Option<String>,
-    /// The first place of all is no news.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) is_first: bool,
+struct Place {
+    /// When that was for the first time.
+    at: Timestamp,
 }
 
 /// About which address: the network of a provider's customer, or of an office.
@@ -70,7 +62,7 @@ fn name_of(user: &KiteUser, client: &Client) -> String {
 }
 
 /// The places of `user` by the names of their annotations.
-pub(crate) fn places_of(user: &KiteUser) -> Vec<(&str, Place)> {
+fn places_of(user: &KiteUser) -> Vec<(&str, Place)> {
     let annotations = user.annotations().iter();
     let places = annotations.filter(|(name, _)| name.starts_with(PLACE));
     places
@@ -85,33 +77,32 @@ fn noted(user: &KiteUser, client: &Client, now: Timestamp) -> Map<String, Value>
     if known.iter().any(|(place, _)| *place == name) {
         return Map::new();
     }
-    let agent = client.agent.as_deref();
-    let printable = |agent: &str| {
-        agent
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(MOST_CLIENT)
-            .collect()
-    };
-    let place = Place {
-        at: now,
-        client: agent.map(printable),
-        network: client.address.map(network_of),
-        is_first: known.is_empty(),
-    };
     known.sort_by_key(|(_, place)| place.at);
     let beyond = (known.len() + 1).saturating_sub(MOST);
     let gone = known.iter().take(beyond);
     let mut notes: Map<_, _> = gone
         .map(|(name, _)| ((*name).to_owned(), Value::Null))
         .collect();
-    let text = serde_json::to_string(&place).unwrap_or_default();
+    // The first place of all is no news.
+    if !known.is_empty() {
+        let agent = client.agent.as_deref().unwrap_or_default();
+        let printable = agent.chars().filter(|c| !c.is_control());
+        let agent: String = printable.take(MOST_CLIENT).collect();
+        let network = client.address.map(network_of);
+        put_sign_in(user, &mut notes, &name, (agent.as_str(), network), now);
+    }
+    let text = serde_json::to_string(&Place { at: now }).unwrap_or_default();
     notes.insert(name, json!(text));
     notes
 }
 
-/// Notes from where `user` has signed in. Where that fails the sign-in stands all the same.
-pub(super) async fn note_place(state: &ApiState, user: &KiteUser, client: &Client) {
+/// Notes from where `user` signs in, before they have a session: nobody has one of which
+/// the owner is not told. What the account has otherwise is no reason to keep them out.
+pub(super) async fn note_place(
+    state: &ApiState,
+    user: &KiteUser,
+    client: &Client,
+) -> Result<(), Problem> {
     // What another replica noted a moment ago may be in the copy only.
     let key = ObjectKey::of(user);
     let copy = state.caches().users.get(&key);
@@ -119,14 +110,16 @@ pub(super) async fn note_place(state: &ApiState, user: &KiteUser, client: &Clien
     let user = copy.as_deref().unwrap_or(user);
     let notes = noted(user, client, Timestamp::now());
     if notes.is_empty() {
-        return;
+        return Ok(());
     }
     let patch = json!({"metadata": {"uid": user.uid(), "annotations": notes}});
     let edited = state.cluster().edit(FieldManager::API, &key, &patch).await;
     match edited {
         Ok(edited) => state.caches().users.caught_up_with(&edited).await,
+        Err(error @ ClusterError::Unavailable { .. }) => return Err(error.into()),
         Err(error) => tracing::warn!(%error, "a new place of a sign-in is not noted"),
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -160,11 +153,8 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let notes = noted(&ann, &at("Firefox/140.0", "192.0.2.1"), now);
         apply(&mut ann, notes);
-        let [(_, first)] = &places_of(&ann)[..] else {
-            panic!("{ann:?}");
-        };
-        assert!(first.is_first);
-        assert_eq!(first.network.as_deref(), Some("192.0.2.0/24"));
+        assert_eq!(places_of(&ann).len(), 1);
+        assert_eq!(ann.annotations().len(), 1, "it is no news");
         for same in [
             at("Firefox/140.0", "192.0.2.1"),
             at("Firefox/141.5", "192.0.2.77"),
@@ -178,11 +168,10 @@ mod tests {
             at("Firefox/140.0", "2001:db8::1"),
         ] {
             let notes = noted(&ann, &other, now);
-            assert_eq!(notes.len(), 1);
+            assert_eq!(notes.len(), 2, "with a notice");
             apply(&mut ann, notes);
         }
-        let news = places_of(&ann);
-        assert_eq!(news.iter().filter(|(_, place)| !place.is_first).count(), 3);
+        assert_eq!(places_of(&ann).len(), 4);
         assert!(noted(&ann, &at("Firefox/140.0", "2001:db8:0:7::9"), now).is_empty());
     }
 
@@ -199,6 +188,13 @@ mod tests {
             apply(&mut ann, notes);
         }
         assert_eq!(places_of(&ann).len(), MOST);
+        // The notices of those that are forgotten are not, as far as there is room.
+        let notices = ann.annotations().values();
+        let notices: Vec<_> = notices.filter(|it| it.contains("SignIn")).collect();
+        assert_eq!(notices.len(), 12);
+        for network in ["192.0.1.0/24", "192.0.12.0/24"] {
+            assert!(notices.iter().any(|it| it.contains(network)), "{network}");
+        }
         let newest = at("curl", "192.0.39.1");
         assert!(noted(&ann, &newest, Timestamp::UNIX_EPOCH).is_empty());
     }

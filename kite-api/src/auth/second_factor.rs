@@ -15,6 +15,7 @@ use totp_rs::{Builder, Secret, Totp};
 use super::{Client, seal::Seal, sign_in::too_many, token::random, unchanged::edit_unchanged};
 use crate::{
     audit::note,
+    notices::{NoticeKind, tell_ahead},
     problem::{FieldError, Problem, ProblemKind},
     state::ApiState,
 };
@@ -122,7 +123,9 @@ pub(crate) async fn confirm(
     }
     let hashes: Vec<_> = codes.iter().map(|code| names::fingerprint(code)).collect();
     let spec = json!({ "confirmed": true, "lastStep": step, "recoveryCodes": hashes });
+    let told = tell_ahead(state, user, NoticeKind::SecondFactor, "").await?;
     if edit_unchanged(state, &factor, &spec).await?.is_none() {
+        told.withdraw(state).await;
         return Err(meanwhile());
     }
     Ok(codes.iter().map(|code| in_groups(code)).collect())
@@ -133,6 +136,10 @@ pub(crate) async fn remove_factor(state: &ApiState, user: &KiteUser) -> Result<b
     let Some(factor) = find_factor(state, user).await? else {
         return Ok(false);
     };
+    // One that was never confirmed guards nothing.
+    if factor.spec.confirmed {
+        tell_ahead(state, user, NoticeKind::SecondFactor, "").await?;
+    }
     state
         .cluster()
         .remove(&factor, PropagationPolicy::Background)

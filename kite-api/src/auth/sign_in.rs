@@ -235,8 +235,8 @@ pub(super) async fn open_in_browser(
         as_cookie: true,
         identity: Some(identity),
     };
+    note_place(state, user, client).await?;
     let session = open_session(state, user, entry).await?;
-    note_place(state, user, client).await;
     let settings = state.settings();
     Ok(match session.tokens {
         Tokens::One(_) => Vec::new(),
@@ -256,8 +256,8 @@ pub(crate) async fn greet<const STATUS: u16>(
         as_cookie,
         identity: None,
     };
+    note_place(state, user, client).await?;
     let session = open_session(state, user, entry).await?;
-    note_place(state, user, client).await;
     let settings = state.settings();
     let (token, cookies) = match session.tokens {
         Tokens::One(token) => (Some(token), Vec::new()),

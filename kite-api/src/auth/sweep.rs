@@ -18,7 +18,7 @@ use super::{
     session::belongs_to,
     take_in::take_in_all,
 };
-use crate::state::ApiState;
+use crate::{notices::find_out, state::ApiState};
 
 /// Time between two sweeps.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
@@ -95,6 +95,7 @@ pub(crate) async fn sweep(state: &ApiState) {
             }
         }
     }
+    find_out(state).await;
     take_in_all(state).await;
     sweep_passwords(state).await;
     if caches.invites.is_live() {

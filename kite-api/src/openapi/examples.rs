@@ -65,7 +65,7 @@ pub(crate) fn of(name: &str) -> Option<Value> {
             "sshPublicKeys": [KEY],
             "idleTimeout": "2h",
         }),
-        "NoticesSeen" => json!({"until": "2026-05-01T12:00:00Z"}),
+        "NoticesSeen" => json!({"ids": ["0f3a5c1e9b7d24680f3a5c1e9b7d2468"], "more": 0}),
         "PlatformEdit" => json!({
             "signUp": "Open",
             "blockedNetworks": ["198.51.100.0/24"],

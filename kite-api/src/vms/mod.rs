@@ -37,7 +37,7 @@ pub(crate) use self::{
 use crate::{
     auth::Caller,
     lookup::present,
-    notices::note_end,
+    notices::{note_new_vm, note_vm_edit},
     policy::{Action, Whose},
     problem::{Problem, ProblemKind},
     state::ApiState,
@@ -360,6 +360,7 @@ async fn create_new(
         },
     );
     vm.metadata.namespace = Some(namespace);
+    note_new_vm(&mut vm);
     if let Some(stamp) = stamp {
         stamp.mark(&mut vm);
     }
@@ -512,9 +513,9 @@ async fn write(
         .map(|spec| spec.keys().collect())
         .unwrap_or_default();
     tracing::info!(by = caller.name(), vm = %ObjectKey::of(vm), ?fields, "edits a VM");
-    let notes = match spec.get("expiresAt") {
-        Some(_) => note_end(),
-        None => Map::new(),
+    let notes = match spec {
+        Value::Object(spec) => note_vm_edit(vm, spec),
+        _ => Map::new(),
     };
     let vms = &state.caches().vms;
     edit_noting(state, vms, vm, condition, spec, &notes, form).await

@@ -23,6 +23,7 @@ use crate::{
         shape::is_address,
         sign_in::too_many,
     },
+    notices::{note_edit, note_new},
     problem::{Problem, ProblemKind},
     state::ApiState,
 };
@@ -116,11 +117,9 @@ async fn make(
         access_level: level.unwrap_or_default(),
         ..KiteUserSpec::new(&username)
     };
-    match state
-        .cluster()
-        .create(&KiteUser::new(&username, spec))
-        .await
-    {
+    let mut user = KiteUser::new(&username, spec);
+    note_new(&mut user);
+    match state.cluster().create(&user).await {
         Ok(user) => {
             // The provider vouches for people, of whom many may have one address.
             attempt.undecided();
@@ -281,9 +280,14 @@ async fn write(
     user: &KiteUser,
     identities: &[Identity],
 ) -> Result<Option<KiteUser>, Problem> {
+    let spec = Map::from_iter([("identities".to_owned(), json!(identities))]);
     let patch = json!({
-        "metadata": { "uid": user.uid(), "resourceVersion": user.resource_version() },
-        "spec": { "identities": identities },
+        "metadata": {
+            "uid": user.uid(),
+            "resourceVersion": user.resource_version(),
+            "annotations": note_edit(user, &spec),
+        },
+        "spec": spec,
     });
     match state.cluster().edit(FieldManager::API, key, &patch).await {
         Ok(edited) => Ok(Some(edited)),

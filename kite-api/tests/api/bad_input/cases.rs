@@ -289,7 +289,7 @@ impl Operation<'_> {
             "createUser" | "signUp" => json!({"username": "new", "password": PASSWORD}),
             "bootstrap" => json!({"token": TOKEN, "username": "new", "password": PASSWORD}),
             "prove" | "beginSecondFactor" | "removeSecondFactor" => json!({"password": PASSWORD}),
-            "seeNotices" => json!({"until": "2026-01-01T00:00:00Z"}),
+            "seeNotices" => json!({"ids": ["of-none"], "until": "2026-01-01T00:00:00Z"}),
             "signIn" => json!({"username": "root", "password": PASSWORD}),
             "changePassword" => {
                 json!({"currentPassword": PASSWORD, "newPassword": "another good horse"})

@@ -73,8 +73,10 @@ export const confirmTotp = (body: Sent<"Code">) =>
 export const endTotp = (body: Sent<"Evidence">) =>
   ask(client.DELETE("/api/v1/me/totp", { body: whole<"Evidence">(body) }));
 
-export const listNotices = async () => (await ask(client.GET("/api/v1/me/notices"))).items;
-export const seeNotices = (until: string) => ask(client.POST("/api/v1/me/notices/seen", { body: { until } }));
+export const listNotices = () => ask(client.GET("/api/v1/me/notices"));
+/** Puts away those with these ids, and so many of those of which only the number is known. */
+export const seeNotices = (ids: string[], more: number) =>
+  ask(client.POST("/api/v1/me/notices/seen", { body: { ids, more } }));
 
 /** An edit that counts only if nobody else edited what has this tag. */
 const unless = (etag: string | undefined) => (etag === undefined ? {} : { header: { "If-Match": etag } });

@@ -143,7 +143,7 @@ export const useNotices = () =>
       try {
         return await calls.listNotices();
       } catch (error) {
-        if (isMissing(error)) return [];
+        if (isMissing(error)) return { items: [], more: 0 };
         throw error;
       }
     },

@@ -9,9 +9,9 @@ const NoticesDialog = lazy(() => import("./NoticesDialog"));
 /** Tells how much there is that the account's owner has not seen, and shows it. */
 export function Bell() {
   const t = useT();
-  const notices = useNotices().data ?? [];
+  const notices = useNotices().data;
   const [open, setOpen] = useState(false);
-  const count = notices.length;
+  const count = (notices?.items.length ?? 0) + (notices?.more ?? 0);
   return (
     <span className="bell">
       <Button

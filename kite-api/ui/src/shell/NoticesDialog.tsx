@@ -15,20 +15,22 @@ import { dateTime } from "../lib/time";
 /** What the account's owner has not seen. It goes once they say that they have. */
 export default function NoticesDialog({ onClose }: { onClose: () => void }) {
   const { t } = useI18n();
-  const now = useNotices().data ?? [];
+  const notices = useNotices().data;
+  const now: NoticeItem[] = notices?.items ?? [];
   // What comes meanwhile is shown beside what was there, and nothing goes while it is read.
   const [shown, setShown] = useState(now);
   const news = now.filter(({ id }) => !shown.some((it) => it.id === id));
   if (news.length > 0) setShown([...news, ...shown]);
-  const newest = shown.reduce((latest, { at }) => (Date.parse(at) > Date.parse(latest) ? at : latest), shown[0]?.at ?? "");
+  const more = notices?.more ?? 0;
   const see = async () => {
-    await calls.seeNotices(newest);
+    const ids = shown.map(({ id }) => id);
+    await calls.seeNotices(ids, more);
     await queries.invalidateQueries({ queryKey: keys.notices });
     onClose();
   };
   return (
     <Dialog title={t("notices.title")} isOpen onClose={onClose}>
-      {shown.length === 0 ? (
+      {shown.length + more === 0 ? (
         <p className="quiet-text">{t("notices.empty")}</p>
       ) : (
         <ul className="rows" aria-label={t("notices.title")}>
@@ -39,8 +41,9 @@ export default function NoticesDialog({ onClose }: { onClose: () => void }) {
           ))}
         </ul>
       )}
+      {more > 0 && <p className="quiet-text">{t("notices.more", { count: more })}</p>}
       <div className="form-actions">
-        {shown.length > 0 && (
+        {shown.length + more > 0 && (
           <ActionButton look="primary" act={see}>
             {t("notices.seen")}
           </ActionButton>
@@ -56,6 +59,8 @@ const TITLES: Record<NoticeItem["kind"], Key> = {
   SignIn: "notice.SignIn",
   Token: "notice.Token",
   Key: "notice.Key",
+  Identity: "notice.Identity",
+  VmAccess: "notice.VmAccess",
   Password: "notice.Password",
   SecondFactor: "notice.SecondFactor",
   Quota: "notice.Quota",
@@ -71,7 +76,7 @@ function nameOf({ kind, name = "" }: NoticeItem): string {
 function Line({ notice, onLeave }: { notice: NoticeItem; onLeave: () => void }) {
   const { t, tag } = useI18n();
   const { kind, at, name, network, until } = notice;
-  const isOfVm = kind === "VmExpires" || kind === "VmDeleted";
+  const isOfVm = kind === "VmExpires" || kind === "VmDeleted" || kind === "VmAccess";
   const to = isOfVm ? `/vms/${name ?? ""}` : kind === "Quota" ? "/" : "/account";
   const when = until === undefined ? "" : dateTime(until, tag);
   return (

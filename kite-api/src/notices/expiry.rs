@@ -1,0 +1,105 @@
+//! What is told of the end of a VM. It follows from the VM for as long as that is there,
+//! which has the last such notice that was seen; the account keeps it for afterwards.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kite_core::crd::KiteVirtualMachine;
+use kube::ResourceExt as _;
+use serde_json::{Map, Value, json};
+
+use super::{
+    NoticeKind,
+    store::{Annotations, Record, annotation_of, applied, has_room, id_of, put, stored},
+    told::note_access,
+};
+
+/// The annotation of a VM that tells since when it has its end.
+const END: &str = "hy3ons.github.io/end-since";
+/// The annotation of a VM that tells which notice of its end was seen last.
+const SEEN: &str = "hy3ons.github.io/seen-end";
+/// How long before its end a VM is told of.
+const AHEAD: Duration = Duration::from_secs(24 * 3600);
+
+/// What is written with an edit of the spec of `vm`, so that its owner is told of it.
+pub(crate) fn note_vm_edit(
+    vm: &KiteVirtualMachine,
+    edit: &Map<String, Value>,
+) -> Map<String, Value> {
+    let mut notes = note_access(vm, edit);
+    if edit.contains_key("expiresAt") {
+        notes.insert(END.to_owned(), json!(Timestamp::now().to_string()));
+    }
+    notes
+}
+
+/// What is told of the end of `vm`, by id. Another end is told anew, whoever set it.
+pub(super) fn of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Option<(String, Record)> {
+    let end = vm.spec.expires_at.as_ref()?.0;
+    let (name, uid) = (vm.name_any(), vm.uid().unwrap_or_default());
+    let expiry = vm.status.as_ref().and_then(|it| it.expiry.as_ref());
+    let (kind, at, until) = if let Some(expiry) = expiry {
+        let (at, until) = (expiry.expired_at.0, expiry.delete_at.0);
+        (NoticeKind::VmDeleted, at, until)
+    } else {
+        // One that was given its end a moment ago is told of then, and not before.
+        let since = vm.annotations().get(END);
+        let since = since.and_then(|it| it.parse::<Timestamp>().ok());
+        let since = since.or_else(|| Some(vm.creation_timestamp()?.0));
+        let at = since.map_or(end - AHEAD, |since| since.max(end - AHEAD));
+        (NoticeKind::VmExpires, at, end)
+    };
+    if at > now {
+        return None;
+    }
+    let mut record = Record::new(kind, &name, at);
+    record.until = Some(until);
+    let id = id_of(kind, &format!("{uid}\n{end}\n{until}"));
+    record.vm = Some(uid);
+    Some((id, record))
+}
+
+/// Whether the owner has seen the notice called `id` of the end of `vm`.
+pub(super) fn is_seen(vm: &KiteVirtualMachine, id: &str) -> bool {
+    vm.annotations().get(SEEN).is_some_and(|seen| seen == id)
+}
+
+/// What says that they have.
+pub(super) fn note_seen(id: &str) -> (String, Value) {
+    (SEEN.to_owned(), json!(id))
+}
+
+/// Whether a notice that the account has is told beside those of `vms`: one of a VM that
+/// expired is where that was deleted, as its time was over.
+pub(super) fn is_told(record: &Record, vms: &[&KiteVirtualMachine], now: Timestamp) -> bool {
+    let is_there = |uid: &String| vms.iter().any(|vm| vm.uid().as_ref() == Some(uid));
+    record.kind != NoticeKind::VmDeleted
+        || (!record.vm.as_ref().is_some_and(is_there) && record.until.is_none_or(|it| it <= now))
+}
+
+/// What an account with `annotations` is to keep for when one of `vms`, which are all that
+/// it has, is gone, and to forget. Those for which there is no room are told of as long as
+/// they are there.
+pub(super) fn kept(
+    annotations: &Annotations,
+    vms: &[&KiteVirtualMachine],
+    now: Timestamp,
+) -> Map<String, Value> {
+    let of_vm = |vm: &KiteVirtualMachine| of_vm(vm, now).filter(|(id, _)| !is_seen(vm, id));
+    let mut ends: Vec<_> = vms.iter().copied().filter_map(of_vm).collect();
+    ends.retain(|(_, record)| record.kind == NoticeKind::VmDeleted);
+    let mut notes = Map::new();
+    for (id, record) in stored(annotations) {
+        let is_so = ends.iter().any(|(of, _)| *of == id);
+        // Its owner has seen or deleted it, or given it another end.
+        if !is_so && !is_told(&record, vms, now) {
+            notes.insert(annotation_of(&id), Value::Null);
+        }
+    }
+    for (id, record) in &ends {
+        if has_room(&applied(annotations, &notes), record.kind) {
+            put(annotations, &mut notes, id, record);
+        }
+    }
+    notes
+}

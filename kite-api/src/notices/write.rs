@@ -1,0 +1,211 @@
+//! Writing notices that are written by themselves: what others changed is found out, what
+//! is about to be done elsewhere is told ahead of it, and what was seen is put away.
+
+use jiff::Timestamp;
+use kite_core::{
+    cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
+    crd::{KiteUser, KiteVirtualMachine},
+};
+use kube::ResourceExt as _;
+use serde_json::{Map, Value, json};
+
+use super::{
+    NoticeKind,
+    expiry::{self, kept},
+    store::{Record, Seen, annotation_of, applied, id_of, put, put_away},
+    told::{found, found_of_vm},
+    vms_of,
+};
+use crate::{
+    caches::Cache,
+    problem::{Problem, ProblemKind},
+    state::ApiState,
+};
+
+/// How often a write is tried again that others were faster than.
+const TRIES: usize = 5;
+
+/// Writes `notes` to `object`, unless somebody has written it since it was read. Whether
+/// they are there now.
+async fn annotate<K: Object>(
+    state: &ApiState,
+    cache: &Cache<K>,
+    object: &K,
+    notes: &Map<String, Value>,
+) -> Result<bool, ClusterError> {
+    let patch = json!({ "metadata": {
+        "uid": object.uid(),
+        "resourceVersion": object.resource_version(),
+        "annotations": notes,
+    } });
+    let key = ObjectKey::of(object);
+    let edited = state.cluster().edit::<K>(FieldManager::API, &key, &patch);
+    match edited.await {
+        Ok(edited) => {
+            cache.caught_up_with(&edited).await;
+            Ok(true)
+        }
+        Err(ClusterError::Conflict { .. } | ClusterError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes down what was changed by others than the API, with `kubectl` or from a
+/// repository, so that it is told. Several replicas may do so at a time.
+pub(crate) async fn find_out(state: &ApiState) {
+    let caches = state.caches();
+    if !caches.users.is_live() || !caches.vms.is_live() {
+        return;
+    }
+    let is_sound = |user: &KiteUser| {
+        user.spec.unreadable.is_none() && user.metadata.deletion_timestamp.is_none()
+    };
+    for user in caches.users.list(is_sound) {
+        let now = Timestamp::now();
+        let mut notes = found(&user, now);
+        let vms = vms_of(state, &user);
+        let vms: Vec<&KiteVirtualMachine> = vms.iter().map(AsRef::as_ref).collect();
+        let there = applied(user.annotations(), &notes);
+        notes.append(&mut kept(&there, &vms, now));
+        write_found(state, &caches.users, user.as_ref(), &notes).await;
+    }
+    let is_sound = |vm: &KiteVirtualMachine| {
+        vm.spec.unreadable.is_none() && vm.metadata.deletion_timestamp.is_none()
+    };
+    for vm in caches.vms.list(is_sound) {
+        let notes = found_of_vm(&vm, Timestamp::now());
+        write_found(state, &caches.vms, vm.as_ref(), &notes).await;
+    }
+}
+
+async fn write_found<K: Object>(
+    state: &ApiState,
+    cache: &Cache<K>,
+    object: &K,
+    notes: &Map<String, Value>,
+) {
+    if notes.is_empty() {
+        return;
+    }
+    // What somebody wrote meanwhile the next sweep sees.
+    if let Err(error) = annotate(state, cache, object, notes).await {
+        let object = ObjectKey::of(object);
+        tracing::warn!(%error, %object, "what is to be told waits for the next sweep");
+    }
+}
+
+/// A notice that was written before what it tells of is done elsewhere: a crash in between
+/// tells of what did not come about, and never keeps silent of what did.
+pub(crate) struct Ahead {
+    key: ObjectKey,
+    uid: Option<String>,
+    annotation: String,
+}
+
+/// Tells the owner of `user` what is about to be done to another object than the account.
+pub(crate) async fn tell_ahead(
+    state: &ApiState,
+    user: &KiteUser,
+    kind: NoticeKind,
+    name: &str,
+) -> Result<Ahead, Problem> {
+    let key = ObjectKey::of(user);
+    // What was noted a moment ago may be in the copy only.
+    let copy = state.caches().users.get(&key);
+    let copy = copy.filter(|copy| copy.uid() == user.uid());
+    let annotations = copy.as_deref().unwrap_or(user).annotations();
+    let now = Timestamp::now();
+    let id = id_of(kind, &format!("{name}\n{now}"));
+    let mut notes = Map::new();
+    put(annotations, &mut notes, &id, &Record::new(kind, name, now));
+    let patch = json!({ "metadata": { "uid": user.uid(), "annotations": notes } });
+    let edited = state
+        .cluster()
+        .edit::<KiteUser>(FieldManager::API, &key, &patch)
+        .await?;
+    state.caches().users.caught_up_with(&edited).await;
+    Ok(Ahead {
+        key,
+        uid: user.uid(),
+        annotation: annotation_of(&id),
+    })
+}
+
+impl Ahead {
+    /// Takes it back, as nothing came of it. Where that fails it is told all the same.
+    pub(crate) async fn withdraw(self, state: &ApiState) {
+        let notes = Map::from_iter([(self.annotation, Value::Null)]);
+        let patch = json!({ "metadata": { "uid": self.uid, "annotations": notes } });
+        let edited = state
+            .cluster()
+            .edit::<KiteUser>(FieldManager::API, &self.key, &patch)
+            .await;
+        match edited {
+            Ok(edited) => state.caches().users.caught_up_with(&edited).await,
+            Err(error) => tracing::warn!(%error, "a notice stays of what did not come about"),
+        }
+    }
+}
+
+/// Puts away of the notices of `user` what they have `seen`.
+pub(super) async fn see(state: &ApiState, user: &KiteUser, seen: &Seen) -> Result<(), Problem> {
+    let mut left = seen.more;
+    for vm in vms_of(state, user) {
+        let rest = left;
+        let of = move |vm: &KiteVirtualMachine| seen_of_vm(vm, seen, rest);
+        // What is in no copy was shown to nobody.
+        if !of(vm.as_ref()).0.is_empty() {
+            left -= write_seen(state, &state.caches().vms, vm.as_ref(), of).await?;
+        }
+    }
+    let of = |user: &KiteUser| {
+        let mut notes = found(user, Timestamp::now());
+        let there = applied(user.annotations(), &notes);
+        let (mut gone, off) = put_away(&there, seen, left);
+        notes.append(&mut gone);
+        (notes, off)
+    };
+    write_seen(state, &state.caches().users, user, of).await?;
+    Ok(())
+}
+
+fn seen_of_vm(vm: &KiteVirtualMachine, seen: &Seen, left: u32) -> (Map<String, Value>, u32) {
+    let now = Timestamp::now();
+    let found = found_of_vm(vm, now);
+    let there = applied(vm.annotations(), &found);
+    let (mut notes, off) = put_away(&there, seen, left);
+    if !notes.is_empty() {
+        notes = found.into_iter().chain(notes).collect();
+    }
+    let end = expiry::of_vm(vm, now).filter(|(id, record)| seen.has(id, record.at));
+    if let Some((id, _)) = end.filter(|(id, _)| !expiry::is_seen(vm, id)) {
+        notes.extend([expiry::note_seen(&id)]);
+    }
+    (notes, off)
+}
+
+/// Writes what `of` makes of `object` as it is now; how many of those beyond what is kept
+/// are put away by it.
+async fn write_seen<K: Object>(
+    state: &ApiState,
+    cache: &Cache<K>,
+    object: &K,
+    of: impl Fn(&K) -> (Map<String, Value>, u32) + Send + Sync,
+) -> Result<u32, Problem> {
+    let key = ObjectKey::of(object);
+    for _ in 0..TRIES {
+        let now = state.cluster().find::<K>(&key).await?;
+        // Of what is gone there is nothing to be told.
+        let Some(now) = now.filter(|now| now.uid() == object.uid()) else {
+            return Ok(0);
+        };
+        let (notes, off) = of(&now);
+        if notes.is_empty() || annotate(state, cache, &now, &notes).await? {
+            return Ok(off);
+        }
+    }
+    Err(Problem::new(
+        ProblemKind::Conflict,
+        "notices were written at the same moment: try again",
+    ))
+}
