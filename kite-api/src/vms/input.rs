@@ -172,6 +172,8 @@ pub(crate) struct Edit {
     pub(super) ssh_password: Option<String>,
     /// What one must be allowed to do for it.
     pub(super) actions: Vec<Action>,
+    /// Whether it is to be on.
+    pub(super) power: Option<PowerState>,
     /// The new sizes, for the quota.
     pub(super) cpu: Option<u32>,
     pub(super) memory: Option<Bytes>,
@@ -218,6 +220,7 @@ impl Input for Edit {
             spec: Map::new(),
             ssh_password: None,
             actions: Vec::new(),
+            power,
             domain_prefix: match &domain {
                 Change::Set(prefix) => Some(prefix.clone()),
                 Change::Keep | Change::Clear => None,

@@ -418,6 +418,12 @@ async fn patch(
         let checked = check_unique(&state, &owner, domain, uid.as_deref()).await;
         taken_or(checked, &mut obstacles, &form)?;
     }
+    obstacles.extend(obstacles::to_edit(
+        &vm,
+        &owner,
+        &edit,
+        jiff::Timestamp::now(),
+    ));
     if form.is_faulty() || !obstacles.is_empty() {
         judge_edit::<Edit, _>(&state, &mut form, vm.as_ref()).await;
         refuse(&mut form, obstacles)?;

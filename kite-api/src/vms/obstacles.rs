@@ -3,9 +3,14 @@
 use jiff::Timestamp;
 use kite_core::{
     conditions,
-    crd::{KiteUser, KiteVirtualMachine, VmPhase, vm_condition::READY},
+    crd::{
+        KiteUser, KiteVirtualMachine, PowerState, VmPhase,
+        vm_condition::{DISK_READY, READY},
+    },
+    labels,
 };
 
+use super::input::Edit;
 use crate::problem::{Problem, ProblemKind};
 
 /// Why starting or restarting the VM would have no effect, with the remedy; none if
@@ -18,8 +23,37 @@ pub(super) fn to_running(
     let why = suspended(owner)
         .or_else(|| unreadable(vm))
         .or_else(|| expired(vm, now))
-        .or_else(|| refused(vm))?;
+        .or_else(|| refused(vm))
+        .or_else(|| without_disk(vm))?;
     Some(Problem::new(ProblemKind::Conflict, why))
+}
+
+/// Why an edit that switches the VM on would have no effect; none if it would, or if
+/// it is about something else.
+pub(super) fn to_edit(
+    vm: &KiteVirtualMachine,
+    owner: &KiteUser,
+    edit: &Edit,
+    now: Timestamp,
+) -> Option<Problem> {
+    if edit.power != Some(PowerState::On) || vm.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let is_alone = edit.actions.len() == 1;
+    if !is_alone && vm.spec.power_state == PowerState::On {
+        // It repeats what is so, and is about the rest.
+        return None;
+    }
+    let mut after = vm.clone();
+    if edit.spec.contains_key("expiresAt") {
+        after.spec.expires_at.clone_from(&edit.expires_at);
+    }
+    if !is_alone {
+        // The rest may mend what cannot be read, and what was refused.
+        after.spec.unreadable = None;
+        after.metadata.generation = None;
+    }
+    to_running(&after, owner, now)
 }
 
 fn suspended(owner: &KiteUser) -> Option<String> {
@@ -72,6 +106,19 @@ fn refused(vm: &KiteVirtualMachine) -> Option<String> {
     Some(format!("the VM cannot run: {}", ready.message))
 }
 
+/// Its disk is gone, or goes as soon as the VM is off, and nobody has asked for another.
+fn without_disk(vm: &KiteVirtualMachine) -> Option<String> {
+    let status = vm.status.as_ref()?;
+    let told = conditions::find(&status.conditions, DISK_READY)?;
+    let is_lost = matches!(told.reason.as_str(), "DiskLost" | "DiskLeaving");
+    let disk = status.disk.as_ref()?;
+    let annotations = vm.metadata.annotations.as_ref();
+    let asked = annotations.and_then(|all| all.get(labels::REPLACE_DISK));
+    let is_replaced = asked.is_some_and(|it| it == disk.uid.as_ref().unwrap_or(&disk.name));
+    (is_lost && !is_replaced)
+        .then(|| format!("the VM cannot start without its disk: {}", told.message))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -79,7 +126,8 @@ mod tests {
     use kite_core::{
         conditions::{NewCondition, merge},
         crd::{
-            ExpiryStatus, KiteUserSpec, KiteVirtualMachineSpec, KiteVirtualMachineStatus, VmPhase,
+            DiskStatus, ExpiryStatus, KiteUserSpec, KiteVirtualMachineSpec,
+            KiteVirtualMachineStatus, VmPhase,
         },
         quantity::Bytes,
     };
@@ -163,5 +211,29 @@ mod tests {
         // It may be mended by what was edited since.
         vm.metadata.generation = Some(2);
         assert_eq!(told(&vm, &ann()), None);
+    }
+
+    #[test]
+    fn what_has_lost_its_disk_says_so_until_another_is_asked_for() {
+        let mut vm = vm("2027-01-01T00:00:00Z");
+        let lost = NewCondition::new(DISK_READY, false, "DiskLost", "the disk is gone");
+        vm.status = Some(KiteVirtualMachineStatus {
+            phase: Some(VmPhase::Failed),
+            disk: Some(DiskStatus {
+                name: "web-disk".to_owned(),
+                uid: Some("u-1".to_owned()),
+                ..DiskStatus::default()
+            }),
+            conditions: merge(&[], &[lost], 0, at(NOW)),
+            ..KiteVirtualMachineStatus::default()
+        });
+        assert!(told(&vm, &ann()).unwrap().contains("the disk is gone"));
+        let mut replace = |uid: &str| {
+            let asked = (labels::REPLACE_DISK.to_owned(), uid.to_owned());
+            vm.metadata.annotations = Some([asked].into());
+            told(&vm, &ann())
+        };
+        assert!(replace("another").is_some());
+        assert_eq!(replace("u-1"), None);
     }
 }

@@ -192,8 +192,24 @@ async fn what_would_stay_off_is_not_started() {
             assert!(detail.contains(part), "{action}: {part}: {detail}");
         }
     }
-    // It can be kept, and is started then.
-    let kept = world.patch(WEB, &ann, json!({"expiresAt": null})).await;
+    // So does the edit that says the same, and only that one.
+    let on = json!({"powerState": "On"});
+    let refused = world.patch(WEB, &ann, on.clone()).await;
+    refused.is_problem(409, "conflict");
+    let detail = refused.text("/detail");
+    assert!(detail.contains("2020-01-01T00:00:00Z"), "{detail}");
+    let other = json!({"powerState": "On", "startOnConnect": false});
+    let edited = world.patch(WEB, &ann, other.clone()).await;
+    assert_eq!(edited.status, 200, "{edited:?}");
+    let off = world.patch(WEB, &ann, json!({"powerState": "Off"})).await;
+    assert_eq!(off.status, 200, "{off:?}");
+    for body in [on.clone(), other] {
+        let refused = world.patch(WEB, &ann, body).await;
+        refused.is_problem(409, "conflict");
+    }
+    // It can be kept, and is started then, or at once.
+    let kept = json!({"expiresAt": null, "powerState": "On"});
+    let kept = world.patch(WEB, &ann, kept).await;
     assert_eq!(kept.status, 200, "{kept:?}");
     let started = world.post(&format!("{WEB}/start"), &ann, Value::Null).await;
     assert_eq!(started.status, 200, "{started:?}");
@@ -209,6 +225,9 @@ async fn what_would_stay_off_is_not_started() {
         refused.is_problem(409, "conflict");
         assert!(refused.text("/detail").contains("suspended"), "{refused:?}");
     }
+    let refused = world.patch(&format!("{WEB}?owner=ann"), &root, on).await;
+    refused.is_problem(409, "conflict");
+    assert!(refused.text("/detail").contains("suspended"), "{refused:?}");
     // Off it can be switched in any case.
     let stopped = world
         .post(&format!("{WEB}/stop?owner=ann"), &root, Value::Null)
@@ -268,6 +287,44 @@ async fn what_was_refused_takes_nothing_and_says_why_it_does_not_start() {
         refused.text("/detail").contains("too many together"),
         "{refused:?}"
     );
+    let refused = world.patch(path, &ann, json!({"powerState": "On"})).await;
+    refused.is_problem(409, "conflict");
+    assert!(
+        refused.text("/detail").contains("too many together"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_has_lost_its_disk_is_not_started() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    assert_eq!(world.post(VMS, &ann, vm("web")).await.status, 201);
+    let condition = |type_| {
+        json!({
+            "type": type_, "status": "False", "reason": "DiskLost",
+            "message": "the disk is gone with all that was on it",
+            "lastTransitionTime": "2026-05-04T08:00:00Z",
+        })
+    };
+    // It keeps what it knew of the disk.
+    let lost = json!({
+        "phase": "Failed", "observedGeneration": 1,
+        "disk": {"name": "web-disk", "uid": "u-1", "phase": "Succeeded"},
+        "conditions": [condition("Ready"), condition("DiskReady")],
+    });
+    tell(&world, "web", lost).await;
+    for action in ["start", "restart"] {
+        let path = format!("{WEB}/{action}");
+        let refused = world.post(&path, &ann, Value::Null).await;
+        refused.is_problem(409, "conflict");
+        let detail = refused.text("/detail");
+        assert!(detail.contains("the disk is gone"), "{action}: {detail}");
+    }
+    let refused = world.patch(WEB, &ann, json!({"powerState": "On"})).await;
+    refused.is_problem(409, "conflict");
+    let stopped = world.post(&format!("{WEB}/stop"), &ann, Value::Null).await;
+    assert_eq!(stopped.status, 200, "{stopped:?}");
 }
 
 /// What is answered to eight creations of one name at once, and how many of them the
