@@ -2,21 +2,34 @@
 
 use kite_core::{
     cdi::{DataVolume, DataVolumeStatus},
-    conditions::{ConditionStatus, NewCondition},
-    crd::ImagePhase,
+    conditions::{self, ConditionStatus, NewCondition},
+    crd::{ImagePhase, KiteImage},
     kubevirt::StatusCondition,
 };
 use kite_render::Image;
 
 use super::Observed;
+use crate::vm::blockers;
 
 /// Summary: disks can be cloned from the image.
 pub(super) const READY: &str = "Ready";
 /// The newest image is imported.
 const UP_TO_DATE: &str = "UpToDate";
 
+/// Reason of an import of which CDI says what is in its way.
+const IMPORT_BLOCKED: &str = "ImportBlocked";
+
 /// How often an import is tried before a person is asked to look; CDI goes on.
 const TRIES: i32 = 3;
+
+/// Why nothing comes of an image until somebody does something; none while it is on its
+/// way, or ready.
+pub(crate) fn stands_still(image: &KiteImage) -> Option<String> {
+    let status = image.status.as_ref()?;
+    let told = conditions::find(&status.conditions, READY)?;
+    let is_stuck = status.phase == Some(ImagePhase::Failed) || told.reason == IMPORT_BLOCKED;
+    is_stuck.then(|| format!("{}: {}", told.reason, told.message))
+}
 
 /// The phase and the summary of an image that is not going.
 pub(super) fn judge(image: &Image<'_>, seen: &Observed) -> (ImagePhase, NewCondition) {
@@ -94,32 +107,26 @@ fn cron_condition(seen: &Observed) -> Option<&StatusCondition> {
 
 fn judge_disk(image: &Image<'_>, disk: Option<&DataVolume>) -> (ImagePhase, NewCondition) {
     let status = disk.and_then(|disk| disk.status.as_ref());
-    let why = status.and_then(trouble);
-    let because = |why: &str| match why {
-        "" => String::new(),
-        why => format!(": {why}"),
-    };
+    let blocked = disk.and_then(blockers::of_disk);
+    let why = blocked.clone().or_else(|| status.and_then(trouble));
+    let because = why.map(|why| format!(": {why}")).unwrap_or_default();
     match status.and_then(|status| status.phase.as_deref()) {
         Some("Succeeded") => ready("Imported"),
         Some("Failed") => not_ready(
             ImagePhase::Failed,
             "ImportFailed",
             format!(
-                "the import failed{}; check {}, then delete the image and create it again",
-                because(why.unwrap_or_default()),
+                "the import failed{because}; check {}, then delete the image and create it again",
                 field(image)
             ),
         ),
-        None | Some("Pending" | "") => not_ready(
-            ImagePhase::Pending,
-            "Pending",
-            format!(
-                "the import has not begun{}",
-                because(why.unwrap_or_default())
-            ),
-        ),
-        Some(phase) => match failing(status) {
-            Some(times) => not_ready(
+        None | Some("Pending" | "") => {
+            let reason = blocked.map_or("Pending", |_| IMPORT_BLOCKED);
+            let message = format!("the import has not begun{because}");
+            not_ready(ImagePhase::Pending, reason, message)
+        }
+        Some(phase) => match (failing(status), blocked) {
+            (Some(times), _) => not_ready(
                 if times < TRIES {
                     ImagePhase::Importing
                 } else {
@@ -127,13 +134,22 @@ fn judge_disk(image: &Image<'_>, disk: Option<&DataVolume>) -> (ImagePhase, NewC
                 },
                 "ImportFailing",
                 format!(
-                    "the import has failed {times} times and is tried again{}; check {}: if it is \
-                     wrong, delete the image and create it again",
-                    because(why.unwrap_or_default()),
+                    "the import has failed {times} times and is tried again{because}; check {}: if \
+                     it is wrong, delete the image and create it again",
                     field(image)
                 ),
             ),
-            None => not_ready(
+            (None, Some(words)) => not_ready(
+                ImagePhase::Importing,
+                IMPORT_BLOCKED,
+                format!(
+                    "the image cannot be imported as it stands, which CDI tries again and again \
+                     ({words}): look at the StorageClass, the quota of the namespace and the \
+                     registry of CDI's own images, and check {}",
+                    field(image)
+                ),
+            ),
+            (None, None) => not_ready(
                 ImagePhase::Importing,
                 "Importing",
                 format!("the image is being imported ({phase})"),
@@ -151,13 +167,13 @@ fn failing(status: Option<&DataVolumeStatus>) -> Option<i32> {
     is_down.then_some(times)
 }
 
-/// What CDI says is wrong with a disk.
-fn trouble(status: &DataVolumeStatus) -> Option<&str> {
+/// What CDI says of a disk that it has not filled.
+fn trouble(status: &DataVolumeStatus) -> Option<String> {
     ["Running", "Ready", "Bound"]
         .into_iter()
         .filter_map(|type_| find(&status.conditions, type_))
         .filter(|condition| condition.status != "True")
-        .find_map(said)
+        .find_map(blockers::words_of)
 }
 
 /// The field of the spec that names where the image comes from.

@@ -19,6 +19,7 @@ use kite_core::{
 use kite_render::{Image, image};
 use kube::{api::ListParams, runtime::controller::Action};
 
+pub(crate) use self::judge::stands_still;
 pub use self::plan::plan;
 use crate::{
     Error,

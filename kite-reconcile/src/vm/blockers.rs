@@ -1,13 +1,15 @@
 //! What `KubeVirt` and CDI say is in the way of a VM, in their own words.
 //!
 //! Their reasons are many, and come with each version. So it is known what they say
-//! of what is merely on its way, and all else that does not hold, and for which they
-//! give words, is told.
+//! of what is merely on its way, and all else is told that does not hold, and for
+//! which they give words, or that holds and sounds like a failure.
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kite_core::{
     cdi::DataVolume,
     kubevirt::{StatusCondition, VirtualMachine, VirtualMachineInstance},
 };
+use serde_json::Value;
 
 /// Characters of others' words that are told at most.
 const LONGEST: usize = 600;
@@ -43,13 +45,57 @@ const ON_ITS_WAY: &[&str] = &[
     "Bound",
     "Completed",
     "ContainerCreating",
-    "NotFound",
-    "Pending",
     "PendingPopulation",
     "PodInitializing",
     "Pod is running",
     "TransferRunning",
     "WaitForFirstConsumer",
+];
+
+/// Reasons that may stand for anything: what is on its way is known by the words.
+const ANYTHING: &[&str] = &["Claim Pending", "NotFound", "Pending"];
+
+/// How those words end of what is on its way.
+const WORDS_ON_THE_WAY: &[&str] = &[
+    "No PVC found",
+    "Pending",
+    "is being populated",
+    "is not ready to use",
+];
+
+/// Conditions of a claim that may be as they like, or are looked at where it grows.
+const OF_CLAIMS: &[&str] = &[
+    "ControllerResizeError",
+    "FileSystemResizePending",
+    "ModifyingVolume",
+    "NodeResizeError",
+    "Resizing",
+];
+
+/// What is in the name of a condition that is bad when it holds.
+const BAD: &[&str] = &[
+    "Abort",
+    "Blocked",
+    "Conflict",
+    "Corrupt",
+    "Degraded",
+    "Denied",
+    "Err",
+    "Exceed",
+    "Fail",
+    "Forbidden",
+    "Invalid",
+    "Lost",
+    "Missing",
+    "Pressure",
+    "Required",
+    "Stuck",
+    "Timeout",
+    "Unable",
+    "Unavailable",
+    "Unhealthy",
+    "Unreachable",
+    "Unsupported",
 ];
 
 /// What keeps `KubeVirt` from doing with the machine what it should: the gravest
@@ -58,39 +104,125 @@ pub(super) fn of_machine(
     machine: Option<&VirtualMachine>,
     instance: Option<&VirtualMachineInstance>,
 ) -> Option<String> {
-    let machine = machine.and_then(|it| it.status.as_ref());
-    let machine = machine.map_or(&[][..], |status| &status.conditions);
-    let instance = instance.and_then(|it| it.status.as_ref());
-    let instance = instance.map_or(&[][..], |status| &status.conditions);
-    let all = || instance.iter().chain(machine);
+    let machine = of_vm(machine);
+    let all = || of_instance(instance).iter().chain(machine);
     let fails = machine.iter().find(|it| is(it, "Failure", "True"));
-    let differs = all().find(|it| is(it, "Synchronized", "False") && !lacks_claim(it));
-    let unknown = all().find(|it| {
-        it.status == "False" && !OTHERWISE.contains(&it.type_.as_str()) && words_of(it).is_some()
-    });
-    let found = fails.or(differs).or(unknown)?;
+    let lost = || all().find(|it| is(it, "ManualRecoveryRequired", "True"));
+    let differs = || all().find(|it| is(it, "Synchronized", "False") && !lacks_claim(it));
+    let unknown = || all().find(|it| !OTHERWISE.contains(&it.type_.as_str()) && is_amiss(it));
+    let found = fails.or_else(lost).or_else(differs).or_else(unknown)?;
     Some(told(found))
+}
+
+/// What `KubeVirt` says of a claim that it does not see.
+pub(super) fn of_unseen_claim(
+    machine: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Option<String> {
+    let mut all = of_instance(instance).iter().chain(of_vm(machine));
+    all.find(|it| it.status == "False" && lacks_claim(it))
+        .and_then(words_of)
 }
 
 /// Why no node has room, as the scheduler says it.
 pub(super) fn of_scheduling(instance: Option<&VirtualMachineInstance>) -> Option<String> {
-    let status = instance?.status.as_ref()?;
-    let mut conditions = status.conditions.iter();
+    let mut conditions = of_instance(instance).iter();
     let found = conditions.find(|it| is(it, "PodScheduled", "False"))?;
     words_of(found)
 }
 
+/// How an instance comes off a node that is to be emptied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Drain {
+    /// It is to move.
+    Asked,
+    /// It was to move and could not, for this reason.
+    Failed(String),
+    /// It cannot be moved, for this reason, and holds up whoever empties the node.
+    Held(String),
+}
+
+/// Whether the instance is to leave its node, and what is in the way.
+pub(super) fn drain(instance: Option<&VirtualMachineInstance>) -> Option<Drain> {
+    let status = instance?.status.as_ref()?;
+    let node = status.other.get("evacuationNodeName");
+    let is_marked = node
+        .and_then(Value::as_str)
+        .is_some_and(|it| !it.is_empty());
+    let conditions = &status.conditions;
+    let find = |type_, word| conditions.iter().find(|it| is(it, type_, word));
+    if !is_marked && find("EvacuationRequested", "True").is_none() {
+        return None;
+    }
+    if let Some(fixed) = find("LiveMigratable", "False") {
+        return Some(Drain::Held(told(fixed)));
+    }
+    Some(failed_move(instance).map_or(Drain::Asked, Drain::Failed))
+}
+
+/// Why the last migration of an instance has failed, if it has.
+pub(super) fn failed_move(instance: Option<&VirtualMachineInstance>) -> Option<String> {
+    let state = instance?.status.as_ref()?.other.get("migrationState")?;
+    if state.get("failed").and_then(Value::as_bool) != Some(true) {
+        return None;
+    }
+    let why = state.get("failureReason").and_then(Value::as_str);
+    let why = why.and_then(bounded);
+    Some(why.unwrap_or_else(|| "its last migration failed, for no reason that is told".to_owned()))
+}
+
 /// What keeps CDI from filling the disk.
-pub(super) fn of_disk(disk: &DataVolume) -> Option<String> {
+pub(crate) fn of_disk(disk: &DataVolume) -> Option<String> {
     let conditions = &disk.status.as_ref()?.conditions;
-    let is_blocked = |it: &&StatusCondition| {
-        let reason = it.reason.as_deref().unwrap_or_default();
-        let is_step = ["InProgress", "Scheduled", "Succeeded"]
-            .iter()
-            .any(|end| reason.ends_with(end));
-        it.status != "True" && !is_step && !ON_ITS_WAY.contains(&reason) && words_of(it).is_some()
-    };
-    conditions.iter().find(is_blocked).map(told)
+    let is_blocked = |it: &&StatusCondition| it.status != "True" && !is_under_way(it);
+    let mut blocked = conditions.iter().filter(is_blocked);
+    blocked.find(|it| words_of(it).is_some()).map(told)
+}
+
+/// Whether CDI says no more than that it has not come to it yet.
+fn is_under_way(condition: &StatusCondition) -> bool {
+    let reason = condition.reason.as_deref().unwrap_or_default();
+    let is_step = ["InProgress", "Scheduled", "Succeeded"]
+        .iter()
+        .any(|end| reason.ends_with(end));
+    let words = words_of(condition).unwrap_or_default();
+    let is_usual = || WORDS_ON_THE_WAY.iter().any(|end| words.ends_with(end));
+    is_step || ON_ITS_WAY.contains(&reason) || ANYTHING.contains(&reason) && is_usual()
+}
+
+/// What storage says of a claim that nobody else looks at.
+pub(super) fn of_claim(claim: &PersistentVolumeClaim) -> Option<String> {
+    let conditions = claim.status.as_ref()?.conditions.as_ref()?;
+    let others = conditions.iter().map(|it| StatusCondition {
+        type_: it.type_.clone(),
+        status: it.status.clone(),
+        reason: it.reason.clone(),
+        message: it.message.clone(),
+        ..StatusCondition::default()
+    });
+    let mut others = others.filter(|it| !OF_CLAIMS.contains(&it.type_.as_str()));
+    others.find(is_amiss).map(|it| told(&it))
+}
+
+/// Whether a condition that nobody knows tells of something bad: one that does not
+/// hold, and says why, or one that sounds like a failure and holds.
+fn is_amiss(condition: &StatusCondition) -> bool {
+    if condition.status != "True" {
+        return words_of(condition).is_some();
+    }
+    let reason = condition.reason.as_deref().unwrap_or_default();
+    let is_bad = |name: &str| BAD.iter().any(|bad| name.contains(bad));
+    is_bad(&condition.type_) || is_bad(reason)
+}
+
+fn of_vm(machine: Option<&VirtualMachine>) -> &[StatusCondition] {
+    let status = machine.and_then(|it| it.status.as_ref());
+    status.map_or(&[][..], |status| &status.conditions)
+}
+
+fn of_instance(instance: Option<&VirtualMachineInstance>) -> &[StatusCondition] {
+    let status = instance.and_then(|it| it.status.as_ref());
+    status.map_or(&[][..], |status| &status.conditions)
 }
 
 fn is(condition: &StatusCondition, type_: &str, status: &str) -> bool {
@@ -114,7 +246,7 @@ fn told(condition: &StatusCondition) -> String {
 
 /// A condition's words, none where it has none: without a stop at the end, as a
 /// sentence goes on after them, and cut off where they are too many.
-pub(super) fn words_of(condition: &StatusCondition) -> Option<String> {
+pub(crate) fn words_of(condition: &StatusCondition) -> Option<String> {
     let message = condition.message.as_deref().unwrap_or_default();
     bounded(message)
 }

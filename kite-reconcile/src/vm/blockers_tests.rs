@@ -89,8 +89,16 @@ fn what_is_on_its_way_is_in_nobodys_way() {
         ),
         condition("OfANewerKubeVirt", "False", "WhoKnows", ""),
         condition("OfANewerKubeVirt", "True", "WhoKnows", "all is well"),
+        condition(
+            "ManualRecoveryRequired",
+            "False",
+            "",
+            "nothing is to be recovered",
+        ),
     ]);
     assert_eq!(of_machine(None, Some(&starting)), None);
+    let unseen = of_unseen_claim(None, Some(&starting));
+    assert_eq!(unseen.unwrap(), "PVC does not exist");
     let cloning = disk(&[
         condition("Bound", "False", "Pending", "PVC web-disk Pending"),
         condition("Ready", "False", "TransferRunning", ""),
@@ -98,6 +106,13 @@ fn what_is_on_its_way_is_in_nobodys_way() {
         condition("Running", "False", "ContainerCreating", "it comes"),
         condition("Ready", "False", "CSICloneInProgress", "it is cloned"),
         condition("Bound", "Unknown", "NotFound", "No PVC found"),
+        condition(
+            "Running",
+            "False",
+            "Pending",
+            "The source PVC kite-images/debian is being populated",
+        ),
+        condition("Bound", "False", "Claim Pending", "PVC web-disk Pending"),
     ]);
     assert_eq!(of_disk(&cloning), None);
 }
@@ -111,6 +126,8 @@ fn what_cdi_cannot_do_is_told_whatever_it_calls_it() {
         "CloneWithoutSource",
         "Unschedulable",
         "SomethingOfTomorrow",
+        "Pending",
+        "NotFound",
     ] {
         for type_ in ["Bound", "Ready", "Running", "OfTomorrow"] {
             let said = disk(&[
@@ -121,6 +138,95 @@ fn what_cdi_cannot_do_is_told_whatever_it_calls_it() {
             assert_eq!(of_disk(&said).unwrap(), expected);
         }
     }
+}
+
+#[test]
+fn what_is_bad_when_it_holds_is_told_though_nobody_knows_it() {
+    for (type_, reason) in [
+        ("ManualRecoveryRequired", "VolumesUpdateFailed"),
+        ("BackupFailed", "WhoKnows"),
+        ("OfANewerKubeVirt", "StorageUnavailable"),
+    ] {
+        let said = [condition(type_, "True", reason, "a person has to look")];
+        let expected = format!("{reason}: a person has to look");
+        assert_eq!(of_machine(Some(&machine(&said)), None).unwrap(), expected);
+        assert_eq!(of_machine(None, Some(&instance(&said))).unwrap(), expected);
+        // Without words its name has to do.
+        let said = [condition(type_, "True", "", "")];
+        let told = of_machine(Some(&machine(&said)), None);
+        assert_eq!(told.is_some(), type_ != "OfANewerKubeVirt", "{type_}");
+    }
+    let unknown = condition("OfANewerKubeVirt", "Unknown", "", "nobody can tell");
+    let told = of_machine(None, Some(&instance(&[unknown])));
+    assert_eq!(told.unwrap(), "OfANewerKubeVirt: nobody can tell");
+}
+
+#[test]
+fn what_storage_says_of_a_claim_is_told_unless_it_is_looked_at_elsewhere() {
+    let of = |type_: &str, status: &str, message: &str| {
+        let conditions = [condition(type_, status, "", message)];
+        let claim = json!({"metadata": {}, "status": {"conditions": conditions}});
+        of_claim(&serde_json::from_value(claim).unwrap())
+    };
+    assert_eq!(
+        of("ModifyVolumeError", "True", "no such class.").unwrap(),
+        "ModifyVolumeError: no such class"
+    );
+    assert_eq!(
+        of("ModifyVolumeError", "True", "").unwrap(),
+        "ModifyVolumeError"
+    );
+    assert_eq!(
+        of("VolumeHealthy", "False", "the pool is down").unwrap(),
+        "VolumeHealthy: the pool is down"
+    );
+    assert_eq!(of("VolumeHealthy", "True", "all is well"), None);
+    assert_eq!(of("ModifyVolumeError", "False", ""), None);
+    for known in OF_CLAIMS {
+        assert_eq!(of(known, "True", "in its words"), None, "{known}");
+    }
+}
+
+#[test]
+fn who_holds_up_a_drain_is_known_and_why() {
+    let of = |conditions: &[Value], rest: Value| {
+        let mut instance = instance(conditions);
+        let rest: std::collections::BTreeMap<String, Value> = serde_json::from_value(rest).unwrap();
+        instance.status.as_mut().unwrap().other = rest;
+        drain(Some(&instance))
+    };
+    let asked = condition("EvacuationRequested", "True", "", "");
+    let fixed = condition(
+        "LiveMigratable",
+        "False",
+        "DisksNotLiveMigratable",
+        "the disk is not shared",
+    );
+    let marked = json!({"evacuationNodeName": "node-1"});
+    let held = Drain::Held("DisksNotLiveMigratable: the disk is not shared".to_owned());
+    assert_eq!(
+        of(&[asked.clone(), fixed.clone()], json!({})),
+        Some(held.clone())
+    );
+    assert_eq!(of(std::slice::from_ref(&fixed), marked.clone()), Some(held));
+    assert_eq!(of(&[], marked.clone()), Some(Drain::Asked));
+    let failed = |why: &str| {
+        let state = json!({"completed": true, "failed": true, "failureReason": why});
+        of(
+            std::slice::from_ref(&asked),
+            json!({ "migrationState": state }),
+        )
+    };
+    assert_eq!(
+        failed("no room."),
+        Some(Drain::Failed("no room".to_owned()))
+    );
+    assert!(matches!(failed(""), Some(Drain::Failed(_))));
+    // Nobody wants it to leave.
+    assert_eq!(of(&[fixed], json!({"evacuationNodeName": ""})), None);
+    let denied = condition("EvacuationRequested", "False", "", "");
+    assert_eq!(of(&[denied], json!({})), None);
+    assert_eq!(drain(None), None);
 }
 
 #[test]

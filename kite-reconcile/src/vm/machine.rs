@@ -10,7 +10,11 @@ use kite_core::{
     kubevirt::{StatusCondition, VirtualMachine, VirtualMachineInstance},
 };
 
-use super::{blockers, observe::Observed, resize};
+use super::{
+    blockers::{self, Drain},
+    observe::Observed,
+    resize,
+};
 
 /// `KubeVirt`'s condition of a VM whose template cannot be given to its instance.
 const RESTART: &str = "RestartRequired";
@@ -211,8 +215,11 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
         // Left over from the time of the clone until KubeVirt looks again.
         "ErrorPvcNotFound" => starting(
             "Starting",
-            "KubeVirt has not seen the disk yet: if it stays so, an administrator must look at \
-             the disk's PersistentVolumeClaim",
+            &format!(
+                "KubeVirt has not seen the disk yet{}: if it stays so, an administrator must look \
+                 at the disk's PersistentVolumeClaim",
+                in_words(blockers::of_unseen_claim(machine, instance))
+            ),
         ),
         "ErrorUnschedulable" if !disks_are_ready(machine) => {
             starting("Starting", "KubeVirt has not seen the disk yet")
@@ -239,7 +246,15 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
         ),
         "DataVolumeError" => failed(
             "DataVolumeError",
-            "the disk has an error: an administrator must look at its DataVolume",
+            &format!(
+                "the disk has an error{}: an administrator must look at its DataVolume",
+                in_words(
+                    seen.disk
+                        .as_ref()
+                        .and_then(blockers::of_disk)
+                        .or_else(|| blockers::of_machine(machine, instance))
+                )
+            ),
         ),
         "Unknown" => Judgement::new(
             VmPhase::Failed,
@@ -268,7 +283,10 @@ fn in_words(words: Option<String>) -> String {
 fn running(seen: &Observed) -> Judgement {
     let (machine, instance) = (seen.machine.as_ref(), seen.instance.as_ref());
     let resize = || resize::told(instance, seen.kubevirt.as_ref(), seen.now);
-    let (reason, message) = if is_true(of_machine(machine, RESTART)) {
+    let drain = blockers::drain(instance);
+    let (reason, message) = if let Some(told) = drain.as_ref().and_then(kept_from_leaving) {
+        told
+    } else if is_true(of_machine(machine, RESTART)) {
         (
             "RestartRequired",
             "the VM runs; what was changed takes effect at its next restart".to_owned(),
@@ -280,25 +298,51 @@ fn running(seen: &Observed) -> Judgement {
             "RunningWithFault",
             format!("the VM runs, and KubeVirt says: {words}"),
         )
+    } else if drain.is_some() {
+        let message = "the VM runs and is to move to another node, for its own is to be emptied";
+        ("Running", message.to_owned())
     } else {
         ("Running", "the VM runs".to_owned())
     };
     Judgement::new(VmPhase::Running, true, reason, message)
 }
 
+/// That the VM stays on a node that is to be emptied, and who has to do what: the node
+/// waits for it.
+fn kept_from_leaving(drain: &Drain) -> Option<(&'static str, String)> {
+    let message = match drain {
+        Drain::Asked => return None,
+        Drain::Held(why) => format!(
+            "the VM runs on a node that is to be emptied, and cannot be moved while it runs \
+             ({why}): the node waits for it; switch it off and on (spec.powerState), and it \
+             starts on another node"
+        ),
+        Drain::Failed(why) => format!(
+            "the VM runs on a node that is to be emptied, and could not be moved to another \
+             ({why}), which KubeVirt tries again: an administrator must look at its \
+             VirtualMachineInstanceMigrations and at the room on other nodes; switched off and \
+             on (spec.powerState), it starts on another node"
+        ),
+    };
+    Some(("RunningWithFault", message))
+}
+
 /// A guest is paused by a person, or by `KubeVirt` when it cannot write.
 fn paused(instance: Option<&VirtualMachineInstance>) -> Judgement {
     let paused = of_instance(instance, "Paused");
     let reason = paused.and_then(|paused| paused.reason.as_deref());
+    let words = in_words(paused.and_then(blockers::words_of));
     let (reason, message) = match reason {
         Some("PausedIOError") => (
             "PausedIOError",
-            "the VM is paused because its disk could not be written: an administrator must look \
-             at the storage; it goes on when the disk can be written again",
+            format!(
+                "the VM is paused because its disk could not be written{words}: an administrator \
+                 must look at the storage; it goes on when the disk can be written again"
+            ),
         ),
         _ => (
             "Paused",
-            "the VM is paused: unpause it, or switch it off and on",
+            format!("the VM is paused{words}: unpause it, or switch it off and on"),
         ),
     };
     Judgement::new(VmPhase::Paused, false, reason, message)

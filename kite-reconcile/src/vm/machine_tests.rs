@@ -192,6 +192,19 @@ fn the_words_of_others_stand_beside_kites_own() {
         "0/3 nodes are available: cpu.",
     );
     let pull = says("Synchronized", "False", "ErrImagePull", "unauthorized");
+    let unseen = says(
+        "Synchronized",
+        "False",
+        "FailedPvcNotFound",
+        "PVC web-disk does not exist",
+    );
+    let paused = says(
+        "Paused",
+        "True",
+        "OfTomorrow",
+        "the node runs out of memory.",
+    );
+    let moved = says("EvacuationRequested", "True", "", "");
     for (printable, condition, words) in [
         (
             "ErrorUnschedulable",
@@ -205,6 +218,10 @@ fn the_words_of_others_stand_beside_kites_own() {
             &pull,
             "KubeVirt says: ErrImagePull: unauthorized",
         ),
+        ("DataVolumeError", &pull, "(ErrImagePull: unauthorized)"),
+        ("ErrorPvcNotFound", &unseen, "(PVC web-disk does not exist)"),
+        ("Paused", &paused, "(the node runs out of memory)"),
+        ("Running", &moved, "the VM runs and is to move"),
     ] {
         let instance = instance(vec![condition.clone()]);
         let machine = machine(printable, &[]);
@@ -215,6 +232,37 @@ fn the_words_of_others_stand_beside_kites_own() {
             told.message
         );
     }
+}
+
+#[test]
+fn a_vm_that_holds_up_a_drain_says_what_to_do() {
+    let asked = says("EvacuationRequested", "True", "", "");
+    let fixed = says("LiveMigratable", "False", "HostDevices", "it has a device");
+    let running = machine("Running", &["RestartRequired"]);
+    let of = |instance: &VirtualMachineInstance| {
+        judged(PowerState::On, DiskState::Filled, &running, Some(instance))
+    };
+    let held = of(&instance(vec![asked.clone(), fixed.clone()]));
+    assert_eq!(
+        (held.phase, held.status, held.reason.as_str()),
+        (Running, ConditionStatus::True, "RunningWithFault")
+    );
+    for words in [
+        "HostDevices: it has a device",
+        "off and on",
+        "the node waits",
+    ] {
+        assert!(held.message.contains(words), "{}", held.message);
+    }
+    let mut failed = instance(vec![asked]);
+    let state = serde_json::json!({"failed": true, "failureReason": "no room"});
+    let status = failed.status.as_mut().unwrap();
+    status.other.insert("migrationState".to_owned(), state);
+    let failed = of(&failed);
+    assert_eq!(failed.reason, "RunningWithFault");
+    assert!(failed.message.contains("(no room)"), "{}", failed.message);
+    // That it could not be moved matters to nobody until it is to be.
+    assert_eq!(of(&instance(vec![fixed])).reason, "RestartRequired");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! deletion:  Ingress, HTTPRoute, Services ► VirtualMachine ► disk ► its claim ► Secrets ► claims ► finalizer
 //! ```
 
-mod blockers;
+pub(crate) mod blockers;
 mod delete;
 mod expiry;
 mod exposed;

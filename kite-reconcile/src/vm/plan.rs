@@ -37,6 +37,7 @@ use super::{
 };
 use crate::{
     Error,
+    image::stands_still,
     matches::is_applied,
     objects::AnyObject,
     plan::{Plan, Step},
@@ -352,6 +353,17 @@ fn image_obstacle(vm: &Vm<'_>, image: &ImageSeen) -> Option<Obstacle> {
         }
     };
     if !is_ready(image) {
+        if let Some(why) = stands_still(image) {
+            return Some(Obstacle::new(
+                IMAGE_READY,
+                VmPhase::Pending,
+                "ImageFailed",
+                format!(
+                    "image {name} is not ready, and waiting does not help ({why}): an \
+                     administrator must look at it; the VM goes on when it is ready"
+                ),
+            ));
+        }
         let progress = image.status.as_ref().and_then(|s| s.progress.clone());
         return Some(Obstacle::new(
             IMAGE_READY,

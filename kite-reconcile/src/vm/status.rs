@@ -329,8 +329,9 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState, share: &Share) -> 
     if let Some(why) = refused.filter(|_| share.has_disk.is_some()) {
         return NewCondition::new(DISK_READY, false, "QuotaExceeded", why);
     }
+    let of_claim = || seen.claim.as_ref().and_then(blockers::of_claim);
     let blocked = seen.own_disk(vm).and_then(blockers::of_disk);
-    match (state, blocked) {
+    match (state, blocked.or_else(of_claim)) {
         (DiskState::Filling | DiskState::WaitingForStart, Some(words)) => NewCondition::new(
             DISK_READY,
             false,
@@ -357,11 +358,9 @@ fn disk_ready(vm: &Vm<'_>, seen: &Observed, state: DiskState, share: &Share) -> 
             "the disk is filled when the VM is first started",
         ),
         (DiskState::Filled, _) => filled(vm, seen, share),
-        (DiskState::Failed, _) => {
-            let reason = status
-                .and_then(|s| s.conditions.iter().find(|c| c.type_ == "Running"))
-                .and_then(|running| running.message.clone())
-                .filter(|message| !message.is_empty())
+        (DiskState::Failed, words) => {
+            let reason = words
+                .or_else(|| status?.conditions.iter().rev().find_map(blockers::words_of))
                 .unwrap_or_else(|| "CDI gives no reason".to_owned());
             NewCondition::new(
                 DISK_READY,
@@ -382,8 +381,20 @@ fn filled(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
     let asked = seen.claim.as_ref().and_then(claim_size);
     let asked = asked.filter(|asked| overhead.has_room(asked, size));
     let of_claim = asked.unwrap_or_else(|| overhead.claim_for(size));
-    match seen.claim.as_ref().map(|claim| growth(claim, &of_claim)) {
-        None | Some(Growth::Done) => {
+    let storage = seen.claim.as_ref().and_then(blockers::of_claim);
+    let growth = seen.claim.as_ref().map(|claim| growth(claim, &of_claim));
+    match (growth, storage) {
+        (None | Some(Growth::Done), Some(words)) => NewCondition::new(
+            DISK_READY,
+            true,
+            "DiskWithFault",
+            format!(
+                "the disk can be used, and storage says: {words}; an administrator must look at \
+                 its PersistentVolumeClaim {}",
+                names::disk(vm.name)
+            ),
+        ),
+        (None | Some(Growth::Done), None) => {
             // Somebody took back what it was just growing by.
             let too_large = share.has_disk.as_ref();
             let too_large = too_large.filter(|has| **has > vm.object.spec.disk);
@@ -396,13 +407,13 @@ fn filled(vm: &Vm<'_>, seen: &Observed, share: &Share) -> NewCondition {
             };
             NewCondition::new(DISK_READY, true, "Filled", message)
         }
-        Some(Growth::Going(what)) => NewCondition::new(
-            DISK_READY,
-            true,
-            "Growing",
-            format!("the disk can be used, and grows to {size}: {what}"),
-        ),
-        Some(Growth::Failed(why)) => NewCondition::new(
+        (Some(Growth::Going(what)), storage) => {
+            let storage = storage.map(|words| format!("; storage says: {words}"));
+            let storage = storage.unwrap_or_default();
+            let message = format!("the disk can be used, and grows to {size}: {what}{storage}");
+            NewCondition::new(DISK_READY, true, "Growing", message)
+        }
+        (Some(Growth::Failed(why)), _) => NewCondition::new(
             DISK_READY,
             false,
             "GrowthFailed",

@@ -14,7 +14,10 @@ use kite_core::{
     quantity::Bytes,
 };
 use kite_fake::actors::{Rule, Selector, Stage, kind::STORAGE_PROFILE};
-use kube::api::{Patch, PatchParams};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use serde_json::{Value, json};
 
 use crate::world::{World, vm_named};
@@ -181,4 +184,28 @@ async fn a_disk_that_is_filled_is_never_made_anew_to_grow() {
         assert_eq!(same.metadata.uid, made.metadata.uid, "{phase}");
         assert_eq!(same.metadata.deletion_timestamp, None, "{phase}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_storage_says_of_a_claim_that_nobody_knows_is_told() {
+    let world = World::played().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(world.cluster.client(), ANN);
+    let condition = json!({
+        "type": "ModifyVolumeError", "status": "True", "message": "no such class of volumes",
+    });
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    let params = PatchParams::default();
+    claims
+        .patch_status("web-disk", &params, &patch)
+        .await
+        .unwrap();
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let (reason, message) = says(&vm, "DiskReady");
+    assert_eq!(reason, "DiskWithFault");
+    let words = "ModifyVolumeError: no such class of volumes";
+    assert!(message.contains(words), "{message}");
+    assert_eq!(phase(&vm), VmPhase::Running, "it can be used");
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use k8s_openapi::api::{core::v1::Secret, networking::v1::NetworkPolicy};
 use kite_core::{
     cdi::{DataSource, DataVolume},
+    cluster::{Cluster as _, FieldManager},
     conditions::find,
     crd::{ImagePhase, ImageSource, KiteImage, KitePlatform, NamedSource, OsFamily, VmPhase},
     kubevirt::VirtualMachine,
@@ -60,6 +61,70 @@ async fn a_vm_waits_for_its_image() {
         world.vm("web").await.status.unwrap().phase,
         Some(VmPhase::Running)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_waits_for_an_image_that_failed_says_why() {
+    let world = World::with_ann().await;
+    world.stage.fills_disks.store(false, Ordering::SeqCst);
+    world.create(image("fedora")).await;
+    let mut vm = vm_named("web");
+    vm.spec.image = "fedora".to_owned();
+    world.create(vm).await;
+    world.settle().await;
+    let disk = world.find::<DataVolume>("kite-images", "fedora").await;
+    world.stage.disk_says(&disk.unwrap(), "Failed", "N/A").await;
+    world.settle().await;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    world.settle().await;
+    let status = world.vm("web").await.status.unwrap();
+    for condition in ["ImageReady", "Ready"] {
+        let told = find(&status.conditions, condition).unwrap();
+        assert_eq!(told.reason, "ImageFailed");
+        assert!(
+            told.message.contains("ImportFailed: the import failed"),
+            "{}",
+            told.message
+        );
+    }
+    assert_eq!(
+        status.phase,
+        Some(VmPhase::Pending),
+        "it goes on when it is"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_import_that_stands_still_tells_why() {
+    let world = World::new().await;
+    world.stage.fills_disks.store(false, Ordering::SeqCst);
+    world.create(image("stuck")).await;
+    world.settle().await;
+    let disk = world.find::<DataVolume>("kite-images", "stuck").await;
+    let mut disk = disk.unwrap();
+    disk.metadata.managed_fields = None;
+    disk.metadata.resource_version = None;
+    for (phase, reason) in [
+        ("ImportScheduled", "ImagePullBackOff"),
+        ("ImportScheduled", "SomethingOfTomorrow"),
+        ("Pending", "ErrExceededQuota"),
+    ] {
+        let condition = json!({
+            "type": "Running", "status": "False", "reason": reason, "message": "in its words",
+        });
+        let status = json!({"phase": phase, "progress": "N/A", "conditions": [condition]});
+        disk.status = Some(serde_json::from_value(status).unwrap());
+        let player = FieldManager::new("cdi");
+        world.cluster.apply_status(player, &disk).await.unwrap();
+        world.settle().await;
+        let seen = world.find::<KiteImage>("", "stuck").await.unwrap();
+        let status = seen.status.unwrap();
+        let ready = find(&status.conditions, "Ready").unwrap();
+        assert_eq!(ready.reason, "ImportBlocked", "{ready:?}");
+        let words = format!("{reason}: in its words");
+        assert!(ready.message.contains(&words), "{}", ready.message);
+        assert_ne!(status.phase, Some(ImagePhase::Failed), "it may come yet");
+    }
 }
 
 #[tokio::test(start_paused = true)]
