@@ -35,6 +35,9 @@ pub(crate) struct ImageView {
     name: String,
     /// What people call it.
     display_name: String,
+    /// Why it cannot be read, if it cannot: what is told of it is then as far as it goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     /// What it is, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
@@ -67,6 +70,7 @@ impl ImageView {
                 .clone()
                 .unwrap_or_else(|| name.clone()),
             name,
+            unreadable: image.spec.unreadable.clone(),
             description: image.spec.description.clone(),
             os_family: image.spec.os_family,
             min_disk: image.spec.min_disk.clone(),

@@ -45,6 +45,13 @@ const machine = (status, reason) => [
   ["VirtualMachineReady", status, reason],
 ];
 
+const an_image_that_failed_is_not_on_its_way = async () => {
+  const waits = vmOf("Pending", [["Ready", "False", "ImageNotReady"], ["ImageReady", "False", "ImageNotReady"]]);
+  assert.equal(vmState(waits, START).label, "state.pending");
+  const stuck = vmOf("Pending", [["Ready", "False", "ImageFailed"], ["ImageReady", "False", "ImageFailed"]]);
+  assert.deepEqual([vmState(stuck, START).label, reachOf(stuck, START)], ["state.failed", "stuck"]);
+};
+
 const a_reason_has_its_time_from_when_it_was_seen_first = async () => {
   const full = vmOf("Failed", machine("False", "Unschedulable"));
   let now = watch(full, START, 60);
@@ -245,4 +252,5 @@ export default {
   a_login_starts_only_what_is_off,
   a_gateway_that_was_given_an_address_is_named,
   what_an_older_api_leaves_out_is_counted_all_the_same,
+  an_image_that_failed_is_not_on_its_way,
 };

@@ -6,8 +6,9 @@ import { runnerImport } from "vite";
 const source = new URL("../src/", import.meta.url).pathname;
 const load = async (file) => (await runnerImport(`${source}${file}`, { configFile: false })).module;
 const { dateTime, exampleTime, isOver, toLocalInput, withLocalTimes } = await load("lib/time.ts");
-const { explain } = await load("lib/reasons.ts");
+const { explain, isTold } = await load("lib/reasons.ts");
 const { BEGINNINGS, ENDS, endText } = await load("pages/sessions/ends.ts");
+const { leastDisk } = await load("lib/sizes.ts");
 const { en } = await load("i18n/en.ts");
 const { ko } = await load("i18n/ko.ts");
 
@@ -89,6 +90,31 @@ const what_is_not_known_is_not_told_of = async () => {
   assert.equal(explain(VM, conditionOf("Refused", "Exposed"), translate(en), "en-US").text, en["reason.Exposed.Refused"]);
 };
 
+const the_words_of_others_are_seen_at_once = async () => {
+  const seen = (reason, isWrong) => {
+    const condition = conditionOf(reason, "VirtualMachineReady");
+    return isTold(condition, explain(VM, condition, translate(ko), "ko-KR", NOW), isWrong);
+  };
+  for (const reason of ["Unschedulable", "ImagePull", "ImageFailed", "DataVolumeError", "StartBlocked", "PausedIOError"]) {
+    assert.deepEqual([seen(reason, true), seen(reason, false)], [true, false], reason);
+  }
+  // They say so of what can be used.
+  for (const reason of ["RunningWithFault", "ResizeWaits", "ResizeFailed", "DiskWithFault"]) {
+    assert.equal(seen(reason, false), true, reason);
+  }
+  for (const reason of ["Running", "Filled", "CrashLoopBackOff"]) assert.equal(seen(reason, true), false, reason);
+};
+
+const a_disk_is_no_smaller_than_what_is_in_its_image = async () => {
+  for (const [minDisk, size, least] of [
+    ["2Gi", "10Gi", "10Gi"],
+    ["10Gi", "2147483648", "10Gi"],
+    ["10Gi", undefined, "10Gi"],
+  ]) {
+    assert.equal(leastDisk({ minDisk, size }), least);
+  }
+};
+
 const the_end_of_a_session_is_told_in_the_language_of_the_reader = async () => {
   for (const [tag, words] of LANGUAGES) {
     const t = translate(words);
@@ -108,5 +134,7 @@ export default {
   an_end_is_over_by_the_clock,
   a_reason_is_told_in_the_language_of_the_reader,
   what_is_not_known_is_not_told_of,
+  the_words_of_others_are_seen_at_once,
+  a_disk_is_no_smaller_than_what_is_in_its_image,
   the_end_of_a_session_is_told_in_the_language_of_the_reader,
 };

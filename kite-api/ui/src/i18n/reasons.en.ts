@@ -50,6 +50,7 @@ export const reasons = {
   "reason.Cloned": "The disk is made from {image}.",
   "reason.UnknownImage": "There is no image {image}.",
   "reason.ImageNotReady": "The image {image} is still being imported.",
+  "reason.ImageFailed": "The image {image} cannot be used, and waiting does not help.",
   "reason.DiskTooSmall": "The disk of {disk} is too small for the image {image}.",
   "reason.NotMade": "It is not made yet.",
   "reason.Cloning": "The disk is being made from {image}.",
@@ -63,6 +64,7 @@ export const reasons = {
   "reason.Growing": "The disk can be used, and is growing.",
   "reason.GrowthRefused": "The disk cannot grow. It keeps the size that it has.",
   "reason.GrowthFailed": "The disk does not grow. It can be used with the size that it has.",
+  "reason.DiskWithFault": "The disk can be used, and the storage reports a fault of it.",
   "reason.DiskFailed": "The disk could not be made.",
   "reason.DataVolumeError": "The disk has an error.",
 

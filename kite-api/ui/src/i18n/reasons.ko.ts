@@ -48,6 +48,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.Cloned": "이미지 {image}(으)로 디스크를 만들었습니다.",
   "reason.UnknownImage": "이미지 {image}이(가) 없습니다.",
   "reason.ImageNotReady": "이미지 {image}을(를) 가져오는 중입니다.",
+  "reason.ImageFailed": "이미지 {image}을(를) 쓸 수 없으며 기다려도 해결되지 않습니다.",
   "reason.DiskTooSmall": "디스크 {disk}은(는) 이미지 {image}에 너무 작습니다.",
   "reason.NotMade": "아직 만들어지지 않았습니다.",
   "reason.Cloning": "이미지 {image}(으)로 디스크를 만들고 있습니다.",
@@ -61,6 +62,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.Growing": "디스크를 쓸 수 있으며 크기를 늘리고 있습니다.",
   "reason.GrowthRefused": "디스크를 늘릴 수 없습니다. 지금 크기 그대로입니다.",
   "reason.GrowthFailed": "디스크가 늘어나지 않습니다. 지금 크기로 쓸 수 있습니다.",
+  "reason.DiskWithFault": "디스크를 쓸 수 있지만 스토리지가 문제를 알리고 있습니다.",
   "reason.DiskFailed": "디스크를 만들지 못했습니다.",
   "reason.DataVolumeError": "디스크에 오류가 있습니다.",
 

@@ -21,6 +21,13 @@ const TELLING = new Set([
   "DomainReserved",
   "CloneFailed",
   "CloneBlocked",
+  "ImageFailed",
+  "DiskWithFault",
+  "DataVolumeError",
+  "Unschedulable",
+  "ImagePull",
+  "Paused",
+  "PausedIOError",
   "DiskLost",
   "DiskLeaving",
   "KeysReplaced",
@@ -48,6 +55,15 @@ const TELLING = new Set([
   "Missing",
   "Failing",
 ]);
+
+/** Those of them that are faults though what they are of can be used: they say so with a
+ * condition that holds. */
+const FAULTS = new Set(["DiskWithFault", "ResizeFailed", "ResizeWaits", "RunningWithFault"]);
+
+/** Whether what the controller says is to be seen at once: where the page's words leave
+ * out what one has to know of something that is wrong. */
+export const isTold = ({ reason }: Condition, { isShort }: Explained, isWrong: boolean): boolean =>
+  isShort && (isWrong || FAULTS.has(reason));
 
 export interface Explained {
   text: string;

@@ -36,6 +36,12 @@ export function sizeText(quantity: string | number): string {
   return `${shortest(size / 2 ** 20)} MiB`;
 }
 
+/** The smallest disk that can be made from an image: what is in it has to fit, whatever
+ * its `minDisk` says. */
+export function leastDisk({ minDisk, size }: { minDisk: string; size?: string | undefined }): string {
+  return size !== undefined && bytes(size) > bytes(minDisk) ? size : minDisk;
+}
+
 export interface Size {
   id: "small" | "medium" | "large" | "xlarge";
   cpu: number;

@@ -7,8 +7,9 @@ import { Empty } from "../../components/Empty";
 import { Loaded } from "../../components/Loaded";
 import type { Tone } from "../../components/Notice";
 import { Page } from "../../components/Page";
+import { Unreadable } from "../../components/Unreadable";
 import { useI18n, useT } from "../../i18n";
-import { sizeText } from "../../lib/sizes";
+import { leastDisk, sizeText } from "../../lib/sizes";
 import { withLocalTimes } from "../../lib/time";
 import { FamilyMark } from "../vms/FamilyMark";
 
@@ -49,14 +50,18 @@ const conditionOf = (image: Image, type: string) => image.conditions?.find((cond
 /** Whether it is in use, and a newer one cannot be imported. */
 const isBehind = (image: Image) => image.phase === "Ready" && conditionOf(image, "UpToDate")?.reason === "ImportFailed";
 
-/** What went wrong, and below how the controller says it, which is English. */
-function Failure({ says, condition }: { says: string; condition: Condition | undefined }) {
+/** Reasons of an import that is on its way. */
+const ON_ITS_WAY = new Set(["Importing", "Pending"]);
+
+/** What is said in the page's words, if anything, and below how the controller says it,
+ * which is English: folded away where nothing is wrong. */
+function Words({ says, condition }: { says?: string; condition: Condition | undefined }) {
   const { t, tag } = useI18n();
   return (
     <div className="why">
-      <p className="remedy">{says}</p>
+      {says !== undefined && <p className="remedy">{says}</p>}
       {condition !== undefined && (
-        <details open>
+        <details open={says !== undefined}>
           <summary>{t("reason.details")}</summary>
           <p lang="en">{sentence(withLocalTimes(condition.message, tag))}</p>
         </details>
@@ -69,6 +74,7 @@ function ImageCard({ image }: { image: Image }) {
   const t = useT();
   const phase = image.phase ?? "Pending";
   const importing = phase === "Importing" || phase === "Pending";
+  const ready = conditionOf(image, "Ready");
   return (
     <li className="card vm-card">
       <header>
@@ -80,10 +86,14 @@ function ImageCard({ image }: { image: Image }) {
       {importing && (
         <Progress label={t("images.import")} percent={phase === "Importing" ? percentOf(image.progress) : undefined} />
       )}
-      {phase === "Failed" && <Failure says={t("images.failed")} condition={conditionOf(image, "Ready")} />}
-      {isBehind(image) && <Failure says={t("images.behind")} condition={conditionOf(image, "UpToDate")} />}
+      <Unreadable why={image.unreadable} />
+      {phase === "Failed" && image.unreadable === undefined && <Words says={t("images.failed")} condition={ready} />}
+      {importing && ready !== undefined && (
+        <Words {...(ON_ITS_WAY.has(ready.reason) ? {} : { says: t("images.heldUp") })} condition={ready} />
+      )}
+      {isBehind(image) && <Words says={t("images.behind")} condition={conditionOf(image, "UpToDate")} />}
       <p className="quiet-text">
-        <code>{image.name}</code> · {t("image.from", { size: sizeText(image.minDisk) })}
+        <code>{image.name}</code> · {t("image.from", { size: sizeText(leastDisk(image)) })}
       </p>
     </li>
   );

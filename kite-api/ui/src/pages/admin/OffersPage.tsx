@@ -15,6 +15,7 @@ import { Page } from "../../components/Page";
 import { Select } from "../../components/Select";
 import { Table, type Column } from "../../components/Table";
 import { useToast } from "../../components/Toasts";
+import { Unreadable } from "../../components/Unreadable";
 import { When } from "../../components/When";
 import { useT } from "../../i18n";
 import { sizeText } from "../../lib/sizes";
@@ -40,7 +41,12 @@ export default function AdminOffersPage() {
     { title: t("vm.name"), head: true, cell: (offer) => offer.name },
     {
       title: t("vm.state"),
-      cell: ({ phase = "Available" }) => <Badge tone={TONES[phase]}>{t(`offer.phase.${phase}`)}</Badge>,
+      cell: ({ phase = "Available", unreadable }) => (
+        <>
+          <Badge tone={unreadable === undefined ? TONES[phase] : "bad"}>{t(`offer.phase.${phase}`)}</Badge>
+          <Unreadable why={unreadable} />
+        </>
+      ),
     },
     { title: t("vm.image"), cell: (offer) => offer.image },
     {

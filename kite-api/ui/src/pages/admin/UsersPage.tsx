@@ -9,6 +9,7 @@ import type { Tone } from "../../components/Notice";
 import { Page } from "../../components/Page";
 import { Search } from "../../components/Search";
 import { Table, type Column } from "../../components/Table";
+import { Unreadable } from "../../components/Unreadable";
 import { useT, type Key } from "../../i18n";
 import { sizeText } from "../../lib/sizes";
 import { NewUser } from "./NewUser";
@@ -37,7 +38,12 @@ export default function UsersPage() {
       title: t("vm.state"),
       cell: (user) => {
         const [tone, label] = userState(user);
-        return <Badge tone={tone}>{t(label)}</Badge>;
+        return (
+          <>
+            <Badge tone={tone}>{t(label)}</Badge>
+            <Unreadable why={user.unreadable} />
+          </>
+        );
       },
     },
     { title: t("quota.vms"), cell: ({ usage, quota }) => t("quota.of", { used: usage.vms, most: quota.vms }) },
@@ -94,6 +100,6 @@ export default function UsersPage() {
 function userState(user: User): [Tone, Key] {
   if (user.deleting) return ["busy", "state.deleting"];
   if (user.suspended) return ["warn", "user.suspended"];
-  if (user.phase === "Failed") return ["bad", "state.failed"];
+  if (user.phase === "Failed" || user.unreadable !== undefined) return ["bad", "state.failed"];
   return user.phase === "Ready" ? ["good", "user.ready"] : ["busy", "user.preparing"];
 }

@@ -40,6 +40,7 @@ const REMEDIES: Record<string, Key> = {
   DomainReserved: "remedy.DomainTaken",
   UnknownImage: "remedy.UnknownImage",
   ImageNotReady: "remedy.ImageNotReady",
+  ImageFailed: "remedy.ImageFailed",
   DiskTooSmall: "remedy.DiskTooSmall",
   CloneFailed: "remedy.CloneFailed",
   DiskFailed: "remedy.DiskFailed",

@@ -7,7 +7,9 @@ import { AskBeforeLeaving } from "../../components/AskBeforeLeaving";
 import { Badge } from "../../components/Badge";
 import { Empty } from "../../components/Empty";
 import { Loaded, Loading } from "../../components/Loaded";
+import { Notice } from "../../components/Notice";
 import { Page } from "../../components/Page";
+import { Unreadable } from "../../components/Unreadable";
 import { isMissing } from "../../api/problem";
 import { useT, type Key } from "../../i18n";
 import { hasEdits } from "../../lib/edited";
@@ -93,6 +95,11 @@ function OneVm({ vm }: { vm: Vm }) {
       }
       actions={mayManage(me, vm) && !vm.deleting ? <PowerButtons vm={vm} /> : undefined}
     >
+      {vm.unreadable !== undefined && (
+        <Notice tone="bad" isStanding>
+          <Unreadable why={vm.unreadable} />
+        </Notice>
+      )}
       <VmNotice vm={vm} />
       <Tabs className="tabs" selectedKey={tab} onSelectionChange={(key) => choose(String(key))}>
         <TabList aria-label={t("vm.tabs")} className="tab-list">

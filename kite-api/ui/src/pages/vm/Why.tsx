@@ -1,6 +1,6 @@
 import type { Condition, Vm } from "../../api/types";
 import { useI18n } from "../../i18n";
-import { explain } from "../../lib/reasons";
+import { explain, isTold } from "../../lib/reasons";
 import { useNow } from "../../lib/now";
 import { isWrong } from "../../lib/vm";
 import type { Tone } from "../../components/Notice";
@@ -18,13 +18,14 @@ interface Props {
  * know. */
 export function Why({ vm, condition, tone, isRepeated = false }: Props) {
   const { t, tag } = useI18n();
-  const { text, original, isShort } = explain(vm, condition, t, tag, useNow());
+  const explained = explain(vm, condition, t, tag, useNow());
+  const { text, original, isShort } = explained;
   const hasDetails = !isRepeated && original !== undefined && (tone !== "good" || isShort);
   return (
     <>
       <p>{text}</p>
       {hasDetails && (
-        <details className="why" open={isShort && isWrong(tone)}>
+        <details className="why" open={isTold(condition, explained, isWrong(tone))}>
           <summary>{t("reason.details")}</summary>
           <p lang="en">{original}</p>
         </details>

@@ -1,7 +1,7 @@
 import type { Image } from "../../api/types";
 import { Choice } from "../../components/Choice";
 import { useT } from "../../i18n";
-import { sizeText } from "../../lib/sizes";
+import { leastDisk, sizeText } from "../../lib/sizes";
 import { FamilyMark } from "./FamilyMark";
 
 interface Props {
@@ -25,7 +25,7 @@ export function ImageChoice({ images, value, onChange }: Props) {
         icon: <FamilyMark family={image.osFamily} name={image.displayName} />,
         detail:
           image.phase === "Ready" || image.phase === undefined
-            ? t("image.from", { size: sizeText(image.minDisk) })
+            ? t("image.from", { size: sizeText(leastDisk(image)) })
             : t(`image.phase.${image.phase}`),
         disabled: image.phase === "Deleting",
       }))}
