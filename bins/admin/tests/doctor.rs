@@ -13,7 +13,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_admin::doctor::{Aim, Facts, Report, Seen, State, examine, judge};
-use kite_core::crd;
+use kite_core::crd::{self, KiteImage};
 use kite_fake::{
     FakeCluster,
     actors::{cdi_definitions, kubevirt_definitions},
@@ -150,6 +150,38 @@ async fn fit() -> FakeCluster {
     fake
 }
 
+fn windows() -> KiteImage {
+    let spec = json!({
+        "osFamily": "Windows", "minDisk": "64Gi",
+        "source": {"http": {"url": "https://images.test/windows.qcow2"}},
+    });
+    serde_json::from_value(json!({"metadata": {"name": "windows-11"}, "spec": spec})).unwrap()
+}
+
+#[tokio::test]
+async fn what_windows_vms_keep_has_a_class_by_name_or_by_default() {
+    let fake = fit().await;
+    let mut facts = facts(&fake).await;
+    assert!(judge(&facts, &aim()).find("vmState").is_none());
+    facts.images = Seen::Known(vec![windows()]);
+    let told = judge(&facts, &aim());
+    assert_eq!(state(&told, "vmState"), State::Warning, "{told}");
+    assert!(told.find("vmState").unwrap().message.contains("windows-11"));
+    if let Seen::Known(kubevirts) = &mut facts.kubevirt {
+        kubevirts[0].data["spec"]["configuration"]["vmStateStorageClass"] =
+            json!("kite-vm-storage");
+    }
+    assert_eq!(state(&judge(&facts, &aim()), "vmState"), State::Fit);
+    if let Seen::Known(kubevirts) = &mut facts.kubevirt {
+        kubevirts[0].data["spec"] = json!({});
+    }
+    if let Seen::Known(classes) = &mut facts.storage_classes {
+        let default = "storageclass.kubernetes.io/is-default-class";
+        classes[0].metadata.annotations = Some([(default.to_owned(), "true".to_owned())].into());
+    }
+    assert_eq!(state(&judge(&facts, &aim()), "vmState"), State::Fit);
+}
+
 fn state(report: &Report, check: &str) -> State {
     let found = report.find(check);
     found
@@ -206,7 +238,7 @@ async fn a_cluster_that_is_ready_for_kite_is_fit() {
 type Case = (&'static str, fn(&mut Facts), &'static str, State);
 
 #[allow(clippy::too_many_lines, reason = "one list")]
-fn cases() -> [Case; 17] {
+fn cases() -> [Case; 19] {
     [
         (
             "an old API server",
@@ -327,6 +359,24 @@ fn cases() -> [Case; 17] {
                 }
             },
             "dataVolumes",
+            State::Unfit,
+        ),
+        (
+            "a Windows image, and no class for what its VMs' firmware keeps",
+            |it| it.images = Seen::Known(vec![windows()]),
+            "vmState",
+            State::Warning,
+        ),
+        (
+            "a Windows image, and a class that is not there",
+            |it| {
+                it.images = Seen::Known(vec![windows()]);
+                if let Seen::Known(kubevirts) = &mut it.kubevirt {
+                    kubevirts[0].data["spec"]["configuration"]["vmStateStorageClass"] =
+                        json!("gone");
+                }
+            },
+            "vmState",
             State::Warning,
         ),
         (

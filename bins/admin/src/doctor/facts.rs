@@ -15,7 +15,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kite_core::{
-    crd::{KitePlatform, KitePlatformSpec},
+    crd::{KiteImage, KitePlatform, KitePlatformSpec},
     names,
 };
 use kite_render::install::Process;
@@ -108,6 +108,8 @@ pub struct Facts {
     pub gateway: Seen<DynamicObject>,
     /// The `ClusterIssuer` that the platform names.
     pub issuer: Seen<DynamicObject>,
+    /// Kite's golden images.
+    pub images: Seen<Vec<KiteImage>>,
     /// Kite's settings.
     pub platform: Seen<KitePlatform>,
     /// Which of them cannot be read, and why: they are not known then.
@@ -182,6 +184,7 @@ impl Facts {
             vms: dynamic(client, VM).await,
             own_bindings: own_bindings(client).await,
             names: resolve(settings).await,
+            images: all(client).await,
             platform,
             unread_settings,
             rights: of_any(client, namespace).await,
@@ -206,6 +209,7 @@ impl Facts {
             gateways: Seen::Absent,
             gateway: Seen::Absent,
             issuer: Seen::Absent,
+            images: Seen::Absent,
             platform: Seen::Absent,
             unread_settings: None,
             gateway_service: Seen::Absent,

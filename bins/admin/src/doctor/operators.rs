@@ -1,7 +1,11 @@
 //! Settings of `KubeVirt` and CDI on which Kite rests, and which they do not have by
 //! themselves.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, storage::v1::StorageClass};
+use kite_core::{
+    crd::{KiteImage, OsFamily},
+    names,
+};
 use kite_render::{install::Process, namespace::PodSecurity};
 use kube::{ResourceExt as _, api::DynamicObject};
 use serde_json::Value;
@@ -14,6 +18,9 @@ use super::{
 const LIVE_RESIZE: &str = "liveResize";
 const POD_SECURITY: &str = "podSecurity";
 const DATA_VOLUMES: &str = "dataVolumes";
+const VM_STATE: &str = "vmState";
+/// Annotation of the `StorageClass` of claims that name none.
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// The variable by which the controller is told what is demanded of pods.
 const LEVEL: &str = "KITE_POD_SECURITY";
 
@@ -26,6 +33,7 @@ pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
         findings.push(pod_security(facts, &kubevirt));
     }
     findings.extend(first(&facts.cdi).map(|cdi| data_volumes(&cdi)));
+    findings.extend(vm_state(facts));
     findings
 }
 
@@ -97,16 +105,65 @@ fn level(facts: &Facts) -> Option<String> {
     variables.find(|it| it.name == LEVEL)?.value.clone()
 }
 
+/// Whether there is somewhere to keep what the firmware and the TPM of a Windows VM
+/// remember; nothing where no image is of Windows.
+fn vm_state(facts: &Facts) -> Option<Finding> {
+    let images = facts.images.known()?;
+    let is_windows = |it: &&KiteImage| it.spec.os_family == OsFamily::Windows;
+    let image = images.iter().find(is_windows)?.name_any();
+    let kubevirt = facts.kubevirt.known()?.first()?;
+    let classes = facts.storage_classes.known()?;
+    let named = kubevirt.data["spec"]["configuration"]["vmStateStorageClass"].as_str();
+    let named = named.filter(|it| !it.is_empty());
+    let is_default = |class: &&StorageClass| {
+        let default = class.annotations().get(DEFAULT_CLASS);
+        default.is_some_and(|it| it == "true")
+    };
+    let class = match named {
+        Some(named) => classes.iter().find(|it| it.name_any() == named),
+        None => classes.iter().find(is_default),
+    };
+    if let Some(class) = class {
+        let message = format!(
+            "what Windows VMs' firmware keeps is on {}",
+            class.name_any()
+        );
+        return Some(Finding::fit(VM_STATE, message));
+    }
+    let lacking = match named {
+        Some(named) => format!("vmStateStorageClass {named:?} of the KubeVirt is not there"),
+        None => "the KubeVirt names no vmStateStorageClass, and no StorageClass is the default"
+            .to_owned(),
+    };
+    let (name, namespace) = (kubevirt.name_any(), kubevirt.namespace());
+    let place = namespace.map(|it| format!(" -n {it}")).unwrap_or_default();
+    Some(Finding::of(
+        VM_STATE,
+        State::Warning,
+        format!(
+            "VMs of Windows images such as {image} do not start: KubeVirt keeps what their TPM \
+             and their UEFI remember on a volume, and {lacking}"
+        ),
+        format!(
+            "kubectl patch{place} kubevirt {name} --type merge -p \
+             '{{\"spec\":{{\"configuration\":{{\"vmStateStorageClass\":\"{}\"}}}}}}', or another class \
+             of yours",
+            names::STORAGE_CLASS
+        ),
+    ))
+}
+
 /// Whether CDI leaves `DataVolumes` alone that are done: Kite's disks are in them.
 fn data_volumes(cdi: &DynamicObject) -> Finding {
     let seconds = &cdi.data["spec"]["config"]["dataVolumeTTLSeconds"];
     match seconds.as_i64() {
         Some(seconds) if seconds >= 0 => Finding::of(
             DATA_VOLUMES,
-            State::Warning,
+            State::Unfit,
             format!(
-                "CDI deletes DataVolumes {seconds} s after they are done, and Kite makes them \
-                     anew (dataVolumeTTLSeconds)"
+                "CDI deletes DataVolumes {seconds} s after they are done (dataVolumeTTLSeconds): \
+                 every VM loses that of its disk, and does not start any more (DiskLost), though \
+                 what was on the disk is still in its claim"
             ),
             format!(
                 "kubectl patch cdi {} --type merge -p \
