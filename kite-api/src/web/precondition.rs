@@ -167,7 +167,11 @@ pub(crate) async fn delete<K: Object>(
     const GONE: PropagationPolicy = PropagationPolicy::Background;
     condition.check(object)?;
     if condition.0.is_empty() {
-        return Ok(state.cluster().remove(object, GONE).await?);
+        return match state.cluster().remove(object, GONE).await {
+            // It goes, though the answer, which is the object, cannot be read.
+            Ok(()) | Err(ClusterError::Unreadable { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
     }
     let key = ObjectKey::of(object);
     let mut now = object.clone();

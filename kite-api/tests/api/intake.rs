@@ -11,7 +11,7 @@ use futures::future::join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kite_core::{
     cluster::{Cluster as _, FieldManager, ObjectKey},
-    crd::{AccessLevel, KiteUser, KiteVirtualMachine},
+    crd::{AccessLevel, KiteImage, KiteUser, KiteVirtualMachine, KiteVirtualMachineOffer},
     names,
 };
 use kube::{
@@ -458,11 +458,23 @@ async fn a_vm_that_cannot_be_read_is_listed_stopped_mended_and_deleted() {
                       "sshId": "odd-login"});
     let odd = DynamicObject::new("odd", &resource).data(json!({ "spec": spec }));
     vms.create(&PostParams::default(), &odd).await.unwrap();
-    // One of which nothing can be read takes none of the others along.
+    // One of which nothing can be read takes none of the others along, and is there, too.
     let hopeless = DynamicObject::new("hopeless", &resource).data(json!({ "spec": "what" }));
     vms.create(&PostParams::default(), &hopeless).await.unwrap();
     world
         .until("it is listed", async || {
+            world.get(VMS, &ann).await.names() == ["hopeless", "odd", "web"]
+        })
+        .await;
+    let hopeless = "/api/v1/vms/hopeless";
+    let shown = world.get(hopeless, &ann).await;
+    assert_eq!(shown.status, 200, "{shown:?}");
+    assert!(!shown.text("/unreadable").is_empty(), "{shown:?}");
+    let gone = world.delete(hopeless, &ann).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+    assert!(vms.get_opt("hopeless").await.unwrap().is_none());
+    world
+        .until("it is gone", async || {
             world.get(VMS, &ann).await.names() == ["odd", "web"]
         })
         .await;
@@ -547,4 +559,75 @@ async fn an_account_that_cannot_be_read_lets_nobody_in_and_is_listed() {
     );
     let gone = world.delete(path, &root).await;
     assert_eq!(gone.status, 202, "{gone:?}");
+}
+
+/// What the list at `path` says cannot be read of its only item.
+async fn unreadable(world: &World, path: &str, token: &str) -> Option<String> {
+    let list = world.get(path, token).await;
+    let why = list.body["items"][0]["unreadable"].as_str();
+    why.map(str::to_owned)
+}
+
+#[tokio::test]
+async fn an_image_that_cannot_be_read_is_listed_and_says_so() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    let path = "/api/v1/images";
+    assert_eq!(unreadable(&world, path, &ann).await, None);
+    let images = lax::<KiteImage>(&world, None).await;
+    let edit = Patch::Merge(json!({"spec": {"minDisk": ["much"]}}));
+    let params = PatchParams::default();
+    images.patch("debian-12", &params, &edit).await.unwrap();
+    world
+        .until("it is told", async || {
+            let told = unreadable(&world, path, &ann).await;
+            told.is_some_and(|why| why.contains("spec.minDisk"))
+        })
+        .await;
+    assert_eq!(world.get(path, &ann).await.names(), ["debian-12"]);
+}
+
+#[tokio::test]
+async fn an_offer_that_cannot_be_read_is_listed_and_deleted() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let path = "/api/v1/admin/offers";
+    let made = world.post(path, &root, vm("gold")).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let offers = lax::<KiteVirtualMachineOffer>(&world, None).await;
+    let edit = Patch::Merge(json!({"spec": {"cpu": "a few"}}));
+    let params = PatchParams::default();
+    offers.patch("gold", &params, &edit).await.unwrap();
+    world
+        .until("it is told", async || {
+            let told = unreadable(&world, path, &root).await;
+            told.is_some_and(|why| why.contains("spec.cpu"))
+        })
+        .await;
+    assert_eq!(world.get(path, &root).await.names(), ["gold"]);
+    let gone = world.delete(&format!("{path}/gold"), &root).await;
+    assert_eq!(gone.status, 202, "{gone:?}");
+    assert!(offers.get_opt("gold").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_disk_is_no_smaller_than_what_is_in_the_image() {
+    let world = World::new().await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    // Its minDisk allows two.
+    let images = Api::<KiteImage>::all(world.fake.client());
+    let patch = Patch::Merge(json!({"status": {"phase": "Ready", "size": "8Gi"}}));
+    let params = PatchParams::default();
+    let told = images.patch_status("debian-12", &params, &patch).await;
+    let told = told.unwrap();
+    world.state.caches().images.caught_up_with(&told).await;
+    let refused = world.post(VMS, &ann, vm("web")).await;
+    refused.is_problem(422, "invalid");
+    assert_eq!(refused.fields(), ["disk"], "{refused:?}");
+    let message = refused.text("/errors/0/message");
+    assert!(message.contains("8Gi"), "{message}");
+    let made = world
+        .post(VMS, &ann, vm_with("web", "disk", json!("8Gi")))
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
 }

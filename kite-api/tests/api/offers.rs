@@ -93,7 +93,34 @@ async fn an_offer_is_seen_by_whom_it_is_for_while_it_can_be_claimed() {
     assert!(world.get(OFFERS, &bob).await.names().is_empty());
     let answer = world.post(CLAIM, &bob, json!({"name": "web"})).await;
     answer.is_problem(409, "taken");
+    assert!(
+        answer.text("/detail").contains("somebody else"),
+        "{answer:?}"
+    );
     assert_eq!(world.get(ADMIN, &root).await.names(), ["gold"]);
+
+    // Who has it already is told that, and not of somebody else.
+    let claim = json!({
+        "namespace": "kite-user-bob", "name": "mine", "uid": "u-1", "user": "bob",
+        "fulfilled": true,
+    });
+    offer.metadata.resource_version = None;
+    offer.status = Some(KiteVirtualMachineOfferStatus {
+        phase: Some(OfferPhase::Claimed),
+        claimed_by: Some(serde_json::from_value(claim).unwrap()),
+        ..KiteVirtualMachineOfferStatus::default()
+    });
+    let manager = FieldManager::CONTROLLER;
+    let claimed = world.cluster.apply_status(manager, &offer).await.unwrap();
+    world.state.caches().offers.caught_up_with(&claimed).await;
+    let answer = world.post(CLAIM, &bob, json!({"name": "web"})).await;
+    answer.is_problem(409, "taken");
+    assert!(
+        answer
+            .text("/detail")
+            .contains("you have claimed it yourself"),
+        "{answer:?}"
+    );
 }
 
 #[tokio::test]

@@ -129,6 +129,17 @@ mod tests {
         assert_eq!(spec.ssh_login, SshLogin::KeyAndPassword);
     }
 
+    /// Nobody's VM goes for an end that nobody can read.
+    #[test]
+    fn an_end_that_cannot_be_read_is_none() {
+        for end in [json!("soon"), json!(7), json!(["2020-01-01T00:00:00Z"])] {
+            let spec = vm(|spec| spec["expiresAt"] = end.clone());
+            let why = spec.unreadable.unwrap();
+            assert!(why.contains("spec.expiresAt"), "{end}: {why}");
+            assert_eq!(spec.expires_at, None);
+        }
+    }
+
     #[test]
     fn what_is_missing_is_told() {
         let spec = vm(|spec| {

@@ -140,6 +140,8 @@ salvaged!(
     required: {
         "cpu": 1, "memory": "64Mi", "disk": "1Gi", "image": "unreadable", "sshId": "kite-unreadable"
     },
+    // An end that cannot be read is none, so that nobody's data goes for it: the VM stays
+    // as it is, and says so.
     strict: { "sshLogin": "KeyAndPassword" }
 );
 

@@ -50,7 +50,12 @@ const OTHERS: [&str; 9] = [
 
 /// What to do about a VM of which `why` says what cannot be read.
 pub(super) fn plan(vm: &Vm<'_>, seen: &Observed, why: &str) -> Plan<KiteVirtualMachineStatus> {
-    kept(vm, seen, unreadable(READY, "the VM", why), VmPhase::Failed)
+    let mut ready = unreadable(READY, "the VM", why);
+    if why.contains("spec.expiresAt") {
+        let end = "it does not expire, for nobody knows its end, and stays on or off as it is";
+        ready.message = format!("{}; {end}", ready.message);
+    }
+    kept(vm, seen, ready, VmPhase::Failed)
 }
 
 /// What to do about a sound VM while, as `why` says, not all of the platform's settings can

@@ -191,7 +191,7 @@ async fn what_storage_says_of_a_claim_that_nobody_knows_is_told() {
     let world = World::played().await;
     world.create(vm_named("web")).await;
     world.settle().await;
-    let claims = Api::<PersistentVolumeClaim>::namespaced(world.cluster.client(), ANN);
+    let claims = Api::<PersistentVolumeClaim>::namespaced(world.cluster.client().clone(), ANN);
     let condition = json!({
         "type": "ModifyVolumeError", "status": "True", "message": "no such class of volumes",
     });

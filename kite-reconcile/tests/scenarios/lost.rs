@@ -4,13 +4,14 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kite_core::{
     cdi::DataVolume,
+    cluster::ClusterExt as _,
     conditions::find,
     crd::{KiteVirtualMachine, VmPhase},
     kubevirt::VirtualMachineInstance,
     labels,
 };
 use kite_reconcile::{Settings, events::story};
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, api::PropagationPolicy};
 use serde_json::json;
 
 use crate::world::{World, vm_named};
@@ -150,6 +151,34 @@ async fn a_disk_that_was_deleted_is_told_and_no_other_comes_by_itself() {
     let anew = replace(&world, &uid).await;
     assert_eq!(says(&anew, "Ready").0, "Running", "{:#?}", anew.status);
     assert_ne!(disk(&world).await.unwrap().uid(), made.uid());
+}
+
+/// As CDI does where it clears away what is done, and `kubectl delete --cascade=orphan`.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_left_alone_is_told_and_nothing_takes_its_place() {
+    let world = running().await;
+    let made = disk(&world).await.unwrap();
+    let left = claim(&world).await.unwrap();
+    let orphan = PropagationPolicy::Orphan;
+    world.cluster.remove(&made, orphan).await.unwrap();
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let (reason, message) = says(&vm, "DiskReady");
+    assert_eq!(reason, "DiskLost");
+    assert!(
+        message.contains("is still in the PersistentVolumeClaim web-disk"),
+        "{message}"
+    );
+    assert_eq!(phase(&vm), VmPhase::Running, "it runs as long as it runs");
+    power(&world, "Off").await;
+    let vm = power(&world, "On").await;
+    assert_eq!(says(&vm, "Ready").0, "DiskLost");
+    assert_eq!(phase(&vm), VmPhase::Failed);
+    // Nor when another is asked for: what is on it is not gone.
+    let asked = replace(&world, &made.uid().unwrap()).await;
+    assert_eq!(says(&asked, "Ready").0, "DiskLost");
+    assert_eq!(disk(&world).await, None);
+    assert_eq!(claim(&world).await.unwrap().uid(), left.uid());
 }
 
 #[tokio::test(start_paused = true)]

@@ -115,6 +115,27 @@ async fn a_vm_that_cannot_be_read_says_so_and_others_get_theirs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_that_cannot_be_read_takes_nobodys_vm() {
+    let world = World::with_ann().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let vms = raw_vms(&world.cluster).await;
+    change(&vms, "web", json!({"expiresAt": "soon"})).await;
+    world.settle().await;
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    world.settle().await;
+    let web = world.vm("web").await;
+    let (reason, message) = says(&web);
+    assert_eq!(reason, "Unreadable");
+    for part in ["spec.expiresAt", "does not expire"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(run_strategy(&world, "web").await, "Always");
+    assert!(world.find::<DataVolume>(ANN, "web-disk").await.is_some());
+    assert_eq!(web.metadata.deletion_timestamp, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_runs_and_cannot_be_read_any_more_is_charged_and_switched_off_and_deleted() {
     let world = World::with_ann().await;
     world.create(vm_named("web")).await;
