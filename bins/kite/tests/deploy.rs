@@ -15,7 +15,10 @@ use std::{
     sync::Once,
 };
 
+use hyper::Request;
+use kite_fake::FakeCluster;
 use kite_render::install::{Installation, Manifest, Process, Profile, alerts, dashboard};
+use kube::{Resource as _, api::DynamicObject, client::Body};
 use serde_json::{Value, json};
 use support::{clients_present, run, show};
 
@@ -289,6 +292,26 @@ fn whole(value: &Value) -> Value {
     }
 }
 
+/// Neither a version that goes nor a format or a field that the API server does not know.
+#[tokio::test]
+async fn no_manifest_is_warned_of() {
+    for profile in overlays().chain([Profile::Plain]) {
+        let fake = FakeCluster::builder().build().unwrap();
+        let client = fake.client();
+        for manifest in profile.installation().manifests() {
+            let namespace = manifest.metadata().namespace.as_deref();
+            let url = DynamicObject::url_path(&manifest.resource(), namespace);
+            let body = serde_json::to_vec(&manifest).unwrap();
+            let request = Request::post(&url).header("content-type", "application/json");
+            let request = request.body(Body::from(body)).unwrap();
+            let answer = client.send(request).await.unwrap();
+            let warnings: Vec<_> = answer.headers().get_all("warning").iter().collect();
+            assert!(warnings.is_empty(), "{url}: {warnings:?}");
+            assert!(answer.status().is_success(), "{url}: {}", answer.status());
+        }
+    }
+}
+
 #[test]
 fn kustomize_builds_what_each_profile_renders() {
     if !clients_present() {
@@ -300,6 +323,8 @@ fn kustomize_builds_what_each_profile_renders() {
         command.arg("kustomize").arg(directory().join(path));
         let output = run(command, "");
         assert!(output.status.success(), "{path}: {}", show(&output));
+        // Of fields that it does not know or will not know much longer it warns there.
+        assert!(output.stderr.is_empty(), "{path}: {}", show(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         let all: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         let first = all.first().map(|first| first["kind"].clone());

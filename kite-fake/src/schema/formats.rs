@@ -49,6 +49,11 @@ pub(super) fn is_known(format: &str) -> bool {
     KNOWN.contains(&normalized(format).as_str())
 }
 
+/// Whether the API server knows a format of numbers.
+pub(super) fn is_known_number(format: &str) -> bool {
+    ["int32", "int64", "float", "double"].contains(&format)
+}
+
 /// Whether `text` is of the named format.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     match format {

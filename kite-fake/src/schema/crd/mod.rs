@@ -88,16 +88,17 @@ fn set_if_empty(members: &mut Map<String, Value>, name: &str, value: String) {
     }
 }
 
-/// What the server has to say about a definition that it accepts: formats of
-/// strings that it does not know and therefore does not check.
+/// What the server has to say about a definition that it accepts: formats that it
+/// does not know, whatever they are of, and therefore does not check.
 pub fn warnings(crd: &Value) -> Vec<String> {
     fn walk(node: &Value, found: &mut Vec<String>) {
         match node {
             Value::Object(members) => {
                 let format = members.get("format").and_then(Value::as_str);
-                if let Some(format) = format.filter(|f| !f.is_empty() && !formats::is_known(f))
-                    && members.get("type").is_some_and(|t| t == "string")
-                {
+                let is_text = members.get("type").is_some_and(|t| t == "string");
+                let is_known =
+                    |f: &str| formats::is_known(f) || !is_text && formats::is_known_number(f);
+                if let Some(format) = format.filter(|f| !f.is_empty() && !is_known(f)) {
                     let text = format!("unrecognized format {}", crate::go::quote(format));
                     if !found.contains(&text) {
                         found.push(text);
