@@ -41,7 +41,6 @@ const OTHERWISE: &[&str] = &[
 
 /// Reasons of a `DataVolume` that is on its way.
 const ON_ITS_WAY: &[&str] = &[
-    "",
     "Bound",
     "Completed",
     "ContainerCreating",
@@ -53,7 +52,7 @@ const ON_ITS_WAY: &[&str] = &[
 ];
 
 /// Reasons that may stand for anything: what is on its way is known by the words.
-const ANYTHING: &[&str] = &["Claim Pending", "NotFound", "Pending"];
+const ANYTHING: &[&str] = &["", "Claim Pending", "NotFound", "Pending"];
 
 /// How those words end of what is on its way.
 const WORDS_ON_THE_WAY: &[&str] = &[

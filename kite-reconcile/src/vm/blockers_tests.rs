@@ -113,6 +113,7 @@ fn what_is_on_its_way_is_in_nobodys_way() {
             "The source PVC kite-images/debian is being populated",
         ),
         condition("Bound", "False", "Claim Pending", "PVC web-disk Pending"),
+        condition("Bound", "False", "", "PVC web-disk Pending"),
     ]);
     assert_eq!(of_disk(&cloning), None);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kite_core::kubevirt::{KubeVirt, StatusCondition, VirtualMachineInstance};
 
-use super::blockers::words_of;
+use super::blockers::{failed_move, words_of};
 
 /// `KubeVirt`'s conditions of an instance that waits for more of something.
 const RESIZING: [&str; 2] = ["HotVCPUChange", "HotMemoryChange"];
@@ -50,10 +50,13 @@ pub(super) fn told(
             "ResizeWaits",
             format!(
                 "the VM runs and is not given its new size, as it was not moved to another \
-                 launcher for that in {} minutes: an administrator must look at its \
+                 launcher for that in {} minutes{}: an administrator must look at its \
                  VirtualMachineInstanceMigrations, and whether {SETTING} is set; after a \
                  restart (set spec.restartedAt) it has that size, too",
-                SLOW.as_secs() / 60
+                SLOW.as_secs() / 60,
+                failed_move(instance)
+                    .map(|why| format!(" ({why})"))
+                    .unwrap_or_default()
             ),
         ));
     }
@@ -148,6 +151,17 @@ mod tests {
         assert_eq!(reason(None, late), "ResizeWaits");
         assert_eq!(next(Some(&waits), soon), Some(late));
         assert_eq!(next(Some(&waits), late), None);
+    }
+
+    #[test]
+    fn one_that_could_not_move_tells_why() {
+        let mut waits = instance("True", "");
+        let state = json!({"failed": true, "failureReason": "no room for the target"});
+        let status = waits.status.as_mut().unwrap();
+        status.other.insert("migrationState".to_owned(), state);
+        let (reason, words) = told(Some(&waits), None, at("2026-05-04T09:00:00Z")).unwrap();
+        assert_eq!(reason, "ResizeWaits");
+        assert!(words.contains("(no room for the target)"), "{words}");
     }
 
     #[test]
