@@ -169,17 +169,8 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
         |reason: &str, message: &str| Judgement::new(VmPhase::Starting, false, reason, message);
     let failed =
         |reason: &str, message: &str| Judgement::new(VmPhase::Failed, false, reason, message);
-    let blocked = || {
-        let words = blockers::of_machine(machine, instance)?;
-        Some(failed(
-            "StartBlocked",
-            &format!(
-                "KubeVirt cannot start the VM, and tries again and again ({words}): an \
-                 administrator must look at that; what a quota or a limit is in the way of \
-                 starts when the VM is smaller (spec.cpu, spec.memory), too"
-            ),
-        ))
-    };
+    let blocked = || start_blocked(machine, instance);
+    let of_disk = || seen.disk.as_ref().and_then(blockers::of_disk);
     let Some(printable) = printable else {
         return blocked()
             .unwrap_or_else(|| starting("Starting", "KubeVirt has not seen the VM yet"));
@@ -248,12 +239,7 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
             "DataVolumeError",
             &format!(
                 "the disk has an error{}: an administrator must look at its DataVolume",
-                in_words(
-                    seen.disk
-                        .as_ref()
-                        .and_then(blockers::of_disk)
-                        .or_else(|| blockers::of_machine(machine, instance))
-                )
+                in_words(of_disk().or_else(|| blockers::of_machine(machine, instance)))
             ),
         ),
         "Unknown" => Judgement::new(
@@ -273,6 +259,24 @@ fn on(printable: Option<&str>, seen: &Observed) -> Judgement {
             ),
         ),
     }
+}
+
+/// That `KubeVirt` says why it cannot start the VM.
+fn start_blocked(
+    machine: Option<&VirtualMachine>,
+    instance: Option<&VirtualMachineInstance>,
+) -> Option<Judgement> {
+    let words = blockers::of_machine(machine, instance)?;
+    Some(Judgement::new(
+        VmPhase::Failed,
+        false,
+        "StartBlocked",
+        format!(
+            "KubeVirt cannot start the VM, and tries again and again ({words}): an administrator \
+             must look at that; what a quota or a limit is in the way of starts when the VM is \
+             smaller (spec.cpu, spec.memory), too"
+        ),
+    ))
 }
 
 /// Words of `KubeVirt` as they stand in a sentence.
