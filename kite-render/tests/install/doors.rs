@@ -124,8 +124,10 @@ async fn ways_in_from_outside_are_made_by_the_controller() {
     let controller = Process::Controller.username("kite");
     let ingresses: Api<Ingress> = stage.of(&controller);
     ingresses.create(&params, &own).await.unwrap();
-    let made = of(&controller).create(&params, &service("web", "ClusterIP"));
-    made.await.unwrap();
+    of(&controller)
+        .create(&params, &service("web", "ClusterIP"))
+        .await
+        .unwrap();
 
     let note = json!({"metadata": {"annotations": {"example.org/seen": "yes"}}});
     let open = json!({"spec": {"type": "LoadBalancer"}});
@@ -142,13 +144,19 @@ async fn ways_in_from_outside_are_made_by_the_controller() {
     refused(merge(&of(balancer), "web", &open).await, "kite-routes");
     // What CDI puts before an upload, and what an administrator of the cluster does.
     let cdi = "system:serviceaccount:cdi:cdi-sa";
-    let made = of(cdi).create(&params, &service("cdi-upload", "ClusterIP"));
-    made.await.unwrap();
+    of(cdi)
+        .create(&params, &service("cdi-upload", "ClusterIP"))
+        .await
+        .unwrap();
     let masters: Api<Service> = Api::namespaced(stage.cluster.client(), HOME);
-    let made = masters.create(&params, &service("masters", "NodePort"));
-    made.await.unwrap();
+    masters
+        .create(&params, &service("masters", "NodePort"))
+        .await
+        .unwrap();
     // Elsewhere Services are no business of Kite's.
     let elsewhere: Api<Service> = Api::namespaced(stage.cluster.client_as("ann"), "default");
-    let made = elsewhere.create(&params, &service("own", "LoadBalancer"));
-    made.await.unwrap();
+    elsewhere
+        .create(&params, &service("own", "LoadBalancer"))
+        .await
+        .unwrap();
 }

@@ -17,7 +17,7 @@ use kube::{Api, Client, ResourceExt as _, core::NamespaceResourceScope, runtime:
 use rand::RngExt as _;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
-    time::sleep,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
