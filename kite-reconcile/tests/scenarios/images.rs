@@ -10,6 +10,7 @@ use kite_core::{
     crd::{ImagePhase, ImageSource, KiteImage, KitePlatform, NamedSource, OsFamily, VmPhase},
     kubevirt::VirtualMachine,
 };
+use kite_reconcile::Settings;
 use serde_json::json;
 
 use crate::world::{World, image, vm_named};
@@ -116,6 +117,8 @@ async fn an_import_that_stands_still_tells_why() {
         disk.status = Some(serde_json::from_value(status).unwrap());
         let player = FieldManager::new("cdi");
         world.cluster.apply_status(player, &disk).await.unwrap();
+        // Other words of what stands still are progress, which need not be told at once.
+        tokio::time::sleep(Settings::default().progress_every).await;
         world.settle().await;
         let seen = world.find::<KiteImage>("", "stuck").await.unwrap();
         let status = seen.status.unwrap();

@@ -336,6 +336,7 @@ async fn what_is_to_end_ends_though_a_setting_cannot_be_read() {
     let passes = async || {
         for _ in 0..10 {
             world.pass().await;
+            world.stage.play().await;
             tokio::time::sleep(std::time::Duration::from_secs(5)).await;
         }
     };

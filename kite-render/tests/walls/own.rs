@@ -77,6 +77,7 @@ fn kites_own_pods_reach_what_they_need() {
     let with_terminals = Network::behind(&walls).with(&terminals);
     let without = Network::of(&public_nodes()).with(&Installation::default());
     let ann = vm("ann", "10.42.0.5");
+    let dns = pod("kube-system", &[("k8s-app", "kube-dns")], "10.42.0.2");
     for (process, enters, enters_with_terminals) in [
         (Process::Controller, false, false),
         (Process::Gateway, true, true),
@@ -92,7 +93,11 @@ fn kites_own_pods_reach_what_they_need() {
         assert_eq!(reached, enters_with_terminals, "{process:?}");
         for network in [&without, &with_terminals] {
             assert!(network.lets_out(&from, &address("203.0.113.10"), "TCP", 6443));
-            assert!(network.lets_out(&from, &other("kube-system"), "UDP", 53));
+            assert!(network.lets_out(&from, &dns, "UDP", 53), "{process:?}");
+            let others = [other("kube-system"), address("192.0.2.1")];
+            for other in &others {
+                assert!(!network.lets_out(&from, other, "UDP", 53), "{process:?}");
+            }
             assert!(!network.lets_out(&from, &ann, "TCP", 80), "{process:?}");
             assert!(
                 !network.lets_out(&from, &other("default"), "TCP", 22),
