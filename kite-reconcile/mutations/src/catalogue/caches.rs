@@ -57,7 +57,10 @@ pub(super) const ALL: &[Mutation] = &[
         name: "deletes-not-doubted",
         what: "believes its caches of what it has told to go",
         file: CLUSTER,
-        edits: &[("self.deleted::<K>(key.clone(), Some(uid), &answer);", "")],
+        edits: &[(
+            "Err(_) => table.doubt_deletion(key.clone(), uid),",
+            "Err(_) => {}",
+        )],
         first: (Lib, "cache"),
     },
     Mutation {
@@ -75,8 +78,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "takes a cache whose first list is not there for an empty cluster",
         file: TABLE,
         edits: &[(
-            "if !self.is_filled() || self.unreadable.read().contains_key(key) {",
-            "if self.unreadable.read().contains_key(key) {",
+            "(self.is_filled() && reach.covers(namespace, name)).then_some(reach)",
+            "reach.covers(namespace, name).then_some(reach)",
         )],
         first: (Sweep, "vm_life::crashes vm_deletion::crashes"),
     },
