@@ -58,8 +58,8 @@ pub(super) const ALL: &[Mutation] = &[
         what: "believes its caches of what it has told to go",
         file: CLUSTER,
         edits: &[(
-            "Err(_) => table.doubt_deletion(key.clone(), uid),",
-            "Err(_) => {}",
+            "Err(_) => table.doubt_deletion(key.clone(), uid)",
+            "Err(_) => ()",
         )],
         first: (Lib, "cache"),
     },
