@@ -63,12 +63,15 @@ const WORDS_ON_THE_WAY: &[&str] = &[
 ];
 
 /// Conditions of a claim that may be as they like, or are looked at where it grows.
+/// `Unused` is every claim's since Kubernetes 1.37, and does not hold, with words to it,
+/// while a pod has the claim.
 const OF_CLAIMS: &[&str] = &[
     "ControllerResizeError",
     "FileSystemResizePending",
     "ModifyingVolume",
     "NodeResizeError",
     "Resizing",
+    "Unused",
 ];
 
 /// What is in the name of a condition that is bad when it holds.

@@ -186,6 +186,10 @@ fn what_storage_says_of_a_claim_is_told_unless_it_is_looked_at_elsewhere() {
     for known in OF_CLAIMS {
         assert_eq!(of(known, "True", "in its words"), None, "{known}");
     }
+    // Kubernetes 1.37 says of every claim whether a pod has it.
+    for status in ["True", "False"] {
+        assert_eq!(of("Unused", status, "a pod uses it, or none"), None);
+    }
 }
 
 #[test]

@@ -209,3 +209,27 @@ async fn what_storage_says_of_a_claim_that_nobody_knows_is_told() {
     assert!(message.contains(words), "{message}");
     assert_eq!(phase(&vm), VmPhase::Running, "it can be used");
 }
+
+#[tokio::test(start_paused = true)]
+async fn that_a_pod_has_the_claim_is_no_fault() {
+    let world = World::played().await;
+    world.create(vm_named("web")).await;
+    world.settle().await;
+    let claims = Api::<PersistentVolumeClaim>::namespaced(world.cluster.client().clone(), ANN);
+    // As Kubernetes 1.37 has it of every claim.
+    let condition = json!({
+        "type": "Unused", "status": "False", "reason": "PodUsingPVC",
+        "message": "A pod is using this PVC",
+    });
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    let params = PatchParams::default();
+    claims
+        .patch_status("web-disk", &params, &patch)
+        .await
+        .unwrap();
+    world.settle().await;
+    let vm = world.vm("web").await;
+    let (reason, message) = says(&vm, "DiskReady");
+    assert_eq!(reason, "Filled", "{message}");
+    assert_eq!(phase(&vm), VmPhase::Running);
+}
