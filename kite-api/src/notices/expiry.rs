@@ -20,6 +20,9 @@ const END: &str = "hy3ons.github.io/end-since";
 const SEEN: &str = "hy3ons.github.io/seen-end";
 /// How long before its end a VM is told of.
 const AHEAD: Duration = Duration::from_secs(24 * 3600);
+/// How much earlier than by this process's clock a VM may be deleted, as its time is over
+/// by the controller's.
+const CLOCKS: Duration = Duration::from_secs(60);
 
 /// What is written with an edit of the spec of `vm`, so that its owner is told of it.
 pub(crate) fn note_vm_edit(
@@ -73,8 +76,9 @@ pub(super) fn note_seen(id: &str) -> (String, Value) {
 /// expired is where that was deleted, as its time was over.
 pub(super) fn is_told(record: &Record, vms: &[&KiteVirtualMachine], now: Timestamp) -> bool {
     let is_there = |uid: &String| vms.iter().any(|vm| vm.uid().as_ref() == Some(uid));
+    let is_over = |until: Timestamp| until <= now + CLOCKS;
     record.kind != NoticeKind::VmDeleted
-        || (!record.vm.as_ref().is_some_and(is_there) && record.until.is_none_or(|it| it <= now))
+        || (!record.vm.as_ref().is_some_and(is_there) && record.until.is_none_or(is_over))
 }
 
 /// What an account with `annotations` is to keep for when one of `vms`, which are all that
@@ -102,4 +106,30 @@ pub(super) fn kept(
         }
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vm_that_went_as_its_time_was_over_is_told_of_though_clocks_differ() {
+        let now = Timestamp::UNIX_EPOCH;
+        let until = now + Duration::from_secs(3600);
+        let mut record = Record::new(NoticeKind::VmDeleted, "web", now);
+        (record.until, record.vm) = (Some(until), Some("u-1".to_owned()));
+        let mut notes = Map::new();
+        put(&Annotations::new(), &mut notes, "x", &record);
+        let there = applied(&Annotations::new(), &notes);
+        // It is gone, and this process is behind the one that deleted it.
+        for behind in [0, 1, 60] {
+            let now = until - Duration::from_secs(behind);
+            assert!(is_told(&record, &[], now), "{behind}");
+            assert!(kept(&there, &[], now).is_empty(), "{behind}");
+        }
+        // Its owner has deleted it before.
+        let before = until - Duration::from_secs(120);
+        assert!(!is_told(&record, &[], before));
+        assert_eq!(kept(&there, &[], before).len(), 1);
+    }
 }
