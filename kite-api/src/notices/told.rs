@@ -251,8 +251,12 @@ fn compare_vm(
     notes
 }
 
-/// What is to be written down of `vm` as it is.
+/// What is to be written down of `vm` as it is. Of one that cannot be read nobody knows
+/// who may log in.
 pub(super) fn found_of_vm(vm: &KiteVirtualMachine, now: Timestamp) -> Map<String, Value> {
+    if vm.spec.unreadable.is_some() {
+        return Map::new();
+    }
     compare_vm(vm, &vm.spec, now)
 }
 

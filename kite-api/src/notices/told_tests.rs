@@ -141,3 +141,19 @@ fn a_vm_tells_who_may_log_in() {
     let notes = note_access(&vm, json!({"cpu": 2}).as_object().unwrap());
     assert!(notes.is_empty());
 }
+
+#[test]
+fn a_vm_that_cannot_be_read_is_not_forgotten_who_may_log_in() {
+    let (memory, disk) = ("1Gi".parse().unwrap(), "4Gi".parse().unwrap());
+    let mut spec = KiteVirtualMachineSpec::new(1, memory, disk, "debian-12", "web");
+    spec.ssh_public_keys = vec![A.to_owned()];
+    let mut vm = KiteVirtualMachine::new("web", spec.clone());
+    note_new_vm(&mut vm);
+    // What stands for its keys is none.
+    vm.spec.ssh_public_keys.clear();
+    vm.spec.unreadable = Some("spec.sshPublicKeys: it is no list".to_owned());
+    assert!(found_of_vm(&vm, Timestamp::UNIX_EPOCH).is_empty());
+    // Mended, it has the key that it had.
+    vm.spec = spec;
+    assert!(found_of_vm(&vm, Timestamp::UNIX_EPOCH).is_empty());
+}
