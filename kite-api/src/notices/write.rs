@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use kite_core::{
     cluster::{Cluster as _, ClusterError, ClusterExt as _, FieldManager, Object, ObjectKey},
     crd::{KiteUser, KiteVirtualMachine},
+    names,
 };
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
@@ -72,10 +73,17 @@ pub(crate) async fn find_out(state: &ApiState) {
     let is_sound = |vm: &KiteVirtualMachine| {
         vm.spec.unreadable.is_none() && vm.metadata.deletion_timestamp.is_none()
     };
-    for vm in caches.vms.list(is_sound) {
+    for vm in caches.vms.list(|vm| is_sound(vm) && has_owner(vm)) {
         let notes = found_of_vm(&vm, Timestamp::now());
         write_found(state, &caches.vms, vm.as_ref(), &notes).await;
     }
+}
+
+/// Whether somebody is told of `vm`: of one elsewhere than in a user's namespace nobody is,
+/// and there the API may not write it.
+fn has_owner(vm: &KiteVirtualMachine) -> bool {
+    let namespace = vm.metadata.namespace.as_deref();
+    namespace.is_some_and(|it| names::user_of_namespace(it).is_some())
 }
 
 async fn write_found<K: Object>(
@@ -208,4 +216,27 @@ async fn write_seen<K: Object>(
         ProblemKind::Conflict,
         "notices were written at the same moment: try again",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn of_a_vm_in_nobodys_namespace_nothing_is_written() {
+        let within = |namespace: &str| -> KiteVirtualMachine {
+            serde_json::from_value(json!({
+                "apiVersion": "hy3ons.github.io/v1", "kind": "KiteVirtualMachine",
+                "metadata": {"name": "web", "namespace": namespace},
+                "spec": {"cpu": 1, "memory": "1Gi", "disk": "4Gi", "image": "debian-12",
+                         "sshId": "web"},
+            }))
+            .unwrap()
+        };
+        assert!(has_owner(&within("kite-user-ann")));
+        for other in ["default", "kite", "kite-user-"] {
+            assert!(!has_owner(&within(other)), "{other}");
+        }
+    }
 }
