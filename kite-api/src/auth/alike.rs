@@ -2,9 +2,11 @@
 //! account and by nothing else.
 //!
 //! A replica that knows more says so by a Lease, which is its pod's and goes with it: one
-//! of an earlier version has none. Where there are no pods of the API, as where it runs
-//! outside of the cluster, there are none of an earlier version either, for all that is
-//! known.
+//! of an earlier version has none. One that just starts has none yet either; where it is
+//! made from the same template as this one, it is of the same version, so that no hash is
+//! shown because a pod is replaced or another is wanted. Where there are no pods of the API,
+//! as where it runs outside of the cluster, there are none of an earlier version either, for
+//! all that is known.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -32,6 +34,9 @@ use crate::state::ApiState;
 const BELIEVED: Duration = Duration::from_secs(20);
 /// What was seen so long ago says nothing of the time since.
 const GAP: Duration = Duration::from_secs(5 * 60);
+/// Labels by which Kubernetes tells pods from different templates of one Deployment or
+/// `StatefulSet`.
+const REVISIONS: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
 /// What is known of the replicas.
 #[derive(Debug, Default)]
@@ -170,9 +175,39 @@ async fn older(state: &ApiState) -> Result<Option<String>, ClusterError> {
         }
         alike.insert(uid);
     }
-    let mut pods = pods.items.into_iter();
-    let older = pods.find(|pod| pod.uid().is_none_or(|uid| !alike.contains(&uid)));
-    Ok(older.map(|pod| pod.name_any()))
+    let own = pods.items.iter().find(|it| own == Some(&*it.name_any()));
+    let older = pods.items.iter().find(|pod| {
+        let says_so = pod.uid().is_some_and(|uid| alike.contains(&uid));
+        !says_so && !own.is_some_and(|own| is_same(pod, own))
+    });
+    Ok(older.map(kube::ResourceExt::name_any))
+}
+
+/// Whether a pod is made as `own` is, and runs the very images, or none yet: of a tag that
+/// is moved there may be several versions.
+fn is_same(pod: &Pod, own: &Pod) -> bool {
+    let (revision, images) = (revision_of(own), images_of(own));
+    revision.is_some()
+        && revision_of(pod) == revision
+        && !images.is_empty()
+        && images_of(pod).is_subset(&images)
+}
+
+/// Which template a pod was made from.
+fn revision_of(pod: &Pod) -> Option<&String> {
+    let labels = pod.metadata.labels.as_ref()?;
+    REVISIONS.iter().find_map(|name| labels.get(*name))
+}
+
+/// What the containers of a pod run, as far as they do.
+fn images_of(pod: &Pod) -> HashSet<&str> {
+    let status = pod.status.as_ref();
+    let containers = status.and_then(|it| it.container_statuses.as_ref());
+    let containers = containers.into_iter().flatten();
+    containers
+        .map(|it| it.image_id.as_str())
+        .filter(|image| !image.is_empty())
+        .collect()
 }
 
 /// Whether nothing in it runs any more. One that is being ended still serves.
@@ -216,6 +251,7 @@ fn saying_so(namespace: &str, pod: &Pod, uid: &str) -> Lease {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     const AGE: Duration = Duration::from_secs(600);
@@ -251,5 +287,42 @@ mod tests {
         known.note(Some(false), Instant::now());
         known.note(None, Instant::now());
         assert!(!known.has_older);
+    }
+
+    fn pod(revision: Option<(&str, &str)>, images: &[&str]) -> Pod {
+        let containers = images.iter().map(|image| {
+            serde_json::json!({
+                "name": "kite-api", "image": "registry.test/kite-api:latest",
+                "imageID": image, "ready": true, "restartCount": 0,
+            })
+        });
+        let containers: Vec<_> = containers.collect();
+        let labels = revision.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let labels: std::collections::BTreeMap<_, _> = labels.into_iter().collect();
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "kite-api", "labels": labels},
+            "status": {"containerStatuses": containers},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_pod_that_is_made_as_this_one_is_of_its_version() {
+        for label in REVISIONS {
+            let own = pod(Some((label, "a")), &["sha256:1"]);
+            assert!(is_same(&own, &own));
+            // It has not begun.
+            assert!(is_same(&pod(Some((label, "a")), &[]), &own));
+            assert!(is_same(&pod(Some((label, "a")), &[""]), &own));
+            // The tag was moved between the two.
+            assert!(!is_same(&pod(Some((label, "a")), &["sha256:0"]), &own));
+            assert!(!is_same(&pod(Some((label, "b")), &["sha256:1"]), &own));
+            assert!(!is_same(&pod(None, &["sha256:1"]), &own));
+        }
+        // How these were made, and what they run, nobody knows.
+        let unknown = pod(None, &["sha256:1"]);
+        assert!(!is_same(&unknown, &unknown));
+        let begins = pod(Some((REVISIONS[0], "a")), &[]);
+        assert!(!is_same(&begins, &begins));
     }
 }
