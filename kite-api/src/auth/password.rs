@@ -101,9 +101,9 @@ fn sealed(seal: &Seal, user: &str, id: &str, hash: &PasswordHash) -> Result<Kite
 /// Whether the password of `user` is known to be as long as an administrator's must be:
 /// that is noted when it is set, as a hash does not tell.
 pub(crate) async fn has_long_password(state: &ApiState, user: &KiteUser) -> Result<bool, Problem> {
-    // A hash that somebody has written into the account counts before the other.
-    let id = user.spec.credential.as_ref();
-    let Some(id) = id.filter(|_| user.spec.password_hash.is_none()) else {
+    // A hash that is in the account counts first: it may be there for replicas of an earlier
+    // version, beside the object of its own name.
+    let Some(id) = user.spec.credential() else {
         return Ok(false);
     };
     let key = ObjectKey::cluster(id);

@@ -99,3 +99,26 @@ async fn what_replicas_of_an_earlier_version_need_stays_until_they_are_gone() {
         assert!(spec.credential.is_some(), "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_password_that_an_earlier_version_knows_as_well_is_as_long_as_it_is() {
+    let world = World::new().await;
+    let root = world.user("root", AccessLevel::Admin).await;
+    let ann = world.user("ann", AccessLevel::User).await;
+    pod(&world, OLD_POD).await;
+    pod(&world, NEW_POD).await;
+    let (_, new) = replica(&world, NEW_POD).await;
+    let raise = async || {
+        let (path, body) = ("/api/v1/admin/users/ann", json!({"accessLevel": "Admin"}));
+        send(&new, request(Method::PATCH, path, &root, Some(body))).await
+    };
+    // Of a hash that was found nobody knows.
+    raise().await.is_problem(409, "conflict");
+    let body = json!({"currentPassword": PASSWORD, "newPassword": NEW});
+    let asked = request(Method::POST, "/api/v1/me/password", &ann, Some(body));
+    let changed = send(&new, asked).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    assert!(user(&world, "ann").await.spec.password_hash.is_some());
+    let raised = raise().await;
+    assert_eq!(raised.status, 200, "{raised:?}");
+}
