@@ -62,6 +62,9 @@ export default defineConfig(async ({ command }) => ({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    // Takes some seconds more than esbuild, and 8 KB off what everybody loads first.
+    minify: "terser" as const,
+    terserOptions: { module: true, compress: { passes: 2 }, format: { comments: false } },
     // A smaller file costs more by its request and headers than by what is in it.
     rollupOptions: { output: { experimentalMinChunkSize: 4000 } },
   },
