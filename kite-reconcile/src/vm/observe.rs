@@ -169,9 +169,8 @@ impl Observed {
             find(cluster, own(vm.name.to_owned())),
             instance(cluster, own(vm.name.to_owned()), object),
         )?;
-        let are_secrets_out_of_reach = deleting
-            && owner.is_none()
-            && is_refused(cluster, own(names::ssh_key_secret(vm.name))).await;
+        let are_secrets_out_of_reach =
+            deleting && owner.is_none() && is_refused(cluster, &vm).await;
         let stays = |disk: &DataVolume| disk.metadata.deletion_timestamp.is_none();
         let is_next = deleting && disk.as_ref().is_some_and(stays);
         let mut is_surely_off = false;
@@ -534,8 +533,9 @@ async fn secret<C: Cluster>(
     }
 }
 
-/// Whether a Secret may not be seen for want of a right that nobody gives.
-async fn is_refused<C: Cluster>(cluster: &C, key: ObjectKey) -> bool {
+/// Whether its Secrets may not be seen for want of a right that nobody gives.
+async fn is_refused<C: Cluster>(cluster: &C, vm: &Vm<'_>) -> bool {
+    let key = ObjectKey::namespaced(vm.namespace, names::ssh_key_secret(vm.name));
     match cluster.find::<Secret>(&key).await {
         Ok(_) => false,
         Err(error) => is_out_of_reach(cluster, key.namespace.as_deref(), &error).await,

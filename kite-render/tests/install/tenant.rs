@@ -1,4 +1,4 @@
-//! What the ClusterRole for people with `kubectl` lets them do, asked of the fake's RBAC.
+//! What the `ClusterRole` for people with `kubectl` lets them do, asked of the fake's RBAC.
 
 use std::collections::BTreeSet;
 

@@ -32,6 +32,7 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, PostParams},
 };
+use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -40,6 +41,10 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
+
+/// As `kite-api` itself has it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// What a connection of HTTP/1.1 may hold beside what is budgeted: its buffers, the head,
 /// its task.
@@ -352,6 +357,8 @@ pub async fn start_flood(address: SocketAddr, token: &str) -> Child {
             break;
         }
     }
+    // Who is not heard out ends: after a minute the test harness says that it still runs.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     assert!(flood.try_wait().unwrap().is_none(), "the flood has ended");
     flood
 }
