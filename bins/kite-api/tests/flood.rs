@@ -24,7 +24,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use self::floods::{
-    BEGUN, OF_HTTP1, Stage, ask_for_console, ask_for_news, assert_not_slowed, begun_frame,
+    OF_HTTP1, Stage, ask_for_console, ask_for_news, assert_not_slowed, begun_frame, go_on,
     median_of, resident, start_flood, whom,
 };
 
@@ -141,10 +141,7 @@ async fn flood() {
     let begun = futures::future::join_all(http2).await;
     assert!(begun.iter().any(|begun| *begun));
 
-    println!("{BEGUN}");
-    // Until it is killed.
-    std::future::pending::<()>().await;
-    drop(kept);
+    go_on(kept).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use self::floods::{
-    BEGUN, OF_HTTP1, Stage, ask, assert_not_slowed, median_of, resident, start_flood, whom,
+    OF_HTTP1, Stage, ask, assert_not_slowed, go_on, median_of, resident, start_flood, whom,
 };
 
 /// For answers.
@@ -75,28 +75,15 @@ async fn flood() {
     for _ in 0..CONNECTIONS {
         tokio::spawn(insist(address, token.clone()));
     }
-    println!("{BEGUN}");
-    // Until it is killed.
-    std::future::pending::<()>().await;
-    drop(kept);
-}
-
-async fn furnish(stage: &Stage, owner: &str, token: &str) {
-    stage.namespace(owner).await;
-    for n in 0..VMS {
-        let keys = (0..KEYS).map(|n| format!("ssh-ed25519 AAAA {n:0>KEY$}"));
-        stage
-            .vm(owner, token, &format!("web-{n}"), keys.collect())
-            .await;
-    }
+    go_on(kept).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_reads_no_answers_holds_up_nobody() {
     let stage = Stage::new(|builder| builder.answer_memory(BUDGET)).await;
     let (ann, bob) = (stage.sign_in("ann").await, stage.sign_in("bob").await);
-    furnish(&stage, "ann", &ann).await;
-    furnish(&stage, "bob", &bob).await;
+    stage.furnish("ann", &ann, [VMS, KEYS, KEY]).await;
+    stage.furnish("bob", &bob, [VMS, KEYS, KEY]).await;
     let list = format!("GET /api/v1/vms?limit=1000 HTTP/1.1\r\nAuthorization: Bearer {bob}");
     let reads_a_list = async || {
         let (status, answer) = ask(stage.address, &list, "").await;

@@ -15,7 +15,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use self::floods::{
-    BEGUN, Endless, OF_HTTP1, Stage, begun_frame, hello, read, resident, start_flood, ticket,
+    Endless, OF_HTTP1, Stage, begun_frame, go_on, hello, read, resident, start_flood, ticket,
     upgraded, whom,
 };
 
@@ -117,9 +117,7 @@ async fn flood() {
         // Each has its turn to come in.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    println!("{BEGUN}");
-    // Until it is killed.
-    std::future::pending::<()>().await;
+    go_on(()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

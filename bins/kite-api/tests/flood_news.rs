@@ -14,7 +14,7 @@ use futures::future::join_all;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use self::floods::{
-    BEGUN, Endless, OF_HTTP1, Stage, ask_for_news, begin, read, resident, start_flood, until, whom,
+    Endless, OF_HTTP1, Stage, ask_for_news, begin, go_on, read, resident, start_flood, until, whom,
 };
 
 /// For consoles and streams.
@@ -41,20 +41,11 @@ async fn flood() {
     let kept = join_all((0..STREAMS).map(|_| begin(address, &said))).await;
     let mut served = kept.iter().flatten();
     assert!(served.any(|(_, status)| *status == 200));
-    println!("{BEGUN}");
-    // Until it is killed.
-    std::future::pending::<()>().await;
-    drop(kept);
+    go_on(kept).await;
 }
 
 async fn furnish(stage: &Stage, owner: &str, token: &str) {
-    stage.namespace(owner).await;
-    for n in 0..VMS {
-        let keys = (0..KEYS).map(|n| format!("ssh-ed25519 AAAA {n:0>KEY$}"));
-        stage
-            .vm(owner, token, &format!("web-{n}"), keys.collect())
-            .await;
-    }
+    stage.furnish(owner, token, [VMS, KEYS, KEY]).await;
     stage.vm(owner, token, "small", Vec::new()).await;
 }
 

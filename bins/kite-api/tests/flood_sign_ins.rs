@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use self::floods::{
-    BEGUN, OF_HTTP1, PASSWORD, Stage, assert_not_slowed, median_of, resident, start_flood, whom,
+    OF_HTTP1, PASSWORD, Stage, assert_not_slowed, go_on, median_of, resident, start_flood, whom,
 };
 
 /// For hashes: three of those that Kite makes, or one that takes the most.
@@ -76,9 +76,7 @@ async fn flood() {
             }
         });
     }
-    println!("{BEGUN}");
-    // Until it is killed.
-    std::future::pending::<()>().await;
+    go_on(()).await;
 }
 
 /// A hash that no password fits, and that takes as much as any may.

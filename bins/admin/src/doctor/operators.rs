@@ -162,8 +162,8 @@ fn data_volumes(cdi: &DynamicObject) -> Finding {
             State::Unfit,
             format!(
                 "CDI deletes DataVolumes {seconds} s after they are done (dataVolumeTTLSeconds): \
-                 every VM loses that of its disk, and does not start any more (DiskLost), though \
-                 what was on the disk is still in its claim"
+                 every VM loses that of its disk (DiskLost), and neither the page nor the HTTP API \
+                 starts it any more, though what was on the disk is still in its claim"
             ),
             format!(
                 "kubectl patch cdi {} --type merge -p \

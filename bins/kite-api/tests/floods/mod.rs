@@ -50,7 +50,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// its task.
 pub const OF_HTTP1: usize = 64 * 1024;
 /// What the flood says once it has begun.
-pub const BEGUN: &str = "the flood has begun";
+const BEGUN: &str = "the flood has begun";
 pub const PASSWORD: &str = "correct horse battery";
 /// How long anything may take before a test gives up: long, for a slow and busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -180,6 +180,16 @@ impl Stage {
         let namespace = DynamicObject::new(&names::user_namespace(owner), &kind);
         let made = namespaces.create(&PostParams::default(), &namespace).await;
         made.unwrap();
+    }
+
+    /// Gives an account so many VMs, each of so many keys of so many characters.
+    pub async fn furnish(&self, owner: &str, token: &str, [vms, keys, key]: [usize; 3]) {
+        self.namespace(owner).await;
+        for n in 0..vms {
+            let keys = (0..keys).map(|n| format!("ssh-ed25519 AAAA {n:0>key$}"));
+            let name = format!("web-{n}");
+            self.vm(owner, token, &name, keys.collect()).await;
+        }
     }
 
     /// A VM with these keys, which the API has seen.
@@ -339,6 +349,13 @@ pub fn whom() -> Option<(SocketAddr, String)> {
     let told = std::env::var(WHOM).ok()?;
     let (address, token) = told.split_once(' ')?;
     Some((address.parse().ok()?, token.to_owned()))
+}
+
+/// Says that the flood has begun, and keeps what it is made of until it is killed.
+pub async fn go_on<T>(kept: T) {
+    println!("{BEGUN}");
+    std::future::pending::<()>().await;
+    drop(kept);
 }
 
 /// Starts the test `flood` of this binary in another process, and waits until it has

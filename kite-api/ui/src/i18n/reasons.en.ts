@@ -56,7 +56,7 @@ export const reasons = {
   "reason.Cloning": "The disk is being made from {image}.",
   "reason.CloneFailed": "The disk could not be made from {image}.",
   "reason.CloneBlocked": "The disk cannot be made from {image} as it stands.",
-  "reason.DiskLost": "The disk is gone, with all that was on it.",
+  "reason.DiskLost": "The disk is gone. The details say whether anything is left of it.",
   "reason.DiskLeaving": "Somebody has deleted the disk. It goes when the VM is off: save what is on it.",
   "reason.SecretsLeft": "The VM goes, but not its keys: the controller may not see Secrets in this namespace.",
   "reason.WaitingForStart": "The disk is filled when the VM is first started.",

@@ -54,7 +54,7 @@ export const reasons: Record<keyof typeof english, string> = {
   "reason.Cloning": "이미지 {image}(으)로 디스크를 만들고 있습니다.",
   "reason.CloneFailed": "이미지 {image}(으)로 디스크를 만들지 못했습니다.",
   "reason.CloneBlocked": "지금 상태로는 이미지 {image}(으)로 디스크를 만들 수 없습니다.",
-  "reason.DiskLost": "디스크가 그 안의 모든 내용과 함께 없어졌습니다.",
+  "reason.DiskLost": "디스크가 없어졌습니다. 남은 것이 있는지는 자세한 내용에 있습니다.",
   "reason.DiskLeaving": "누군가 디스크를 삭제했습니다. VM이 꺼지면 없어지므로 내용을 저장하세요.",
   "reason.SecretsLeft": "VM은 삭제되지만 키는 남습니다. 컨트롤러가 이 네임스페이스의 Secret을 볼 수 없습니다.",
   "reason.WaitingForStart": "디스크는 VM을 처음 시작할 때 채워집니다.",
