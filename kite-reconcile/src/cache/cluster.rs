@@ -58,7 +58,13 @@ impl<C: Cluster> CachedCluster<C> {
         let Some(table) = table else {
             return self.inner.get::<K>(key).await;
         };
-        self.look_up(table, key).await
+        let answer = self.look_up(table, key).await;
+        if let (Err(ClusterError::NotFound { .. }), Some(whose)) =
+            (&answer, reading::finally_whose())
+        {
+            table.witness_absence(key, &whose);
+        }
+        answer
     }
 
     /// What the query finds, if that can be told without a list: by what is known,
@@ -181,6 +187,11 @@ fn tells_of_another(error: &ClusterError) -> bool {
 impl<C: Cluster> Cluster for CachedCluster<C> {
     async fn get<K: Object>(&self, key: &ObjectKey) -> Result<K, ClusterError> {
         let table = self.caches.table::<K>();
+        if let Some(table) = table
+            && is_witnessed(table, key)
+        {
+            return Err(not_found::<K>(key));
+        }
         let Some(table) = table.filter(|_| !reading::is_live()) else {
             return self.ask(table, key).await;
         };
@@ -298,11 +309,16 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         let Some(table) = self.caches.table::<K>() else {
             return self.inner.delete::<K>(key, uid, propagation).await;
         };
+        // First: the watch may be faster than the answer.
+        if let Some(whose) = reading::whose() {
+            table.ends.begin(key, &whose, uid);
+        }
         let mark = table.mark();
         let answer = self.inner.delete::<K>(key, uid, propagation).await;
         match &answer {
             Ok(Some(held)) => table.note(held, mark),
             Ok(None) => {
+                table.ends.complete(key, Some(uid));
                 table.note_absence(key, mark);
                 // It was shown anew meanwhile, which says nothing of its end.
                 if matches!(table.known(key), Known::There { object, .. }
@@ -311,8 +327,14 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
                     table.doubt_deletion(key.clone(), uid);
                 }
             }
-            Err(error) if tells_nothing(error) => {}
-            Err(_) => table.doubt_deletion(key.clone(), uid),
+            // It was not sent, or is not to be done.
+            Err(error) if tells_nothing(error) => table.ends.refute(key, None),
+            Err(error) => {
+                if tells_of_another(error) {
+                    table.ends.refute(key, None);
+                }
+                table.doubt_deletion(key.clone(), uid);
+            }
         }
         answer
     }
@@ -361,6 +383,15 @@ impl<C: Cluster> Cluster for CachedCluster<C> {
         let invoked = self.inner.invoke::<K>(group_version, key, action, body);
         invoked.await
     }
+}
+
+/// Whether the present task need not ask whether there is such an object, since this
+/// process saw the end of it.
+fn is_witnessed<K: Object>(table: &Table<K>, key: &ObjectKey) -> bool {
+    if reading::is_restless() {
+        table.ends.refute(key, None);
+    }
+    reading::is_live() && reading::whose().is_some_and(|whose| table.is_surely_gone(key, &whose))
 }
 
 /// Whether the table may lack something of what the present task asks for.

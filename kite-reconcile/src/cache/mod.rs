@@ -16,7 +16,9 @@
 //!   seconds what was written, the next read of the object is a request.
 //! - **What destroys, or takes from others, is decided by the API server's own
 //!   answers**: [`live`] has everything below it read there. Of the objects of
-//!   others a cache may only say that they are there.
+//!   others a cache may only say that they are there. What goes is spared looking
+//!   once more for what this process itself has had deleted for it, and seen the
+//!   end of: that is certain.
 //! - **Writes carry what they rest on**: a uid, a resourceVersion.
 //!
 //! A kind whose first list is not complete, because it comes in or because the
@@ -51,6 +53,9 @@ mod watch_tests;
 pub(crate) mod watches;
 #[cfg(test)]
 mod within_tests;
+mod witness;
+#[cfg(test)]
+mod witness_tests;
 mod written;
 
 use std::{

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kite_core::cluster::Object;
 use parking_lot::Mutex;
 
 use super::memo::{Read, Reads};
@@ -11,11 +12,33 @@ tokio::task_local! {
     static READING: Arc<Reading>;
 }
 
-/// The manner in which a part of a task reads.
+/// A part of a task that reads.
 struct Reading {
-    is_live: bool,
-    since: Option<u64>,
+    manner: Manner,
     noted: Mutex<Noted>,
+}
+
+/// How it reads.
+#[derive(Clone, Default)]
+struct Manner {
+    /// Caches may not answer.
+    is_live: bool,
+    /// The version up to which all that happened is asked for.
+    since: Option<u64>,
+    /// Uid of the object that goes, for whose sake it is read or deleted.
+    whose: Option<Arc<str>>,
+    /// What is not there is not made any more.
+    is_final: bool,
+    /// What is not there may be made again.
+    is_restless: bool,
+}
+
+impl Manner {
+    /// As the present task reads.
+    fn present() -> Self {
+        let present = READING.try_with(|reading| reading.manner.clone());
+        present.unwrap_or_default()
+    }
 }
 
 #[derive(Default)]
@@ -55,14 +78,82 @@ impl Account {
 /// It holds for reads through every
 /// [`CachedCluster`](super::CachedCluster) below, in this task.
 pub async fn live<F: Future>(work: F) -> F::Output {
-    let (done, _) = scope(true, None, work).await;
+    let manner = Manner {
+        is_live: true,
+        ..Manner::default()
+    };
+    let (done, _) = scope(manner, work).await;
     note_unsure();
     done
 }
 
+/// The uid by which `object` is known as one that goes, if it does: for its sake nothing
+/// is made any more.
+pub(crate) fn going<K: Object>(object: &K) -> Option<Arc<str>> {
+    let meta = object.meta();
+    meta.deletion_timestamp.as_ref()?;
+    meta.uid.as_deref().map(Arc::from)
+}
+
+/// As [`live`]; but for the sake of `whose` nothing is asked for of which this process
+/// has seen the end, after it had it deleted for the same sake.
+pub(crate) async fn last_look<F: Future>(whose: Option<Arc<str>>, work: F) -> F::Output {
+    let manner = Manner {
+        is_live: true,
+        whose,
+        ..Manner::default()
+    };
+    let (done, _) = scope(manner, work).await;
+    note_unsure();
+    done
+}
+
+/// As [`last_look`], at what nobody makes any more from now on: what is not there then
+/// is not asked for a second time.
+pub(crate) async fn final_look<F: Future>(whose: Option<Arc<str>>, work: F) -> F::Output {
+    let manner = Manner {
+        is_live: true,
+        whose,
+        is_final: true,
+        ..Manner::default()
+    };
+    let (done, _) = scope(manner, work).await;
+    note_unsure();
+    done
+}
+
+/// Carries `work` out, which has objects deleted for the sake of `whose`, and has their
+/// ends remembered.
+pub(crate) async fn seeing_off<F: Future>(whose: Option<Arc<str>>, work: F) -> F::Output {
+    let manner = Manner {
+        whose,
+        ..Manner::default()
+    };
+    let (done, _) = scope(manner, work).await;
+    done
+}
+
+/// Reads, as is done all around, what others may make again though it has ended: that
+/// it has is not remembered.
+pub(crate) async fn restless<F: Future>(work: F) -> F::Output {
+    let manner = Manner {
+        whose: None,
+        is_final: false,
+        is_restless: true,
+        ..Manner::present()
+    };
+    within(manner, work).await
+}
+
+/// Reads what caches know, also where all around only the API server may answer: what
+/// cannot be wrong for being old.
+pub(crate) fn as_known<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    within(Manner::default(), work)
+}
+
 /// Carries `work` out and notes what its reads were answered with.
 pub(crate) async fn noted<F: Future>(work: F) -> (F::Output, Account) {
-    let (done, noted) = scope(false, None, work).await;
+    let (done, noted) = scope(Manner::default(), work).await;
     let account = Account {
         reads: (!noted.is_unsure && !noted.is_ahead).then_some(noted.reads),
         is_ahead: noted.is_ahead,
@@ -74,13 +165,29 @@ pub(crate) async fn noted<F: Future>(work: F) -> (F::Output, Account) {
 /// version `since`, because watches have come so far, or the API server itself has
 /// answered. Without a version that is when watches have shown all that it read.
 pub(crate) async fn read_since<F: Future>(since: Option<u64>, work: F) -> (F::Output, bool) {
-    let (done, noted) = scope(is_live(), since, work).await;
+    let manner = Manner {
+        since,
+        ..Manner::present()
+    };
+    let (done, noted) = scope(manner, work).await;
     let is_current = if since.is_some() {
         !noted.is_behind
     } else {
         !noted.is_ahead
     };
-    // It is part of what is read all around.
+    add(noted);
+    (done, is_current)
+}
+
+/// Carries `work` out in this manner, as a part of what is read all around.
+async fn within<F: Future>(manner: Manner, work: F) -> F::Output {
+    let (done, noted) = scope(manner, work).await;
+    add(noted);
+    done
+}
+
+/// What was noted is part of what is read all around.
+fn add(noted: Noted) {
     let _ = READING.try_with(|reading| {
         let mut all = reading.noted.lock();
         all.reads.extend(noted.reads);
@@ -88,13 +195,11 @@ pub(crate) async fn read_since<F: Future>(since: Option<u64>, work: F) -> (F::Ou
         all.is_ahead |= noted.is_ahead;
         all.is_behind |= noted.is_behind;
     });
-    (done, is_current)
 }
 
-async fn scope<F: Future>(is_live: bool, since: Option<u64>, work: F) -> (F::Output, Noted) {
+async fn scope<F: Future>(manner: Manner, work: F) -> (F::Output, Noted) {
     let reading = Arc::new(Reading {
-        is_live,
-        since,
+        manner,
         noted: Mutex::default(),
     });
     let done = READING.scope(Arc::clone(&reading), work).await;
@@ -102,9 +207,30 @@ async fn scope<F: Future>(is_live: bool, since: Option<u64>, work: F) -> (F::Out
     (done, noted)
 }
 
+/// What the manner of the present task says.
+fn is<T: Default>(what: impl FnOnce(&Manner) -> T) -> T {
+    let said = READING.try_with(|reading| what(&reading.manner));
+    said.unwrap_or_default()
+}
+
 /// Whether caches may not answer.
 pub(super) fn is_live() -> bool {
-    READING.try_with(|reading| reading.is_live).unwrap_or(false)
+    is(|manner| manner.is_live)
+}
+
+/// Uid of the object that goes, for whose sake the present task reads or deletes.
+pub(super) fn whose() -> Option<Arc<str>> {
+    is(|manner| manner.whose.clone())
+}
+
+/// The same, where what is not there is not made any more.
+pub(super) fn finally_whose() -> Option<Arc<str>> {
+    is(|manner| manner.whose.clone().filter(|_| manner.is_final))
+}
+
+/// Whether what is read may be made again though it has ended.
+pub(super) fn is_restless() -> bool {
+    is(|manner| manner.is_restless)
 }
 
 /// A cache answered with what the watch has confirmed.
@@ -125,7 +251,7 @@ pub(super) fn note_ahead() {
 
 /// The version up to which all that happened is asked for.
 pub(super) fn since() -> Option<u64> {
-    READING.try_with(|reading| reading.since).ok().flatten()
+    is(|manner| manner.since)
 }
 
 /// A cache answered that may lack something of what is asked for.

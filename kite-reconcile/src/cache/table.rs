@@ -24,6 +24,7 @@ use super::{
     packed::Unreadable,
     reach::Reach,
     shelf::Shelf,
+    witness::Ends,
     written::{Doubt, Verdict, Written},
 };
 
@@ -76,6 +77,8 @@ pub(super) struct Table<K: Object> {
     /// the shelf.
     pub(super) unreadable: RwLock<HashMap<ObjectKey, Hidden<K>>>,
     written: RwLock<HashMap<ObjectKey, Written<K>>>,
+    /// What this process saw the end of.
+    pub(super) ends: Ends,
     /// Counts what is noted, so that late answers are known as such.
     noted: AtomicU64,
     /// The latest version of any object that the watch has shown.
@@ -110,6 +113,7 @@ impl<K: Object> Table<K> {
             reach: RwLock::new(Reach::Everywhere),
             unreadable: RwLock::default(),
             written: RwLock::default(),
+            ends: Ends::default(),
             noted: AtomicU64::new(0),
             shown: AtomicU64::new(0),
             complete: AtomicU64::new(0),
@@ -171,6 +175,21 @@ impl<K: Object> Table<K> {
                 },
                 None => Known::Absent { is_confirmed: true },
             },
+        }
+    }
+
+    /// Whether there is certainly no such object, since this process saw the end of what
+    /// had its name, for the sake of `whose`. What is known here has to agree.
+    pub(super) fn is_surely_gone(&self, key: &ObjectKey, whose: &str) -> bool {
+        self.ends.are_over(key, whose) && matches!(self.known(key), Known::Absent { .. })
+    }
+
+    /// The API server has just said that there is no such object, and for the sake of
+    /// `whose` none is made any more.
+    pub(super) fn witness_absence(&self, key: &ObjectKey, whose: &Arc<str>) {
+        // Something may have been shown meanwhile.
+        if matches!(self.known(key), Known::Absent { .. }) {
+            self.ends.absent(key, whose);
         }
     }
 
@@ -269,6 +288,7 @@ impl<K: Object> Table<K> {
     /// The API server has answered with this object to what was asked at `mark`.
     pub(super) fn note(&self, object: &K, mark: Mark) {
         let key = ObjectKey::of(object);
+        self.ends.refute(&key, object.meta().uid.as_deref());
         let answered = version(object);
         let mut written = self.written.write();
         let known = written.get(&key);
@@ -323,6 +343,7 @@ impl<K: Object> Table<K> {
 
     /// What became of a write of this object is not known.
     pub(super) fn doubt(&self, key: ObjectKey, doubt: Doubt) {
+        self.ends.refute(&key, None);
         let mut written = self.written.write();
         let unsure = Written::unsure(written.get(&key), doubt, self.next());
         written.insert(key, unsure);
@@ -331,6 +352,7 @@ impl<K: Object> Table<K> {
 
     /// Whether the object with this uid is gone is not known.
     pub(super) fn doubt_deletion(&self, key: ObjectKey, uid: &str) {
+        self.ends.refute(&key, Some(uid));
         let mut written = self.written.write();
         let stored = self.stored(&key).ok().flatten();
         let doubt = Written::deleted(written.get(&key), stored.as_deref(), uid, self.next());
@@ -383,16 +405,18 @@ impl<K: Object> Table<K> {
     /// The watch shows this object; the store has it already.
     pub(super) fn shown(&self, object: &K) {
         self.come_to(object.meta());
-        self.settle(&ObjectKey::of(object), |written| written.is_shown(object));
+        let key = ObjectKey::of(object);
+        self.ends.refute(&key, object.meta().uid.as_deref());
+        self.settle(&key, |written| written.is_shown(object));
     }
 
     /// The watch shows that this object is gone; so does the store already.
     pub(super) fn shown_gone(&self, object: &K) {
         self.come_to(object.meta());
         self.has_ended();
-        self.settle(&ObjectKey::of(object), |written| {
-            written.is_shown_gone(object)
-        });
+        let key = ObjectKey::of(object);
+        self.ends.complete(&key, object.meta().uid.as_deref());
+        self.settle(&key, |written| written.is_shown_gone(object));
     }
 
     /// The watch has shown that objects are gone.
@@ -483,6 +507,7 @@ impl<K: Object> Table<K> {
     /// Forgets what was written where nothing is watched any more.
     pub(super) fn forget_written(&self, is_there: impl Fn(&ObjectKey) -> bool) {
         self.written.write().retain(|key, _| !is_there(key));
+        self.ends.forget(is_there);
     }
 
     /// The object as the watch has shown it.
