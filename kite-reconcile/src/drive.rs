@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use kite_core::cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey};
+use kite_core::{
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
+    crd::Claim,
+};
 use kube::{ResourceExt as _, core::object::HasStatus, runtime::controller::Action};
 
 use self::{
@@ -20,7 +23,7 @@ use crate::{
     cache::{
         self, Newest, PATIENCE, live,
         memo::Holds,
-        reading::{Account, noted},
+        reading::{Account, going, last_look, noted},
     },
     context::{Context, Settings},
     pace::Urgency,
@@ -199,7 +202,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
                 // It speaks of what was read before the steps.
                 account = account.map(Account::outdated);
                 wanted = first.describe();
-                (None, is_guarded(first))
+                (None, is_guarded(object, &plan.steps))
             }
         };
         if !is_live && !is_guarded {
@@ -223,7 +226,7 @@ async fn rounds<R: Reconciler, C: Cluster>(
         };
         if !is_observed_live && plan.steps.iter().any(is_delicate) {
             is_observed_live = true;
-            observed = live(observe::<R, C>(object, context)).await?;
+            observed = last_look(going(object), observe::<R, C>(object, context)).await?;
             R::at(&mut observed, (context.clock)());
             continue;
         }
@@ -315,10 +318,32 @@ fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Cluster(ClusterError::Conflict { .. }))
 }
 
-/// Whether the API server itself refuses the step for an object that has changed
-/// or is gone.
-fn is_guarded(step: &Step) -> bool {
-    matches!(step, Step::AddFinalizer(_))
+/// Whether the steps need no look at the object before them: the API server itself
+/// refuses them for one that has changed or is gone, or that does not matter.
+fn is_guarded<K: Object>(object: &K, steps: &[Step]) -> bool {
+    let is_first = matches!(steps.first(), Some(Step::AddFinalizer(_)));
+    is_first || steps.iter().all(|step| stands_by_itself(object, step))
+}
+
+/// Whether the step is as right if the object has been written since it was seen, or is
+/// gone already. That one goes is final: what it has by its uid may go, and what it holds.
+fn stands_by_itself<K: Object>(object: &K, step: &Step) -> bool {
+    let meta = object.meta();
+    let is_ours = |uid: &str| meta.uid.as_deref() == Some(uid);
+    meta.deletion_timestamp.is_some()
+        && match step {
+            Step::Delete(what, _) => {
+                let mut owners = what.metadata().owner_references.iter().flatten();
+                owners.any(|owner| owner.controller == Some(true) && is_ours(&owner.uid))
+            }
+            // Whether an offer was had is told by the object's status.
+            Step::Unclaim(claim) | Step::Keep(claim, _) => {
+                claim.spec.claim != Claim::Offer && is_ours(&claim.spec.holder.uid)
+            }
+            // It names the version that it rests on.
+            Step::RemoveFinalizer(_) => true,
+            _ => false,
+        }
 }
 
 /// How long to wait for what was told to come back by the watch. The first pause

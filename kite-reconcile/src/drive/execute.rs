@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::PersistentVolumeClaim, apimachinery::pkg::apis::meta::v1::Time};
 use kite_core::{
-    cluster::{Cluster, ClusterError, ClusterExt as _, ObjectKey},
+    cluster::{Cluster, ClusterError, ClusterExt as _, Object, ObjectKey},
     crd::{KEPT_FOR, Kept, KiteReservation},
     kubevirt::{self, VirtualMachine, VirtualMachineInstance},
 };
@@ -12,7 +12,10 @@ use kube::ResourceExt as _;
 use super::Reconciler;
 use crate::{
     Error,
-    cache::live,
+    cache::{
+        live,
+        reading::{going, seeing_off},
+    },
     claims::{self, ClaimState},
     context::Context,
     ending::goes_with_namespace,
@@ -128,12 +131,8 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             }
         }
         Step::RemoveFinalizer(name) => {
-            let mut finalizers = object.finalizers().to_vec();
-            finalizers.retain(|finalizer| finalizer != name);
-            match cluster.set_finalizers(object, finalizers).await {
-                Ok(_) | Err(ClusterError::NotFound { .. }) => Done::Finished,
-                Err(error) => return Err(error.into()),
-            }
+            take_off(cluster, object, name).await?;
+            Done::Finished
         }
         // Not without its plan.
         Step::Tell => Done::Finished,
@@ -179,10 +178,11 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             restart(cluster, machine, instance).await?;
             Done::outcome(Outcome::RestartAsked)
         }
-        Step::Delete(object, propagation) => {
-            let left = match object.remove(cluster, propagation.clone()).await {
-                Err(error) if matches!(object, AnyObject::Secret(_)) => {
-                    let namespace = object.metadata().namespace.as_deref();
+        Step::Delete(what, propagation) => {
+            let remove = what.remove(cluster, propagation.clone());
+            let left = match seeing_off(going(object), remove).await {
+                Err(error) if matches!(what, AnyObject::Secret(_)) => {
+                    let namespace = what.metadata().namespace.as_deref();
                     if !goes_with_namespace(cluster, namespace, &error).await {
                         return Err(error.into());
                     }
@@ -190,7 +190,7 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
                 }
                 removed => removed?,
             };
-            Done::outcome(left_of(object, left))
+            Done::outcome(left_of(what, left))
         }
         Step::DeleteUnchanged(object) => {
             object.remove_unchanged(cluster).await?;
@@ -204,6 +204,43 @@ pub(super) async fn execute<R: Reconciler, C: Cluster>(
             Done::outcome(left_of(object, left))
         }
     })
+}
+
+/// Takes the finalizer off an object that goes, if it is still there. Whoever has written
+/// it since it was seen has not changed that.
+async fn take_off<K: Object, C: Cluster>(
+    cluster: &C,
+    object: &K,
+    finalizer: &str,
+) -> Result<(), ClusterError> {
+    let conflict = match set_without(cluster, object, finalizer).await {
+        Err(conflict @ ClusterError::Conflict { .. }) => conflict,
+        done => return done,
+    };
+    let now = live(cluster.find::<K>(&ObjectKey::of(object))).await?;
+    match now.filter(|now| now.uid() == object.uid()) {
+        None => Ok(()),
+        Some(now)
+            if now.meta().deletion_timestamp.is_some()
+                && now.resource_version() != object.resource_version() =>
+        {
+            set_without(cluster, &now, finalizer).await
+        }
+        Some(_) => Err(conflict),
+    }
+}
+
+async fn set_without<K: Object, C: Cluster>(
+    cluster: &C,
+    object: &K,
+    name: &str,
+) -> Result<(), ClusterError> {
+    let mut finalizers = object.finalizers().to_vec();
+    finalizers.retain(|finalizer| finalizer != name);
+    match cluster.set_finalizers(object, finalizers).await {
+        Ok(_) | Err(ClusterError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// A CRD that does not know a field of reservations has it dropped.

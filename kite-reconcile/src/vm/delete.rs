@@ -24,6 +24,9 @@ use crate::{
 /// Annotation in which cert-manager says for which Certificate it made a Secret.
 const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
 
+/// Why a VM that goes is not ready.
+pub(super) const DELETING: &str = "Deleting";
+
 /// Why a VM that goes leaves something behind.
 const SECRETS_LEFT: &str = "SecretsLeft";
 
@@ -33,8 +36,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// Whether a step for a VM that goes may be taken by what caches say: that it goes is
 /// final, and the step deletes by its uid what is the VM's own. Whoever looked at the
 /// VM after it was to go makes nothing for it any more. What is judged by what is *not*
-/// there any more is asked of the API server: the disk may go when nothing writes to
-/// it, and the names when nothing is left.
+/// there any more has to be certain: the disk may go when nothing writes to it, and the
+/// names when nothing is left.
 pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &Step) -> bool {
     let Step::Delete(what, _) = step else {
         return false;
@@ -47,6 +50,13 @@ pub(super) fn may_be_old(object: &KiteVirtualMachine, seen: &Observed, step: &St
         // Whether the VM has had its offer is judged by the disk, too.
         AnyObject::DataVolume(_) => {
             seen.is_surely_off && (object.spec.offer.is_none() || offer::is_noted(object))
+        }
+        // Not what others have made of it, such as a certificate.
+        AnyObject::Secret(secret) => {
+            let mut owners = secret.metadata.owner_references.iter().flatten();
+            let is_its = |uid: &String| object.metadata.uid.as_ref() == Some(uid);
+            seen.is_surely_off
+                && owners.any(|owner| owner.controller == Some(true) && is_its(&owner.uid))
         }
         _ => false,
     };
@@ -68,7 +78,7 @@ pub(super) fn plan(vm: &Vm<'_>, seen: &Observed) -> Plan<KiteVirtualMachineStatu
         );
         SECRETS_LEFT
     } else {
-        "Deleting"
+        DELETING
     };
     let old = vm.object.status.clone().unwrap_or_default();
     Plan {

@@ -26,7 +26,10 @@ use super::{
 };
 use crate::{
     Error,
-    cache::{live, reading::read_since},
+    cache::{
+        live,
+        reading::{as_known, final_look, going, read_since, restless},
+    },
     claims::Claims,
     configured,
     ending::{goes_with_namespace, is_out_of_reach},
@@ -51,7 +54,8 @@ pub struct Observed {
     /// When the VM was last used, as the gateway reports it; only looked at when
     /// the VM has an idle timeout.
     pub activity: Option<Lease>,
-    /// The platform's settings; the defaults if there are none.
+    /// The platform's settings; the defaults if there are none. Of a VM that goes only
+    /// looked at for its certificate.
     pub platform: KitePlatformSpec,
     /// The port of the SSH gateway's Service, as the platform's status says.
     pub gateway_port: Option<u16>,
@@ -99,8 +103,8 @@ pub struct Observed {
     pub machine: Option<VirtualMachine>,
     /// Its instance, while it is on.
     pub instance: Option<VirtualMachineInstance>,
-    /// The API server itself has said that there is neither; only asked when the disk
-    /// of a VM that goes is to go next.
+    /// There is certainly neither, by what the API server itself has said; only looked
+    /// at when the disk of a VM that goes is to go next, or its Secrets.
     pub is_surely_off: bool,
     /// Service for SSH.
     pub access_service: Option<Service>,
@@ -155,27 +159,25 @@ impl Observed {
         let deleting = object.metadata.deletion_timestamp.is_some();
         let own = |name: String| ObjectKey::namespaced(vm.namespace, name);
 
-        let (platform, (owner, claims), image) = try_join!(
-            // What goes, or is switched off, does not wait for settings to be mended.
-            platform::find_as_it_is(cluster),
+        let ((owner, claims), image) = try_join!(
             Box::pin(owner_and_claims(cluster, &vm)),
             // A VM goes whatever it is.
             unless(deleting, image(cluster, &object.spec.image)),
         )?;
-        let (key_secret, cloud_init, disk, mut machine, mut instance) = try_join!(
+        let (key_secret, cloud_init, disk, (mut machine, mut instance)) = try_join!(
             secret(cluster, own(names::ssh_key_secret(vm.name)), deleting),
             secret(cluster, own(names::cloud_init_secret(vm.name)), deleting),
             find::<DataVolume, C>(cluster, own(names::disk(vm.name))),
-            find(cluster, own(vm.name.to_owned())),
-            instance(cluster, own(vm.name.to_owned()), object),
+            running(cluster, own(vm.name.to_owned()), object),
         )?;
         let are_secrets_out_of_reach =
             deleting && owner.is_none() && is_refused(cluster, &vm).await;
-        let stays = |disk: &DataVolume| disk.metadata.deletion_timestamp.is_none();
-        let is_next = deleting && disk.as_ref().is_some_and(stays);
+        let is_next =
+            deleting && is_next(disk.as_ref(), [key_secret.as_ref(), cloud_init.as_ref()]);
         let mut is_surely_off = false;
         if is_next && machine.is_none() && instance.is_none() {
-            (machine, instance) = live(running(cluster, own(vm.name.to_owned()))).await?;
+            let running = running(cluster, own(vm.name.to_owned()), object);
+            (machine, instance) = final_look(going(object), running).await?;
             is_surely_off = machine.is_none() && instance.is_none();
         }
         let (access_service, web_service, ingress, route) = try_join!(
@@ -205,17 +207,17 @@ impl Observed {
             && machine.is_none()
             && !deleting
             && is_unwalled(cluster, vm.namespace, disk.is_some()).await?;
+        let certificate = left_certificate(cluster, &vm, deleting).await?;
+        // What is switched off does not wait for settings to be mended. Of what goes only
+        // its certificate is judged by them.
+        let platform = platform::find_as_it_is(cluster);
+        let platform = unless(deleting && certificate.is_none(), platform).await?;
         let (platform, reached) = platform
             .map(|platform| (platform.spec, platform.status.unwrap_or_default()))
             .unwrap_or_default();
         let mut claims = claims;
         claims.reserve(|claim| why_reserved(&platform, claim));
         let certificate_missing = !deleting && lacks_certificate(cluster, &vm, &platform).await?;
-        let certificate = if deleting {
-            left_certificate(cluster, &vm).await?
-        } else {
-            None
-        };
         // It is held while others are looked at.
         let mut seen = Box::new(Self {
             now: jiff::Timestamp::default(),
@@ -383,7 +385,7 @@ async fn owner_and_claims<C: Cluster>(
     cluster: &C,
     vm: &Vm<'_>,
 ) -> Result<(Option<KiteUser>, Claims), ClusterError> {
-    let owner = owner(cluster, vm.namespace).await?;
+    let owner = whose(cluster, vm).await?;
     // Of a user who came after the VM it is not: it was an earlier one's.
     let made = vm.object.creation_timestamp();
     let was_there = |it: &&KiteUser| it.creation_timestamp() <= made;
@@ -392,6 +394,18 @@ async fn owner_and_claims<C: Cluster>(
     let wanted = reservation::of_vm(vm);
     let claims = Claims::observe(cluster, wanted, &held_by, user_uid).await?;
     Ok((owner, claims))
+}
+
+/// Whose the VM is. Of one that goes that was settled when it was made: whoever was known
+/// then and is since gone is as good.
+async fn whose<C: Cluster>(cluster: &C, vm: &Vm<'_>) -> Result<Option<KiteUser>, ClusterError> {
+    if vm.object.metadata.deletion_timestamp.is_some() {
+        let known = as_known(owner(cluster, vm.namespace)).await?;
+        if known.is_some() {
+            return Ok(known);
+        }
+    }
+    owner(cluster, vm.namespace).await
 }
 
 /// The running machine. Which one a restart is to end may not be known from an old view.
@@ -434,14 +448,31 @@ async fn unless<T: Default>(
     read.await
 }
 
-/// What may write to a VM's disk. The machine first: once it is gone, no instance is
-/// made any more.
+/// Whether the disk of a VM that goes may have to go next, or its Secrets.
+fn is_next(disk: Option<&DataVolume>, secrets: [Option<&Secret>; 2]) -> bool {
+    match disk {
+        Some(disk) => disk.metadata.deletion_timestamp.is_none(),
+        None => secrets.iter().any(Option::is_some),
+    }
+}
+
+/// What may write to a VM's disk. Of a VM that goes the machine first: once it is gone,
+/// no instance is made any more, and until then one may come after any that has ended.
 async fn running<C: Cluster>(
     cluster: &C,
     key: ObjectKey,
+    object: &KiteVirtualMachine,
 ) -> Result<(Option<VirtualMachine>, Option<VirtualMachineInstance>), ClusterError> {
+    if object.metadata.deletion_timestamp.is_none() {
+        return try_join!(find(cluster, key.clone()), instance(cluster, key, object));
+    }
     let machine = find(cluster, key.clone()).await?;
-    Ok((machine, find(cluster, key).await?))
+    let instance = find(cluster, key);
+    let instance = match machine {
+        Some(_) => restless(instance).await?,
+        None => instance.await?,
+    };
+    Ok((machine, instance))
 }
 
 /// Why no VM gets what is claimed, if it is a domain that stands for the platform.
@@ -502,7 +533,11 @@ async fn activity<C: Cluster>(
 async fn left_certificate<C: Cluster>(
     cluster: &C,
     vm: &Vm<'_>,
+    deleting: bool,
 ) -> Result<Option<Secret>, ClusterError> {
+    if !deleting {
+        return Ok(None);
+    }
     let key = || ObjectKey::namespaced(vm.namespace, names::certificate_secret(vm.name));
     match secret(cluster, key(), true).await? {
         Some(_) => live(secret(cluster, key(), true)).await,

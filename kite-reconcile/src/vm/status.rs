@@ -14,7 +14,7 @@ use kite_core::{
 use kite_render::{Vm, exposure};
 
 use super::{
-    blockers,
+    blockers, delete,
     expiry::Expiry,
     exposed,
     growth::{Growth, growth},
@@ -50,6 +50,9 @@ pub(super) fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineSt
         && (old.access == new.access || old.access.is_none())
         && is_blocked(old) == is_blocked(new)
         && charged(old) == charged(new);
+    if is_same && is_going(old) && is_going(new) {
+        return Urgency::Later;
+    }
     if !is_same || !is_on_its_way(old) || !is_on_its_way(new) {
         return Urgency::Now;
     }
@@ -64,6 +67,15 @@ pub(super) fn urgency(old: &KiteVirtualMachineStatus, new: &KiteVirtualMachineSt
     } else {
         Urgency::Soon
     }
+}
+
+/// Whether it says no more than what a VM that goes waits for: one that leaves something
+/// behind says so, too.
+fn is_going(status: &KiteVirtualMachineStatus) -> bool {
+    let told = conditions::find(&status.conditions, READY);
+    status.phase == Some(VmPhase::Deleting)
+        && status.access.is_none()
+        && told.is_some_and(|told| told.reason == delete::DELETING)
 }
 
 /// Reason of `DiskReady` where CDI says what is in its way.
