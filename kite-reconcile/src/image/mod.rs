@@ -23,6 +23,7 @@ pub(crate) use self::judge::stands_still;
 pub use self::plan::plan;
 use crate::{
     Error,
+    cache::reading::as_known,
     context::{Context, Settings},
     drive::{self, Reconciler},
     objects::AnyObject,
@@ -44,7 +45,7 @@ pub struct Observed {
     /// The platform's settings; the defaults if there are none.
     pub platform: KitePlatformSpec,
     /// The namespace of golden images is not there; only asked while nothing of
-    /// the image is.
+    /// the image is, and it does not go.
     pub is_homeless: bool,
     /// The disk into which it is imported once.
     pub disk: Option<DataVolume>,
@@ -80,7 +81,16 @@ impl Reconciler for Images {
         _: &Settings,
     ) -> Result<Observed, Error> {
         let image = Image::of(object)?;
-        let platform = platform::find(cluster).await?;
+        let goes = object.metadata.deletion_timestamp.is_some();
+        let status = object.status.as_ref();
+        let is_placed = status.is_some_and(|status| status.namespace.is_some());
+        let platform = platform::find(cluster);
+        let platform = if goes && is_placed {
+            // It is cleared away where it was made, whatever the settings say now.
+            as_known(platform).await?
+        } else {
+            platform.await?
+        };
         let platform = platform.map(|found| found.spec).unwrap_or_default();
         // An image stays where it was made, wherever new ones go.
         let home = image::namespace(object, &platform).to_owned();
@@ -97,19 +107,19 @@ impl Reconciler for Images {
             cluster.find(&key),
         )?;
         let is_at_home = disk.is_some() || cron.is_some() || claim.is_some() || source.is_some();
-        let is_homeless = !is_at_home && cluster.find::<Namespace>(&space).await?.is_none();
+        let is_homeless =
+            !goes && !is_at_home && cluster.find::<Namespace>(&space).await?.is_none();
         let status = cron.as_ref().and_then(|cron| cron.status.as_ref());
         let import_key = status
             .and_then(|status| status.current_imports.first())
             .map(|import| here(&import.data_volume_name));
         let import = find_if(cluster, import_key.as_ref()).await?;
-        let cloning = match object.metadata.deletion_timestamp {
-            Some(_) => {
-                let claims = [Some(&key), given.as_ref(), import_key.as_ref()];
-                let claims = claims.into_iter().flatten();
-                cloning(&key, &claims.collect::<Vec<_>>(), cluster).await?
-            }
-            None => Vec::new(),
+        let cloning = if goes {
+            let claims = [Some(&key), given.as_ref(), import_key.as_ref()];
+            let claims = claims.into_iter().flatten();
+            cloning(&key, &claims.collect::<Vec<_>>(), cluster).await?
+        } else {
+            Vec::new()
         };
         Ok(Observed {
             platform: KitePlatformSpec {

@@ -35,6 +35,7 @@ use kube::{
 pub use self::plan::plan;
 use crate::{
     Error,
+    cache::reading::as_known,
     claims::Claims,
     configured,
     context::{Context, Settings},
@@ -116,17 +117,30 @@ impl Reconciler for Users {
         let quota_key = ObjectKey::namespaced(&name, quota::NAME);
         let all = ListParams::default();
         let api_server = ListParams::default().labels(&labels::of_api_server());
-        let (platform, images, nodes, servers, claims, namespace, policies, quota, vms) = try_join!(
+        let goes = object.metadata.deletion_timestamp.is_some();
+        let namespace = cluster.find::<Namespace>(&namespace_key).await?;
+        // Where it is gone, so is what was in it.
+        let is_there = namespace.is_some() || !goes;
+        let quota = async {
+            if is_there {
+                cluster.find(&quota_key).await
+            } else {
+                Ok(None)
+            }
+        };
+        let (platform, images, nodes, servers, claims, policies, quota, vms) = try_join!(
             // Walls that stand, and users who go, do not wait for settings to be mended.
-            platform::find_as_it_is(cluster),
-            cluster.list::<KiteImage>(None, &all),
-            cluster.list::<Node>(None, &all),
-            cluster.list::<EndpointSlice>(Some(API_SERVER_NAMESPACE.to_owned()), &api_server),
+            known_if(goes, platform::find_as_it_is(cluster)),
+            known_if(goes, cluster.list::<KiteImage>(None, &all)),
+            known_if(goes, cluster.list::<Node>(None, &all)),
+            known_if(
+                goes,
+                cluster.list::<EndpointSlice>(Some(API_SERVER_NAMESPACE.to_owned()), &api_server)
+            ),
             Claims::observe(cluster, reservation::of_user(&user), &held_by, None),
-            cluster.find(&namespace_key),
-            list::<NetworkPolicy, C>(cluster, &name),
-            cluster.find(&quota_key),
-            list::<KiteVirtualMachine, C>(cluster, &name),
+            list_if::<NetworkPolicy, C>(is_there, cluster, &name),
+            quota,
+            list_if::<KiteVirtualMachine, C>(is_there, cluster, &name),
         )?;
         let platform = platform.map(|platform| platform.spec).unwrap_or_default();
         // Walls must not leave an address open, nor fall while there is a VM.
@@ -135,14 +149,10 @@ impl Reconciler for Users {
         let walls = policies.items.iter().map(|it| &it.metadata);
         let is_opening = namespace
             .iter()
-            .map(|it: &Namespace| &it.metadata)
+            .map(|it| &it.metadata)
             .chain(walls)
             .any(is_leaving);
-        let vms = if is_leaving(&object.metadata) {
-            vms.complete()?
-        } else {
-            vms.items
-        };
+        let vms = if goes { vms.complete()? } else { vms.items };
         let has_machines = is_opening
             && (has_any::<VirtualMachineInstance, C>(cluster, &name).await?
                 || has_any::<VirtualMachine, C>(cluster, &name).await?);
@@ -170,7 +180,7 @@ impl Reconciler for Users {
             namespace,
             policies: policies.items,
             quota,
-            kubevirt: configured::kubevirt(cluster).await?,
+            kubevirt: known_if(goes, configured::kubevirt(cluster)).await?,
             vms,
             has_machines,
         })
@@ -217,6 +227,29 @@ async fn list<K: Object, C: Cluster>(
 ) -> Result<Listed<K>, ClusterError> {
     let all = ListParams::default();
     cluster.list(Some(namespace.to_owned()), &all).await
+}
+
+/// As [`list`], where there may be something.
+async fn list_if<K: Object, C: Cluster>(
+    is_there: bool,
+    cluster: &C,
+    namespace: &str,
+) -> Result<Listed<K>, ClusterError> {
+    if is_there {
+        list(cluster, namespace).await
+    } else {
+        Ok(Listed::of(Vec::new()))
+    }
+}
+
+/// What walls and quotas are made by. Those of who goes are kept as they are known to have
+/// to be: nothing is destroyed by that.
+async fn known_if<F: Future>(goes: bool, read: F) -> F::Output {
+    if goes {
+        as_known(read).await
+    } else {
+        read.await
+    }
 }
 
 /// Whether there is an object of the kind. Of a kind that is not served there is none.
