@@ -1,5 +1,5 @@
-//! What the controllers ask of the API server: little for a new VM, nothing for
-//! a settled one.
+//! What the controllers ask of the API server: little for a new VM or for one that
+//! goes, nothing for a settled one.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -8,8 +8,8 @@ use k8s_openapi::api::{
     rbac::v1::{ClusterRoleBinding, RoleRef, Subject},
 };
 use kite_core::{
-    cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, ObjectKey},
-    crd::{KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
+    cluster::{Cluster as _, ClusterExt as _, FieldManager, KubeCluster, Object, ObjectKey},
+    crd::{KiteImage, KiteUser, KiteUserSpec, KiteVirtualMachine, VmPhase},
 };
 use kite_fake::{
     FakeCluster,
@@ -137,17 +137,16 @@ impl Counted {
         panic!("not all VMs run");
     }
 
-    /// Waits, in virtual time, until the VM is gone and a while longer.
-    async fn gone(&self, key: &ObjectKey) {
+    /// Waits, in virtual time, until the object is gone and a while longer.
+    async fn gone<K: Object>(&self, key: &ObjectKey) {
         for _ in 0..600 {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let vm = self.cluster.find::<KiteVirtualMachine>(key).await.unwrap();
-            if vm.is_none() {
+            if self.cluster.find::<K>(key).await.unwrap().is_none() {
                 tokio::time::sleep(REST).await;
                 return;
             }
         }
-        panic!("the VM does not go");
+        panic!("{key} does not go");
     }
 
     /// What the controllers asked for while `work` was done, watches aside.
@@ -198,9 +197,10 @@ async fn a_vm_costs_its_objects_and_four_requests_more() {
     }
 }
 
-/// Each of its objects is deleted, or its name given back, by one request; what is not there
-/// any more is asked for once, before the names are free. Before the disk goes, only what
-/// could write to it is.
+/// Each of its objects is deleted, or its name given back, by one request. What this process
+/// saw the end of is not asked for again: before the disk goes only the instance is, which
+/// others end; before the names are free only the disk's claim, a route and a certificate,
+/// of which there were none here or which others delete, and all names that it holds.
 #[tokio::test(start_paused = true)]
 async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left() {
     for rules in [Rules::instant(), Rules::demo()] {
@@ -214,7 +214,7 @@ async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left()
             .asked(async {
                 let gone = PropagationPolicy::Background;
                 world.cluster.remove(&vm, gone).await.unwrap();
-                world.gone(&key).await;
+                world.gone::<KiteVirtualMachine>(&key).await;
             })
             .await;
         let of = |verb: &str| -> usize {
@@ -236,11 +236,71 @@ async fn a_vm_goes_by_one_request_for_each_object_and_one_look_at_what_is_left()
             };
             assert!(*requests <= most, "{what}: {asked:#?}");
         }
+        assert!(of("get ") <= 4, "{asked:#?}");
         assert!(of("list ") <= 1, "{asked:#?}");
         // Its finalizer, how far it is, and its owner's usage.
         assert!(of("patch ") <= 7, "{asked:#?}");
+        assert!(of("patch ") <= kept + 3, "{asked:#?}");
+        // Of everything four requests more than it took to make.
+        assert!(total(&asked) <= RENDERED + 8, "{asked:#?}");
         world.end().await;
     }
+}
+
+/// The quota is closed and the namespace deleted, the three walls are let go, and the name is
+/// given back. Before the first two and before the third it is looked whether VMs or machines
+/// are there, and at the end only what names there are; each wall is looked at once it is
+/// let go.
+#[tokio::test(start_paused = true)]
+async fn a_user_goes_by_a_look_before_each_step() {
+    let world = Counted::start(Rules::instant()).await;
+    world.user("ann").await;
+    let key = ObjectKey::cluster("ann");
+    let ann: KiteUser = world.cluster.get(&key).await.unwrap();
+    let asked = world
+        .asked(async {
+            let gone = PropagationPolicy::Background;
+            world.cluster.remove(&ann, gone).await.unwrap();
+            world.gone::<KiteUser>(&key).await;
+        })
+        .await;
+    let of = |verb: &str| -> usize {
+        let asked = asked.iter().filter(|(what, _)| what.starts_with(verb));
+        asked.map(|(_, requests)| requests).sum()
+    };
+    assert_eq!(of("delete "), 2, "{asked:#?}");
+    for shared in ["nodes", "kiteimages.", "kiteplatforms.", "kubevirts."] {
+        let shared = |verb: &str| of(&format!("{verb} {shared}"));
+        assert_eq!(shared("get") + shared("list"), 0, "{asked:#?}");
+    }
+    // The user, the namespace and its quota, and the walls; in one look more than there has
+    // to be, should the walls not be deleted in one breath.
+    assert!(of("get ") <= 3 * 3 + 3, "{asked:#?}");
+    assert!(total(&asked) <= 34, "{asked:#?}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_goes_by_a_look_at_what_it_has_and_at_who_clones_it() {
+    let world = Counted::start(Rules::instant()).await;
+    let key = ObjectKey::cluster("debian-12");
+    let image: KiteImage = world.cluster.get(&key).await.unwrap();
+    let asked = world
+        .asked(async {
+            let gone = PropagationPolicy::Background;
+            world.cluster.remove(&image, gone).await.unwrap();
+            world.gone::<KiteImage>(&key).await;
+        })
+        .await;
+    let of = |verb: &str| -> usize {
+        let asked = asked.iter().filter(|(what, _)| what.starts_with(verb));
+        asked.map(|(_, requests)| requests).sum()
+    };
+    // Its name and its disk, each looked at once.
+    assert_eq!(of("delete "), 2, "{asked:#?}");
+    assert!(of("get ") <= 2, "{asked:#?}");
+    assert!(total(&asked) <= 10, "{asked:#?}");
+    world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
