@@ -7,6 +7,7 @@ const FILE: &str = "kite-reconcile/src/cache/written.rs";
 const CLUSTER: &str = "kite-reconcile/src/cache/cluster.rs";
 const TABLE: &str = "kite-reconcile/src/cache/table.rs";
 const MEMO: &str = "kite-reconcile/src/cache/memo.rs";
+const WITNESS: &str = "kite-reconcile/src/cache/witness.rs";
 
 pub(super) const ALL: &[Mutation] = &[
     Mutation {
@@ -72,6 +73,26 @@ pub(super) const ALL: &[Mutation] = &[
             "table.filter(|_| true)",
         )],
         first: (Scenarios, "stale::"),
+    },
+    Mutation {
+        name: "successors-taken-for-gone",
+        what: "takes another object of the name for the one that it has seen the end of",
+        file: WITNESS,
+        edits: &[(
+            "uid.is_none() || end.uid.as_deref() != uid;",
+            "uid.is_none() && end.uid.as_deref() != uid;",
+        )],
+        first: (Lib, "cache::witness_tests::another"),
+    },
+    Mutation {
+        name: "ends-of-others-believed",
+        what: "takes for gone what went before anybody knew that its owner goes",
+        file: WITNESS,
+        edits: &[(
+            "end.is_over && &*end.whose == whose && !end.is_ancient()",
+            "end.is_over && (&*end.whose == whose || true) && !end.is_ancient()",
+        )],
+        first: (Lib, "cache::witness_tests::what_was_answered"),
     },
     Mutation {
         name: "empty-cache-believed",
