@@ -61,13 +61,30 @@ impl Out for Kept {
 }
 
 /// What is there once and is not kept by its name, such as a pipe.
-pub(crate) struct Plain<W>(pub(crate) W);
+pub(crate) struct Plain<W> {
+    to: W,
+    /// Whether a line may have been written in part.
+    is_broken: bool,
+}
+
+impl<W> Plain<W> {
+    pub(crate) fn new(to: W) -> Self {
+        Self {
+            to,
+            is_broken: false,
+        }
+    }
+}
 
 impl<W: io::Write + Send> Out for Plain<W> {
     fn add(&mut self, line: &str) -> io::Result<()> {
-        self.0.write_all(line.as_bytes())?;
-        self.0.write_all(b"\n")?;
-        self.0.flush()
+        let start = if self.is_broken { "\n" } else { "" };
+        // In one piece: others may write to the same place.
+        let text = format!("{start}{line}\n");
+        let written = self.to.write_all(text.as_bytes());
+        let written = written.and_then(|()| self.to.flush());
+        self.is_broken = written.is_err();
+        written
     }
 }
 
@@ -173,6 +190,43 @@ mod tests {
             .unwrap();
         kept.add("4").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "4\n");
+    }
+
+    /// Takes so many bytes, fails once, and then takes all.
+    struct Narrow {
+        taken: Vec<u8>,
+        room: usize,
+    }
+
+    impl io::Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.room == 0 {
+                self.room = usize::MAX;
+                return Err(io::Error::other("there is no room"));
+            }
+            let count = bytes.len().min(self.room);
+            self.room -= count;
+            self.taken.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_written_in_part_spoils_no_other() {
+        let mut to = Narrow {
+            taken: Vec::new(),
+            room: 3,
+        };
+        let mut plain = Plain::new(&mut to);
+        plain.add("1").unwrap();
+        assert!(plain.add("broken").is_err());
+        plain.add("2").unwrap();
+        plain.add("3").unwrap();
+        assert_eq!(String::from_utf8(to.taken).unwrap(), "1\nb\n2\n3\n");
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! {"time":"2026-01-01T00:00:00Z","event":"login","chain":{"stream":"6f…","n":7,"after":"ab…"}}
 //! ```
 //!
-//! [`Verifier`] reads them. Who can write a file can also write all of it anew, and the
-//! end of the last stream can be cut off without a trace: so keep the last hash, which the
-//! verifier tells, somewhere else, and ask later whether it is still there.
+//! [`Verifier`] reads files of them, and [`Collected`] logs in which they stand among other
+//! lines, such as those of containers that write them to standard output. Who can write a
+//! file can also write all of it anew, and the end of the last stream can be cut off without
+//! a trace: so keep the last hash, which both tell, somewhere else, and ask later whether it
+//! is still there.
 //!
 //! ```
 //! use std::{fs, io::BufReader};
@@ -43,12 +45,14 @@
 //! There are no features.
 
 mod chain;
+mod collected;
 mod file;
 mod lines;
 mod verify;
 
 pub use self::{
     chain::{Hash, Process},
+    collected::Collected,
     lines::{Lines, OpenError},
     verify::{Remark, Verdict, Verifier},
 };

@@ -70,13 +70,13 @@ impl Lines {
         Self::begin(file, last, process).map_err(wrong)
     }
 
-    /// Writes to anything that takes bytes.
+    /// Writes to anything that takes bytes, such as standard output.
     ///
     /// # Errors
     ///
     /// When no thread can be had.
     pub fn to(out: impl io::Write + Send + 'static, process: &Process) -> io::Result<Self> {
-        Self::begin(Plain(out), None, process)
+        Self::begin(Plain::new(out), None, process)
     }
 
     fn begin(out: impl Out + 'static, before: Option<Hash>, process: &Process) -> io::Result<Self> {

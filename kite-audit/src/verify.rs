@@ -62,14 +62,23 @@ pub struct Verifier {
 
 /// A line that was read.
 #[derive(Clone, Debug)]
-struct Line {
-    file: String,
-    number: u64,
-    hash: Hash,
+pub(crate) struct Line {
+    pub(crate) file: String,
+    pub(crate) number: u64,
+    pub(crate) hash: Hash,
 }
 
 impl Line {
-    fn remark(&self, text: impl Into<String>) -> Remark {
+    /// What stands for a line where there is none.
+    pub(crate) fn nowhere() -> Self {
+        Self {
+            file: "-".to_owned(),
+            number: 0,
+            hash: Hash::none(),
+        }
+    }
+
+    pub(crate) fn remark(&self, text: impl Into<String>) -> Remark {
         Remark {
             file: self.file.clone(),
             line: self.number,
@@ -88,14 +97,16 @@ struct Known {
 
 /// What of a record is looked at.
 #[derive(Deserialize)]
-struct Chained {
-    chain: Link,
+pub(crate) struct Chained {
+    pub(crate) chain: Link,
     #[serde(default)]
-    event: String,
+    pub(crate) event: String,
     #[serde(default)]
-    process: String,
+    pub(crate) process: String,
     #[serde(default)]
-    records: u64,
+    pub(crate) server: Option<String>,
+    #[serde(default)]
+    pub(crate) records: u64,
 }
 
 impl Verifier {
@@ -150,6 +161,7 @@ impl Verifier {
             event,
             process,
             records,
+            ..
         } = record;
         let is_over = event == ENDS;
         if event == LOST {
@@ -244,18 +256,8 @@ impl Verifier {
                 self.notes.push(last.remark(text));
             }
         }
-        let nowhere = Line {
-            file: "-".to_owned(),
-            number: 0,
-            hash: Hash::none(),
-        };
-        let end = self.before.clone().unwrap_or(nowhere);
-        let mut wanted: Vec<_> = self.wanted.iter().map(ToString::to_string).collect();
-        wanted.sort();
-        for hash in wanted {
-            let text = format!("no line up to here has the hash {hash}: it was cut off or changed");
-            self.faults.push(end.remark(text));
-        }
+        let end = self.before.clone().unwrap_or_else(Line::nowhere);
+        self.faults.extend(missing(&self.wanted, &end));
         Verdict {
             faults: self.faults,
             notes: self.notes,
@@ -264,6 +266,17 @@ impl Verifier {
             last: self.before.map(|line| line.hash),
         }
     }
+}
+
+/// What is to be said of lines that had to be there and are not, up to `end`.
+pub(crate) fn missing(wanted: &HashSet<Hash>, end: &Line) -> Vec<Remark> {
+    let mut wanted: Vec<_> = wanted.iter().map(ToString::to_string).collect();
+    wanted.sort();
+    let told = wanted.into_iter().map(|hash| {
+        let text = format!("no line up to here has the hash {hash}: it was cut off or changed");
+        end.remark(text)
+    });
+    told.collect()
 }
 
 /// What is wrong with a line that goes on from `known`.

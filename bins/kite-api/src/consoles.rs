@@ -101,8 +101,8 @@ impl ConsoleArgs {
         &self,
         builder: ApiStateBuilder,
         client: &Client,
-        reporter: Reporter,
-        audit: Option<&Lines>,
+        reporter: &Reporter,
+        sinks: Vec<Box<dyn AuditSink>>,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<(ApiStateBuilder, Option<Recordings>)> {
         let builder = builder
@@ -116,7 +116,7 @@ impl ConsoleArgs {
                 ..ConsoleLimits::default()
             })
             .instance(reporter.instance().clone())
-            .console_audit(GatewayAudit(sinks(reporter, audit)));
+            .console_audit(GatewayAudit(sinks));
         let builder = match &self.recordings_from {
             Some(url) => builder.recordings(
                 StoredRecordings::at(url)
@@ -151,9 +151,16 @@ impl ConsoleArgs {
     }
 }
 
-/// All that take records of consoles.
-fn sinks(reporter: Reporter, audit: Option<&Lines>) -> Vec<Box<dyn AuditSink>> {
-    let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter)];
+/// All that take records of consoles: the log, if they are to be there, and `audit`.
+pub(crate) fn sinks(
+    reporter: Reporter,
+    audit: Option<&Lines>,
+    are_logged: bool,
+) -> Vec<Box<dyn AuditSink>> {
+    let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(reporter)];
+    if are_logged {
+        sinks.push(Box::new(LogSink));
+    }
     if let Some(lines) = audit {
         sinks.push(Box::new(lines.clone()));
     }

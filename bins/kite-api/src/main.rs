@@ -124,14 +124,16 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     }
     let reporter = Reporter::of_process(kite_process::server_name());
     let audit = cli.audit.lines("kite-api")?;
-    let mut audits: Vec<Box<dyn ApiAudit>> = vec![Box::new(LogRequests)];
+    let are_logged = cli.audit.are_logged();
+    let log = are_logged.then(|| Box::new(LogRequests) as Box<dyn ApiAudit>);
+    let mut audits: Vec<_> = log.into_iter().collect();
     audits.extend(audit.clone().map(|it| Box::new(it) as Box<dyn ApiAudit>));
     let builder = builder.audit(audits);
     let (builder, recordings) = cli.consoles.set_up(
         builder,
         &client,
-        reporter.clone(),
-        audit.as_ref(),
+        &reporter,
+        consoles::sinks(reporter.clone(), audit.as_ref(), are_logged),
         &shutdown,
     )?;
     let state = builder.build().await?;

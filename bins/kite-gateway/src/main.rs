@@ -104,7 +104,10 @@ async fn run(cli: &Cli) -> anyhow::Result<()> {
     let routes = RouteTable::default();
     let infrastructure = Infrastructure::default();
     let reporter = Reporter::of_process(kite_process::server_name());
-    let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(LogSink), Box::new(reporter.clone())];
+    let mut sinks: Vec<Box<dyn AuditSink>> = vec![Box::new(reporter.clone())];
+    if cli.audit.are_logged() {
+        sinks.push(Box::new(LogSink));
+    }
     if let Some(lines) = cli.audit.lines("kite-gateway")? {
         sinks.push(Box::new(lines));
     }

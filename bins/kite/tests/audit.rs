@@ -37,6 +37,46 @@ fn write(path: &Path) {
     }
 }
 
+/// As `kubectl logs` has it: standard output and standard error, of a process that writes
+/// its records to the former.
+#[test]
+fn records_among_the_lines_of_a_log_are_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pod.log");
+    let name = path.to_str().unwrap();
+    let records = directory.path().join("records");
+    write(&records);
+    let records = fs::read_to_string(records).unwrap();
+    let last = Hash::of(records.lines().last().unwrap().as_bytes()).to_string();
+    let among = |records: &str| {
+        let lines = records.lines();
+        let lines = lines.map(|it| format!("[pod/kite-api-0/kite-api] {it}\nINFO answered\n"));
+        lines.collect::<String>()
+    };
+    fs::write(&path, among(&records)).unwrap();
+    let (code, told) = verify(&["--collected", "--holds", &last, name]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.contains("5 records of 1 runs") && told.contains(&last),
+        "{told}"
+    );
+    let (code, told) = verify(&[name]);
+    assert_eq!(code, Some(0), "no line is a record by itself: {told}");
+    assert!(told.contains("nothing can be said of them"), "{told}");
+
+    fs::write(
+        &path,
+        among(&records.replace("\"value\":1,", "\"value\":7,")),
+    )
+    .unwrap();
+    let (code, told) = verify(&["--collected", name]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains(&format!("{name}:5: was changed")), "{told}");
+    fs::write(&path, "INFO answered\n").unwrap();
+    let (code, told) = verify(&["--collected", name]);
+    assert_eq!(code, Some(3), "a log without records shows nothing: {told}");
+}
+
 #[test]
 fn what_holds_what_does_not_and_what_cannot_be_read_are_told_apart() {
     let directory = tempfile::tempdir().unwrap();

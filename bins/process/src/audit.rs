@@ -1,17 +1,20 @@
 //! Where audit records go, as options of a process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
 use kite_audit::{Lines, Process};
+
+/// What stands for standard output.
+const OUTPUT: &str = "-";
 
 /// Where else than to the log records go.
 #[derive(Args, Clone, Debug)]
 pub struct AuditArgs {
     /// File that gets each audit record as one line of JSON, beside the log. Each line has
     /// the hash of the one before, which `kite audit verify` looks at. No other process may
-    /// write to it.
+    /// write to it. `-` is standard output, and the log has no records then.
     #[arg(long, env = "KITE_AUDIT_TO", value_name = "FILE")]
     audit_to: Option<PathBuf>,
 }
@@ -27,8 +30,18 @@ impl AuditArgs {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             server: crate::server_name(),
         };
+        if path == Path::new(OUTPUT) {
+            let lines = Lines::to(std::io::stdout(), &process).context("--audit-to")?;
+            return Ok(Some(lines));
+        }
         let lines = Lines::to_file(path, &process).context("--audit-to")?;
         Ok(Some(lines))
+    }
+
+    /// Whether the log has the records. What collects a container's log collects its
+    /// standard output, too, and would have each of them twice.
+    pub fn are_logged(&self) -> bool {
+        self.audit_to.as_deref() != Some(Path::new(OUTPUT))
     }
 }
 
@@ -44,6 +57,12 @@ mod tests {
         let lines = |path: Option<PathBuf>| AuditArgs { audit_to: path }.lines("kite-test");
         assert!(lines(None).unwrap().is_none());
         let file = directory.path().join("audit.jsonl");
+        let logged = |path: Option<&Path>| {
+            let audit_to = path.map(Path::to_owned);
+            AuditArgs { audit_to }.are_logged()
+        };
+        assert!(logged(None) && logged(Some(&file)));
+        assert!(!logged(Some(Path::new("-"))));
         assert!(lines(Some(file.clone())).unwrap().is_some());
         assert!(file.exists());
         let nowhere = directory.path().join("no/audit.jsonl");
